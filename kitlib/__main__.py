@@ -1,0 +1,6 @@
+"""`python -m kitlib` is the `kit` command."""
+
+from kitlib.cli import main
+
+if __name__ == "__main__":
+    main()

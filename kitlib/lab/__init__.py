@@ -1,0 +1,1 @@
+"""The rooms that hold the real parts: Java, jars, brokers, Spark, JupyterLab."""
