@@ -7,6 +7,7 @@ exit code; `--debug` shows the traceback instead.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from typing import Annotated, Any
@@ -17,7 +18,10 @@ import typer
 from kitlib import __version__
 from kitlib.errors import KitError
 
-COMMAND_MODULES = ("setup", "lab", "broker", "experiments", "conform")
+COMMAND_MODULES = tuple(
+    name for name in ("setup", "lab", "broker", "experiments", "conform")
+    if importlib.util.find_spec(f"kitlib.cli.{name}")
+)
 
 app = typer.Typer(
     name="kit",

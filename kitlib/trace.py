@@ -1,0 +1,266 @@
+"""The one vocabulary that all rooms speak: what happened, in order.
+
+A streaming system's promise can be judged only from what was done: which record was appended, handed
+out, worked on, acknowledged, committed. A `Trace` is that history. An experiment turns its knobs into
+a Trace; a verdict, a picture and the audit on Spark read nothing else. Steps are numbered from 0 and
+never change; a fork keeps the steps up to one point and lets another future follow.
+
+Left out: what the steps mean. The delivery words (`append`, `emit`, `process`, `commit`, ...) are
+listed in `kitlib.monitor.delivery`, which judges them.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.errors import TraceError
+
+SCHEMA = 1
+MAX_LINE_CHARS = 1_000_000  # a longer line is no step of ours; reading stops before memory does
+
+Range = list[int]  # [first, last], both inclusive
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happened: when, who did it, what, with which data, and the state after it."""
+
+    number: int  # 0, 1, 2, ... without gaps within a trace
+    at_ms: int  # virtual time, or real milliseconds since the run began; never falls
+    actor: str  # "log", "spout", "bolt", ...
+    what: str  # the verb: "append", "emit", "ack", ...
+    data: dict[str, Any]  # what the verb needs: offsets, reasons; JSON values only
+    state: dict[str, Any] = field(default_factory=dict)  # of the actor's partition, for pictures
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{key}={value}" for key, value in self.data.items())
+        return f"#{self.number} at {self.at_ms} ms: {self.actor} {self.what}" + (f" ({told})" if told else "")
+
+    def to_json(self) -> str:
+        """This step as one line of JSON, without the newline."""
+        row = {"n": self.number, "at_ms": self.at_ms, "actor": self.actor, "what": self.what, "data": self.data}
+        if self.state:
+            row["state"] = self.state
+        return json.dumps(row, separators=(",", ":"))
+
+
+@dataclass(slots=True)
+class Trace:
+    """A run's knobs, seed and backend, and every Step it took.
+
+    `run` names the run in topics and files (a slug); `parent` is `{"run": ..., "at": step number}`
+    for a fork and None otherwise.
+    """
+
+    run: str
+    experiment: str
+    backend: str = "model"
+    seed: int = 1
+    knobs: dict[str, Any] = field(default_factory=dict)
+    parent: dict[str, Any] | None = None
+    steps: list[Step] = field(default_factory=list)
+
+    def record(self, at_ms: int, actor: str, what: str, *, state: dict[str, Any] | None = None, **data: Any) -> Step:
+        """Append the next step and return it. TraceError when `at_ms` < the last step's."""
+        if self.steps and at_ms < self.steps[-1].at_ms:
+            raise TraceError(
+                f"trace {self.run}: step {len(self.steps)} ({what}) is at {at_ms} ms, "
+                f"before the last one at {self.steps[-1].at_ms} ms. Time in a trace never falls."
+            )
+        step = Step(len(self.steps), at_ms, actor, what, data, state or {})
+        self.steps.append(step)
+        return step
+
+    def at(self, number: int) -> Step:
+        """The step with this number. TraceError unless 0 <= number < len(trace)."""
+        if not 0 <= number < len(self.steps):
+            raise TraceError(
+                f"trace {self.run}: there is no step {number}. Expected 0 to {len(self.steps) - 1}."
+                if self.steps
+                else f"trace {self.run}: there is no step {number}, the trace is empty."
+            )
+        return self.steps[number]
+
+    def fork(self, number: int, *, run: str | None = None, **knobs: Any) -> Trace:
+        """A new trace with the steps up to and including `number`, ready for another future.
+
+        `knobs` replace those of this trace; the prefix is shared, not copied, as steps never change.
+        """
+        self.at(number)
+        return Trace(
+            run=run or f"{self.run}.fork{number}",
+            experiment=self.experiment,
+            backend=self.backend,
+            seed=self.seed,
+            knobs=self.knobs | knobs,
+            parent={"run": self.run, "at": number},
+            steps=self.steps[: number + 1],
+        )
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def words(self) -> dict[str, int]:
+        """How often each verb occurs, in the order of first occurrence."""
+        counts: dict[str, int] = {}
+        for step in self.steps:
+            counts[step.what] = counts.get(step.what, 0) + 1
+        return counts
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{count} {what}" for what, count in self.words().items())
+        return f"<Trace of {self.experiment} on the {self.backend}: {len(self.steps)} steps ({told})>"
+
+    def _repr_html_(self) -> str:
+        """A table of the last steps, escaped; pictures come from `kitlib.views`."""
+        rows = "".join(
+            f"<tr><td>{step.number}</td><td>{step.at_ms}</td><td>{html.escape(step.actor)}</td>"
+            f"<td>{html.escape(step.what)}</td><td>{html.escape(json.dumps(step.data)[:120])}</td></tr>"
+            for step in self.steps[-12:]
+        )
+        return (
+            f"<div><p>{html.escape(repr(self))}, the last {min(12, len(self.steps))}:</p><table><thead><tr>"
+            "<th>step</th><th>ms</th><th>who</th><th>what</th><th>data</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>"
+        )
+
+    def header(self) -> str:
+        """The first JSON line: everything but the steps."""
+        row = {
+            "kit_trace": SCHEMA,
+            "run": self.run,
+            "experiment": self.experiment,
+            "backend": self.backend,
+            "seed": self.seed,
+            "knobs": self.knobs,
+            "parent": self.parent,
+        }
+        return json.dumps(row, separators=(",", ":"))
+
+    def to_json_lines(self) -> Iterator[str]:
+        """The header, then a line a step, without newlines."""
+        yield self.header()
+        for step in self.steps:
+            yield step.to_json()
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str], where: str = "trace") -> Trace:
+        """Read what `to_json_lines` wrote.
+
+        A line that is not a step raises a TraceError which names the line; its `partial` attribute
+        is the trace up to the line before (None when the header itself is bad). Blank lines, a byte
+        order mark and CR LF ends are accepted.
+        """
+        trace: Trace | None = None
+        for line_number, line in enumerate(lines, start=1):
+            text = line.lstrip("\ufeff").strip() if line_number == 1 else line.strip()
+            if not text:
+                continue
+            try:
+                row = _parse(text)
+                if trace is None:
+                    trace = cls._from_header(row)
+                else:
+                    trace.steps.append(_step_from(row, len(trace.steps)))
+            except _BadLine as bad:
+                good = len(trace.steps) if trace else 0
+                error = UnreadableTraceError(
+                    f"{where}, line {line_number}: {bad}. The {good} steps before it can be read; "
+                    "cut the file there, or record the trace again."
+                )
+                error.partial = trace
+                raise error from None
+        if trace is None:
+            raise UnreadableTraceError(f"{where}: it is empty. Expected a header line with 'kit_trace': {SCHEMA}.")
+        return trace
+
+    @classmethod
+    def _from_header(cls, row: dict[str, Any]) -> Trace:
+        schema = row.get("kit_trace")
+        if schema != SCHEMA:
+            raise _BadLine(f"expected a header with 'kit_trace': {SCHEMA}, got {_short(schema)}")
+        try:
+            return cls(
+                run=_typed(row, "run", str),
+                experiment=_typed(row, "experiment", str),
+                backend=_typed(row, "backend", str),
+                seed=_typed(row, "seed", int),
+                knobs=_typed(row, "knobs", dict),
+                parent=row.get("parent"),
+            )
+        except KeyError as missing:
+            raise _BadLine(f"the header has no {missing}") from None
+
+
+class UnreadableTraceError(TraceError):
+    """A recorded trace cannot be read from some line on; `partial` is what came before it."""
+
+    partial: Trace | None = None
+
+
+class _BadLine(Exception):
+    """What is wrong with a line; becomes an UnreadableTraceError with the line's number."""
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if len(text) > MAX_LINE_CHARS:
+        raise _BadLine(f"it is {len(text):,} characters long, at most {MAX_LINE_CHARS:,} are read")
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _BadLine(f"it is not JSON ({str(error)[:80] or 'nested too deeply'})") from None
+    if not isinstance(row, dict):
+        raise _BadLine(f"expected a JSON object, got {_short(row)}")
+    return row
+
+
+def _step_from(row: dict[str, Any], number: int) -> Step:
+    try:
+        found = _typed(row, "n", int)
+        if found != number:
+            raise _BadLine(f"expected step {number}, got step {found}")
+        return Step(
+            number,
+            _typed(row, "at_ms", int),
+            _typed(row, "actor", str),
+            _typed(row, "what", str),
+            _typed(row, "data", dict),
+            row.get("state") or {},
+        )
+    except KeyError as missing:
+        raise _BadLine(f"the step has no {missing}") from None
+
+
+def _typed(row: dict[str, Any], name: str, kind: type) -> Any:
+    value = row[name]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise _BadLine(f"{name} should be of type {kind.__name__}, got {_short(value)}")
+    return value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def to_ranges(offsets: Iterable[int]) -> list[Range]:
+    """Offsets in ascending order as inclusive [first, last] ranges; any iterable of distinct ints."""
+    ranges: list[Range] = []
+    for offset in sorted(offsets):
+        if ranges and ranges[-1][1] == offset - 1:
+            ranges[-1][1] = offset
+        else:
+            ranges.append([offset, offset])
+    return ranges
+
+
+def from_ranges(ranges: Iterable[Range]) -> list[int]:
+    """The offsets of inclusive ranges, in the ranges' order."""
+    return [offset for first, last in ranges for offset in range(first, last + 1)]
