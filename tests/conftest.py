@@ -1,0 +1,195 @@
+"""What all tests share: one workspace, one real broker, one Spark session, and a check that nothing stays behind.
+
+Every process that a test starts inherits `KIT_TEST_SESSION`, so that the check at the end knows its
+own from those of the rest of the machine. `KIT_TEST_STRICT=1` (set by `make test`) makes new files
+outside the workspace an error as well; it is off by default because somebody may be editing beside.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import psutil
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SESSION = uuid.uuid4().hex
+MARKERS = {
+    "kafka": "needs the real broker",
+    "spark": "needs a real Spark session",
+    "browser": "needs a Chromium",
+    "notebooks": "runs a notebook in a kernel of its own",
+    "slow": "takes more than five seconds",
+}
+
+
+def users_home() -> Path:
+    """The workspace a user of this machine would have: KIT_HOME as it was before the tests, or the cache folder."""
+    return Path(os.environ.get("KIT_HOME") or platformdirs.user_cache_path("delivery-lab"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+
+
+def make_home(home: Path, jars: Path) -> Path:
+    """A new workspace at `home` whose jars folder is the one at `jars`, so that nothing is fetched again."""
+    home.mkdir(parents=True, exist_ok=True)
+    jars.mkdir(parents=True, exist_ok=True)
+    (home / "jars").symlink_to(jars, target_is_directory=True)
+    return home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kit_home() -> Iterator[Path]:
+    """The session's KIT_HOME, in the environment of everything the tests start; removed at the end, with a leak check."""
+    jars = users_home() / "jars"
+    room = Path(tempfile.mkdtemp(prefix="kit-tests-"))
+    temporary = room / "tmp"
+    temporary.mkdir()
+    before = dict(os.environ)
+    files_before = files_outside()
+    os.environ.update(
+        KIT_HOME=str(make_home(room / "home", jars)),
+        KIT_TEST_SESSION=SESSION,
+        TMPDIR=str(temporary),
+        IPYTHONDIR=str(room / "ipython"),
+        JUPYTER_CONFIG_DIR=str(room / "jupyter" / "config"),
+        JUPYTER_DATA_DIR=str(room / "jupyter" / "data"),
+        JUPYTER_RUNTIME_DIR=str(room / "jupyter" / "runtime"),
+        TQDM_DISABLE="1",
+    )
+    for name in ("KIT_KAFKA_BOOTSTRAP", "KIT_SPARK_MASTER", "KIT_KAFKA_CONFIG", "KIT_RUN", "KIT_NOTEBOOK"):
+        os.environ.pop(name, None)
+    tempfile.tempdir = None
+    try:
+        yield room / "home"
+        left = wait_for(lambda: not our_processes(), 5) or our_processes()
+        for process in [] if left is True else left:
+            process.kill()
+        files_left = files_outside() - files_before if os.environ.get("KIT_TEST_STRICT") else set()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        tempfile.tempdir = None
+        shutil.rmtree(room, ignore_errors=True)
+    assert left is True, f"processes of the tests were left running: {[describe(process) for process in left]}"
+    assert not files_left, f"files were left outside of the workspace: {sorted(map(str, files_left))}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_loopback(kit_home: Path) -> Iterator[None]:
+    """After each test file: none of our processes listens on anything but 127.0.0.1."""
+    yield
+    check_loopback(our_processes())
+
+
+@pytest.fixture(scope="session")
+def broker(kit_home: Path) -> Iterator[Any]:
+    """The session's real broker (a Cluster: `.bootstrap`, `.cluster_id`); ended with the session."""
+    from kitlib.lab import kafka_server
+
+    cluster = kafka_server.ensure()
+    yield cluster
+    check_loopback(our_processes())
+    kafka_server.down()
+
+
+@pytest.fixture(scope="session")
+def spark(kit_home: Path) -> Iterator[Any]:
+    """The session's real Spark session, as a notebook gets it."""
+    from kitlib.lab import spark as kit_spark
+
+    session = kit_spark.session()
+    yield session
+    check_loopback(our_processes())
+    session.stop()
+
+
+@pytest.fixture
+def new_home(tmp_path: Path, kit_home: Path) -> Iterator[Path]:
+    """A workspace for one test, with the shared jars; `KIT_HOME` is not changed, pass it in `env`."""
+    home = make_home(tmp_path / "home", (kit_home / "jars").resolve())
+    yield home
+    for process in our_processes():
+        if mentions(process, str(home)):
+            process.kill()
+
+
+def wait_for(condition: Callable[[], Any], seconds: float) -> Any:
+    """The first true value of `condition`, or the last one when the deadline passes."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return value
+
+
+def our_processes() -> list[psutil.Process]:
+    """Every process that a test of this session has started, whoever its parent is by now."""
+    return [p for p in psutil.process_iter() if p.pid != os.getpid() and carries(p, "KIT_TEST_SESSION", SESSION)]
+
+
+def carries(process: psutil.Process, name: str, value: str) -> bool:
+    """Whether a process that runs (not a zombie) has `name=value` in the environment it was started with."""
+    try:
+        return process.environ().get(name) == value and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def mentions(process: psutil.Process, text: str) -> bool:
+    """Whether `text` is in the command line or in the value of KIT_HOME of a process."""
+    try:
+        return text in " ".join(process.cmdline()) or process.environ().get("KIT_HOME") == text
+    except psutil.Error:
+        return False
+
+
+def describe(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} {' '.join(process.cmdline())[:120]}"
+    except psutil.Error:
+        return f"{process.pid} (gone)"
+
+
+def listening(processes: list[psutil.Process]) -> list[tuple[str, int, psutil.Process]]:
+    """(address, port, process) of each socket on which one of `processes` listens."""
+    found = []
+    for process in processes:
+        try:
+            connections = process.net_connections("inet")
+        except psutil.Error:
+            continue
+        found += [(c.laddr.ip, c.laddr.port, process) for c in connections if c.status == psutil.CONN_LISTEN]
+    return found
+
+
+def check_loopback(processes: list[psutil.Process]) -> None:
+    """Fail if one of `processes` listens on anything but 127.0.0.1 (a Java socket shows it as ::ffff:127.0.0.1)."""
+    wrong = [
+        f"{address}:{port} by {describe(process)}"
+        for address, port, process in listening(processes)
+        if address not in ("127.0.0.1", "::ffff:127.0.0.1")
+    ]
+    assert not wrong, f"sockets that others on the network can reach: {wrong}"
+
+
+def files_outside() -> set[Path]:
+    """What is in the folders where a careless tool would leave something: home, its caches, the repository."""
+    home = Path.home()
+    folders = [home, home / ".cache", home / ".local" / "share", home / ".jupyter", home / ".ipython",
+               home / ".local" / "share" / "jupyter" / "runtime", users_home() / "run", users_home() / "data",
+               REPOSITORY, REPOSITORY / "notebooks"]
+    caches = {".pytest_cache", ".hypothesis", ".mypy_cache", ".ruff_cache", "build", "__pycache__"}
+    return {
+        entry for folder in folders if folder.is_dir() for entry in folder.iterdir() if entry.name not in caches
+    }
