@@ -1,0 +1,1 @@
+"""The models against traces recorded from the real classes: what keeps the word "faithful" honest."""

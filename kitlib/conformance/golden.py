@@ -1,0 +1,155 @@
+"""Reads recorded traces and tells how far a model agrees with them.
+
+A recorded trace is one JSON object a line: a name, its meaning, a configuration and steps. A replay
+gives, for each step, what the model did instead; the first field that differs is the first
+difference. Files may be plain or gzipped and lie in any folder.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from kitlib.errors import TraceError
+
+MAX_LINE_BYTES = 64 * 1024 * 1024  # one recorded trace is one line; longer is no trace of ours
+
+Replay = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]  # a trace -> what the model did, step by step
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first step of a trace at which the model and the recording part ways."""
+
+    trace: str
+    meaning: str
+    step: int  # from 0
+    op: str
+    field: str  # a path such as "state.pending"
+    expected: Any  # what was recorded
+    got: Any  # what the model did
+
+    def __str__(self) -> str:
+        return (
+            f"{self.trace}, step {self.step} ({self.op}): {self.field} should be "
+            f"{_short(self.expected)}, the model has {_short(self.got)}."
+        )
+
+
+@dataclass(slots=True)
+class Conformance:
+    """How many recorded steps of how many traces a model repeated, and where it first did not."""
+
+    matched: int = 0
+    total: int = 0
+    traces: int = 0
+    differences: list[Difference] = field(default_factory=list)  # the first one of each trace that differs
+
+    @property
+    def agrees(self) -> bool:
+        """True when every step of every trace was repeated."""
+        return self.matched == self.total and not self.differences
+
+    def __str__(self) -> str:
+        told = f"{self.matched}/{self.total} steps of {self.traces} traces matched"
+        return told if self.agrees else f"{told}; first difference: {self.differences[0]}"
+
+
+def conform(replay: Replay, traces: Iterator[dict[str, Any]]) -> Conformance:
+    """Replay each trace until its first difference; steps after one do not count as matched."""
+    found = Conformance()
+    for trace in traces:
+        steps = trace["steps"]
+        found.traces += 1
+        found.total += len(steps)
+        difference = _first_difference(replay, trace)
+        found.matched += len(steps) if difference is None else difference.step
+        if difference:
+            found.differences.append(difference)
+    return found
+
+
+def _first_difference(replay: Replay, trace: dict[str, Any]) -> Difference | None:
+    steps = trace["steps"]
+    done = replay(trace)
+    for number, step in enumerate(steps):
+        try:
+            got = next(done)
+        except Exception as crash:  # a model that breaks has differed, whatever it broke of
+            got = {"crash": f"{type(crash).__name__}: {crash}"}
+        expected = {key: value for key, value in step.items() if key not in ("op", "args")}
+        differing = _differing_field(expected, got, "")
+        if differing:
+            path, wanted, had = differing
+            return Difference(
+                trace.get("name", "?"), trace.get("meaning", ""), number, step.get("op", "?"), path, wanted, had
+            )
+    return None
+
+
+_ABSENT = "nothing"
+
+
+def _differing_field(expected: Any, got: Any, path: str) -> tuple[str, Any, Any] | None:
+    """The path of the first field that differs, with both values."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        if "crash" in got and "crash" not in expected:
+            return (path + "crash", _ABSENT, got["crash"])
+        for key in (*expected, *(key for key in got if key not in expected)):
+            wanted, had = expected.get(key, _ABSENT), got.get(key, _ABSENT)
+            found = _differing_field(wanted, had, f"{path}{key}.")
+            if found:
+                return found
+        return None
+    same = expected == got and type(expected) is type(got)
+    return None if same else (path.rstrip("."), expected, got)
+
+
+def read_traces(path: Path | str) -> Iterator[dict[str, Any]]:
+    """The recorded traces of one file, plain or gzipped. TraceError names the file and the line."""
+    where = Path(path)
+    try:
+        with _opened(where) as lines:
+            for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE_BYTES + 1), b""), start=1):
+                if line.strip():
+                    yield _trace(line, f"{where.name}, line {number}")
+    except FileNotFoundError:
+        raise TraceError(f"{where}: there is no such file. Give the path of a recorded trace (.jsonl or .jsonl.gz).") from None
+    except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+        raise TraceError(f"{where}: it cannot be read ({error}). Give a whole .jsonl or .jsonl.gz file.") from None
+
+
+def bundled(*parts: str) -> Path:
+    """The path of a trace file that comes with the kit, such as bundled("storm", "pm_scenarios.jsonl.gz")."""
+    return Path(str(resources.files("kitlib.conformance") / "data")).joinpath(*parts)
+
+
+def _opened(path: Path) -> io.BufferedIOBase:
+    with path.open("rb") as raw:
+        gzipped = raw.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if gzipped else path.open("rb")  # type: ignore[return-value]
+
+
+def _trace(line: bytes, where: str) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        raise TraceError(f"{where}: it is longer than {MAX_LINE_BYTES:,} bytes. Expected one trace a line.")
+    try:
+        trace = json.loads(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{where}: it is not JSON ({str(error)[:80]}). Expected one trace a line.") from None
+    if not isinstance(trace, dict) or not isinstance(trace.get("steps"), list) or not trace["steps"]:
+        raise TraceError(f"{where}: it is no recorded trace. Expected an object with a list of steps.")
+    if not all(isinstance(step, dict) for step in trace["steps"]):
+        raise TraceError(f"{where}: a step is no object. Expected {{op, args, result, state}}.")
+    return trace
+
+
+def _short(value: Any) -> str:
+    text = value if value is _ABSENT else json.dumps(value, default=str)
+    return text if len(text) <= 160 else text[:157] + "..."

@@ -1,0 +1,287 @@
+"""Replays recorded scripts of Storm 0.9.3's PartitionManager on the kit's model.
+
+The recorded answers of the broker are handed to the model, so that a replay judges the model alone;
+the log operations run on the kit's `PartitionLog`, whose starts and ends are compared as well, and
+which knows what each record holds. A model of the learner's own goes through the same door: anything
+that is built from (SpoutConfig, LogReader, OffsetStore) and has the ledgers' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.errors import KitError
+from kitlib.kafka.log import Fetch, FetchError, PartitionLog, Record
+from kitlib.storm.offset_store import MemoryOffsetStore
+from kitlib.storm.partition_manager import (
+    FailedFetchError,
+    FetchCrashedError,
+    MissingTopologyNameError,
+    PartitionManager,
+    SpoutConfig,
+    TooManyTupleFailuresError,
+)
+
+Build = Callable[[SpoutConfig, "RecordedLog", "FaultyStore"], Any]
+
+CONFIG_NAMES = {  # the recording's word -> SpoutConfig's
+    "topic": "topic",
+    "id": "id",
+    "topologyId": "topology_id",
+    "topologyName": "topology_name",
+    "zkRoot": "zk_root",
+    "partition": "partition",
+    "brokerHost": "broker_host",
+    "brokerPort": "broker_port",
+    "maxOffsetBehind": "max_offset_behind",
+    "forceFromStart": "force_from_start",
+    "startOffsetTime": "start_offset_time",
+    "useStartOffsetTimeIfOffsetOutOfRange": "use_start_offset_time_if_offset_out_of_range",
+}
+
+# Storm's fetch wraps these in a FailedFetchException, everything else in a RuntimeException.
+_NETWORK_PACKAGES = ("java.io.", "java.net.", "java.nio.", "javax.net.ssl.")
+_NOT_NETWORK = {
+    "java.io.UncheckedIOException",
+    "java.nio.BufferOverflowException",
+    "java.nio.BufferUnderflowException",
+    "java.nio.ReadOnlyBufferException",
+    "java.nio.channels.NotYetConnectedException",
+    "java.nio.channels.AlreadyConnectedException",
+    "java.nio.channels.ConnectionPendingException",
+    "java.nio.channels.NoConnectionPendingException",
+    "java.nio.channels.UnsupportedAddressTypeException",
+    "java.nio.channels.IllegalBlockingModeException",
+    "java.nio.channels.CancelledKeyException",
+    "java.nio.channels.ClosedSelectorException",
+}
+_CONNECTION_LOSS = {
+    "class": "org.apache.zookeeper.KeeperException$ConnectionLossException",
+    "message": "KeeperErrorCode = ConnectionLoss",
+}
+
+
+class RecordedNetworkError(OSError):
+    """A recorded exception that Storm takes for network trouble."""
+
+
+class RecordedError(Exception):
+    """A recorded exception that Storm does not expect."""
+
+
+class ConnectionLossError(Exception):
+    """ZooKeeper lost the connection in the middle of a call."""
+
+
+@dataclass(slots=True)
+class RecordedLog:
+    """A LogReader that gives the answers which were recorded, and notes what it was asked."""
+
+    topic: str
+    logs: dict[str, PartitionLog]  # by topic; what each record holds
+    answers: list[dict[str, Any]] = field(default_factory=list)  # of this step, in order
+    calls: list[dict[str, Any]] = field(default_factory=list)  # made in this step
+
+    def fetch(self, offset: int) -> Fetch:
+        answer = self._answer("fetch")
+        self.calls.append({**answer, "call": "fetch", "offset": offset})
+        if "exception" in answer:
+            raise recorded_exception(answer["exception"])
+        if answer.get("error"):
+            return Fetch(error=FetchError.of(answer["error"]))
+        held = {record.offset: record for record in self.logs[self.topic].records()}
+        return Fetch([held.get(at, Record(at, b"")) for at in answer.get("returned", [])])
+
+    def offset_before(self, time: int) -> int | None:
+        answer = self._answer("getOffsetsBefore")
+        self.calls.append({**answer, "call": "getOffsetsBefore", "topic": self.topic, "time": time})
+        offsets = answer.get("offsets", [])
+        return offsets[0] if offsets else None
+
+    def _answer(self, call: str) -> dict[str, Any]:
+        """The next recorded answer; another call than the recorded one gets a broker's most harmless answer."""
+        position = len(self.calls)
+        if position < len(self.answers) and self.answers[position].get("call") == call:
+            return self.answers[position]
+        return {"error": 0, "returned": []} if call == "fetch" else {"offsets": []}
+
+
+@dataclass(slots=True)
+class FaultyStore(MemoryOffsetStore):
+    """A ZooKeeper in memory whose next read or write can be made to lose its connection."""
+
+    faults: set[str] = field(default_factory=set)  # "read", "write": each ends the next such call
+    written: str | None = None  # in this step
+
+    def read(self, path: str) -> str | None:
+        self._maybe_fail("read")
+        return self.texts.get(path)
+
+    def write(self, path: str, text: str) -> None:
+        self._maybe_fail("write")
+        self.texts[path] = text
+        self.written = text
+
+    def _maybe_fail(self, what: str) -> None:
+        if what in self.faults:
+            self.faults.discard(what)
+            raise ConnectionLossError
+
+
+def replay(trace: dict[str, Any], build: Build = PartitionManager) -> Iterator[dict[str, Any]]:
+    """What the model did at each step of one recorded script: result, broker calls, text written, state."""
+    settings = dict(trace["config"])
+    logs = {topic: _log(topic, described, settings) for topic, described in trace.get("log", {}).items()}
+    special = {topic: dict(described.get("special", {})) for topic, described in trace.get("log", {}).items()}
+    store = FaultyStore(dict(trace.get("zk", {})))
+    reader = RecordedLog(settings["topic"], logs)
+    manager: Any = None
+    for step in trace["steps"]:
+        reader.answers, reader.calls, store.written = step.get("broker", []), [], None
+        op, args = step["op"], step.get("args", {})
+        result: dict[str, Any] = {}
+        if op in ("start", "restart"):
+            settings |= args.get("config", {})
+            reader.topic = settings["topic"]
+            for log in logs.values():
+                log.max_fetch_records = settings.get("fetchMaxMessages", log.max_fetch_records)
+            result, manager = _built(build, settings, reader, store, manager)
+        elif op in ("next", "ack", "fail", "commit"):
+            result = _driven(manager, op, args)
+        elif op == "zk_fault":
+            store.faults.add(args["on"])
+        elif op == "zk_set":
+            store.texts[args.get("path", _config(settings).committed_path())] = args.get("text", args.get("data"))
+        elif op == "zk_delete":
+            store.texts.pop(args.get("path", _config(settings).committed_path()), None)
+        elif op != "fault":
+            topic = args.get("topic", settings["topic"])
+            result = _changed(logs.setdefault(topic, PartitionLog(topic)), special.setdefault(topic, {}), op, args)
+        done: dict[str, Any] = {"result": result}
+        if reader.calls:
+            done["broker"] = reader.calls
+        if store.written is not None:
+            done["zk_write"] = store.written
+        done["state"] = state_of(manager, store, _config(settings))
+        yield done
+
+
+def state_of(manager: Any, store: FaultyStore, config: SpoutConfig) -> dict[str, Any]:
+    """The model's ledgers in the recording's words."""
+    return {
+        "emittedToOffset": manager.emitted_to_offset,
+        "committedTo": manager.committed_to,
+        "lastCompletedOffset": manager.last_completed_offset(),
+        "pending": sorted(manager.pending),
+        "failed": sorted(manager.failed),
+        "waitingToEmit": [record.offset for record in manager.waiting_to_emit],
+        "numberAcked": manager.number_acked,
+        "numberFailed": manager.number_failed,
+        "zk": store.texts.get(config.committed_path()),
+    }
+
+
+def recorded_exception(name: str) -> Exception:
+    """The Python exception that stands for a recorded Java class."""
+    network = name.startswith(_NETWORK_PACKAGES) and name not in _NOT_NETWORK
+    return RecordedNetworkError(name) if network else RecordedError(name)
+
+
+def _scheme(record: Record) -> list[Any] | None:
+    """The recording's scheme: one tuple, but for the payloads that stand for special cases."""
+    value = record.value
+    if value is None or value == b"skip":
+        return None
+    if value == b"empty":
+        return []
+    if value.startswith(b"multi:"):
+        return [(value, part) for part in range(int(value[6:]))]
+    return [(value,)]
+
+
+def _config(settings: dict[str, Any]) -> SpoutConfig:
+    named = {ours: settings[theirs] for theirs, ours in CONFIG_NAMES.items() if theirs in settings}
+    return SpoutConfig(**{"topology_name": None} | named, scheme=_scheme)
+
+
+def _built(
+    build: Build, settings: dict[str, Any], reader: RecordedLog, store: FaultyStore, before: Any
+) -> tuple[dict[str, Any], Any]:
+    try:
+        return {}, build(_config(settings), reader, store)
+    except KitError as error:
+        return {"exception": _exception(error, settings)}, before
+
+
+def _driven(manager: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if op == "next":
+            emission = manager.next()
+            emitted = [emission.record.offset] * len(emission.tuples) if emission.record else []
+            return {"ret": emission.state.value, "emitted": emitted}
+        if op == "commit":
+            manager.commit()
+        else:
+            getattr(manager, op)(args["offset"])
+    except (KitError, ConnectionLossError) as error:
+        found: dict[str, Any] = {"exception": _exception(error, manager.config)}
+        return found | ({"emitted": []} if op == "next" else {})
+    return {}
+
+
+def _exception(error: Exception, config: Any) -> dict[str, Any]:
+    """The Java exception that Storm throws where the model raises `error`."""
+    if isinstance(error, FailedFetchError | FetchCrashedError):
+        java = "storm.kafka.FailedFetchException" if isinstance(error, FailedFetchError) else "java.lang.RuntimeException"
+        if error.__cause__ is not None:
+            name = str(error.__cause__)
+            return {"class": java, "message": name, "cause": {"class": name, "message": None}}
+        where = f"Partition{{host={config.broker_host}:{config.broker_port}, partition={config.partition}}}"
+        name = error.error.name if isinstance(error, FailedFetchError) and error.error else "UNKNOWN"
+        return {"class": java, "message": f"Error fetching data from [{where}] for topic [{config.topic}]: [{name}]"}
+    if isinstance(error, TooManyTupleFailuresError):
+        return {"class": "java.lang.RuntimeException", "message": "Too many tuple failures"}
+    if isinstance(error, MissingTopologyNameError):
+        return {"class": "java.lang.NullPointerException", "message": "null value in entry: name=null"}
+    if isinstance(error, ConnectionLossError):
+        cause = _CONNECTION_LOSS
+        return {"class": "java.lang.RuntimeException", "message": f"{cause['class']}: {cause['message']}", "cause": cause}
+    return {"class": type(error).__name__, "message": str(error)}
+
+
+def _payload(kind: str | None, offset: int) -> bytes | None:
+    if kind == "null":
+        return None
+    return f"m{offset}".encode() if kind is None else kind.encode()
+
+
+def _log(topic: str, described: dict[str, Any], settings: dict[str, Any]) -> PartitionLog:
+    log = PartitionLog(topic, max_fetch_records=settings.get("fetchMaxMessages", 5))
+    special = described.get("special", {})
+    log.start, log.end = described["start"], described["end"]
+    log.batches = [[Record(at, _payload(special.get(str(at)), at)) for at in unit] for unit in described["units"]]
+    log.offsets_by_time = {int(time): offset for time, offset in (described.get("time_offsets") or {}).items()}
+    return log
+
+
+def _changed(log: PartitionLog, special: dict[str, str], op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """A change of the log, and its start and end after it.
+
+    The recorder keeps what is special about an offset even if the log is cut and the offset used again.
+    """
+    if op == "append":
+        special |= args.get("special", {})
+        first = log.end + args.get("gap", 0)
+        values = [_payload(special.get(str(first + index)), first + index) for index in range(args["n"])]
+        log.append(values, gap=args.get("gap", 0), compressed=bool(args.get("compressed")))
+    elif op == "truncate":
+        log.delete_before(args["to"])
+    elif op == "truncate_end":
+        log.truncate_to(args["to"])
+    elif op == "compact":
+        log.compact(args["offsets"])
+    else:
+        raise KitError(f"the recording has an operation '{op}', which this replay does not know. Update the kit.")
+    return {"log_start": log.start, "log_end": log.end}

@@ -1,0 +1,215 @@
+"""JupyterLab as the lab runs it: on 127.0.0.1, with its token, with encrypted kernels, and without dialogs.
+
+JupyterLab is started with a configuration folder of the kit's own, so that what a user has set up for
+other work (a password, a theme, another kernel called python3, a news feed) neither breaks the
+lessons nor is changed by them. Every safety-relevant setting is on the command line, which wins
+over all configuration files. The token never is: Jupyter makes one up and writes it to a file that
+only the user can read, and from there the lab takes it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from packaging.version import Version
+
+from kitlib.errors import LabError
+from kitlib.lab import java, workspace
+from kitlib.lab.reaper import with_kitlib
+
+LOOPBACK = "127.0.0.1"
+USUAL_PORT = 8888
+START_NOTEBOOK = "notebooks/00_start_here.ipynb"
+
+# What is older has a known hole: in the order of the lines a token theft, a stored cross-site script,
+# a file read by a notebook's pictures, and kernels whose channels any local process can read.
+FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.1", "jupyter-client": "8.9.0"}
+
+# The two places in which JupyterLab would ask or tell something in the first minute.
+NO_NEWS = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+NO_UPDATES = {
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running JupyterLab, as its own runtime file describes it."""
+
+    pid: int
+    port: int  # the one it got, which is not the one asked for when that was taken
+    token: str
+    url: str  # http://127.0.0.1:PORT/
+
+    def address(self, notebook: str | None) -> str:
+        """Where a browser finds `notebook` (relative to the project), token included."""
+        page = f"lab/tree/{urllib.parse.quote(notebook)}" if notebook else "lab"
+        return f"{self.url}{page}?token={self.token}"
+
+    def redirect_file(self) -> Path:
+        """A page only the user can read, which sends a browser on: so no token is on a command line."""
+        return runtime_dir() / f"jpserver-{self.pid}-open.html"
+
+
+def config_dir() -> Path:
+    """Jupyter's configuration for this kit alone; a learner's theme and open tabs live here too."""
+    return workspace.home() / "jupyter"
+
+
+def runtime_dir() -> Path:
+    """Jupyter's connection files and the token; 0700."""
+    return workspace.run_dir() / "jupyter"
+
+
+def project_dir() -> Path:
+    """The folder that JupyterLab shows: the one that holds `notebooks`, here or where kitlib comes from."""
+    for folder in (Path.cwd(), Path(__file__).resolve().parents[2]):
+        if (folder / START_NOTEBOOK).is_file():
+            return folder
+    return Path.cwd()
+
+
+def check_versions() -> None:
+    """LabError if a part of Jupyter is older than the first release without a hole we know of."""
+    for name, floor in FLOORS.items():
+        found = importlib.metadata.version(name)
+        if Version(found) < Version(floor):
+            raise LabError(
+                f"{name} {found} is installed, but {floor} is the first release without a known security hole. "
+                "Install the pinned versions with `make setup`."
+            )
+
+
+def write_settings() -> None:
+    """Put the folders and the two files in place that keep JupyterLab from asking and telling."""
+    labconfig = config_dir() / "labconfig"
+    for folder in (labconfig, runtime_dir()):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    workspace.write_atomic(labconfig / "page_config.json", json.dumps(NO_NEWS, indent=2))
+    workspace.write_atomic(labconfig / "default_setting_overrides.json", json.dumps(NO_UPDATES, indent=2))
+
+
+def command(port: int, port_is_fixed: bool, root: Path, notebook: str | None) -> list[str]:
+    """The command line of JupyterLab. It holds no secret: everybody on the machine can read it."""
+    page = f"/lab/tree/{urllib.parse.quote(notebook)}" if notebook else "/lab"
+    settings = {
+        "ServerApp.ip": LOOPBACK,
+        "ServerApp.port": port,
+        "ServerApp.port_retries": 0 if port_is_fixed else 50,
+        "ServerApp.open_browser": False,  # the lab does it, when everything is up
+        "ServerApp.root_dir": root,
+        "ServerApp.allow_remote_access": False,
+        "ServerApp.allow_root": os.geteuid() == 0,  # in a container one is root
+        "ServerApp.allow_password_change": False,
+        "LabApp.default_url": page,
+        "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+        "LabApp.news_url": None,
+        "LabApp.extension_manager": "readonly",
+        "KernelManager.transport_encryption": "auto",
+        "KernelManager.shutdown_wait_time": 2.0,
+    }
+    return [sys.executable, "-m", "jupyterlab", *(f"--{name}={value}" for name, value in settings.items())]
+
+
+def environment() -> dict[str, str]:
+    """The environment of JupyterLab and of every kernel: the user's, without what would bend Jupyter or Java."""
+    kept = {
+        name: value for name, value in java.clean_java_env(os.environ).items()
+        if not name.startswith(("JUPYTER", "JPY_", "IPYTHON"))
+    }
+    return with_kitlib(without_proxy({
+        **kept,
+        "JUPYTER_CONFIG_DIR": str(config_dir()),
+        "JUPYTER_DATA_DIR": str(config_dir() / "data"),
+        "JUPYTER_RUNTIME_DIR": str(runtime_dir()),
+        "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel called python3 is the one of this environment
+        "IPYTHONDIR": str(workspace.home() / "ipython"),
+        "PYTHONNOUSERSITE": "1",
+        "KIT_HOME": str(workspace.home()),
+    }))
+
+
+def without_proxy(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` in which no HTTP proxy is asked for an address of this machine."""
+    exceptions = [name for name in env.get("NO_PROXY", env.get("no_proxy", "")).split(",") if name]
+    local = ",".join(dict.fromkeys([*exceptions, LOOPBACK, "localhost"]))
+    return {**env, "NO_PROXY": local, "no_proxy": local}
+
+
+def holder_of(port: int) -> str | None:
+    """Who listens on `port` of this machine, in words; None if the port can be had."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+            return None
+        except PermissionError:
+            return "the system (ports below 1024 are for root)"
+        except (OSError, OverflowError):
+            pass
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                return f"{psutil.Process(connection.pid).name()} (process {connection.pid})"
+    except psutil.Error:
+        pass
+    return "another program"
+
+
+def read_server(pid: int) -> Server | None:
+    """The server that runs as process `pid`, or None as long as it has not written its runtime file."""
+    try:
+        said = json.loads((runtime_dir() / f"jpserver-{pid}.json").read_text(encoding="utf-8"))
+        return Server(pid, int(said["port"]), said["token"], f"http://{LOOPBACK}:{int(said['port'])}/")
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def answers(server: Server) -> bool:
+    """Whether the server answers its version on the loopback interface, whatever proxies are set."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{server.url}api", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def wait_until_open(pid: int, seconds: float, is_alive: Callable[[], bool]) -> Server:
+    """The server of process `pid`, once it answers; LabError with its last words if it ends or takes too long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and is_alive():
+        server = read_server(pid)
+        if server is not None and answers(server):
+            return server
+        time.sleep(0.05)
+    how = f"did not answer within {seconds:.0f} s" if is_alive() else "ended while it was starting"
+    raise LabError(f"JupyterLab {how}. {last_words()}")
+
+
+def log_path() -> Path:
+    return workspace.run_dir() / "logs" / "jupyter.log"
+
+
+def last_words() -> str:
+    """What JupyterLab wrote last that looks like a reason, and where the rest is."""
+    try:
+        lines = log_path().read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return f"It wrote nothing to {log_path()}."
+    reasons = [line for line in lines if line.strip() and "token=" not in line]
+    wanted = [line for line in reasons if "Error" in line or "rror:" in line or line.startswith("[C")] or reasons
+    said = f"Its last word: {wanted[-1].strip()[:300]}. " if wanted else ""
+    return f"{said}The log is {log_path()}."

@@ -1,0 +1,293 @@
+"""One Kafka node: its settings, its data folder, its java.
+
+A node is a folder with a `meta.properties` (which cluster, which node), a settings file and a java
+that runs `kafka.Kafka`. Node 1 is broker and controller at once; nodes 2 and 3 of a set of three are
+brokers only. Everything listens on 127.0.0.1. Left out: authentication, TLS, JMX, and the second
+listener through a proxy, for which `Listener` has the room.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kitlib.errors import DiskError, LabError
+from kitlib.lab.processes import identify
+
+HEAP_MB = {1: 384, 3: 256}
+TAIL_LINES = 200
+LOG_BYTES, LOG_FILES = 2_000_000, 3
+# What the broker's log or the JVM's last words say when a disk, a quota or a limit leaves no room.
+NO_ROOM = ("No space left on device", "File too large", "Disk quota exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """What all nodes of one start have in common."""
+
+    java: Path
+    jars: tuple[Path, ...]
+    home: Path
+    run_dir: Path
+    # Stands in the command line of every java: the identity of this start.
+    token: str
+    heap_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One door of a node: clients that enter at `port` are told to come back to `advertised_port`."""
+
+    name: str
+    port: int
+    advertised_port: int
+
+
+def settings(
+    node: int, brokers: int, listeners: list[Listener], controller_port: int, is_controller: bool, data: Path
+) -> dict[str, str]:
+    """The settings of a node in a set of one or three brokers.
+
+    They differ from Kafka's defaults where a defect should show at once and in a small heap: deleted
+    and compacted data really go within seconds, a broker that died is noticed after 1.5 s instead of
+    9, and Kafka's own topics have 4 partitions instead of 50.
+    """
+    copies = str(brokers)
+    quorum = "2" if brokers == 3 else "1"
+    doors = [f"{door.name}://127.0.0.1:{door.port}" for door in listeners]
+    if is_controller:
+        doors.append(f"CONTROLLER://127.0.0.1:{controller_port}")
+    names = [*(door.name for door in listeners), "CONTROLLER"]
+    return {
+        "process.roles": "broker,controller" if is_controller else "broker",
+        "node.id": str(node),
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": ",".join(doors),
+        "advertised.listeners": ",".join(f"{door.name}://127.0.0.1:{door.advertised_port}" for door in listeners),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        "inter.broker.listener.name": listeners[0].name,
+        "log.dirs": str(data),
+        # A broker killed with SIGKILL may come back only after its old session has run out.
+        "broker.session.timeout.ms": "1500",
+        "broker.heartbeat.interval.ms": "300",
+        "replica.lag.time.max.ms": "2000",
+        "auto.create.topics.enable": "false",
+        "delete.topic.enable": "true",
+        "default.replication.factor": copies,
+        "min.insync.replicas": "1",
+        "offsets.topic.num.partitions": "4",
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.num.partitions": "4",
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": quorum,
+        "share.coordinator.state.topic.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": quorum,
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "500",
+        # Retention and compaction: the first run after one second instead of 30, then every second.
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": "1000",
+        "log.segment.delete.delay.ms": "1000",
+        "log.cleaner.backoff.ms": "500",
+        "log.cleaner.min.cleanable.ratio": "0.01",
+        "log.cleaner.dedupe.buffer.size": "4194304",
+        # A frame that claims to be larger is refused before memory is taken for it.
+        "socket.request.max.bytes": "33554432",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+    }
+
+
+def properties_text(values: dict[str, str]) -> str:
+    """A Java properties file, in the ASCII that `Properties.load` reads everywhere."""
+
+    def escaped(text: str) -> str:
+        units = text.replace("\\", "\\\\").encode("utf-16-be")
+        codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+        return "".join(chr(code) if 0x20 < code < 0x7F or code == 0x20 else f"\\u{code:04x}" for code in codes)
+
+    return "".join(f"{key}={escaped(value)}\n" for key, value in values.items())
+
+
+def java_command(machinery: Machinery, node: int, main_class: str, *arguments: str) -> list[str]:
+    """The command line that runs a class of Kafka, marked with the token, the home folder and the node."""
+    return [
+        str(machinery.java),
+        f"-Dkit.run={machinery.token}",
+        f"-Dkit.home={machinery.home}",
+        f"-Dkit.node={node}",
+        f"-Xmx{machinery.heap_mb}m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+ExitOnOutOfMemoryError",
+        # No file in the system's temporary folder, and no report of a crash anywhere but here.
+        "-XX:-UsePerfData",
+        f"-XX:ErrorFile={machinery.run_dir / 'java-crash-%p.log'}",
+        f"-Djava.io.tmpdir={machinery.run_dir / 'tmp'}",
+        "-Djava.net.preferIPv4Stack=true",
+        "-Djava.awt.headless=true",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+        "-Dorg.slf4j.simpleLogger.showThreadName=false",
+        "-cp",
+        os.pathsep.join(map(str, machinery.jars)),
+        main_class,
+        *arguments,
+    ]
+
+
+def read_meta(folder: Path) -> dict[str, str] | None:
+    """What a formatted data folder says about itself; None when it is half-written or says nothing usable."""
+    try:
+        lines = (folder / "meta.properties").read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return None
+    meta = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    return meta if {"version", "cluster.id", "node.id"} <= meta.keys() else None
+
+
+@dataclass(slots=True)
+class Node:
+    """A node and, while it runs, its java."""
+
+    number: int
+    data: Path
+    machinery: Machinery
+    port: int
+    # None at nodes that are brokers only.
+    controller_port: int | None
+    # Called from the log thread when the java has closed its output, which it does when it ends.
+    on_end: Callable[[], None]
+    java: subprocess.Popen[bytes] | None = None
+    born_s: float | None = None
+    # The last lines of this java's log: the reason of a death is found here even when the disk is full.
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
+    _reader: threading.Thread | None = None
+
+    @property
+    def settings_file(self) -> Path:
+        return self.machinery.run_dir / f"node-{self.number}.properties"
+
+    @property
+    def log_file(self) -> Path:
+        return log_file(self.machinery.run_dir, self.number)
+
+    def ports(self) -> list[int]:
+        return [self.port] if self.controller_port is None else [self.port, self.controller_port]
+
+    def write_settings(self, brokers: int, controller_port: int, data: Path | None = None) -> None:
+        door = Listener("PLAINTEXT", self.port, self.port)
+        values = settings(
+            self.number, brokers, [door], controller_port, self.controller_port is not None, data or self.data
+        )
+        try:
+            self.settings_file.write_text(properties_text(values), encoding="ascii")
+        except OSError as error:
+            raise DiskError(f"{self.settings_file} cannot be written: {error.strerror}. Make room, then try again.") \
+                from error
+
+    def start(self) -> None:
+        """Start the java; its log lines go to the node's log file, which is rotated, and to `tail`."""
+        self.tail.clear()
+        self.java = self._run("kafka.Kafka", str(self.settings_file))
+        try:
+            self.born_s = identify(self.java.pid, self.machinery.token).born_s
+        except LabError:
+            self.born_s = None  # it ended at once; is_running() says so
+        self._reader = threading.Thread(target=self._keep_log, args=(self.java,), daemon=True)
+        self._reader.start()
+
+    def format(self, cluster_id: str, into: Path) -> subprocess.Popen[bytes]:
+        """Start Kafka's own format tool on a folder; the node's settings must name that folder."""
+        return self._run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self.settings_file))
+
+    def _run(self, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            java_command(self.machinery, self.number, main_class, *arguments),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            cwd=self.machinery.run_dir,
+            # Java takes the encoding of file names from the locale, and plain C knows no umlauts.
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
+
+    def _keep_log(self, java: subprocess.Popen[bytes]) -> None:
+        assert java.stdout is not None
+        logger = logging.Logger(f"node-{self.number}")
+        try:
+            logger.addHandler(
+                logging.handlers.RotatingFileHandler(self.log_file, maxBytes=LOG_BYTES, backupCount=LOG_FILES)
+            )
+        except OSError:
+            logger.addHandler(logging.NullHandler())  # no room for a log; the tail is kept all the same
+        for line in java.stdout:
+            text = line.decode("utf-8", "replace").rstrip()
+            self.tail.append(text)
+            logger.warning("%s", text)
+        for handler in logger.handlers:
+            handler.close()
+        java.wait()
+        self.on_end()
+
+    def is_running(self) -> bool:
+        return self.java is not None and self.java.poll() is None
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM; a paused java is continued so that it can obey."""
+        if self.java is not None and self.java.poll() is None:
+            self.java.terminate()
+            self.java.send_signal(signal.SIGCONT)
+
+    def end(self, timeout_s: float) -> None:
+        """Wait for the java's end, and kill it when it has not come after `timeout_s` seconds."""
+        if self.java is None:
+            return
+        try:
+            self.java.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.java.kill()
+            self.java.wait()
+        if self._reader is not None:
+            self._reader.join(2.0)
+        if self.java.stdout is not None:
+            self.java.stdout.close()
+
+    def is_formatted(self) -> bool:
+        return (self.data / "meta.properties").is_file()
+
+    def why_ended(self) -> str:
+        """The reason of the last death in words, from the data folder, the log's tail and the exit code."""
+        if self._reader is not None:
+            self._reader.join(1.0)
+        text = "\n".join(self.tail)
+        code = self.java.returncode if self.java is not None else None
+        if not self.is_formatted():
+            return f"its data folder {self.data} is gone"
+        if any(words in text for words in NO_ROOM):
+            free_mb = shutil.disk_usage(self.data).free // 1_000_000
+            return f"the disk is full or a limit on file sizes is reached ({free_mb} MB free in {self.data})"
+        if "OutOfMemoryError" in text:
+            return f"out of memory (heap {self.machinery.heap_mb} MB; KIT_BROKER_HEAP_MB sets another)"
+        if "Address already in use" in text:
+            return f"its port ({', '.join(map(str, self.ports()))}) is taken by another program"
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        complaints = [line for line in self.tail if " ERROR " in line or " FATAL " in line or "Exception" in line]
+        last = (complaints or [line for line in self.tail if line] or ["its log is empty"])[-1]
+        return f"exit code {code}: {last[:300]}"
+
+
+def log_file(run_dir: Path, node: int) -> Path:
+    """Where the log of a node is."""
+    return run_dir / f"node-{node}.log"

@@ -1,0 +1,172 @@
+"""Which process is which, and how to end it without harming a stranger.
+
+A process id is a number that the system hands out again: a file that says "the broker is process
+4711" may be read when 4711 is somebody's editor. So the kit knows a process by three things that
+agree only for the right one: its id, the moment it began, and a random token that stands in its
+command line or environment. Whoever does not agree in all three is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+import psutil
+
+from kitlib.errors import LabError
+
+Answer = TypeVar("Answer")
+
+# A token shorter than this could stand in the command line of a stranger by chance.
+SHORTEST_TOKEN = 12
+# Two readings of one process's birth differ by the rounding of the system's boot time.
+BIRTH_TOLERANCE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One process, for as long as it lives: no other process ever has the same three values."""
+
+    pid: int
+    # Seconds from the system's boot to the process's start: a stepped wall clock does not move it.
+    born_s: float
+    # Stands in the process's command line or environment.
+    token: str
+
+    def process(self) -> psutil.Process | None:
+        """The process itself, or None when it is gone, is a zombie, or its id belongs to another now."""
+        if self.pid <= 0 or len(self.token) < SHORTEST_TOKEN:
+            return None
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(_born_s(process) - self.born_s) <= BIRTH_TOLERANCE_S and carries(process, self.token)
+        except psutil.Error:
+            return None
+        return process if same and is_alive(process) else None
+
+    def is_alive(self) -> bool:
+        return self.process() is not None
+
+
+def identify(pid: int, token: str) -> Identity:
+    """The identity of a living process; LabError when there is none with this id."""
+    try:
+        return Identity(pid, _born_s(psutil.Process(pid)), token)
+    except psutil.Error as error:
+        raise LabError(f"Process {pid} ended before it could be looked at. Start it again.") from error
+
+
+def _born_s(process: psutil.Process) -> float:
+    return process.create_time() - psutil.boot_time()
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether the process still runs: a zombie (ended, not yet collected by its parent) does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def carries(process: psutil.Process, token: str) -> bool:
+    """Whether `token` stands in the process's command line or in its environment at its start."""
+    try:
+        if any(token in argument for argument in process.cmdline()):
+            return True
+        return any(token in value for value in process.environ().values())
+    except (psutil.Error, OSError):
+        return False
+
+
+def find_by_token(token: str) -> list[psutil.Process]:
+    """All living processes of this machine that carry `token`, without the one that asks.
+
+    The processes of other users cannot be read and are not found. LabError when the token has fewer
+    than `SHORTEST_TOKEN` characters: it could stand anywhere.
+    """
+    if len(token) < SHORTEST_TOKEN:
+        raise LabError(
+            f"Token {token!r} has {len(token)} characters, at least {SHORTEST_TOKEN} are needed to tell processes "
+            "apart. Use a UUID."
+        )
+    return [
+        process for process in psutil.process_iter()
+        if process.pid != os.getpid() and carries(process, token) and is_alive(process)
+    ]
+
+
+def find_by_argument(argument: str) -> list[psutil.Process]:
+    """All living processes which have exactly this argument in their command line."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if argument in process.cmdline() and is_alive(process):
+                found.append(process)
+    return found
+
+
+def with_children(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """The processes and all their descendants, each once."""
+    tree: dict[int, psutil.Process] = {}
+    for process in processes:
+        tree[process.pid] = process
+        with suppress(psutil.Error):
+            tree.update({child.pid: child for child in process.children(recursive=True)})
+    return list(tree.values())
+
+
+def end_trees(processes: Iterable[psutil.Process], grace_s: float = 5.0) -> list[psutil.Process]:
+    """End the processes and their descendants: ask, wait `grace_s`, then kill. Returns those that were killed.
+
+    A stopped process (SIGSTOP) is continued, so that it can end as it was asked to.
+    """
+    tree = with_children(processes)
+    for process in tree:
+        with suppress(psutil.Error):
+            process.terminate()
+            if process.status() == psutil.STATUS_STOPPED:
+                process.resume()
+    _wait_gone(tree, grace_s)
+    # What was born during the grace time is a descendant of somebody in the tree.
+    rest = [process for process in with_children(tree) if is_alive(process)]
+    for process in rest:
+        with suppress(psutil.Error):
+            process.kill()
+    _wait_gone(rest, 5.0)
+    return rest
+
+
+def _wait_gone(processes: list[psutil.Process], timeout_s: float) -> None:
+    with suppress(LabError):
+        wait_until(lambda: not any(map(is_alive, processes)), timeout_s, "the processes have ended")
+
+
+def wait_until(predicate: Callable[[], Answer], timeout_s: float, what: str, step_s: float = 0.02) -> Answer:
+    """Ask `predicate` again and again until its answer is true, and return that answer.
+
+    `what` is the sentence that is hoped for, as in "the broker answers". LabError when it has not come
+    true after `timeout_s` seconds. The pauses grow from `step_s` to a quarter of a second.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        if answer := predicate():
+            return answer
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise LabError(f"Waited {timeout_s:g} s in vain until {what}. Look at `kit status` and `kit logs`.")
+        time.sleep(min(step_s, left_s))
+        step_s = min(step_s * 1.3, 0.25)
+
+
+@contextmanager
+def ended_on_error(processes: Callable[[], Iterable[psutil.Process]]) -> Iterator[None]:
+    """Whatever goes wrong inside, Ctrl-C included: end these processes before the error goes on."""
+    try:
+        yield
+    except BaseException:
+        end_trees(processes())
+        raise

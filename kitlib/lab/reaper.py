@@ -1,0 +1,289 @@
+"""Ends everything a lab has started, also when the lab itself was killed and can end nothing any more.
+
+`kit lab` starts this program first and orders everything else from it over a pipe. The pipe closes
+when its owner dies, however it dies, and that is the order to end everything. The program is the
+parent of JupyterLab and, where the system has such a thing (Linux), the foster parent of every
+orphan below it, so a process that ran away from its kernel with `setsid` is still found; elsewhere
+it is found by the run's token, which all of them carry as `KIT_RUN` in their environment.
+
+Orders (JSON lines on stdin):    {"run": [argv], "log": path, "cwd": path}   {"stop": "gently" | "now"}
+Reports (JSON lines on stdout):  {"ready": pid}  {"started": pid}  {"ended": exit code}  {"done": seconds}
+
+Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from filelock import FileLock, Timeout
+
+from kitlib.errors import LabError
+from kitlib.lab import workspace
+
+TOKEN_NAME = "KIT_RUN"
+PR_SET_CHILD_SUBREAPER = 36
+SECONDS_GENTLY = 6.0  # what Ctrl-C gives JupyterLab to save, tell its kernels and leave
+SECONDS_NOW = 1.0  # what is left of the lab when its owner is dead
+SECONDS_BROKER = 8.0  # a clean stop of the broker takes two to three
+
+
+def lock_path() -> Path:
+    """Held by a reaper for its whole life: whoever gets it knows that no reaper is at work."""
+    return workspace.run_dir() / "reaper.lock"
+
+
+class Reaper:
+    """The owner's side: starts the program, sends its orders, hands on its reports."""
+
+    def __init__(self, token: str, log: Path) -> None:
+        self.token = token
+        self.reports: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        with log.open("ab") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kitlib.lab.reaper", token],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                start_new_session=True, env=with_kitlib(os.environ),
+            )
+        threading.Thread(target=self._read, daemon=True).start()
+        if "ready" not in self.report(10.0):
+            raise LabError(f"The lab's watcher did not start; its words are in {log}.")
+
+    def report(self, seconds: float) -> dict[str, Any]:
+        """The next report, {} when none came in time, {"gone": code} when the program itself has ended."""
+        try:
+            return self.reports.get(timeout=seconds)
+        except queue.Empty:
+            return {}
+
+    def run(self, command: Sequence[str], log: Path, cwd: Path, environment: Mapping[str, str]) -> None:
+        """Start `command`; whatever comes of it carries the token and ends with the lab."""
+        self._order({"run": list(command), "log": str(log), "cwd": str(cwd), "environment": dict(environment)})
+
+    def stop(self, now: bool = False) -> None:
+        """End everything; ask first (gently) or not (now). A second call can only hurry."""
+        self._order({"stop": "now" if now else "gently"})
+
+    def _order(self, order: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.reports.put(json.loads(line))
+        self.reports.put({"gone": self.process.wait()})
+
+
+def with_kitlib(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` in which `import kitlib` finds this very kitlib, installed or not."""
+    here = str(Path(__file__).resolve().parents[2])
+    paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path != here]
+    return {**environment, "PYTHONPATH": os.pathsep.join([here, *paths])}
+
+
+def wait_for_earlier(seconds: float) -> None:
+    """Return when no reaper of an earlier lab is at work any more; LabError if one still is after `seconds`."""
+    try:
+        with FileLock(lock_path(), timeout=seconds, mode=0o600):
+            return
+    except Timeout:
+        raise LabError(
+            f"An earlier lab is still being ended after {seconds:.0f} s; look at its processes with "
+            "`kit status`, end them, and try again."
+        ) from None
+
+
+def carriers(token: str) -> list[psutil.Process]:
+    """Every running process that has the token in its environment or command line, but not this one."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE and (
+                token in process.cmdline() or process.environ().get(TOKEN_NAME) == token
+            ):
+                found.append(process)
+    return found
+
+
+def sweep(find: Callable[[], list[psutil.Process]], seconds: float = 3.0) -> int:
+    """Kill what `find` finds until it finds nothing; the number of processes that had to be killed.
+
+    Each round stops all of them before it kills any, so that none can start another one meanwhile.
+    """
+    killed: set[psutil.Process] = set()
+    deadline = time.monotonic() + seconds
+    while (found := find()) and time.monotonic() < deadline:
+        for action in (psutil.Process.suspend, psutil.Process.kill):
+            for process in found:
+                with contextlib.suppress(psutil.Error):
+                    action(process)
+        killed.update(found)
+        psutil.wait_procs(found, timeout=0.2)
+    return len(killed)
+
+
+def is_broker(process: psutil.Process) -> bool:
+    """Whether this is a part of the broker, which is asked to end in its own way before anything is killed."""
+    try:
+        words = process.cmdline()
+    except psutil.Error:
+        return False
+    return "kitlib.lab.warden" in words or any(word.startswith("-Dkit.run=") for word in words)
+
+
+class Program:
+    """The reaper's own side: one command, its offspring, and their end."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self.child: subprocess.Popen[bytes] | None = None
+        self.asked: str | None = None  # how the end was asked for: "gently", "now", or not yet
+        self.unread = b""  # the part of an order that has come so far
+
+    def main(self) -> None:
+        for name in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(name, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: self.ask("gently"))
+        adopt_orphans()
+        tell({"ready": os.getpid()})
+        while self.asked is None:
+            self.read_orders(0.25)
+            self.bury()
+            if self.child is not None and self.child.poll() is not None:
+                tell({"ended": self.child.returncode})
+                self.ask("now")
+        began = time.monotonic()
+        self.end_everything()
+        tell({"done": round(time.monotonic() - began, 2)})
+
+    def ask(self, how: str) -> None:
+        self.asked = "now" if "now" in (how, self.asked) else how
+
+    def read_orders(self, seconds: float) -> None:
+        """Obey the orders that come within `seconds`; the end of the pipe is the order to stop now."""
+        if not select.select([0], [], [], seconds)[0]:
+            return
+        block = os.read(0, 65536)
+        if not block:
+            self.ask("now")
+            time.sleep(min(seconds, 0.05))  # a closed pipe is always readable
+            return
+        *orders, self.unread = (self.unread + block).split(b"\n")
+        for line in orders:
+            order = json.loads(line)
+            if "stop" in order:
+                self.ask(order["stop"])
+            elif self.asked is None:
+                self.start(order)
+
+    def start(self, order: dict[str, Any]) -> None:
+        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            self.child = subprocess.Popen(
+                order["run"], cwd=order["cwd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**order["environment"], TOKEN_NAME: self.token}, start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        tell({"started": self.child.pid})
+
+    def bury(self) -> None:
+        """Take note of adopted orphans that have ended; the child of our own is left to its Popen."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if self.child is not None and ended.si_pid == self.child.pid:
+                    return
+                os.waitpid(ended.si_pid, 0)
+
+    def end_everything(self) -> None:
+        """JupyterLab and its kernels first, then the broker, then whatever is left of either.
+
+        Nothing here may keep the rest from being done, so each part writes its own failure down.
+        """
+        broker = threading.Thread(target=end_broker, daemon=True)
+        if self.asked == "now":
+            broker.start()  # there is no time to go one after the other
+        self.end_child()
+        if not broker.ident:
+            broker.start()
+        sweep(lambda: [process for process in self.offspring() if not is_broker(process)])
+        broker.join(SECONDS_BROKER)
+        sweep(self.offspring)
+
+    def end_child(self) -> None:
+        if self.child is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self.child.terminate()
+        began = time.monotonic()
+        while self.child.poll() is None:
+            if time.monotonic() - began > (SECONDS_NOW if self.asked == "now" else SECONDS_GENTLY):
+                self.child.kill()
+                self.child.wait()
+            self.read_orders(0.05)
+
+    def offspring(self) -> list[psutil.Process]:
+        """All processes below this one and all that carry its token, the owner apart."""
+        below = psutil.Process().children(recursive=True)
+        alive = [process for process in below if process.is_running() and status(process) != psutil.STATUS_ZOMBIE]
+        return list({*alive, *carriers(self.token)})
+
+
+def status(process: psutil.Process) -> str:
+    try:
+        return str(process.status())
+    except psutil.Error:
+        return psutil.STATUS_ZOMBIE
+
+
+def end_broker() -> None:
+    """Stop the kit's broker; a broker that cannot be stopped is a line in the log, not the end of the ending."""
+    try:
+        from kitlib.lab import kafka_server
+
+        kafka_server.down()
+    except Exception:
+        traceback.print_exc()
+
+
+def adopt_orphans() -> None:
+    """Become the one to whom the system hands orphans from below (Linux; elsewhere the token must do)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def tell(report: dict[str, Any]) -> None:
+    """Report to the owner, who may be dead by now."""
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(report).encode() + b"\n")
+
+
+def main() -> None:
+    try:
+        lock = FileLock(lock_path(), timeout=5.0, mode=0o600)
+        with lock:
+            Program(sys.argv[1]).main()
+    except Timeout:
+        sys.exit("another reaper is at work in this workspace")
+
+
+if __name__ == "__main__":
+    main()

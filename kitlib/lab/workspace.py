@@ -1,0 +1,163 @@
+"""Where the kit keeps what: one folder of the user's, and the environment its child processes get.
+
+A lab that leaves files all over a home folder cannot be removed, and one that writes into the
+repository cannot be shared. Everything that outlives a command is therefore under `home()`: the jars
+(worth keeping), what runs now (state files, locks, logs), Kafka's data and Spark's checkpoints.
+Deleting the folder while nothing runs is always safe; the next start makes it anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import platformdirs
+
+from kitlib.errors import DiskError
+
+# A Unix socket's or a log file's path below the workspace must stay under the 255 bytes that
+# common file systems allow for a name and well under the 4,096 they allow for a path.
+LONGEST_HOME_BYTES = 1024
+
+# Java separates the folders of a class path by ':' (';' elsewhere), Kafka those of log.dirs by ','.
+FORBIDDEN_CHARACTERS = {":": "Java's class path", ";": "Java's class path", ",": "Kafka's log.dirs", "\n": "a file", '"': "Spark"}
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+def home() -> Path:
+    """The workspace: `KIT_HOME`, or `delivery-lab` in the user's cache folder. It may not exist yet."""
+    asked = os.environ.get("KIT_HOME")
+    return Path(asked).expanduser().absolute() if asked else platformdirs.user_cache_path("delivery-lab")
+
+
+def jars_dir() -> Path:
+    """The jars of Kafka and of Spark's Kafka connector; what `kit fetch` fills."""
+    return home() / "jars"
+
+
+def run_dir() -> Path:
+    """What runs now: state files, locks, logs. Only the user can look into it."""
+    return home() / "run"
+
+
+def data_dir() -> Path:
+    """Kafka's data."""
+    return home() / "data"
+
+
+def spark_dir() -> Path:
+    """Spark's checkpoints, its warehouse and its scratch files."""
+    return home() / "spark"
+
+
+def ensure() -> Path:
+    """Make the workspace, check that the lab can live in it, and return it.
+
+    Raises `DiskError` for a path that Java or Kafka would cut in two, for one that is a file, and for
+    a folder that cannot be read or written.
+    """
+    place = home()
+    check_path(place)
+    folders = (place, jars_dir(), run_dir(), data_dir(), spark_dir())
+    for folder in folders:
+        _make(folder)
+    for folder in folders:
+        _check_use(folder)
+    return place
+
+
+def check_path(place: Path) -> None:
+    """Raise `DiskError` if `place` holds a character or a length that a part of the lab cannot take."""
+    text = str(place)
+    for character, who in FORBIDDEN_CHARACTERS.items():
+        if character in text:
+            raise DiskError(
+                f"the workspace {text!r} has {character!r} in its path, where {who} would cut it in two. "
+                f"Set KIT_HOME to a folder without it (spaces and umlauts are fine)."
+            )
+    if (size := len(os.fsencode(text))) > LONGEST_HOME_BYTES:
+        raise DiskError(
+            f"the workspace's path is {size} bytes long, more than {LONGEST_HOME_BYTES}: {text[:60]}... "
+            f"Set KIT_HOME to a shorter one."
+        )
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace the file `path` by `text`, whole or not at all, readable only by the user.
+
+    Whoever reads at the same time sees the old text or the new one. Raises `DiskError`.
+    """
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise DiskError(
+            f"{path} could not be written ({error.strerror or error}); {_free(path.parent)}. "
+            f"Make room or set KIT_HOME to a folder you can write to."
+        ) from error
+
+
+def direct_loopback(environment: Mapping[str, str]) -> dict[str, str]:
+    """A copy of `environment` in which no proxy is asked for connections to this machine itself."""
+    result = dict(environment)
+    for name in ("NO_PROXY", "no_proxy"):
+        present = [entry.strip() for entry in result.get(name, "").split(",") if entry.strip()]
+        if "*" not in present:
+            result[name] = ",".join(present + [loopback for loopback in LOOPBACK_NAMES if loopback not in present])
+    return result
+
+
+def keep_loopback_direct() -> None:
+    """Apply `direct_loopback` to this process, and so to everything it starts from now on."""
+    os.environ.update(direct_loopback(os.environ))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder == run_dir():
+            folder.chmod(0o700)
+    except FileExistsError as error:
+        raise DiskError(f"{folder} is a file, but the kit needs a folder there. Move it or set KIT_HOME.") from error
+    except OSError as error:
+        raise DiskError(
+            f"the folder {folder} could not be made ({error.strerror}); {_free(folder.parent)}. "
+            f"Set KIT_HOME to a folder you can write to."
+        ) from error
+
+
+def _check_use(folder: Path) -> None:
+    """Write and read back: permission bits say nothing about a read-only or full file system."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".kit-try-") as file:
+            file.write(b"kit")
+            file.flush()
+            if Path(file.name).read_bytes() != b"kit":
+                raise OSError(5, "what was written is not what is read")
+        next(folder.iterdir(), None)
+    except OSError as error:
+        raise DiskError(
+            f"the folder {folder} cannot be used ({error.strerror}); {_free(folder)}. "
+            f"Mend its permissions or set KIT_HOME to a folder you can write to."
+        ) from error
+
+
+def _free(folder: Path) -> str:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        return f"{shutil.disk_usage(folder).free // 2**20:,} MB are free there"
+    except OSError:
+        return "how much room there is could not be read"

@@ -1,0 +1,1 @@
+"""Judgements over what happened: pure functions of a trace."""

@@ -1,0 +1,66 @@
+"""Where a spout keeps the offset it will go on from: what is written, and how it is read back.
+
+One short JSON text per spout id and partition is all that survives a crash. Storm keeps it in
+ZooKeeper; here it lies behind a protocol of two methods, so that memory and a compacted Kafka topic
+serve alike. The path names the spout and the partition but not the topic, which is a trap of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kitlib.storm import json_simple
+
+
+class OffsetStore(Protocol):
+    """A map from paths to texts that outlives the spout. Trouble is raised as an exception."""
+
+    def read(self, path: str) -> str | None:
+        """The text last written at `path`, or None."""
+        ...
+
+    def write(self, path: str, text: str) -> None:
+        """Keep `text` at `path`; when this returns, it is kept."""
+        ...
+
+
+@dataclass(slots=True)
+class MemoryOffsetStore:
+    """An offset store that lives as long as this object: the model's ZooKeeper."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def read(self, path: str) -> str | None:
+        return self.texts.get(path)
+
+    def write(self, path: str, text: str) -> None:
+        self.texts[path] = text
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffset:
+    """What a start reads out of a stored text: the topology that wrote it, and its offset."""
+
+    topology_id: str
+    offset: int
+
+
+def read_stored_offset(store: OffsetStore, path: str) -> StoredOffset | None:
+    """The stored offset at `path`; None when there is none that a start can use.
+
+    Storm swallows every trouble here: a lost connection, a text that is not JSON, an offset that is
+    a string or a float all count as "nothing stored", and the start then jumps elsewhere.
+
+    Source: Storm 0.9.3, constructor of `storm.kafka.PartitionManager`, `ZkState.readJSON`.
+    Differs: nothing.
+    """
+    try:
+        text = store.read(path)
+        stored: Any = json_simple.read(text) if text is not None else None
+        topology_id, offset = stored["topology"]["id"], stored["offset"]
+    except Exception:  # Storm catches Throwable here: this is the rule, not carelessness of ours
+        return None
+    if isinstance(topology_id, str) and type(offset) is int:
+        return StoredOffset(topology_id, offset)
+    return None

@@ -1,0 +1,27 @@
+"""Pictures of a trace: static SVG for notebooks and reports, and a player to scrub through it.
+
+    from kitlib.views import Player, show
+    show(trace)                    # where every record is after the last step, as SVG
+    show(trace, at=40)             # the same after step 40
+    Player("happy_path", batch=5)  # sliders, play, scrub, fork
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kitlib.views.picture import Picture, show
+
+if TYPE_CHECKING:
+    from kitlib.views.player import Player
+
+__all__ = ["Picture", "Player", "show"]
+
+
+def __getattr__(name: str) -> Any:
+    """`Player` is imported when it is first asked for: the widget libraries take a while to load."""
+    if name == "Player":
+        from kitlib.views.player import Player
+
+        return Player
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

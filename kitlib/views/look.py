@@ -1,0 +1,121 @@
+"""What each record's box means and looks like: the one table that all pictures share.
+
+A record's *flags* say what happened to it; together with three positions of its partition (start of
+the log, commit, last fetch) they decide its *code*, a letter. `TABLE` is that decision for all
+inputs; the Python SVG and the browser's player both look it up and decide nothing themselves. Every
+code differs from the others by its letter or shape as well as by its colour (Okabe and Ito's set,
+which colour-blind people can tell apart).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Flags of one offset. A change is always "toggle one flag on a range", so that time runs both ways.
+EXISTS = 1  # a record is or was at this offset (a gap or a compacted record is not)
+WAITING = 2  # fetched, in waiting_to_emit
+PENDING = 4  # in pending: fetched and not acked
+FAILED = 8  # in failed: to be fetched and emitted again
+PROCESSED = 16  # its effect happened at least once
+TWICE = 32  # an effect of it happened more than once
+SKIPPED = 64  # the position jumped over it before it was ever emitted
+REFUSED = 128  # it failed, and the spout will not try it again
+# Positions, as three more bits of the table's index.
+IS_GONE = 256  # offset < log start
+IS_BELOW_COMMIT = 512  # offset < committed_to
+IS_READ = 1024  # offset < emitted_to_offset
+
+BLUE, SKY, GREEN, ORANGE, RED, PINK = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
+BLACK, WHITE = "#000000", "#FFFFFF"
+INK, PAPER, GREY = BLACK, WHITE, "#6B6B6B"  # on a light page
+DARK_INK, DARK_PAPER, DARK_GREY = WHITE, "#111111", "#A8A8A8"  # on a dark page
+ALL_COLOURS = frozenset({BLUE, SKY, GREEN, ORANGE, RED, PINK, BLACK, WHITE, GREY, DARK_PAPER, DARK_GREY})
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the records with one code are drawn, and what to call them."""
+
+    code: str  # the letter in the box, too, unless `shape` draws something instead
+    name: str  # "3 pending"
+    meaning: str  # for the legend
+    fill: str  # a colour, or "none" for hollow boxes
+    text: str  # colour of what is written in the box: BLACK, WHITE or "ink" (the page's own)
+    edge: str  # colour of the outline, or "ink" or "grey"
+    shape: str = "letter"  # letter | cross | slash | dot | empty
+    dash: str = ""  # stroke-dasharray of the outline
+    hatch: bool = False  # diagonal lines in the edge's colour
+
+
+# In the order of alarm: where one box stands for many records, the first code that occurs wins.
+LOOKS = (
+    Look("X", "lost", "lost: never worked on, and nobody will try", "none", "ink", RED, "cross"),
+    Look("N", "failed for good", "failed, too far behind to be tried again", "none", "ink", RED, hatch=True),
+    Look("F", "failed", "failed, to be fetched again", RED, BLACK, BLACK),
+    Look("S", "skipped", "skipped: the position jumped over it", "none", "ink", "ink", "slash", "4 3"),
+    Look("K", "cleared", "cleared from pending, never worked on", "none", "ink", "ink", "cross", "4 3"),
+    Look("P", "pending", "pending: emitted, no ack yet", ORANGE, BLACK, BLACK),
+    Look("W", "waiting", "waiting to be emitted", SKY, BLACK, BLACK),
+    Look("D", "done", "done, not committed yet", GREEN, BLACK, BLACK),
+    Look("C", "committed", "done, and the commit has passed it", BLUE, WHITE, BLACK),
+    Look("R", "deleted when done", "done, since deleted from the log", "none", "ink", "grey", dash="1 3"),
+    Look("U", "not read yet", "not read yet", "none", "ink", "grey", "empty"),
+    Look(".", "no record", "no record at this offset", "none", "ink", "grey", "dot"),
+)
+LOOK_OF = {look.code: look for look in LOOKS}
+ALARM = "".join(look.code for look in LOOKS)
+
+ONCE, AGAIN = 1, 2  # badges: worked on already though the spout does not know; worked on more than once
+
+
+def code_of(flags: int) -> str:
+    """The code of a record with these flags and positions."""
+    if not flags & EXISTS:
+        return "."
+    is_done = bool(flags & PROCESSED)
+    # What left the log cannot be fetched again; what was emitted before may still be acked.
+    if flags & FAILED:
+        return "X" if flags & IS_GONE and not is_done else "F"
+    if flags & WAITING:
+        return "W"
+    if flags & PENDING:
+        return "N" if flags & REFUSED and not is_done else "P"
+    if is_done:
+        return "R" if flags & IS_GONE else "C" if flags & IS_BELOW_COMMIT else "D"
+    if flags & SKIPPED:
+        return "S"
+    if flags & (IS_GONE | IS_BELOW_COMMIT):
+        return "X"
+    return "K" if flags & IS_READ else "U"
+
+
+def badge_of(flags: int) -> int:
+    """AGAIN for a duplicate, ONCE for a record that was worked on and is still in the spout's hands, else 0."""
+    if flags & TWICE:
+        return AGAIN
+    is_held = flags & (WAITING | PENDING | FAILED)
+    return ONCE if flags & PROCESSED and is_held else 0
+
+
+TABLE = "".join(code_of(flags) for flags in range(2048))
+BADGES = "".join(str(badge_of(flags)) for flags in range(256))
+
+# Geometry in SVG units, which are pixels unless the page is narrow. One lane is one partition.
+GEOMETRY = {
+    "width": 760,
+    "left": 20,  # where a strip begins
+    "boxes": 24,  # offsets in the close-up
+    "box": 30,  # width of a box
+    "tall": 42,  # height of a box
+    "name": 16,  # baseline of the lane's name, from the lane's top
+    "bar": 28,  # top of the bar that shows the whole log (only where the close-up cannot)
+    "thick": 20,  # height of that bar
+    "cells": 120,  # the bar's resolution; 6 units each
+    "zoom": 64,  # what the bar and its caption add to a lane's height
+    "strip": 50,  # top of the boxes, from the lane's top; `zoom` more below a bar
+    "lane": 146,  # height of a lane without a bar
+    "plot_left": 150,
+    "plot_right": 716,
+    "row": 40,  # height of a line of the plot
+    "rise": 28,  # height of its curve
+}

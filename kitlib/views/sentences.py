@@ -1,0 +1,137 @@
+"""What a step says to a learner: one plain sentence for each word that a trace may hold.
+
+The words and their data are listed in `kitlib.monitor.delivery`. A word that is not known here is
+told as it stands, so a new mechanism's trace can be shown before its sentences are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kitlib.trace import Range, Step
+from kitlib.views.text import plain_text
+
+Data = dict[str, Any]
+
+
+def tell(step: Step) -> str:
+    """The step's sentence: printable text on one line, not escaped for HTML."""
+    teller = _TELLERS.get(step.what)
+    if teller is not None:
+        try:
+            return teller(step.data)
+        except (KeyError, TypeError, ValueError):
+            pass  # the data are not what the word promises: tell them as they stand
+    return plain_text(f"{step.actor}: {step.what} {_told(step.data)}".strip())
+
+
+def place(data: Data) -> str:
+    """`orders, partition 0`, or an empty text for a step that belongs to no partition."""
+    if "topic" not in data or "partition" not in data:
+        return ""
+    return f"{plain_text(data['topic'], 60)}, partition {plain_text(data['partition'], 12)}"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """`1 record`, `1,000 records`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def span(first: int, last: int) -> str:
+    """`offset 7`, or `offsets 7 to 9`."""
+    return f"offset {first:d}" if first == last else f"offsets {first:d} to {last:d}"
+
+
+def spans(ranges: list[Range]) -> str:
+    """`offsets 7 to 9, 12`, at most four ranges of them."""
+    told = [f"{a:d}" if a == b else f"{a:d} to {b:d}" for a, b in ranges[:4]]
+    more = f" and {len(ranges) - 4} more ranges" if len(ranges) > 4 else ""
+    is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return f"{'offset' if is_one else 'offsets'} {', '.join(told)}{more}"
+
+
+def _told(data: Data) -> str:
+    return ", ".join(f"{key} {value}" for key, value in data.items() if key not in ("topic", "partition"))
+
+
+def _append(data: Data) -> str:
+    first, last = data["first"], data["last"]
+    number = len(data["offsets"]) if "offsets" in data else last - first + 1
+    arrives = "arrives" if number == 1 else "arrive"
+    return f"{count(number, 'record')} {arrives} in the log: {span(first, last)}."
+
+
+def _delete(data: Data) -> str:
+    return f"Retention deletes the log's start: it now begins at offset {data['to']:d}."
+
+
+def _compact(data: Data) -> str:
+    offsets = data["offsets"]
+    return f"Compaction removes {count(len(offsets), 'record')}; their offsets stay empty."
+
+
+def _start(data: Data) -> str:
+    why = f" ({plain_text(data['why'], 120)})" if data.get("why") else ""
+    stored = data.get("stored")
+    found = "no stored offset" if stored is None else f"stored offset {stored:d}"
+    return f"The spout starts at offset {data['offset']:d}; it found {found}{why}."
+
+
+def _emit(data: Data) -> str:
+    attempt, parts = data.get("attempt", 1), data.get("parts", 1)
+    again = f" again, attempt {attempt:d}" if attempt > 1 else ""
+    several = f" as {parts:d} tuples" if parts != 1 else ""
+    return f"The spout emits offset {data['offset']:d}{several}{again}."
+
+
+def _process(data: Data) -> str:
+    part = data.get("part")
+    which = f", part {part:d}" if part else ""
+    return f"The bolt works on offset {data['offset']:d}{which}: the effect happens now."
+
+
+def _fail(data: Data) -> str:
+    offset = data["offset"]
+    if data.get("retry", True):
+        return f"Offset {offset:d} fails; the spout will fetch it again."
+    return f"Offset {offset:d} fails and is NOT retried: it stays pending and nobody works on it."
+
+
+def _clear(data: Data) -> str:
+    return f"That ack clears {spans(data['ranges'])} from pending: too far behind, nobody waits for them now."
+
+
+def _commit(data: Data) -> str:
+    if data.get("written", True):
+        return f"The spout commits offset {data['offset']:d}: everything below it counts as done."
+    return f"Nothing new to commit: still offset {data['offset']:d}."
+
+
+def _reset(data: Data) -> str:
+    before, after = data["from"], data["to"]
+    way = "forward" if after > before else "back"
+    return f"Offset {before:d} is out of range; the spout moves {way} to {after:d}."
+
+
+def _error(data: Data) -> str:
+    message = plain_text(data.get("message", ""), 160)
+    return f"The spout throws {plain_text(data['error'], 60)}" + (f": {message}" if message else "") + "."
+
+
+_TELLERS: dict[str, Callable[[Data], str]] = {
+    "append": _append,
+    "delete": _delete,
+    "compact": _compact,
+    "start": _start,
+    "emit": _emit,
+    "process": _process,
+    "ack": lambda data: f"Offset {data['offset']:d} is acked.",
+    "fail": _fail,
+    "clear": _clear,
+    "commit": _commit,
+    "reset": _reset,
+    "idle": lambda data: "The spout finds nothing to emit.",
+    "error": _error,
+    "stop": lambda data: "The spout stops.",
+}

@@ -1,0 +1,85 @@
+"""The one door through which a record's content reaches a screen.
+
+A record may hold anything: markup, terminal escapes, characters that turn the reading direction,
+bytes that are no text. Whatever goes through here comes out short, on one line, printable and
+harmless: what cannot be seen is written as an escape (`\\x1b`, `\\u202e`), and for HTML and SVG the
+five special characters become entities. Escaping, never sanitising: nothing is parsed.
+
+Left out: terminals that are told to read markup. Print with `rich` only with `markup=False`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import html
+
+LIMIT_BYTES = 64
+LIMIT_CHARS = 200
+
+_HIDDEN = (
+    *range(0x00, 0x20),  # C0: NUL, ESC, tab, line ends
+    *range(0x7F, 0xA0),  # DEL and C1: 8-bit terminal escapes
+    0x00AD,  # soft hyphen
+    0x061C, 0x200E, 0x200F,  # marks that set the direction
+    *range(0x200B, 0x200E),  # zero-width space and joiners
+    *range(0x2028, 0x202F),  # line and paragraph separators, bidirectional embeddings and overrides
+    *range(0x2060, 0x2070),  # word joiner, bidirectional isolates
+    *range(0xD800, 0xE000),  # lone surrogates, which no encoding can write
+    0xFEFF, *range(0xFFF9, 0xFFFC), 0xFFFE, 0xFFFF,  # marks and non-characters that XML forbids
+    *range(0xE0000, 0xE0080),  # tags: text that nobody sees
+)  # fmt: skip
+
+
+def _escape(code: int) -> str:
+    if code <= 0xFF:
+        return {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}.get(code, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+_VISIBLE = {code: _escape(code) for code in _HIDDEN}
+
+
+def plain_text(value: object, limit: int = LIMIT_CHARS) -> str:
+    """`value` as one short printable line, for a terminal and for `textContent`; not yet for HTML.
+
+    At most `limit` characters of it are shown, and how many are missing is said.
+    """
+    text = value if isinstance(value, str) else str(value)
+    shown = text[:limit].translate(_VISIBLE)
+    return shown if len(text) <= limit else f"{shown}… (+{len(text) - limit:,} characters)"
+
+
+def plain_bytes(value: bytes | None, limit: int = LIMIT_BYTES) -> str:
+    """A record's key or value as one short printable line: text where it is UTF-8, `\\xff` where not.
+
+    At most `limit` bytes are read; None, which a record may well hold, is `null`.
+    """
+    if value is None:
+        return "null"
+    head = bytes(value[:limit])
+    is_whole = len(value) <= limit
+    # A character cut in two at the limit is left out; it is not the record's fault.
+    text = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode(head, final=is_whole)
+    shown = text.translate(_VISIBLE)
+    return shown if is_whole else f"{shown}… ({len(value):,} bytes)"
+
+
+def show_text(value: object, limit: int = LIMIT_CHARS) -> str:
+    """`plain_text`, escaped for HTML and SVG, inside elements and inside quoted attributes."""
+    return html.escape(plain_text(value, limit), quote=True)
+
+
+def show_bytes(value: bytes | None, limit: int = LIMIT_BYTES) -> str:
+    """`plain_bytes`, escaped for HTML and SVG, inside elements and inside quoted attributes."""
+    return html.escape(plain_bytes(value, limit), quote=True)
+
+
+def is_readable(value: bytes | None) -> bool:
+    """Whether a record's key or value is UTF-8 text; reports count the others as unreadable."""
+    if value is None:
+        return False
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
