@@ -17,7 +17,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def _find_java(kit_java_home: str, java_home: str, path: str, needs_vector: bool
         elif needs_vector and not found.has_vector and source in ("JAVA_HOME", "PATH"):
             why = f"Java {found.version} without the module {VECTOR_MODULE}, which Spark asks for"
         else:
-            return Java(found.home, found.executable, found.major, found.version, source, found.has_vector, tuple(rejected))
+            return replace(found, rejected=tuple(rejected))
         if source == "KIT_JAVA_HOME":
             raise SupplyError(
                 f"KIT_JAVA_HOME={kit_java_home}: {why}; Java {OLDEST_JAVA} to {NEWEST_JAVA} is needed. "

@@ -23,7 +23,14 @@ from kitlib.errors import DiskError
 LONGEST_HOME_BYTES = 1024
 
 # Java separates the folders of a class path by ':' (';' elsewhere), Kafka those of log.dirs by ','.
-FORBIDDEN_CHARACTERS = {":": "Java's class path", ";": "Java's class path", ",": "Kafka's log.dirs", "\n": "a file", '"': "Spark"}
+FORBIDDEN_CHARACTERS = {
+    ":": "Java's class path",
+    ";": "Java's class path",
+    ",": "Kafka's log.dirs",
+    "\n": "a configuration file",
+    "\\": "a configuration file",
+    '"': "Spark",
+}
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
