@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +112,6 @@ def command(port: int, port_is_fixed: bool, root: Path, notebook: str | None) ->
         "ServerApp.root_dir": root,
         "ServerApp.allow_remote_access": False,
         "ServerApp.allow_root": os.geteuid() == 0,  # in a container one is root
-        "ServerApp.allow_password_change": False,
         "LabApp.default_url": page,
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         "LabApp.news_url": None,
@@ -129,7 +128,7 @@ def environment() -> dict[str, str]:
         name: value for name, value in java.clean_java_env(os.environ).items()
         if not name.startswith(("JUPYTER", "JPY_", "IPYTHON"))
     }
-    return with_kitlib(without_proxy({
+    return with_kitlib(workspace.direct_loopback({
         **kept,
         "JUPYTER_CONFIG_DIR": str(config_dir()),
         "JUPYTER_DATA_DIR": str(config_dir() / "data"),
@@ -139,13 +138,6 @@ def environment() -> dict[str, str]:
         "PYTHONNOUSERSITE": "1",
         "KIT_HOME": str(workspace.home()),
     }))
-
-
-def without_proxy(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` in which no HTTP proxy is asked for an address of this machine."""
-    exceptions = [name for name in env.get("NO_PROXY", env.get("no_proxy", "")).split(",") if name]
-    local = ",".join(dict.fromkeys([*exceptions, LOOPBACK, "localhost"]))
-    return {**env, "NO_PROXY": local, "no_proxy": local}
 
 
 def holder_of(port: int) -> str | None:

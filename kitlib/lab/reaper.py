@@ -35,6 +35,7 @@ from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
 from kitlib.lab import workspace
+from kitlib.lab.processes import find_by_token, is_alive, with_children
 
 TOKEN_NAME = "KIT_RUN"
 PR_SET_CHILD_SUBREAPER = 36
@@ -109,18 +110,6 @@ def wait_for_earlier(seconds: float) -> None:
             f"An earlier lab is still being ended after {seconds:.0f} s; look at its processes with "
             "`kit status`, end them, and try again."
         ) from None
-
-
-def carriers(token: str) -> list[psutil.Process]:
-    """Every running process that has the token in its environment or command line, but not this one."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE and (
-                token in process.cmdline() or process.environ().get(TOKEN_NAME) == token
-            ):
-                found.append(process)
-    return found
 
 
 def sweep(find: Callable[[], list[psutil.Process]], seconds: float = 3.0) -> int:
@@ -241,17 +230,10 @@ class Program:
             self.read_orders(0.05)
 
     def offspring(self) -> list[psutil.Process]:
-        """All processes below this one and all that carry its token, the owner apart."""
-        below = psutil.Process().children(recursive=True)
-        alive = [process for process in below if process.is_running() and status(process) != psutil.STATUS_ZOMBIE]
-        return list({*alive, *carriers(self.token)})
-
-
-def status(process: psutil.Process) -> str:
-    try:
-        return str(process.status())
-    except psutil.Error:
-        return psutil.STATUS_ZOMBIE
+        """All processes below this one and all that carry its token, the reaper apart."""
+        below = with_children([psutil.Process()])
+        found = {process for process in [*below, *find_by_token(self.token)] if is_alive(process)}
+        return [process for process in found if process.pid != os.getpid()]
 
 
 def end_broker() -> None:
@@ -260,7 +242,7 @@ def end_broker() -> None:
         from kitlib.lab import kafka_server
 
         kafka_server.down()
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever it is, the rest must be ended too
         traceback.print_exc()
 
 

@@ -1,0 +1,287 @@
+"""One sitting in the lab: what `kit lab` starts, in which order, and how all of it ends.
+
+A workspace has one lab at a time, because it has one broker. A lock that the operating system takes
+back when its holder dies says whether a lab is open; a file beside it says, for people, which one,
+since when and under what address. The process may be killed between any two lines of this module:
+all that runs was started by the reaper, or is the broker, and the reaper ends both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import uuid
+import webbrowser
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+import psutil
+from filelock import FileLock, Timeout
+
+from kitlib.errors import LabError
+from kitlib.lab import jupyter, kafka_server, workspace
+from kitlib.lab.jars import ensure_jars
+from kitlib.lab.java import find_java
+from kitlib.lab.processes import find_by_token, identify
+from kitlib.lab.reaper import Reaper, sweep, wait_for_earlier
+from kitlib.lab.state import read_json, write_json
+
+SECONDS_TO_OPEN = 60.0  # JupyterLab on a slow disk, the first time
+SECONDS_TO_END = 25.0
+SECONDS_FOR_ADDRESS = 20.0  # how long a second lab waits for the first one's address
+
+
+class Ended(KeyboardInterrupt):
+    """The lab was asked to end: by Ctrl-C, by `kill`, or because its terminal or its parent is gone."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__()
+        # What a shell expects of a program that a signal has ended: 130 after Ctrl-C.
+        self.exit_code = 128 + signal_number
+
+
+class Printer:
+    """Lines with the seconds since the start; a terminal that has gone does not keep the lab from ending."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+
+    def step(self, text: str) -> None:
+        self.line(f"{time.monotonic() - self.began:6.1f} s  {text}")
+
+    def line(self, text: str = "", data: bool = False) -> None:
+        """One line for people (stderr), or one that a script may want (stdout)."""
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=sys.stdout if data else sys.stderr, flush=True)
+
+
+class Signals:
+    """Turns the first request to end into one `Ended`, and every later one into a call of `hurry`."""
+
+    HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.ended: Ended | None = None
+        self.hurry: Callable[[], None] = lambda: None
+        self.before = {number: signal.getsignal(number) for number in self.HEEDED}
+        self.parent = os.getppid()
+
+    def __enter__(self) -> Self:
+        for number, handler in self.before.items():
+            if handler is not signal.SIG_IGN:  # nohup wants the lab to outlive its terminal
+                signal.signal(number, self._handle)
+        if self.before[signal.SIGHUP] is not signal.SIG_IGN and self.parent > 1:
+            threading.Thread(target=self._watch_parent, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the signals ignored that would interrupt the last lines of the program."""
+        for number in self.HEEDED:
+            signal.signal(number, signal.SIG_IGN)
+
+    def check(self) -> None:
+        """Raise `Ended` if the request to end was swallowed by code that caught it."""
+        if self.ended is not None:
+            raise self.ended
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        if self.ended is None:
+            self.ended = Ended(number)
+            raise self.ended
+        self.hurry()
+
+    def _watch_parent(self) -> None:
+        """`make lab` may be killed without a word to us: then our parent is somebody else."""
+        while os.getppid() == self.parent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+
+def note_path() -> Path:
+    return workspace.run_dir() / "lab.json"
+
+
+def read_note() -> dict[str, Any]:
+    """What the last lab wrote about itself; {} if there is nothing to read."""
+    return read_json(note_path(), lambda _: None) or {}
+
+
+def write_note(token: str, since: float, address: str | None) -> None:
+    me = identify(os.getpid(), token)
+    write_json(note_path(), {"pid": me.pid, "born_s": me.born_s, "run": token, "since": since, "address": address})
+
+
+def is_about_a_living_lab(note: dict[str, Any]) -> bool:
+    """Whether the process of the note is still that process and not a later one with its number."""
+    try:
+        return abs(identify(int(note["pid"]), note["run"]).born_s - float(note["born_s"])) < 2
+    except (KeyError, TypeError, ValueError, LabError):
+        return False
+
+
+@contextlib.contextmanager
+def only_lab(printer: Printer) -> Iterator[None]:
+    """Hold the workspace's lab lock; LabError with the other lab's process, start and address if there is one."""
+    lock = FileLock(workspace.run_dir() / "lab.lock", mode=0o600)
+    deadline = time.monotonic() + SECONDS_FOR_ADDRESS
+    waited = False
+    while True:
+        try:
+            lock.acquire(timeout=0)
+            break
+        except Timeout:
+            note = read_note()
+        living = is_about_a_living_lab(note)
+        if (living and note["address"]) or time.monotonic() > deadline:
+            raise LabError(describe_holder(note if living else {}))
+        if not waited:
+            printer.step("Another lab is just starting in this workspace; waiting for its address")
+        waited = True
+        time.sleep(0.1)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def describe_holder(note: dict[str, Any]) -> str:
+    """Who has the lab open, since when, and what to do about it."""
+    if not note:
+        return "Another program holds this workspace's lab. Set KIT_HOME to another folder for a second lab."
+    since = datetime.fromtimestamp(note["since"]).strftime("%Y-%m-%d %H:%M:%S")
+    where = f"open {note['address']}" if note["address"] else "its address will be printed there"
+    return (
+        f"The lab of this workspace is open since {since} in process {note['pid']}: {where}. "
+        f"End it with Ctrl-C in its terminal or `kill {note['pid']}`; for a second one set KIT_HOME to another folder."
+    )
+
+
+def open_lab(printer: Printer, port: int | None, notebook: str | None, browser: bool) -> int:
+    """Start everything, wait until something ends the lab, end everything; returns the command's exit code."""
+    workspace.ensure()
+    (workspace.run_dir() / "logs").mkdir(mode=0o700, exist_ok=True)
+    jupyter.check_versions()
+    with Signals() as signals:
+        try:
+            with only_lab(printer):
+                return sitting(printer, signals, port, notebook, browser)
+        except Ended as end:
+            return end.exit_code
+
+
+def sitting(printer: Printer, signals: Signals, port: int | None, notebook: str | None, browser: bool) -> int:
+    """The lab from its first process to its last."""
+    token, since = uuid.uuid4().hex, time.time()
+    wait_for_earlier(10.0)
+    end_orphans(printer)
+    write_note(token, since, None)
+    reaper: Reaper | None = None
+    try:
+        reaper = Reaper(token, workspace.run_dir() / "logs" / "reaper.log")
+        server = start(printer, signals, reaper, port, notebook)
+        write_note(token, since, server.address(notebook))
+        printer.step("JupyterLab is open. Ctrl-C ends it, its kernels and Kafka; notebooks and records stay.")
+        printer.line(f"\n  {server.address(notebook)}\n", data=True)
+        if browser:
+            open_browser(server)
+        return watch(reaper, signals)
+    except Ended as end:
+        printer.line("\nEnding JupyterLab, its kernels and Kafka; Ctrl-C once more ends them by force.")
+        return end.exit_code
+    finally:
+        if reaper is not None:
+            finish(printer, signals, reaper)
+        note_path().unlink(missing_ok=True)
+
+
+def start(
+    printer: Printer, signals: Signals, reaper: Reaper, port: int | None, notebook: str | None
+) -> jupyter.Server:
+    """Java and jars, then JupyterLab and Kafka side by side; the open server."""
+    java = find_java()
+    printer.step(f"Java {java.major} from {java.source}")
+    jars = ensure_jars("kafka", progress=printer.step) + ensure_jars("spark", progress=printer.step)
+    printer.step(f"{len(jars)} jars checked")
+    asked = port or jupyter.USUAL_PORT
+    if holder := jupyter.holder_of(asked):
+        if port:
+            raise LabError(f"Port {port} is in use by {holder}. End it, or leave --port out for the next free one.")
+        printer.step(f"Port {asked} is in use by {holder}; JupyterLab takes the next free one")
+    jupyter.write_settings()
+    root = jupyter.project_dir()
+    reaper.run(
+        jupyter.command(asked, port is not None, root, notebook), jupyter.log_path(), root, jupyter.environment()
+    )
+    pid = next_report(reaper, "started", 10.0)
+    cluster = kafka_server.ensure(progress=printer.step)
+    printer.step(f"Kafka answers on {cluster.bootstrap}")
+    signals.check()
+    return jupyter.wait_until_open(pid, SECONDS_TO_OPEN, lambda: is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def next_report(reaper: Reaper, word: str, seconds: float) -> Any:
+    """The value of the report `word`; LabError if another one or none comes."""
+    report = reaper.report(seconds)
+    if word not in report:
+        raise LabError(f"The lab's watcher reported {report or 'nothing'} instead of {word!r}. {jupyter.last_words()}")
+    return report[word]
+
+
+def watch(reaper: Reaper, signals: Signals) -> int:
+    """Wait until JupyterLab ends or somebody asks the lab to."""
+    while True:
+        report = reaper.report(0.5)
+        signals.check()
+        if report.get("ended") == 0:
+            return 0  # File > Shut Down in JupyterLab
+        if "ended" in report:
+            raise LabError(f"JupyterLab ended by itself (exit code {report['ended']}). {jupyter.last_words()}")
+        if "gone" in report:
+            raise LabError("The lab's watcher was ended from outside, so the lab ends too. Start it again: `kit lab`.")
+
+
+def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:
+    """Let the reaper end everything; do it here if the reaper is gone."""
+    def by_force() -> None:
+        printer.line("Ending them by force.")
+        reaper.stop(now=True)
+
+    signals.hurry = by_force
+    began = time.monotonic()
+    reaper.stop(now=signals.ended is None)
+    report: dict[str, Any] = {}
+    while time.monotonic() - began < SECONDS_TO_END and not ("done" in report or "gone" in report):
+        report = reaper.report(0.2) or report
+    if "done" not in report:
+        sweep(lambda: find_by_token(reaper.token))
+        kafka_server.down()
+    printer.line(f"Everything has ended ({time.monotonic() - began:.1f} s).")
+
+
+def end_orphans(printer: Printer) -> None:
+    """End what a lab left behind whose reaper was killed too, known by the token in its note."""
+    token = read_note().get("run")
+    if isinstance(token, str) and (killed := sweep(lambda: find_by_token(token))):
+        printer.step(f"Ended {killed} processes that an earlier lab had left behind")
+
+
+def open_browser(server: jupyter.Server) -> None:
+    """Show the lab in the user's browser, where there is a screen to show it on."""
+    has_screen = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    if has_screen:
+        page = server.redirect_file().as_uri()
+        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
