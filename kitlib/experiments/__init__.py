@@ -1,0 +1,29 @@
+"""Experiments: knobs in, a trace out, on the model or on a real broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.errors import KnobError
+from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.stories import ALL
+from kitlib.trace import Trace
+
+_BY_NAME = {experiment.name: experiment for experiment in ALL}
+
+
+def names() -> list[str]:
+    """The experiments there are, in the order of the lessons."""
+    return list(_BY_NAME)
+
+
+def get(name: str) -> Experiment:
+    """The experiment with this name. KnobError when there is none."""
+    if name not in _BY_NAME:
+        raise KnobError(f"there is no experiment '{str(name)[:60]}'. The experiments are {', '.join(_BY_NAME)}.")
+    return _BY_NAME[name]
+
+
+def run(name: str, backend: str = "model", seed: int = 1, **knobs: Any) -> Trace:
+    """Run an experiment by name; as Experiment.run."""
+    return get(name).run(backend=backend, seed=seed, **knobs)

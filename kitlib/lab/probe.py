@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 
 from kitlib.errors import LabError
 
@@ -87,4 +88,31 @@ def free_ports(count: int, candidates: list[int]) -> list[int]:
     raise LabError(
         f"Only {len(free)} of the {count} ports that Kafka needs are free among {len(candidates)} tried between "
         f"{FIRST_PORT} and {LAST_PORT}. End the programs that hold them."
+    )
+
+
+def check_cluster(cluster_id: str | None, ports: list[int], timeout_s: float = 10.0) -> None:
+    """LabError when the brokers on these ports do not form the cluster with this id."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "broker.address.family": "v4", "log_level": 2})
+    deadline = time.monotonic() + timeout_s
+    found = "no answer"
+    while time.monotonic() < deadline:
+        try:
+            description = admin.describe_cluster(request_timeout=2.0).result(timeout=3.0)
+        except KafkaException as error:
+            found = str(error)
+            continue
+        found = f"cluster {description.cluster_id} with brokers on {sorted(node.port for node in description.nodes)}"
+        if description.cluster_id != cluster_id:
+            break
+        if {node.port for node in description.nodes} == set(ports):
+            return
+        time.sleep(0.05)
+    raise LabError(
+        f"On {bootstrap}: found {found}, expected cluster {cluster_id} with brokers on {sorted(ports)}. End what else "
+        "listens there, then `kit up`."
     )

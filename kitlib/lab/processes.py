@@ -61,7 +61,7 @@ def identify(pid: int, token: str) -> Identity:
 
 
 def _born_s(process: psutil.Process) -> float:
-    return process.create_time() - psutil.boot_time()
+    return round(process.create_time() - psutil.boot_time(), 2)
 
 
 def is_alive(process: psutil.Process) -> bool:

@@ -221,7 +221,8 @@ def start(
     )
     pid = next_report(reaper, "started", 10.0)
     cluster = kafka_server.ensure(progress=printer.step)
-    printer.step(f"Kafka answers on {cluster.bootstrap}")
+    if printer.last_step != (said := f"Kafka answers at {cluster.bootstrap}"):
+        printer.step(said)
     signals.check()
     return jupyter.wait_until_open(pid, SECONDS_TO_OPEN, lambda: is_running(pid))
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kitlib.errors import DiskError, LabError
+from kitlib.lab import workspace
 from kitlib.lab.processes import Identity
 
 SCHEMA = 1
@@ -83,23 +83,7 @@ def node_identity(state: ClusterState, node: NodeState) -> Identity | None:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Replace the file by `content` in one step; only its owner can read it. DiskError when there is no room."""
-    temporary: str | None = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"schema": SCHEMA, **content}, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise DiskError(
-            f"{path} cannot be written: {error.strerror}. Make room or make the folder writable, then try again."
-        ) from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+    workspace.write_atomic(path, json.dumps({"schema": SCHEMA, **content}, indent=1) + "\n")
 
 
 def read_json(path: Path, say: Say) -> dict[str, Any] | None:

@@ -266,6 +266,10 @@ class PartitionManager:
         """Everything below it is finished or given up: the smallest pending offset, else `emitted_to_offset`."""
         return self.pending.first() if self.pending else self.emitted_to_offset
 
+    def failed_offsets(self) -> list[int]:
+        """Offsets that wait to be fetched again, ascending."""
+        return sorted(self.failed)
+
     def configured_offset(self) -> int:
         """The offset at `start_offset_time` if `force_from_start`, else at the log's end."""
         return self.offset_at(self.config.start_offset_time if self.config.force_from_start else LATEST_TIME)

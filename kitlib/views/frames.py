@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.errors import TraceError
 from kitlib.trace import Range, Trace
 from kitlib.views.look import (
     ALARM,
+    BOXES,
     EXISTS,
     FAILED,
-    GEOMETRY,
     IS_BELOW_COMMIT,
     IS_GONE,
     IS_READ,
@@ -33,10 +34,10 @@ from kitlib.views.look import (
     WAITING,
 )
 from kitlib.views.sentences import place, tell
+from kitlib.views.text import plain_text
 
 MAX_SPAN = 8_000_000  # offsets a lane can draw; of a longer log the newest ones
 NO_LANE = -1
-BOXES = GEOMETRY["boxes"]
 QUIET_WORDS = frozenset({"append", "commit", "compact"})  # they do not move the close-up
 
 
@@ -121,7 +122,20 @@ _FLIP = {1 << bit: bytes(value ^ (1 << bit) for value in range(256)) for bit in 
 
 
 def to_frames(trace: Trace) -> Frames:
-    """The frames of a trace. Steps without a topic and a partition belong to no lane and change no strip."""
+    """The frames of a trace. Steps without a topic and a partition belong to no lane and change no strip.
+
+    TraceError when a step's data are not what its word promises (an offset that is no number).
+    """
+    try:
+        return _to_frames(trace)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(
+            f"trace {plain_text(trace.run)}: it cannot be drawn, a step's data are not what its word needs "
+            f"({type(error).__name__}: {plain_text(error)}). Record the trace again."
+        ) from error
+
+
+def _to_frames(trace: Trace) -> Frames:
     frames = Frames(trace.experiment, trace.backend)
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
     ledgers = {key: _Ledger(number, lane) for number, (key, lane) in enumerate(_lanes_of(trace).items())}

@@ -100,22 +100,30 @@ def badge_of(flags: int) -> int:
 TABLE = "".join(code_of(flags) for flags in range(2048))
 BADGES = "".join(str(badge_of(flags)) for flags in range(256))
 
-# Geometry in SVG units, which are pixels unless the page is narrow. One lane is one partition.
-GEOMETRY = {
-    "width": 760,
-    "left": 20,  # where a strip begins
-    "boxes": 24,  # offsets in the close-up
-    "box": 30,  # width of a box
-    "tall": 42,  # height of a box
-    "name": 16,  # baseline of the lane's name, from the lane's top
-    "bar": 28,  # top of the bar that shows the whole log (only where the close-up cannot)
-    "thick": 20,  # height of that bar
-    "cells": 120,  # the bar's resolution; 6 units each
-    "zoom": 64,  # what the bar and its caption add to a lane's height
-    "strip": 50,  # top of the boxes, from the lane's top; `zoom` more below a bar
-    "lane": 146,  # height of a lane without a bar
-    "plot_left": 150,
-    "plot_right": 716,
-    "row": 40,  # height of a line of the plot
-    "rise": 28,  # height of its curve
+# What the band at the foot of a box says, by badge: its text, its colour, its place in the legend.
+BANDS = {
+    ONCE: ("done", GREEN, "worked on already, but still in the spout's hands"),
+    AGAIN: ("2×", PINK, "duplicate: worked on more than once"),
 }
+
+# Geometry in SVG units, which are pixels unless the page is narrow. One lane is one partition.
+WIDTH = 760
+LEFT = 20  # where a strip begins
+BOXES = 24  # offsets in the close-up
+BOX = 30  # width of a box
+TALL = 48  # height of a box
+NAME_Y = 16  # baseline of the lane's name, counted like all of these from the lane's top
+BAR_Y = 34  # top of the bar that shows the whole log, where the close-up cannot
+BAR_TALL = 20
+CELLS = 120  # the bar's resolution
+STRIP_Y = 50  # top of the boxes, without a bar
+ZOOM = 50  # a bar moves everything below it down by this much
+LANE_TALL = 150  # height of a lane without a bar
+PLOT_LEFT, PLOT_RIGHT = 150, 740
+ROW = 42  # height of one curve's row
+RISE = 30  # height of a curve at its highest
+GEOMETRY = {
+    "width": WIDTH, "left": LEFT, "boxes": BOXES, "box": BOX, "tall": TALL, "name_y": NAME_Y, "bar_y": BAR_Y,
+    "bar_tall": BAR_TALL, "cells": CELLS, "strip_y": STRIP_Y, "zoom": ZOOM, "lane_tall": LANE_TALL,
+    "plot_left": PLOT_LEFT, "plot_right": PLOT_RIGHT, "row": ROW, "rise": RISE,
+}  # fmt: skip

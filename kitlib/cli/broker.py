@@ -1,0 +1,107 @@
+"""`kit up`, `kit down`, `kit status`, `kit logs`: the broker from a terminal.
+
+`kit status` ends with 0 when the broker answers and with 3 when it does not, for scripts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kitlib.cli import app
+from kitlib.errors import KnobError
+from kitlib.lab import kafka_server
+
+NOT_RUNNING = 3
+
+
+@app.command()
+def up(
+    brokers: Annotated[int | None, typer.Option(help="Number of brokers, 1 or 3. Without it: what runs, else 1.")] = None,
+) -> None:
+    """Start Kafka in the background, or find the one that runs; prints its bootstrap address."""
+    cluster = kafka_server.ensure(brokers)
+    if cluster.source == "external":
+        typer.echo("kit: KIT_KAFKA_BOOTSTRAP names this cluster; the kit neither starts nor ends it.", err=True)
+    typer.echo(cluster.bootstrap)
+
+
+@app.command()
+def down() -> None:
+    """End Kafka; its data stay for the next start."""
+    if bootstrap := kafka_server.external_bootstrap():
+        typer.echo(f"kit: KIT_KAFKA_BOOTSTRAP names {bootstrap}; the kit neither starts nor ends it.", err=True)
+    elif not kafka_server.down():
+        typer.echo("kit: no broker was running.", err=True)
+
+
+@app.command()
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Say whether Kafka runs and answers. Exit code 0: it does; 3: it does not."""
+    found = kafka_server.status()
+    if as_json:
+        typer.echo(json.dumps({"running": found.is_running, **dataclasses.asdict(found)}, indent=1))
+    else:
+        typer.echo(found.sentence)
+        if found.since is not None:
+            typer.echo(f"Since {datetime.fromtimestamp(found.since):%Y-%m-%d %H:%M:%S}.")
+        for node in found.nodes:
+            restarts = f", restarted {node.restarts} time(s), last: {node.last_death}" if node.restarts else ""
+            typer.echo(f"Broker {node.node}: {node.phase}, port {node.port}, process {node.pid or 'none'}{restarts}")
+        for note in found.notes:
+            typer.echo(note)
+    if not found.is_running:
+        raise typer.Exit(NOT_RUNNING)
+
+
+@app.command()
+def logs(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing what comes; Ctrl-C ends.")] = False,
+    lines: Annotated[int, typer.Option(help="How many of the last lines of each broker.")] = 50,
+) -> None:
+    """Print the brokers' warnings and errors (an empty log is good news)."""
+    if lines < 0:
+        raise KnobError(f"--lines {lines}: a number of lines is 0 or more. Give such a number.")
+    files = kafka_server.log_files()
+    if not files and not follow:
+        typer.echo("kit: there are no logs yet; `kit up` starts Kafka.", err=True)
+    ends = {}
+    for path in files:
+        ends[path] = _place(path)
+        for line in kafka_server.last_lines(path, lines):
+            typer.echo(_labelled(path, line))
+    while follow:
+        time.sleep(0.3)
+        for path in kafka_server.log_files():
+            ends[path] = _print_new(path, ends.get(path, (0, 0)))
+
+
+def _place(path: Path) -> tuple[int, int]:
+    """Where a file ends now: its inode and size."""
+    found = path.stat()
+    return found.st_ino, found.st_size
+
+
+def _print_new(path: Path, before: tuple[int, int]) -> tuple[int, int]:
+    """Print what came after `before`; a file that was rotated is read from its beginning."""
+    inode, size = before
+    with path.open("rb") as file:
+        if path.stat().st_ino == inode:
+            file.seek(size)
+        text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        place = path.stat().st_ino, file.tell() - len(text) + len(whole)
+    for line in whole.decode("utf-8", "replace").splitlines():
+        typer.echo(_labelled(path, line))
+    return place
+
+
+def _labelled(path: Path, line: str) -> str:
+    printable = "".join(character if character.isprintable() or character == "\t" else "?" for character in line)
+    return f"{path.stem}: {printable}"

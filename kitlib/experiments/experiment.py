@@ -1,0 +1,93 @@
+"""An experiment turns knobs into a trace, on the model or on a real broker.
+
+Each experiment is a short story told to a `SpoutRun`: append, start, let time pass, let retention or a
+crash come in between. Everything else that calls experiments (notebooks, widgets, the command line,
+sweeps, tests) calls `Experiment.run`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kitlib.errors import KnobError
+from kitlib.experiments.knobs import Knob, settle
+from kitlib.experiments.spout_run import Fork, RunIsOver, SpoutRun
+from kitlib.experiments.stage import ModelStage, Stage
+from kitlib.trace import Trace
+
+BACKENDS = ("model", "kafka")
+MAX_STEPS = Knob("max_steps", "int", 2_000, "Where the trace is cut, however the story goes on.", "steps", 10, 20_000, live=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A named story with its question, its knobs, and the settings that it shows best with."""
+
+    name: str
+    title: str
+    question: str  # what the learner should predict before running it
+    knobs: tuple[Knob, ...]
+    story: Callable[[SpoutRun], None]
+
+    def run(self, backend: str = "model", seed: int = 1, **knobs: Any) -> Trace:
+        """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
+
+        On "kafka" the trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob,
+        seed or backend; LabError when no broker can be had.
+        """
+        return self._run(backend, seed, knobs, None)
+
+    def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
+        """The same run up to and including step `at`, then another future with these knobs.
+
+        KnobError for a knob that is not live, or when `at` is no step of `trace`.
+        """
+        trace.at(at)
+        live = {knob.name for knob in self.knobs if knob.live}
+        for name in knobs:
+            if name not in live:
+                raise KnobError(
+                    f"{self.name}: {name} cannot change in the middle of a run, expected one of {', '.join(sorted(live))}. "
+                    "Run the experiment anew with it instead."
+                )
+        before = {name: value for name, value in trace.knobs.items() if name in {knob.name for knob in self.knobs}}
+        changed = settle(self.knobs, before | knobs, self.name)
+        forked = self._run(trace.backend, trace.seed, before, Fork(at, {name: changed[name] for name in knobs}))
+        forked.knobs, forked.parent = forked.knobs | changed, {"run": trace.run, "at": at}
+        return forked
+
+    def _run(self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None) -> Trace:
+        knobs = settle(self.knobs, given, self.name)
+        if backend not in BACKENDS:
+            raise KnobError(f"{self.name}: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+            raise KnobError(f"{self.name}: seed is {str(seed)[:40]!r}, expected a whole number from 0 to 2^63 - 1.")
+        slug = self.name.replace("_", "-")
+        run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
+        trace = Trace(run_name, self.name, backend, seed, dict(knobs))
+        stage = open_stage(backend, run_name)
+        try:
+            run = SpoutRun(trace, stage, dict(knobs), fork)
+            try:
+                self.story(run)
+            except RunIsOver:
+                pass
+            stage.publish(trace)
+        finally:
+            stage.close()
+        return trace
+
+    def __repr__(self) -> str:
+        return f"<Experiment {self.name}: {self.title}>"
+
+
+def open_stage(backend: str, run: str) -> Stage:
+    """The stage of a backend; the real one is opened only when it is asked for."""
+    if backend == "kafka":
+        from kitlib.experiments.kafka_stage import KafkaStage
+
+        return KafkaStage.open(run)
+    return ModelStage(run)

@@ -1,0 +1,372 @@
+"""A spout, a bolt and a clock: the small topology on which the PartitionManager is shown.
+
+The spout asks its PartitionManager for the next record whenever fewer than `max_spout_pending` tuples
+are on their way. The bolt works on each tuple for a while and then acks or fails it. Time is virtual
+and chance is drawn from the seed, the offset and the attempt alone, so the same knobs give the same
+run on the model and on a real broker, and a fork meets the same luck as its parent.
+
+Left out: the tuple trees between spout and bolt, and their time-out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from kitlib.experiments.stage import Stage, Topic
+from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError
+from kitlib.storm.offset_store import read_stored_offset
+from kitlib.storm.partition_manager import (
+    Emission,
+    FailedFetchError,
+    PartitionManager,
+    SpoutConfig,
+    TooManyTupleFailuresError,
+)
+from kitlib.storm.retry import BackoffPartitionManager
+from kitlib.trace import Range, Trace, to_ranges
+
+IDLE_MS = 10  # how long the spout waits when there was nothing to emit
+ERROR_MS = 50  # how long it waits after a failed fetch
+QUIET_COMMITS = 6  # so many commits with nothing between them: nothing will move any more
+MAX_STEPS = 20_000  # a run that goes on for ever is cut here
+
+Times = {"earliest": EARLIEST_TIME, "latest": LATEST_TIME}
+Fails = Callable[[int, int, int], bool]  # (offset, attempt, part) -> whether the tuple fails
+
+
+class RunIsOver(Exception):
+    """The trace is as long as it may get; the experiment ends here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """From step `at` on, these knobs replace the run's own."""
+
+    at: int
+    knobs: dict[str, Any]
+
+
+@dataclass(slots=True)
+class NotedTopic:
+    """A LogReader that remembers how its last fetch was answered."""
+
+    topic: Topic
+    error: FetchError | None = None  # of the last fetch; None when there was none since `forget`
+
+    def fetch(self, offset: int) -> Fetch:
+        fetched = self.topic.fetch(offset)
+        self.error = fetched.error
+        return fetched
+
+    def offset_before(self, time: int) -> int | None:
+        return self.topic.offset_before(time)
+
+
+@dataclass(slots=True)
+class SpoutRun:
+    """One run: the stage it takes place on, its clock, and the trace it writes.
+
+    An experiment calls `append`, `start`, `run_for`, `crash`, ... in the order of its story.
+    """
+
+    trace: Trace
+    stage: Stage
+    knobs: dict[str, Any]
+    fork: Fork | None = None
+    now_ms: int = 0
+    manager: PartitionManager | None = None
+    topic: Topic | None = None
+    config: SpoutConfig | None = None
+    reader: NotedTopic | None = None
+    fails: Fails = field(default=lambda offset, attempt, part: False)
+    never_finishes: frozenset[int] = frozenset()  # offsets whose tuples are neither acked nor failed
+    on_their_way: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # heap: (due_ms, order, offset, attempt, part)
+    attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
+    processed: dict[str, list[Range]] = field(default_factory=dict)  # topic -> ranges
+    stuck_tuples: int = 0  # on their way for ever
+    order: int = 0
+    poll_at_ms: int = 0
+    commit_at_ms: int = 0
+    retries: int = 0
+    was_idle: bool = False
+    quiet_commits: int = 0  # commits in a row between which nothing else happened
+    is_dead: bool = False  # the worker died of an error
+
+    # -- what a story is told with ---------------------------------------------------------------
+
+    def append(self, topic: Topic, count: int, value: Callable[[int], bytes] | None = None) -> None:
+        """Append `count` records."""
+        made = value or (lambda offset: b"record %d" % offset)
+        first = topic.end
+        offsets = topic.append([made(first + index) for index in range(count)])
+        if offsets:
+            self.topic = self.topic or topic
+            self._record("log", "append", topic, first=offsets[0], last=offsets[-1])
+
+    def delete_before(self, topic: Topic, offset: int) -> None:
+        """Retention removes what lies below `offset`."""
+        self._record("log", "delete", topic, to=topic.delete_before(offset))
+
+    def start(self, topic: Topic, spout_id: str = "spout", topology_id: str = "topology-1", **config: Any) -> None:
+        """A spout begins (or begins again) to read `topic`, from the offset that its start rules choose."""
+        knobs = self.knobs
+        self.config = SpoutConfig(
+            topic=topic.name,
+            id=spout_id,
+            topology_id=topology_id,
+            zk_root=f"/{self.trace.run}",
+            start_offset_time=Times[knobs.get("start_offset_time", "earliest")],
+            **({"force_from_start": knobs.get("force_from_start", True)} | config),
+        )
+        self.topic, self.reader = topic, NotedTopic(topic)
+        self.is_dead, self.was_idle = False, False
+        self._apply_knobs()
+        stored = read_stored_offset(self.stage.store, self.config.committed_path())
+        self.manager = self._new_manager()
+        self.poll_at_ms, self.commit_at_ms = self.now_ms, self.now_ms + knobs["commit_every_ms"]
+        self._record(
+            "spout",
+            "start",
+            topic,
+            offset=self.manager.committed_to,
+            stored=stored.offset if stored else None,
+            why=self._why(stored.offset if stored else None, stored.topology_id if stored else None),
+            topology_id=topology_id,
+        )
+
+    def crash(self) -> None:
+        """The worker dies: its ledgers and the tuples on their way are gone, the stored offset stays."""
+        assert self.topic is not None
+        self._record("spout", "crash", self.topic, on_their_way=len(self.on_their_way) + self.stuck_tuples)
+        self.manager, self.on_their_way, self.stuck_tuples = None, [], 0
+
+    def stop(self) -> None:
+        """Commit a last time and end. (Storm 0.9.3 does not commit at a close; a run ends with one to be judged.)"""
+        if self.manager and self.topic:
+            self._commit()
+            self._record("spout", "stop", self.topic)
+
+    def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
+        """Let `ms` of virtual time pass, or less when `until` (or a worker's death) comes first."""
+        end = self.now_ms + ms
+        while self.manager and not self.is_dead and not (until and until()):
+            due = min(self._next_due(), end)
+            self.now_ms = max(self.now_ms, due)
+            if self._next_due() > end:
+                return
+            self._advance()
+
+    def is_drained(self) -> bool:
+        """True when everything in the log is finished and committed."""
+        manager, topic = self.manager, self.topic
+        return bool(
+            manager
+            and topic
+            and not self.on_their_way
+            and not manager.waiting_to_emit
+            and not manager.failed
+            and manager.committed_to == topic.end
+        )
+
+    def is_settled(self) -> bool:
+        """True when it is drained, or when nothing but idle commits has happened for a while."""
+        return self.is_drained() or self.quiet_commits >= QUIET_COMMITS
+
+    # -- the loop ----------------------------------------------------------------------------------
+
+    def _next_due(self) -> int:
+        due = min(self.poll_at_ms, self.commit_at_ms)
+        return min(due, self.on_their_way[0][0]) if self.on_their_way else due
+
+    def _advance(self) -> None:
+        """Do the one thing that is due now: a tuple's end, a commit, or the spout's next."""
+        if self.on_their_way and self.on_their_way[0][0] <= self.now_ms:
+            _, _, offset, attempt, part = heapq.heappop(self.on_their_way)
+            self._finish(offset, attempt, part)
+        elif self.commit_at_ms <= self.now_ms:
+            self.commit_at_ms = self.now_ms + self.knobs["commit_every_ms"]
+            self._commit()
+        else:
+            self._poll()
+
+    def _poll(self) -> None:
+        manager, topic, reader = self.manager, self.topic, self.reader
+        assert manager and topic and reader
+        if len(self.on_their_way) + self.stuck_tuples >= self.knobs["max_spout_pending"]:
+            waits = [self.on_their_way[0][0]] if self.on_their_way else []
+            self.poll_at_ms = min([*waits, self.commit_at_ms]) + 1
+            return
+        reader.error, before = None, manager.emitted_to_offset
+        try:
+            emission = self._next(manager)
+        except FailedFetchError as error:
+            self._record("spout", "error", topic, error=error.error.name if error.error else "NETWORK")
+            self.poll_at_ms = self.now_ms + ERROR_MS
+            return
+        if reader.error is FetchError.OFFSET_OUT_OF_RANGE:
+            self._record("spout", "reset", topic, **{"from": before, "to": manager.emitted_to_offset})
+            self.poll_at_ms = self.now_ms + IDLE_MS
+        elif emission.record is None:
+            if not self.was_idle:
+                self._record("spout", "idle", topic)
+            self.was_idle, self.poll_at_ms = True, self.now_ms + IDLE_MS
+        else:
+            self.was_idle, self.poll_at_ms = False, self.now_ms + 1
+            self._send(topic, emission.record.offset, emission.tuples)
+
+    def _send(self, topic: Topic, offset: int, tuples: Sequence[Any]) -> None:
+        attempt = self.attempts[topic.name, offset] = self.attempts.get((topic.name, offset), 0) + 1
+        self.retries += attempt > 1
+        for part in range(len(tuples)):
+            if offset in self.never_finishes:
+                self.stuck_tuples += 1
+                continue
+            due = self.now_ms + self._latency(offset, attempt, part)
+            self.order += 1
+            heapq.heappush(self.on_their_way, (due, self.order, offset, attempt, part))
+        self._record("spout", "emit", topic, offset=offset, attempt=attempt, parts=len(tuples))
+
+    def _finish(self, offset: int, attempt: int, part: int) -> None:
+        manager, topic = self.manager, self.topic
+        assert manager and topic
+        if self._tuple_fails(offset, attempt, part):
+            self._fail(manager, topic, offset)
+            return
+        _add(self.processed.setdefault(topic.name, []), offset)
+        self._record("bolt", "process", topic, offset=offset, part=part)
+        cleared = manager.ack(offset)
+        if cleared:
+            self._record("spout", "clear", topic, ranges=to_ranges(cleared))
+        self._record("spout", "ack", topic, offset=offset)
+
+    def _fail(self, manager: PartitionManager, topic: Topic, offset: int) -> None:
+        try:
+            retry = manager.fail(offset)
+        except TooManyTupleFailuresError:
+            self._record("spout", "fail", topic, offset=offset, retry=False)
+            self._record("spout", "error", topic, error="TOO_MANY_TUPLE_FAILURES")
+            self.is_dead = True
+            return
+        self._record("spout", "fail", topic, offset=offset, retry=retry)
+        if isinstance(manager, BackoffPartitionManager) and offset in manager.given_up:
+            manager.given_up.discard(offset)
+            self._record("spout", "give_up", topic, offset=offset)
+
+    def _commit(self) -> None:
+        manager, topic = self.manager, self.topic
+        assert manager and topic
+        written = manager.commit() is not None
+        self._record("spout", "commit", topic, offset=manager.committed_to, written=written)
+
+    # -- the parts that the knobs decide -------------------------------------------------------------
+
+    def _new_manager(self) -> PartitionManager:
+        assert self.config and self.reader
+        if "retry_limit" not in self.knobs:
+            return PartitionManager(self.config, self.reader, self.stage.store)
+        return BackoffPartitionManager(self.config, self.reader, self.stage.store, **self._retry_knobs())
+
+    def _retry_knobs(self) -> dict[str, Any]:
+        names = ("retry_initial_delay_ms", "retry_delay_multiplier", "retry_delay_max_ms", "retry_limit")
+        return {name: self.knobs[name] for name in names}
+
+    def _next(self, manager: PartitionManager) -> Emission:
+        if isinstance(manager, BackoffPartitionManager):
+            manager.now_ms = self.now_ms
+        return manager.next()
+
+    def _apply_knobs(self) -> None:
+        config, knobs = self.config, self.knobs
+        if config is None:
+            return
+        config.max_offset_behind = knobs["max_offset_behind"]
+        name = "use_start_offset_time_if_offset_out_of_range"
+        config.use_start_offset_time_if_offset_out_of_range = knobs.get(name, True)
+        if self.topic is not None:
+            self.topic.max_fetch_records = knobs["fetch_records"]
+        if isinstance(self.manager, BackoffPartitionManager):
+            for name, value in self._retry_knobs().items():
+                setattr(self.manager, name, value)
+
+    def _latency(self, offset: int, attempt: int, part: int) -> int:
+        base = self.knobs["process_ms"]
+        return max(1, base // 2 + int(self._chance("latency", offset, attempt, part) * base))
+
+    def _tuple_fails(self, offset: int, attempt: int, part: int) -> bool:
+        if self.fails(offset, attempt, part):
+            return True
+        percent = self.knobs.get("fail_percent", 0)
+        return percent > 0 and self._chance("failure", offset, attempt, part) * 100 < percent
+
+    def _chance(self, what: str, offset: int, attempt: int, part: int) -> float:
+        """A number in [0, 1) that depends on the seed and on these alone."""
+        key = (self.trace.seed * 1_000_003 + offset) * 1_000_003 + attempt * 1_009 + part * 2 + (what == "failure")
+        return Random(key).random()
+
+    def _why(self, stored: int | None, stored_by: str | None) -> str:
+        assert self.config and self.manager
+        begin = self.manager.committed_to
+        if stored is None:
+            return "no stored offset"
+        if stored <= 0:
+            return f"a stored offset of {stored} counts as none"
+        if begin == stored:
+            return "stored offset"
+        if stored_by != self.config.topology_id and self.config.force_from_start:
+            return "another topology id"
+        return f"the stored offset is more than max_offset_behind={self.config.max_offset_behind} behind"
+
+    # -- the trace -----------------------------------------------------------------------------------
+
+    def _record(self, actor: str, what: str, topic: Topic, **data: Any) -> None:
+        trace = self.trace
+        self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
+        trace.record(self.now_ms, actor, what, state=self._state(topic), topic=topic.name, partition=0, **data)
+        if self.fork and len(trace.steps) == self.fork.at + 1:
+            self.knobs.update(self.fork.knobs)
+            self._apply_knobs()
+        if len(trace.steps) >= min(MAX_STEPS, self.knobs.get("max_steps", MAX_STEPS)):
+            raise RunIsOver
+
+    def _state(self, topic: Topic) -> dict[str, Any]:
+        manager = self.manager if self.topic is topic else None
+        state: dict[str, Any] = {
+            "log_start": topic.start,
+            "log_end": topic.end,
+            "processed": [list(found) for found in self.processed.get(topic.name, ())],
+        }
+        if manager is None:
+            return state
+        return state | {
+            "committed_to": manager.committed_to,
+            "emitted_to_offset": manager.emitted_to_offset,
+            "pending": to_ranges(manager.pending.members),
+            "failed": to_ranges(manager.failed_offsets()),
+            "waiting": to_ranges(record.offset for record in manager.waiting_to_emit),
+            "number_acked": manager.number_acked,
+            "number_failed": manager.number_failed,
+            "retries": self.retries,
+        }
+
+
+def _add(ranges: list[Range], offset: int) -> None:
+    """Add one offset to ascending, inclusive, disjoint ranges."""
+    at = bisect_left(ranges, offset, key=lambda found: found[1])
+    if at < len(ranges) and ranges[at][0] <= offset:
+        return
+    joins_left = at > 0 and ranges[at - 1][1] == offset - 1
+    joins_right = at < len(ranges) and ranges[at][0] == offset + 1
+    if joins_left and joins_right:
+        ranges[at - 1][1] = ranges[at][1]
+        del ranges[at]
+    elif joins_left:
+        ranges[at - 1][1] = offset
+    elif joins_right:
+        ranges[at][0] = offset
+    else:
+        ranges.insert(at, [offset, offset])

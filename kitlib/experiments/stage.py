@@ -1,0 +1,90 @@
+"""Where an experiment takes place: the model in memory, or a real broker.
+
+An experiment needs topics of one partition to append to, to shorten and to read, and a place to keep
+offsets. A stage provides both, so that the same script runs on either; `kitlib.experiments.kafka_stage`
+is the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kitlib.kafka.log import Fetch, PartitionLog
+from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
+from kitlib.trace import Trace
+
+
+class Topic(Protocol):
+    """One partition that can be written, shortened and read; a LogReader with a writer's side."""
+
+    name: str
+    max_fetch_records: int
+
+    @property
+    def start(self) -> int:
+        """The first offset that is still there."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The offset of the next record."""
+        ...
+
+    def append(self, values: Sequence[bytes | None]) -> list[int]:
+        """Append one record per value; their offsets. When this returns, they are stored."""
+        ...
+
+    def delete_before(self, offset: int) -> int:
+        """Retention: the records below `offset` are gone; the new start."""
+        ...
+
+    def fetch(self, offset: int) -> Fetch:
+        """As LogReader.fetch."""
+        ...
+
+    def offset_before(self, time: int) -> int | None:
+        """As LogReader.offset_before."""
+        ...
+
+
+class Stage(Protocol):
+    """What a backend provides to one run of an experiment."""
+
+    backend: str
+
+    @property
+    def store(self) -> OffsetStore:
+        """Where the spout keeps its offsets; shared by all spouts of the run."""
+        ...
+
+    def create_topic(self, name: str, max_fetch_records: int) -> Topic:
+        """A new, empty topic of one partition."""
+        ...
+
+    def publish(self, trace: Trace) -> None:
+        """Keep the finished trace where the audit finds it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; what was written stays."""
+        ...
+
+
+@dataclass(slots=True)
+class ModelStage:
+    """The model: logs and offsets in memory."""
+
+    run: str
+    backend: str = "model"
+    store: MemoryOffsetStore = field(default_factory=MemoryOffsetStore)
+
+    def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
+        return PartitionLog(name, max_fetch_records=max_fetch_records)
+
+    def publish(self, trace: Trace) -> None:
+        """Nothing: the caller holds the trace."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,171 @@
+"""Starts a warden with its brokers and waits until they serve.
+
+One caller at a time does so, under a lock that ends with its holder; the others wait for it and then
+find a cluster. Whoever is interrupted takes back what it had started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from kitlib.errors import KnobError, LabError
+from kitlib.lab import java, jars, node, state, warden, workspace
+from kitlib.lab.processes import wait_until
+
+# The longest that a start, a restart or somebody else's start may take, jars not counted.
+START_TIMEOUT_S = 90.0
+HEAP_VARIABLE = "KIT_BROKER_HEAP_MB"
+Say = Callable[[str], None]
+
+
+def say_on_stderr(text: str) -> None:
+    """Where progress goes when the caller has no better place."""
+    print(f"kit: {text}", file=sys.stderr, flush=True)
+
+
+def read() -> state.ClusterState | None:
+    """What the last warden wrote down, whether it lives or not."""
+    return state.read_cluster_state(warden.state_file(workspace.run_dir()), say_on_stderr)
+
+
+def living_state() -> state.ClusterState | None:
+    """The same, if the warden that wrote it lives."""
+    found = read()
+    return found if found is not None and found.identity.is_alive() else None
+
+
+@contextmanager
+def only_starter(say: Say) -> Iterator[None]:
+    """One caller at a time looks for a cluster and starts one; the lock ends with its holder."""
+    lock = FileLock(workspace.run_dir() / "kafka.start.lock", mode=0o600)
+    try:
+        lock.acquire(timeout=2.0)
+    except Timeout:
+        say("another process is starting Kafka; waiting for it")
+        try:
+            lock.acquire(timeout=600.0)
+        except Timeout:
+            raise LabError("Another process has been starting Kafka for 10 minutes. End it, then try again.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def lock_is_free() -> bool:
+    """Whether no warden lives in this workspace."""
+    lock = FileLock(warden.lock_file(workspace.run_dir()), mode=0o600)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return False
+    lock.release()
+    return True
+
+
+def start(brokers: int, progress: Say | None) -> state.ClusterState:
+    """Start a warden and wait until its brokers serve. The caller holds the starter's lock."""
+    say = progress or say_on_stderr
+    began = time.monotonic()
+    chosen = java.find_java(needs_vector=False)
+    paths = jars.ensure_jars("kafka", progress)
+    stale = warden.state_file(workspace.run_dir())
+    if stale.exists() and living_state() is None:
+        stale.replace(stale.with_name("kafka.json.stale"))
+    say(f"starting Kafka {jars.KAFKA_VERSION} ({brokers} broker{'s' if brokers > 1 else ''}, Java {chosen.major} of "
+        f"{chosen.source})")
+    wait_until(lambda: living_state() or lock_is_free(), warden.STOP_TIMEOUT_S * 2, "an earlier Kafka has ended")
+    token = uuid.uuid4().hex
+    process = _spawn(token, brokers, chosen.executable, paths)
+    try:
+        found = _wait_started(process, token)
+    except BaseException:
+        _take_back(process)
+        raise
+    for note in found.notes:
+        say(note)
+    say(f"Kafka is ready at {found.bootstrap} ({time.monotonic() - began:.1f} s)")
+    return found
+
+
+def _spawn(token: str, brokers: int, java_path: Path, paths: list[Path]) -> subprocess.Popen[bytes]:
+    """The warden's process: a session of its own, no terminal, nothing of the lab it happens to be started from."""
+    spec = {
+        "token": token, "home": str(workspace.home()), "run_dir": str(workspace.run_dir()),
+        "data_dir": str(workspace.data_dir()), "brokers": brokers, "java": str(java_path),
+        "jars": [str(path) for path in paths], "heap_mb": _heap_mb(brokers),
+    }
+    root = Path(__file__).resolve().parents[2]
+    environment = java.clean_java_env(os.environ)
+    environment.pop("KIT_RUN", None)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), environment.get("PYTHONPATH")]))
+    log = workspace.run_dir() / "warden.log"
+    mode = "ab" if log.exists() and log.stat().st_size < 1_000_000 else "wb"
+    with log.open(mode) as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kitlib.lab.warden", f"--run={token}", f"--home={workspace.home()}"],
+            stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True, cwd="/", env=environment,
+        )
+    # Whoever starts a process has to collect it, else its id stays taken after its end.
+    threading.Thread(target=process.wait, daemon=True).start()
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(json.dumps(spec).encode())
+    return process
+
+
+def _heap_mb(brokers: int) -> int:
+    text = os.environ.get(HEAP_VARIABLE, "")
+    if not text:
+        return node.HEAP_MB[brokers]
+    if not text.isdecimal() or not 32 <= int(text) <= 65536:
+        raise KnobError(f"{HEAP_VARIABLE}={text}: a broker's heap is 32 to 65536 (MB). Set such a number or unset it.")
+    return int(text)
+
+
+def _wait_started(process: subprocess.Popen[bytes], token: str) -> state.ClusterState:
+    """The state of the cluster that serves; LabError with the reason when it never will."""
+
+    def look() -> state.ClusterState | None:
+        ended = process.poll() is not None
+        found = read()
+        if found is not None and found.token == token and found.phase == "failed":
+            raise LabError(found.message)
+        if found is not None and found.phase == "running" and found.identity.is_alive():
+            return found
+        if ended and process.returncode != 0:
+            log = workspace.run_dir() / "warden.log"
+            raise LabError(f"The warden ended before Kafka was there: {(last_lines(log, 1) or ['no word'])[0]}. See {log}.")
+        if ended and lock_is_free():
+            raise LabError("Kafka was stopped while it was starting. `kit up` starts it again.")
+        return None
+
+    return wait_until(look, START_TIMEOUT_S, "Kafka serves")  # type: ignore[return-value]
+
+
+def _take_back(process: subprocess.Popen[bytes]) -> None:
+    """End the warden that this caller has just started, after Ctrl-C or a failure."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(warden.STOP_TIMEOUT_S * 2)
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last `count` lines of a file, read from its last megabyte."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 1_000_000))
+        return file.read().decode("utf-8", "replace").splitlines()[-count:] if count > 0 else []

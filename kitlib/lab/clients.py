@@ -1,0 +1,83 @@
+"""The settings that every Kafka client of the kit begins with.
+
+One place decides to whom clients talk and how: the kit's own cluster on 127.0.0.1, or the cluster
+that `KIT_KAFKA_BOOTSTRAP` names, whose further settings (a company's certificates and passwords)
+come from the file that `KIT_KAFKA_CONFIG` names, never from a command line or a notebook cell.
+Left out on purpose: anything that changes delivery. acks, idempotence and retries are librdkafka's
+own defaults unless an experiment sets them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kitlib.errors import DiskError, LabError
+
+if TYPE_CHECKING:
+    from kitlib.lab.kafka_server import Cluster
+
+EXTERNAL_TIMEOUT_S = 10.0
+
+
+def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:
+    """The configuration of a confluent_kafka client for this cluster; `more` has the last word.
+
+    Names with dots are passed as `**{"group.id": "g"}`.
+    """
+    config: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap, "client.id": "kit", "log_level": 2}
+    if cluster.source == "kit":
+        config |= {
+            "broker.address.family": "v4",
+            # A broker that was killed is back within seconds; do not wait longer than that to see it.
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 500,
+        }
+    else:
+        config |= file_config()
+    return config | more
+
+
+def file_config() -> dict[str, str]:
+    """The settings in the file that `KIT_KAFKA_CONFIG` names: lines of `name=value`, `#` for comments.
+
+    DiskError when the file cannot be read or when other users can: it is the place for passwords.
+    """
+    name = os.environ.get("KIT_KAFKA_CONFIG", "")
+    if not name:
+        return {}
+    path = Path(name).expanduser()
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise DiskError(f"KIT_KAFKA_CONFIG={name} cannot be read: {error}. Correct the path or unset it.") from error
+    if mode & 0o077:
+        raise DiskError(f"KIT_KAFKA_CONFIG={name} can be read by others (mode {mode:o}). Run `chmod 600` on it.")
+    config: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise LabError(f"KIT_KAFKA_CONFIG={name}, line {number}: expected name=value. Correct that line.")
+        config[key.strip()] = value.strip()
+    return config
+
+
+def describe(bootstrap: str) -> tuple[str | None, int]:
+    """Cluster id and number of brokers of an external cluster; LabError when nobody answers in time."""
+    config = {"bootstrap.servers": bootstrap, "client.id": "kit", "log_level": 2} | file_config()
+    try:
+        metadata = AdminClient(config).list_topics(timeout=EXTERNAL_TIMEOUT_S)
+    except (KafkaException, ValueError, TypeError) as error:
+        raise LabError(
+            f"KIT_KAFKA_BOOTSTRAP={bootstrap}: no Kafka answers within {EXTERNAL_TIMEOUT_S:g} s ({error}). Correct it, "
+            "start that cluster, or unset it to use the kit's own."
+        ) from error
+    return metadata.cluster_id, len(metadata.brokers)

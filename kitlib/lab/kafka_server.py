@@ -1,0 +1,295 @@
+"""Finds the broker that all notebooks of a user share, or starts it; whoever asks first starts it.
+
+Callers see four verbs. `ensure` returns a `Cluster` that answers, however many callers ask at once.
+`status` looks without changing anything. `down` ends it, leaving no process. `kill_node` is for
+experiments: the broker dies as in a power cut, and is back within five seconds. With
+`KIT_KAFKA_BOOTSTRAP` all of them speak of that cluster instead, which the kit neither starts nor ends.
+
+The work is done by `kitlib.lab.warden`, a background process; this module starts and finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+from filelock import FileLock
+
+from kitlib.errors import KnobError, LabError
+from kitlib.lab import clients, node, probe, state, warden, workspace
+from kitlib.lab.broker_start import (
+    START_TIMEOUT_S,
+    Say,
+    last_lines,
+    living_state,
+    lock_is_free,
+    only_starter,
+    read,
+    say_on_stderr,
+    start,
+)
+from kitlib.lab.clients import client_config
+from kitlib.lab.processes import end_trees, find_by_argument, is_alive, wait_until
+
+__all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files", "log_tail",
+           "start_node", "status"]
+
+BROKERS = (1, 3)
+# A silent broker may be busy; after this it counts as paused or stuck.
+SILENCE_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Kafka cluster that answered a moment ago."""
+
+    bootstrap: str
+    cluster_id: str | None
+    brokers: int
+    # "kit": started by the kit; "external": KIT_KAFKA_BOOTSTRAP names it.
+    source: str
+    # The javas of the nodes, in the nodes' order; empty for an external cluster.
+    pids: tuple[int, ...] = ()
+    # Where the nodes' logs are; None for an external cluster.
+    log_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What there is, in one word (`phase`), one sentence, and the details per node."""
+
+    # running, starting, silent, stopping, failed, stopped; external clusters: running or silent.
+    phase: str
+    sentence: str
+    bootstrap: str | None = None
+    cluster_id: str | None = None
+    source: str = "kit"
+    # Unix time of the warden's start.
+    since: float | None = None
+    nodes: tuple[state.NodeState, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_running(self) -> bool:
+        return self.phase == "running"
+
+
+def external_bootstrap() -> str | None:
+    """The cluster that `KIT_KAFKA_BOOTSTRAP` names, or None."""
+    return os.environ.get("KIT_KAFKA_BOOTSTRAP", "").strip() or None
+
+
+def ensure(brokers: int | None = None, progress: Say | None = None) -> Cluster:
+    """The running cluster, started first if there is none; safe to call from many processes at once.
+
+    `brokers` is 1 or 3; None takes what runs, or starts 1. `progress` gets a line now and then, stderr
+    without it; nothing is said when the cluster runs already. LabError when a set of another size runs,
+    when Kafka does not start or does not answer.
+    """
+    if brokers not in (None, *BROKERS):
+        raise KnobError(f"--brokers {brokers}: the kit runs 1 or 3 brokers. Choose one of them.")
+    if bootstrap := external_bootstrap():
+        return _external(bootstrap)
+    found = _settled(living_state())
+    if found is None:
+        workspace.ensure()
+        with only_starter(progress or say_on_stderr):
+            found = _settled(living_state()) or start(brokers or 1, progress)
+    if brokers is not None and found.brokers != brokers:
+        raise LabError(
+            f"A set of {found.brokers} is running at {found.bootstrap}, {brokers} were asked for. "
+            f"End it with `kit down`, then `kit up --brokers {brokers}`; each set keeps data of its own."
+        )
+    return _cluster(found)
+
+
+def down(progress: Say | None = None) -> bool:
+    """End the kit's brokers and their warden, gracefully if they can; whether there was anything to end."""
+    if external_bootstrap():
+        return False
+    say = progress or say_on_stderr
+    run_dir = workspace.run_dir()
+    found = living_state()
+    if found is None and run_dir.is_dir() and not lock_is_free():
+        with suppress(LabError):
+            found = wait_until(living_state, 2.0, "the warden says where it is")
+    process = found.identity.process() if found is not None else None
+    if process is not None:
+        say("stopping Kafka")
+        with suppress(psutil.Error):
+            process.terminate()
+            process.resume()
+        try:
+            wait_until(lambda: not is_alive(process), warden.STOP_TIMEOUT_S * 2 + 5, "the warden has ended")
+        except LabError:
+            end_trees([process], 0.5)
+    orphans = find_by_argument(f"-Dkit.home={workspace.home()}")
+    end_trees(orphans, warden.STOP_TIMEOUT_S)
+    warden.state_file(run_dir).unlink(missing_ok=True)
+    return process is not None or bool(orphans)
+
+
+def status() -> Status:
+    """What runs and whether it answers; nothing is started, ended or mended."""
+    if bootstrap := external_bootstrap():
+        try:
+            cluster = _external(bootstrap)
+        except LabError as error:
+            return Status("silent", str(error), bootstrap, source="external")
+        return Status("running", f"KIT_KAFKA_BOOTSTRAP: {cluster.brokers} broker(s) answer at {bootstrap}.",
+                      bootstrap, cluster.cluster_id, "external")
+    found = read()
+    if found is None:
+        return Status("stopped", "No broker is running. `kit up` starts one.")
+    if not found.identity.is_alive():
+        if found.phase == "failed":
+            return Status("failed", found.message, since=found.since, notes=found.notes)
+        return Status("stopped", "No broker is running: the one that was has been killed. `kit up` starts it again.")
+    nodes = tuple(_looked_at(found, each) for each in found.nodes)
+    phase = found.phase
+    if phase == "running":
+        phase = next((wanted for wanted in ("silent", "starting", "dead") if wanted in {n.phase for n in nodes}), phase)
+        phase = "starting" if phase == "dead" else phase
+    return Status(phase, _sentence(found, nodes, phase), found.bootstrap, found.cluster_id, "kit", found.since, nodes,
+                  found.notes)
+
+
+def kill_node(number: int = 1, hold: bool = False) -> int:
+    """Kill a broker with SIGKILL, as a power cut would; returns the id of the process that is no more.
+
+    The warden starts it again at once, on the same ports and data; with `hold` only after `start_node`.
+    LabError when there is no such broker or it does not run.
+    """
+    found = _own_state()
+    wanted = _node(found, number)
+    identity = state.node_identity(found, wanted)
+    process = identity.process() if identity is not None else None
+    if process is None:
+        raise LabError(f"Broker {number} does not run (it is {wanted.phase}). Wait until it does; `kit status` tells.")
+    with _requests() as requests:
+        requests["asked"].append(process.pid)
+        if hold:
+            requests["held"].append(number)
+    process.kill()
+    wait_until(lambda: not is_alive(process), 5.0, f"broker {number} has ended")
+    return process.pid
+
+
+def start_node(number: int) -> None:
+    """Let a held broker start again, and wait until it serves; LabError when it does not."""
+    _node(_own_state(), number)
+    with _requests() as requests:
+        requests["held"] = [held for held in requests["held"] if held != number]
+    wait_until(
+        lambda: _node(_own_state(), number).phase == "running", START_TIMEOUT_S, f"broker {number} serves again"
+    )
+
+
+def log_files(number: int | None = None) -> list[Path]:
+    """The nodes' log files that exist; those of one node if `number` says so."""
+    run_dir = workspace.run_dir()
+    numbers = range(1, max(BROKERS) + 1) if number is None else [number]
+    return [path for path in (node.log_file(run_dir, each) for each in numbers) if path.is_file()]
+
+
+def log_tail(lines: int = 20, number: int = 1) -> list[str]:
+    """The last lines of a node's log; it holds warnings and errors only, so an empty one is good news."""
+    return [line for path in log_files(number) for line in last_lines(path, lines)]
+
+
+# The state, and what it is worth
+
+
+def _own_state() -> state.ClusterState:
+    if bootstrap := external_bootstrap():
+        raise LabError(f"The brokers at {bootstrap} are not the kit's to kill. Unset KIT_KAFKA_BOOTSTRAP to use the kit's.")
+    found = living_state()
+    if found is None:
+        raise LabError("No broker is running. `kit up` starts one.")
+    return found
+
+
+def _node(found: state.ClusterState, number: int) -> state.NodeState:
+    for each in found.nodes:
+        if each.node == number:
+            return each
+    raise LabError(f"There is no broker {number}: this set has {', '.join(str(each.node) for each in found.nodes)}.")
+
+
+def _cluster(found: state.ClusterState) -> Cluster:
+    return Cluster(
+        found.bootstrap, found.cluster_id, found.brokers, "kit",
+        tuple(each.pid for each in found.nodes if each.pid is not None), workspace.run_dir(),
+    )
+
+
+def _settled(found: state.ClusterState | None) -> state.ClusterState | None:
+    """Wait until a living cluster serves, or has ended (None); LabError when it does neither."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
+    while found is not None and found.phase != "failed":
+        if found.phase == "running" and all(each.phase in ("running", "held") for each in found.nodes):
+            if all(each.phase == "held" or probe.answers(each.port, 1.0) for each in found.nodes):
+                return found
+        elif found.phase != "running" or any(each.phase in ("starting", "dead") for each in found.nodes):
+            silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
+        if time.monotonic() > min(deadline, silence_ends):
+            raise LabError(status().sentence)
+        time.sleep(0.1)
+        found = living_state()
+    return None
+
+
+def _looked_at(found: state.ClusterState, each: state.NodeState) -> state.NodeState:
+    """The node as it is now: the warden looks once a second, and may itself be paused."""
+    if each.phase == "running" and not probe.answers(each.port, 1.0):
+        identity = state.node_identity(found, each)
+        alive = identity is not None and identity.is_alive()
+        return replace(each, phase="silent", silent_since=time.time()) if alive else replace(each, phase="dead")
+    return each
+
+
+def _sentence(found: state.ClusterState, nodes: tuple[state.NodeState, ...], phase: str) -> str:
+    count = f"{found.brokers} broker" + ("s" if found.brokers > 1 else "")
+    if phase == "running":
+        held = [str(each.node) for each in nodes if each.phase == "held"]
+        dead = f"; broker {', '.join(held)} is held dead by an experiment" if held else ""
+        return f"Kafka runs: {count} at {found.bootstrap}, cluster {found.cluster_id}{dead}."
+    if phase == "silent":
+        each = next(each for each in nodes if each.phase == "silent")
+        seconds = round(time.time() - (each.silent_since or time.time()))
+        paused = _is_paused(each.pid)
+        why = f"it is paused; `kill -CONT {each.pid}` wakes it" if paused else "it is busy or stuck; `kit logs` may tell"
+        return f"Broker {each.node} (process {each.pid}) is not answering since {seconds} s: {why}."
+    if phase == "stopping":
+        return f"Kafka is stopping: {count}."
+    return f"Kafka is starting: {count}{', ' + found.message if found.message else ''}."
+
+
+def _is_paused(pid: int | None) -> bool:
+    try:
+        return pid is not None and psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return False
+
+
+@contextmanager
+def _requests() -> Iterator[dict[str, list[int]]]:
+    """Change what is asked of the warden; one caller at a time."""
+    run_dir = workspace.run_dir()
+    path = warden.requests_file(run_dir)
+    with FileLock(run_dir / "kafka-requests.lock", mode=0o600, timeout=10):
+        content = state.read_json(path, say_on_stderr) or {}
+        requests = {name: list(content.get(name) or []) for name in ("held", "asked")}
+        yield requests
+        state.write_json(path, dict(requests))
+
+
+def _external(bootstrap: str) -> Cluster:
+    cluster_id, brokers = clients.describe(bootstrap)
+    return Cluster(bootstrap, cluster_id, brokers, "external")

@@ -1,0 +1,344 @@
+"""One quiet Spark session, on this machine only.
+
+Left to itself, pyspark prints a wall of warnings into a notebook, opens its ports to the network,
+starts whichever Java, Python and configuration the environment names, drops folders where the
+notebook lies, and cannot be used again in the same kernel once its Java has died. `session()` gives a
+session without any of that: the kit's Java and the kit's checked Kafka connector, every port on
+127.0.0.1, what Java has to say in a file, all folders in the workspace, about a gigabyte of memory.
+
+Spark lives in a Java process that watches its standard input: when the Python that started it ends,
+however it ends, the pipe breaks and Java goes too. Should Java die first, the next `session()` lets
+the dead one go and starts another.
+
+Left out: tuning. Two cores, two shuffle partitions and the fast, simple compiler fit jobs of seconds;
+for anything bigger point KIT_SPARK_MASTER at a cluster.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import psutil
+from py4j.protocol import Py4JError
+from pyspark.conf import SparkConf
+from pyspark.core.context import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from kitlib.errors import LabError
+from kitlib.lab import java, workspace
+from kitlib.lab.jars import ensure_jars
+
+LOCAL_MASTER = "local[2]"
+DRIVER_MEMORY = "1g"
+SECONDS_TO_END = 10.0
+LOGS_KEPT = 5
+
+# Java's own flags: the first compiler alone and one collector thread are quicker for short jobs on two cores.
+JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
+
+LOG4J = """\
+# Written by the kit for each Spark session: warnings go to a file, never into a notebook.
+status = fatal
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = ${sys:kit.spark.log}
+appender.file.filePattern = ${sys:kit.spark.log}.old
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 4MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 1
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+"""
+
+# `session` and `stop` may be called from two threads of one kernel (a widget's and a cell's).
+_lock = threading.RLock()
+
+
+class Session(SparkSession):
+    """A Spark session whose `stop()` also ends the Java process behind it, and so gives its memory back."""
+
+    def stop(self) -> None:
+        """End the session and its Java; the next `session()` starts both anew."""
+        stop()
+
+
+def session(app: str = "kit", master: str | None = None, **conf: Any) -> Session:
+    """The Spark session of this Python: made at the first call (some seconds), found again at the next.
+
+    `master` is `local[2]` unless it or KIT_SPARK_MASTER says otherwise. `conf` are Spark settings by
+    their own names: `session(**{"spark.sql.shuffle.partitions": 8})`; settings of a query may change
+    between calls, others only before the first. LabError when Spark does not start, or when a session
+    with another master, or one that somebody else made, is in the way.
+    """
+    wanted = master or os.environ.get("KIT_SPARK_MASTER") or LOCAL_MASTER
+    settings = {name: _text(value) for name, value in conf.items()}
+    with _lock:
+        if not is_alive():
+            _forget()
+        context = SparkContext._active_spark_context
+        if context is None:
+            return _start(app, wanted, settings)
+        found = SparkSession._instantiatedSession
+        if not isinstance(found, Session):
+            raise LabError(
+                f"Spark already runs in this Python as {context.appName!r}, started by other means than the kit's session(). "
+                "Stop that one with its stop(), or restart the kernel."
+            )
+        if master and context.master != master:
+            raise LabError(
+                f"Spark already runs in this Python with master {context.master}, {master} was asked for. "
+                "Call stop() on the running session first."
+            )
+        _adjust(found, settings)
+        return found
+
+
+def stop() -> None:
+    """End this Python's Spark session and its Java process. Does nothing when there is none."""
+    with _lock:
+        _forget()
+
+
+def is_alive() -> bool:
+    """Whether the Java process of this Python's Spark runs; False when none was started."""
+    process = _java_process()
+    return process is not None and process.poll() is None
+
+
+def check_alive() -> None:
+    """Raise LabError with the end of Java's log when Spark's Java process has died."""
+    process = _java_process()
+    if process is not None and process.poll() is not None:
+        raise LabError(
+            f"Spark's Java process {process.pid} ended ({_ended(process.returncode)}){_log_tail()}. "
+            "Call session() for a new one; DataFrames of the old session are gone, so run their cells again."
+        )
+
+
+def log_file() -> Path:
+    """Where this Python's Spark writes its warnings."""
+    return workspace.run_dir() / "spark" / f"spark-{os.getpid()}.log"
+
+
+def _start(app: str, master: str, settings: Mapping[str, str]) -> Session:
+    workspace.ensure()
+    found = java.find_java()
+    jars = ensure_jars("spark")
+    environment = _environment(java.spark_java_home(found), master)
+    conf = SparkConf(loadDefaults=False)
+    for name, value in (_settings(app, master, jars) | settings).items():
+        conf.set(name, value)
+    try:
+        with _environment_of(environment), _java_output() as output:
+            _forget()  # a Java that was started by other means would not be quiet
+            SparkContext._gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+            SparkContext._jvm = SparkContext._gateway.jvm
+            return Session(SparkContext(conf=conf, gateway=SparkContext._gateway))
+    except (PySparkException, Py4JError, OSError) as error:
+        tail = _log_tail()
+        _forget()
+        raise LabError(
+            f"Spark {master} did not start with Java {found.version} from {found.source} "
+            f"({_first_line(error)}){tail}. `kit doctor` checks Java, memory and jars."
+        ) from error
+
+
+def _settings(app: str, master: str, jars: list[Path]) -> dict[str, str]:
+    """What every session of the kit is started with."""
+    scratch = _scratch()
+    options = [
+        *JAVA_FLAGS,
+        f'"-Djava.io.tmpdir={scratch}"',
+        f'"-Dderby.system.home={scratch}"',
+        f'"-Dkit.spark.log={log_file()}"',
+        f'"-Dlog4j2.configurationFile={_log4j_file().as_uri()}"',
+    ]
+    if token := os.environ.get("KIT_RUN"):
+        options.append(f"-Dkit.run={token}")
+    settings = {
+        "spark.app.name": app,
+        "spark.master": master,
+        "spark.jars": ",".join(jar.as_uri() for jar in jars),
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.warehouse.dir": (workspace.spark_dir() / "warehouse").as_uri(),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.streaming.stopTimeout": "10s",
+        "spark.local.dir": str(scratch),
+    }
+    if is_local(master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings
+
+
+def is_local(master: str) -> bool:
+    """Whether the executors of this master are on this machine and started by Spark itself."""
+    return master.startswith("local")
+
+
+def _environment(java_home: Path, master: str) -> dict[str, str]:
+    """What Spark's Java is started with: nothing foreign, the kit's Java, this very Python."""
+    environment = java.clean_java_env(os.environ)
+    environment |= {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment["SPARK_CONF_DIR"] = str(_log4j_file().parent)  # a folder without spark-defaults or spark-env
+    if is_local(master):
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if environment.get("LC_ALL") in ("C", "POSIX"):
+        environment["LC_ALL"] = "C.UTF-8"  # else Java 17 cannot open a path with an umlaut
+    return environment
+
+
+@contextmanager
+def _environment_of(environment: Mapping[str, str]) -> Iterator[None]:
+    """pyspark reads the environment of its own process; give it ours while it starts."""
+    before = dict(os.environ)
+    try:
+        os.environ.clear()
+        os.environ.update(environment)
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _java_output() -> Iterator[TextIO]:
+    """The file for what Java prints before and beside its log."""
+    with open(log_file().with_suffix(".out"), "w", encoding="utf-8") as output:
+        yield output
+
+
+def _log4j_file() -> Path:
+    path = log_file().with_name("conf") / "kit-log4j2.properties"
+    if not path.is_file() or path.read_text(encoding="utf-8") != LOG4J:
+        workspace.write_atomic(path, LOG4J)
+    return path
+
+
+def _scratch() -> Path:
+    """A folder for this Python's temporary files; removed at its end, or by a later start after a crash."""
+    room = workspace.spark_dir() / "scratch"
+    for left in room.glob("*-*"):
+        if not _is_running(left.name):
+            shutil.rmtree(left, ignore_errors=True)
+    logs = sorted(log_file().parent.glob("spark-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in logs[3 * LOGS_KEPT :]:
+        old.unlink(missing_ok=True)
+    own = room / f"{os.getpid()}-{psutil.Process().create_time():.0f}"
+    own.mkdir(parents=True, exist_ok=True)
+    return own
+
+
+def _is_running(name: str) -> bool:
+    """Whether the process that a scratch folder is named after (process id, start) still runs."""
+    pid, _, born = name.partition("-")
+    try:
+        return abs(psutil.Process(int(pid)).create_time() - float(born)) < 2
+    except (psutil.Error, ValueError):
+        return False
+
+
+def _adjust(found: Session, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        if found.sparkContext.getConf().get(name) == value:
+            continue
+        try:
+            found.conf.set(name, value)
+        except PySparkException as error:
+            raise LabError(
+                f"Spark already runs, and its setting {name} can only be given before it starts ({_first_line(error)}). "
+                "Call stop() on the running session first."
+            ) from error
+
+
+def _java_process() -> subprocess.Popen[bytes] | None:
+    return getattr(SparkContext._gateway, "proc", None)
+
+
+def _forget() -> None:
+    """End what can be ended, and clear every place where pyspark remembers it."""
+    gateway, context, found = SparkContext._gateway, SparkContext._active_spark_context, SparkSession._instantiatedSession
+    process = _java_process()
+    alive = process is not None and process.poll() is None
+    if context is not None:
+        if alive:
+            with suppress(Exception):  # Java may die at any moment of this; what follows ends it anyway
+                SparkSession.stop(found) if found is not None else context.stop()
+        if server := getattr(context, "_accumulatorServer", None):
+            server.shutdown()
+    if gateway is not None:
+        with suppress(Exception):
+            gateway.shutdown()
+    if process is not None:
+        _end(process)
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    with suppress(DeprecationWarning):
+        from pyspark.sql.context import SQLContext
+
+        SQLContext._instantiatedContext = None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Break Java's standard input, at which it ends by itself; kill it when it does not."""
+    if process.stdin:
+        with suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _log_tail() -> str:
+    """The last line of the log that is worth showing, as an end of a sentence; empty when there is none."""
+    for path in (log_file(), log_file().with_suffix(".out")):
+        with suppress(OSError):
+            lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
+            if told := [line for line in lines if line and not line.startswith("at ")]:
+                return f"; its log {path} ends with: {told[-1][:200]}"
+    return ""
+
+
+def _ended(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@atexit.register
+def _at_end() -> None:
+    """When this Python ends in good order, so do its Spark and its scratch folder."""
+    started = SparkContext._gateway is not None
+    with suppress(Exception):
+        stop()
+    if started:
+        with suppress(Exception):
+            shutil.rmtree(_scratch(), ignore_errors=True)

@@ -1,0 +1,312 @@
+"""One partition after one step: its log as a strip, a box for each offset.
+
+The question: which records are done, which are in flight, and which will nobody ever work on? Time
+and offsets run to the right. A log that is too long for boxes has a bar above them, on which a run of
+alike records is one piece, and the boxes are the close-up of the part where something happens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kitlib.views.frames import Frames, cells_of, codes_of
+from kitlib.views.look import (
+    BADGES,
+    BANDS,
+    BAR_TALL,
+    BAR_Y,
+    BLUE,
+    BOX,
+    BOXES,
+    CELLS,
+    LANE_TALL,
+    LEFT,
+    LOOK_OF,
+    LOOKS,
+    NAME_Y,
+    PINK,
+    STRIP_Y,
+    TALL,
+    TWICE,
+    WIDTH,
+    ZOOM,
+    Look,
+)
+from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.text import plain_text
+
+BAR_WIDTH = BOXES * BOX
+RIGHT = LEFT + BAR_WIDTH
+
+
+@dataclass(frozen=True, slots=True)
+class LaneView:
+    """What one lane shows after one step, before it is drawn."""
+
+    name: str
+    base: int
+    codes: str  # of offsets base, base + 1, ... as far as the log reaches now
+    flags: bytearray
+    window: int  # first offset of the close-up
+    marks: tuple[int, int, int, int]  # log start, log end, committed_to, emitted_to
+    current: int  # the offset that the step is about, or -1
+    has_bar: bool
+
+    @property
+    def height(self) -> int:
+        """Units from this lane's top to the next one's."""
+        return LANE_TALL + (ZOOM if self.has_bar else 0)
+
+    def counts(self) -> dict[str, int]:
+        """Records by code, in the order of alarm; offsets without a record are not counted."""
+        return {look.code: n for look in LOOKS if look.code != "." and (n := self.codes.count(look.code))}
+
+    def summary(self) -> str:
+        """`12 committed, 4 pending`, the calm ones first."""
+        told = [f"{n:,} {LOOK_OF[code].name}" for code, n in reversed(self.counts().items())]
+        return ", ".join(told) or "the log is empty"
+
+
+def lane_views(frames: Frames, number: int) -> list[LaneView]:
+    """All lanes after step `number`."""
+    views = []
+    for lane_number, (lane, flags) in enumerate(zip(frames.lanes, frames.flags_after(number), strict=True)):
+        marks = frames.marks_after(lane_number, number)
+        is_here = bool(len(frames)) and frames.lane[number] == lane_number
+        views.append(
+            LaneView(
+                lane.name,
+                lane.base,
+                codes_of(flags, lane.base, marks)[: max(0, marks[1] - lane.base)],
+                flags,
+                frames.window_after(lane_number, number),
+                marks,
+                frames.offset[number] if is_here else -1,
+                lane.has_bar,
+            )
+        )
+    return views
+
+
+def draw_lane(view: LaneView, top: int) -> Svg:
+    """The lane as SVG, its upper edge at y = `top`."""
+    drop = ZOOM if view.has_bar else 0
+    parts = [
+        el("text", plain_text(view.name, 48), cls="ink", x=LEFT, y=NAME_Y, font_size=13, font_weight="bold"),
+        el("text", view.summary(), cls="ink", x=RIGHT, y=NAME_Y, text_anchor="end"),
+    ]
+    if view.has_bar:
+        parts.append(_bar(view))
+    parts.append(group(*_boxes(view), *_marks(view), transform=f"translate(0 {STRIP_Y + drop})"))
+    return group(*parts, transform=f"translate(0 {top})")
+
+
+def _boxes(view: LaneView) -> list[Svg]:
+    parts = []
+    first = view.window - view.base
+    for index, code in enumerate(view.codes[first : first + BOXES]):
+        offset = view.window + index
+        parts.append(
+            draw_box(LOOK_OF[code], offset, int(BADGES[view.flags[first + index]]), LEFT + index * BOX, offset == view.current)
+        )
+    return parts
+
+
+def draw_box(look: Look, offset: int, badge: int, x: int, is_current: bool = False) -> Svg:
+    """The box of one record at y = 0: its offset where it fits, its letter or shape, its band."""
+    middle = BOX / 2
+    if look.shape == "dot":
+        return el("circle", cls="grey", cx=x + middle, cy=TALL / 2, r=2)
+    parts = [_frame(look, 1, 0, BOX - 2, TALL)]
+    paint = _paint(look)
+    digits = str(offset)
+    if len(digits) <= 4:
+        parts.append(el("text", digits, x=middle, y=13, text_anchor="middle", font_size=11 if len(digits) > 3 else 12, **paint))
+    elif offset % 5 == 0:
+        parts.append(el("text", digits, cls="grey", x=1, y=TALL + 11, font_size=11))
+    band = BANDS.get(badge)
+    if look.shape in ("cross", "slash"):
+        stroke = {"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge}
+        path = "M8 18L22 33M22 18L8 33" if look.shape == "cross" else "M8 33L22 18"
+        parts.append(el("path", d=path, stroke_width=2.5, **stroke))
+    elif look.shape == "letter":
+        parts.append(el("text", look.code, x=middle, y=30, text_anchor="middle", font_size=15, font_weight="bold", **paint))
+    if band:
+        parts.append(el("rect", x=1, y=TALL - 14, width=BOX - 2, height=14, fill=band[1], stroke="#000000"))
+        parts.append(el("text", band[0], x=middle, y=TALL - 3, text_anchor="middle", font_size=11, fill="#000000"))
+    if is_current:
+        parts.append(el("rect", cls="ink-line", x=-1, y=-3, width=BOX + 2, height=TALL + 6, rx=3, fill="none", stroke_width=2.5))
+    return group(*parts, transform=f"translate({x} 0)")
+
+
+def _frame(look: Look, x: float, y: float, width: float, height: float) -> Svg:
+    cls = f"{look.edge}-line" if look.edge in ("ink", "grey") else None
+    return el(
+        "rect",
+        x=x,
+        y=y,
+        width=width,
+        height=height,
+        fill=HATCH if look.hatch else look.fill,
+        cls=cls,
+        stroke=None if cls else look.edge,
+        stroke_dasharray=look.dash or None,
+        stroke_width=1.5 if look.shape in ("cross", "slash") or look.hatch else 1,
+    )
+
+
+def _paint(look: Look) -> dict[str, object]:
+    """How to write on a box. On a hatch the letters get a border in the page's colour."""
+    if look.text != "ink":
+        return {"fill": look.text}
+    if look.hatch:
+        return {"cls": "ink paper-line", "stroke_width": 4, "paint_order": "stroke", "stroke_linejoin": "round"}
+    return {"cls": "ink"}
+
+
+def _marks(view: LaneView) -> list[Svg]:
+    """The three positions: emitted_to above the boxes, committed_to and the log's ends below."""
+    start, end, committed, emitted = view.marks
+    return [
+        *_mark(view, emitted, f"emitted to {emitted}", is_above=True),
+        *_mark(view, committed, f"committed to {committed}", is_above=False),
+        *_end(view, start, f"log start {start}", is_start=True),
+        *_end(view, end, f"log end {end}", is_start=False),
+    ]
+
+
+def _mark(view: LaneView, offset: int, label: str, *, is_above: bool) -> list[Svg]:
+    """A triangle at the left edge of the offset's box, or at the strip's edge pointing out of the close-up."""
+    x, side = place_mark(view, offset)
+    tip, foot = (-4, -14) if is_above else (TALL + 4, TALL + 14)
+    middle = (tip + foot) / 2
+    if side:
+        path = f"M{x + side * 7} {middle}L{x - side * 3} {middle - 5}V{middle + 5}Z"
+    else:
+        path = f"M{x} {tip}L{x - 6} {foot}H{x + 6}Z"
+    is_left = x < WIDTH / 2
+    words = el(
+        "text", label, cls="ink", x=x + (11 if is_left else -11), y=middle + 4, text_anchor=None if is_left else "end"
+    )
+    colour = {"cls": "ink"} if is_above else {"fill": BLUE, "cls": "ink-line", "stroke_width": 0.8}
+    return [el("path", d=path, **colour), words]
+
+
+def _end(view: LaneView, offset: int, label: str, *, is_start: bool) -> list[Svg]:
+    """A thick line where the log begins or ends, and its offset in the second row below."""
+    x, side = place_mark(view, offset)
+    y = TALL + 34
+    parts = []
+    if side == 0:
+        parts.append(el("path", d=f"M{x} -4V{TALL + 24}", cls="ink-line", stroke_width=3))
+    else:
+        parts.append(el("path", d=f"M{x + side * 7} {y - 4}L{x - side * 3} {y - 9}V{y + 1}Z", cls="ink"))
+    room = 95 if not is_start and x < LEFT + 190 and side == 0 else 0
+    is_left = x < WIDTH / 2 if side else is_start or x < WIDTH - 100
+    shift = 11 if side else 0
+    anchor = None if is_left else "end"
+    x_text = max(x, LEFT + room) + shift if is_left else x - shift
+    return [*parts, el("text", label, cls="grey", x=x_text, y=y, text_anchor=anchor)]
+
+
+def place_mark(view: LaneView, offset: int) -> tuple[int, int]:
+    """Where a position is drawn: x, and -1 or 1 if it lies left or right of the close-up, else 0."""
+    index = offset - view.window
+    if index < 0:
+        return LEFT, -1
+    return (LEFT + index * BOX, 0) if index <= BOXES else (RIGHT, 1)
+
+
+def _bar(view: LaneView) -> Svg:
+    """The whole log: runs of alike records, the two positions, and where the close-up looks."""
+    scale = BAR_WIDTH / max(1, len(view.flags))
+
+    def at(offset: int) -> float:
+        return LEFT + min(max(0, offset - view.base), len(view.flags)) * scale
+
+    bottom = BAR_Y + BAR_TALL
+    left, right = at(view.window), at(view.window + BOXES)
+    parts = [
+        el("path", d=f"M{left:.1f} {bottom}L{LEFT} {STRIP_Y + ZOOM}H{RIGHT}L{right:.1f} {bottom}Z", cls="grey", opacity=0.13)
+    ]
+    limit = max(1, CELLS * len(view.codes) // max(1, len(view.flags)))
+    for first, after, code in cells_of(view.codes, limit):
+        parts.append(_run(LOOK_OF[code], view.base, first, after, LEFT + first * scale, (after - first) * scale))
+    again = "".join("2" if flag & TWICE else "0" for flag in view.flags[: len(view.codes)]) if TWICE in _bits(view.flags) else ""
+    for first, after, code in cells_of(again.replace("2", "X").replace("0", "U"), limit):
+        if code == "X":
+            width = max(3.0, (after - first) * scale)
+            parts.append(el("rect", x=LEFT + first * scale, y=bottom - 5, width=width, height=5, fill=PINK, stroke="#000000", stroke_width=0.5))
+    parts.append(
+        el("rect", cls="ink-line", x=left - 1.5, y=BAR_Y - 3, width=right - left + 3, height=BAR_TALL + 6, rx=2, fill="none", stroke_width=2)
+    )
+    committed, emitted = at(view.marks[2]), at(view.marks[3])
+    parts.append(el("path", d=f"M{emitted:.1f} {BAR_Y - 4}l-4 -6h8Z", cls="ink"))
+    parts.append(el("path", d=f"M{committed:.1f} {bottom + 4}l-4 6h8Z", fill=BLUE, cls="ink-line", stroke_width=0.8))
+    return group(*parts)
+
+
+def _bits(flags: bytearray) -> set[int]:
+    """The flags that occur at all."""
+    seen = 0
+    for value in set(flags):
+        seen |= value
+    return {1 << bit for bit in range(8) if seen & 1 << bit}
+
+
+def _run(look: Look, base: int, first: int, after: int, x: float, width: float) -> Svg:
+    """A piece of the bar that stands for several records, with its letter and range where they fit."""
+    y, middle = BAR_Y, BAR_Y + BAR_TALL / 2
+    if look.shape == "dot":
+        return el("path", d=f"M{x:.1f} {middle}h{width:.1f}", cls="grey-line", stroke_dasharray="1 4")
+    parts = [_frame(look, x, y, width, BAR_TALL)]
+    if look.shape == "cross" and width < 14:
+        # Too narrow for a letter: the cross itself.
+        side = min(width, 10) / 2
+        centre = x + width / 2
+        path = f"M{centre - side:.1f} {middle - 5}l{2 * side:.1f} 10m0 -10l{-2 * side:.1f} 10"
+        parts.append(el("path", d=path, stroke_width=1.2, **({"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge})))
+    last = base + after - 1
+    label = f"{base + first}" if after - first == 1 else f"{base + first} to {last}"
+    letter = "×" if look.shape == "cross" else "" if look.shape == "empty" else look.code
+    if width >= 7 * (len(label) + 3):
+        label = f"{letter} {label}".strip()
+    elif width >= 14 and letter:
+        label = letter
+    else:
+        label = ""
+    if label:
+        parts.append(el("text", label, x=x + width / 2, y=y + 14, text_anchor="middle", **_paint(look)))
+    return group(*parts)
+
+
+def draw_legend(codes: set[str], badges: set[int], top: int) -> tuple[Svg, int]:
+    """What the boxes mean, only those that occur, in two columns; and its height."""
+    items: list[tuple[Svg, str]] = []
+    for look in reversed(LOOKS):
+        if look.code in codes:
+            items.append((_swatch(look), look.meaning))
+    for badge, (text, colour, meaning) in BANDS.items():
+        if badge in badges:
+            band = el("rect", width=26, height=14, y=2, fill=colour, stroke="#000000")
+            words = el("text", text, x=13, y=13, text_anchor="middle", font_size=11, fill="#000000")
+            items.append((group(band, words), meaning))
+    rows = (len(items) + 1) // 2
+    parts = []
+    for index, (swatch, meaning) in enumerate(items):
+        column, row = divmod(index, max(1, rows))
+        label = el("text", meaning, cls="ink", x=34, y=13)
+        parts.append(group(swatch, label, transform=f"translate({LEFT + column * 370} {top + row * 22})"))
+    return group(*parts), rows * 22
+
+
+def _swatch(look: Look) -> Svg:
+    if look.shape == "dot":
+        return el("circle", cls="grey", cx=13, cy=9, r=2)
+    parts = [_frame(look, 2, 0, 22, 18)]
+    if look.shape in ("cross", "slash"):
+        path = "M8 4L18 14M18 4L8 14" if look.shape == "cross" else "M8 14L18 4"
+        parts.append(el("path", d=path, stroke_width=2, **({"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge})))
+    elif look.shape == "letter":
+        parts.append(el("text", look.code, x=13, y=14, text_anchor="middle", font_size=13, font_weight="bold", **_paint(look)))
+    return group(*parts)
