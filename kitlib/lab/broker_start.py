@@ -21,7 +21,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import java, jars, node, state, warden, workspace
+from kitlib.lab import jars, java, node, state, warden, workspace
 from kitlib.lab.processes import wait_until
 
 # The longest that a start, a restart or somebody else's start may take, jars not counted.

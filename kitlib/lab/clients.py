@@ -72,7 +72,8 @@ def file_config() -> dict[str, str]:
 
 def describe(bootstrap: str) -> tuple[str | None, int]:
     """Cluster id and number of brokers of an external cluster; LabError when nobody answers in time."""
-    config = {"bootstrap.servers": bootstrap, "client.id": "kit", "log_level": 2} | file_config()
+    config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "client.id": "kit", "log_level": 2}
+    config |= file_config()
     try:
         metadata = AdminClient(config).list_topics(timeout=EXTERNAL_TIMEOUT_S)
     except (KafkaException, ValueError, TypeError) as error:

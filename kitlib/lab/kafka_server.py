@@ -172,12 +172,12 @@ def kill_node(number: int = 1, hold: bool = False) -> int:
     if process is None:
         raise LabError(f"Broker {number} does not run (it is {wanted.phase}). Wait until it does; `kit status` tells.")
     with _requests() as requests:
-        requests["asked"].append(process.pid)
+        requests["asked"].append(wanted.pid or 0)
         if hold:
             requests["held"].append(number)
     process.kill()
     wait_until(lambda: not is_alive(process), 5.0, f"broker {number} has ended")
-    return process.pid
+    return wanted.pid or 0
 
 
 def start_node(number: int) -> None:

@@ -224,19 +224,16 @@ class Node:
 
     def _keep_log(self, java: subprocess.Popen[bytes]) -> None:
         assert java.stdout is not None
-        logger = logging.Logger(f"node-{self.number}")
+        file: logging.Handler
         try:
-            logger.addHandler(
-                logging.handlers.RotatingFileHandler(self.log_file, maxBytes=LOG_BYTES, backupCount=LOG_FILES)
-            )
+            file = logging.handlers.RotatingFileHandler(self.log_file, maxBytes=LOG_BYTES, backupCount=LOG_FILES)
         except OSError:
-            logger.addHandler(logging.NullHandler())  # no room for a log; the tail is kept all the same
+            file = logging.NullHandler()  # no room for a log; the tail is kept all the same
         for line in java.stdout:
             text = line.decode("utf-8", "replace").rstrip()
             self.tail.append(text)
-            logger.warning("%s", text)
-        for handler in logger.handlers:
-            handler.close()
+            file.handle(logging.makeLogRecord({"msg": text}))
+        file.close()
         java.wait()
         self.on_end()
 
@@ -266,6 +263,10 @@ class Node:
     def is_formatted(self) -> bool:
         return (self.data / "meta.properties").is_file()
 
+    def lost_its_port(self) -> bool:
+        """Whether the last java ended because somebody else listens on its port."""
+        return any("Address already in use" in line for line in self.tail)
+
     def why_ended(self) -> str:
         """The reason of the last death in words, from the data folder, the log's tail and the exit code."""
         if self._reader is not None:
@@ -279,7 +280,7 @@ class Node:
             return f"the disk is full or a limit on file sizes is reached ({free_mb} MB free in {self.data})"
         if "OutOfMemoryError" in text:
             return f"out of memory (heap {self.machinery.heap_mb} MB; KIT_BROKER_HEAP_MB sets another)"
-        if "Address already in use" in text:
+        if self.lost_its_port():
             return f"its port ({', '.join(map(str, self.ports()))}) is taken by another program"
         if code is not None and code < 0:
             return f"killed by {signal.Signals(-code).name}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -61,13 +61,13 @@ def identify(pid: int, token: str) -> Identity:
 
 
 def _born_s(process: psutil.Process) -> float:
-    return round(process.create_time() - psutil.boot_time(), 2)
+    return round(float(process.create_time()) - float(psutil.boot_time()), 2)
 
 
 def is_alive(process: psutil.Process) -> bool:
     """Whether the process still runs: a zombie (ended, not yet collected by its parent) does not."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 
@@ -160,13 +160,3 @@ def wait_until(predicate: Callable[[], Answer], timeout_s: float, what: str, ste
             raise LabError(f"Waited {timeout_s:g} s in vain until {what}. Look at `kit status` and `kit logs`.")
         time.sleep(min(step_s, left_s))
         step_s = min(step_s * 1.3, 0.25)
-
-
-@contextmanager
-def ended_on_error(processes: Callable[[], Iterable[psutil.Process]]) -> Iterator[None]:
-    """Whatever goes wrong inside, Ctrl-C included: end these processes before the error goes on."""
-    try:
-        yield
-    except BaseException:
-        end_trees(processes())
-        raise

@@ -99,7 +99,8 @@ def read_json(path: Path, say: Say) -> dict[str, Any] | None:
     except OSError as error:
         raise DiskError(f"{path} cannot be read: {error.strerror}. Make it readable or set KIT_HOME.") from error
     except (ValueError, RecursionError) as error:
-        return _put_aside(path, f"it is not JSON ({error})", say)
+        _put_aside(path, f"it is not JSON ({error})", say)
+        return None
     schema = content.get("schema") if isinstance(content, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise LabError(
@@ -107,7 +108,8 @@ def read_json(path: Path, say: Say) -> dict[str, Any] | None:
             "kit's `kit down`, or set KIT_HOME to another folder."
         )
     if schema != SCHEMA:
-        return _put_aside(path, f"it has no schema {SCHEMA}", say)
+        _put_aside(path, f"it has no schema {SCHEMA}", say)
+        return None
     return dict(content)
 
 

@@ -13,6 +13,7 @@ progress); the caller hands the result over on stdin.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import shutil
@@ -139,7 +140,7 @@ class Warden:
             pass
         except KitError as error:
             failure = str(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whatever it was, the brokers must not be left alone
             traceback.print_exc()
             failure = f"The warden failed with {type(error).__name__}: {error}. Its log has more: warden.log."
         self._end(failure)
@@ -161,15 +162,10 @@ class Warden:
             return False
 
     def _end(self, failure: str | None) -> None:
-        """Stop all nodes, brokers before the controller that they say goodbye to; then tell or forget."""
+        """Stop all nodes; then tell why it failed, or forget."""
         if self._has_home() and failure is None:
             self._write(phase="stopping")
-        for group in (self.nodes[1:], self.nodes[:1]):
-            for node in group:
-                node.ask_to_stop()
-            deadline = time.monotonic() + STOP_TIMEOUT_S
-            for node in group:
-                node.end(max(0.1, deadline - time.monotonic()))
+        self._stop_nodes()
         if self._has_home():
             if failure is None:
                 state_file(self.spec.run_dir).unlink(missing_ok=True)
@@ -177,6 +173,15 @@ class Warden:
                 self._write(phase="failed", message=failure)
             shutil.rmtree(self.spec.run_dir / "tmp", ignore_errors=True)
         self.lock.release()
+
+    def _stop_nodes(self) -> None:
+        """Stop the brokers, then the controller that they say goodbye to."""
+        for group in (self.nodes[1:], self.nodes[:1]):
+            for node in group:
+                node.ask_to_stop()
+            deadline = time.monotonic() + STOP_TIMEOUT_S
+            for node in group:
+                node.end(max(0.1, deadline - time.monotonic()))
 
     # Start
 
@@ -222,29 +227,22 @@ class Warden:
 
     def _start_all(self) -> None:
         """Start all nodes and wait until they serve; a port that was snatched away is replaced, a few times."""
-        for _ in range(PORT_TRIES):
+        for left in reversed(range(PORT_TRIES)):
             for node in self.nodes:
                 node.write_settings(self.spec.brokers, self._controller_port())
                 node.start()
             dead = self._wait_ready()
             if dead is None:
-                self._remember()
-                for watch in self.watches.values():
-                    watch.phase, watch.last_answer = "running", time.time()
-                self._write(phase="running", message="")
-                return
+                break
             reason = dead.why_ended()
-            for node in self.nodes:
-                node.ask_to_stop()
-            for node in self.nodes:
-                node.end(STOP_TIMEOUT_S)
-            if "is taken by" not in reason:
+            self._stop_nodes()
+            if left == 0 or not dead.lost_its_port():
                 raise LabError(f"Broker {dead.number} did not start: {reason}. `kit logs` shows its log.")
             self._move_ports()
-        raise LabError(
-            f"Broker {dead.number} did not start: {PORT_TRIES} times its port was taken just before it could have it. "
-            "Try again when less is being started."
-        )
+        self._remember()
+        for watch in self.watches.values():
+            watch.phase, watch.last_answer = "running", time.time()
+        self._write(phase="running", message="")
 
     def _wait_ready(self) -> Node | None:
         """Wait until every node answers, knows its cluster and serves producers; the node that died instead, or None."""
@@ -384,6 +382,7 @@ def _drawn_ports() -> list[int]:
 
 def main() -> int:
     """Read the specification from stdin and be the warden it asks for."""
+    logging.raiseExceptions = False  # a log that cannot be written must not fill another one
     text = sys.stdin.read()
     if not text:
         return 0  # the caller died before it could say what it wants
