@@ -93,7 +93,7 @@ def draw_lane(view: LaneView, top: int) -> Svg:
     drop = ZOOM if view.has_bar else 0
     parts = [
         el("text", plain_text(view.name, 48), cls="ink", x=LEFT, y=NAME_Y, font_size=13, font_weight="bold"),
-        el("text", view.summary(), cls="ink", x=RIGHT, y=NAME_Y, text_anchor="end"),
+        el("text", view.summary(), cls="ink", x=LEFT, y=NAME_Y + 17),
     ]
     if view.has_bar:
         parts.append(_bar(view))
@@ -121,14 +121,14 @@ def draw_box(look: Look, offset: int, badge: int, x: int, is_current: bool = Fal
     paint = _paint(look)
     digits = str(offset)
     if len(digits) <= 4:
-        parts.append(el("text", digits, x=middle, y=13, text_anchor="middle", font_size=11 if len(digits) > 3 else 12, **paint))
+        parts.append(el("text", digits, x=middle, y=13, text_anchor="middle", font_size=11 if len(digits) > 2 else 12, **paint))
     elif offset % 5 == 0:
         parts.append(el("text", digits, cls="grey", x=1, y=TALL + 11, font_size=11))
     band = BANDS.get(badge)
     if look.shape in ("cross", "slash"):
         stroke = {"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge}
         path = "M8 18L22 33M22 18L8 33" if look.shape == "cross" else "M8 33L22 18"
-        parts.append(el("path", d=path, stroke_width=2.5, **stroke))
+        parts.append(el("path", d=path, stroke_width=3, **stroke))
     elif look.shape == "letter":
         parts.append(el("text", look.code, x=middle, y=30, text_anchor="middle", font_size=15, font_weight="bold", **paint))
     if band:

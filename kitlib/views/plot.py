@@ -1,7 +1,7 @@
 """Three numbers over the run: how far the commit is behind, what is pending, how often was retried.
 
-Steps run to the right. Each curve has its own row and scale, so that a small one is not flattened by
-a large one; its name, its value at the cursor and its highest value stand beside it.
+Steps run to the right. Each curve has its own row, name and scale, so that a small one is not
+flattened by a large one and colour is never what tells them apart.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from kitlib.views.frames import Frames
 from kitlib.views.look import BLUE, ORANGE, PLOT_LEFT, PLOT_RIGHT, RED, RISE, ROW
 from kitlib.views.svg import Svg, el, group
 
-# Name, attribute of Frames, colour, dashes (so that colour is not alone), what it counts.
+# Name, attribute of Frames, colour, what it counts.
 CURVES = (
-    ("commit lag", "lag", BLUE, "", "log end minus committed_to"),
-    ("pending", "pending", ORANGE, "7 3", "fetched, not acked"),
-    ("retries", "retries", RED, "2 3", "emitted again so far"),
+    ("commit lag", "lag", BLUE, "log end minus committed_to"),
+    ("pending", "pending", ORANGE, "fetched, not acked"),
+    ("retries", "retries", RED, "emitted again so far"),
 )
 HEIGHT = ROW * len(CURVES) + 26
 
@@ -44,7 +44,7 @@ def curve(values: list[int]) -> str:
 def draw_plot(frames: Frames, number: int, top: int) -> Svg:
     """The three curves and the cursor at step `number`, the upper edge at y = `top`."""
     parts = []
-    for row, (name, attribute, colour, dash, meaning) in enumerate(CURVES):
+    for row, (name, attribute, colour, meaning) in enumerate(CURVES):
         values: list[int] = getattr(frames, attribute)
         path = curve(values)
         y = row * ROW
@@ -53,10 +53,10 @@ def draw_plot(frames: Frames, number: int, top: int) -> Svg:
             group(
                 el("path", d=f"M{PLOT_LEFT} {RISE}H{PLOT_RIGHT}", cls="grey-line", stroke_width=0.7),
                 el("path", d=f"{path}V{RISE}H{PLOT_LEFT}Z", fill=colour, opacity=0.15) if path else Svg(""),
-                el("path", d=path, fill="none", stroke=colour, stroke_width=2, stroke_dasharray=dash or None),
+                el("path", d=path, fill="none", stroke=colour, stroke_width=2),
                 el("text", name, cls="ink", x=20, y=12, font_weight="bold"),
                 el("text", f"{values[number]:,}" if values else "0", cls="ink", x=PLOT_LEFT - 10, y=12, text_anchor="end", font_weight="bold"),
-                el("text", meaning if row < 0 else f"highest {high:,}", cls="grey", x=20, y=27, font_size=11),
+                el("text", f"highest {high:,}", cls="grey", x=20, y=27, font_size=11),
                 el("title", f"{name}: {meaning}"),
                 transform=f"translate(0 {y})",
             )

@@ -1,0 +1,48 @@
+// Making and changing elements. Text goes in by textContent only, so nothing a record holds is markup.
+
+const SVG_SPACE = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) put(node, name, value);
+  for (const child of children) node.append(child);
+  return node;
+}
+
+function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG_SPACE, tag), attributes, children);
+}
+
+function html(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+// Set an attribute (or the text) only when it differs from what was set last: the page's layout is
+// computed anew only for what changed. null takes the attribute away.
+function put(node, name, value) {
+  const known = (node.kitKnown ??= new Map());
+  if (known.get(name) === value) return;
+  known.set(name, value);
+  if (name === "text") node.textContent = value;
+  else if (value === null || value === undefined) node.removeAttribute(name);
+  else node.setAttribute(name, value);
+}
+
+function show(node, isShown) {
+  put(node, "display", isShown ? null : "none");
+}
+
+// The class, fill and stroke by which a colour name becomes paint: the page's own ink, paper and
+// grey are classes, so that they follow the theme.
+function edgePaint(edge) {
+  return edge === "ink" || edge === "grey" ? { class: `${edge}-line`, stroke: null } : { class: null, stroke: edge };
+}
+
+function textPaint(look) {
+  if (look.text !== "ink") return { class: null, fill: look.text, "stroke-width": null, "paint-order": null };
+  const halo = look.hatch ? { "stroke-width": 4, "paint-order": "stroke" } : { "stroke-width": null, "paint-order": null };
+  return { class: look.hatch ? "ink paper-line" : "ink", fill: null, ...halo };
+}
+
+function putAll(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) put(node, name, value);
+}
