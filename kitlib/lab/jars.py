@@ -30,7 +30,7 @@ from typing import Literal
 
 from filelock import FileLock
 
-from kitlib.errors import DiskError, SupplyError
+from kitlib.errors import DiskError, KitError, SupplyError
 from kitlib.lab import workspace
 
 SetName = Literal["kafka", "spark"]
@@ -319,3 +319,21 @@ def _shown(wanted: list[Jar], progress: Progress | None) -> Iterator[Callable[[i
     _say(progress, f"fetching {what} into {workspace.jars_dir()}")
     yield advance
     _say(progress, f"fetched {what}")
+
+
+def main() -> int:
+    """Have all jars in place; what `make setup` runs. Returns the exit code."""
+    try:
+        for set_name in LOCK:
+            ensure_jars("kafka" if set_name == "kafka" else "spark")
+    except KitError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("setup: stopped; run `make setup` again to complete it", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+# The one-word commands. `make` alone lists them.
+#
+# Every target that needs the environment begins with `setup`, which is done in a moment when nothing
+# has changed. More arguments go through ARGS: make test ARGS="tests/storm -x".
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The first Python that is new enough; PYTHON=/path/to/python3 chooses another.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+ARGS ?=
+
+.PHONY: help setup lab test bench notebooks lint lock clean
+
+help: ## List these commands
+	@echo "Delivery Lab: learn what at least once and exactly once mean, on a real Kafka and Spark."
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
+	@echo
+	@echo "Begin with: make lab"
+
+setup: ## Make .venv and fetch the jars; start nothing
+	@if [ -z "$(PYTHON)" ]; then echo "setup: no Python 3.11 or newer was found. Install one, or call: make PYTHON=/path/to/python3 setup" >&2; exit 5; fi
+	@$(PYTHON) scripts/bootstrap.py
+
+lab: setup ## Start Kafka and JupyterLab and open the first notebook; Ctrl-C ends it all
+	@exec $(BIN)/kit lab $(ARGS)
+
+test: setup ## Run every test: lint, unit, conformance, properties, Kafka, Spark, notebooks, browser
+	@exec $(BIN)/python -m pytest $(ARGS)
+
+bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json
+	@exec $(BIN)/python scripts/bench.py $(ARGS)
+
+notebooks: setup ## Run all notebooks again and save their outputs
+	@exec $(BIN)/kit notebooks $(ARGS)
+
+lint: setup ## ruff, mypy --strict and the arrows between the rooms
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+lock: setup ## Write requirements.lock and jars.lock.json anew (needs uv and a network)
+	@command -v uv >/dev/null || { echo "lock: uv is needed: pip install uv" >&2; exit 5; }
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate --quiet -o requirements.lock
+	$(BIN)/python scripts/lock_jars.py
+
+clean: ## Remove what make made here: .venv and caches
+	@if [ -d .venv ] && [ ! -e .venv/.kit-ready ] && [ ! -e .venv/.kit-begun ]; then \
+		echo "clean: .venv was not made by make; it stays"; else rm -rf .venv; fi
+	@rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+	@find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "clean: done. Jars, Kafka's data and logs are in $${KIT_HOME:-your cache folder, under delivery-lab}; they stay, delete them by hand."
