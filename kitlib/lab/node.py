@@ -25,6 +25,8 @@ from kitlib.lab.processes import identify
 
 HEAP_MB = {1: 384, 3: 256}
 TAIL_LINES = 200
+# These warn at every ordinary start and stop, and many times a second while another node is down.
+ONLY_ERRORS = ("org.apache.kafka.controller.QuorumController", "org.apache.kafka.clients.NetworkClient")
 LOG_BYTES, LOG_FILES = 2_000_000, 3
 # What the broker's log or the JVM's last words say when a disk, a quota or a limit leaves no room.
 NO_ROOM = ("No space left on device", "File too large", "Disk quota exceeded")
@@ -83,7 +85,8 @@ def settings(
         "replica.lag.time.max.ms": "2000",
         "auto.create.topics.enable": "false",
         "delete.topic.enable": "true",
-        "default.replication.factor": copies,
+        # The controller's to say, and a warning at the others.
+        **({"default.replication.factor": copies} if is_controller else {}),
         "min.insync.replicas": "1",
         "offsets.topic.num.partitions": "4",
         "offsets.topic.replication.factor": copies,
@@ -141,6 +144,7 @@ def java_command(machinery: Machinery, node: int, main_class: str, *arguments: s
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
         "-Dorg.slf4j.simpleLogger.showThreadName=false",
+        *(f"-Dorg.slf4j.simpleLogger.log.{name}=error" for name in ONLY_ERRORS),
         "-cp",
         os.pathsep.join(map(str, machinery.jars)),
         main_class,

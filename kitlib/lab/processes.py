@@ -73,11 +73,11 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def carries(process: psutil.Process, token: str) -> bool:
-    """Whether `token` stands in the process's command line or in its environment at its start."""
+    """Whether `token` is part of the process's command line, or a value of its environment at its start."""
     try:
         if any(token in argument for argument in process.cmdline()):
             return True
-        return any(token in value for value in process.environ().values())
+        return token in process.environ().values()
     except (psutil.Error, OSError):
         return False
 

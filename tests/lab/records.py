@@ -1,0 +1,100 @@
+"""Writes and reads records of a real broker and keeps the books: acknowledged, failed, unknown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kitlib.lab.kafka_server import Cluster, client_config
+from kitlib.lab.processes import wait_until
+
+TOPIC = "orders"
+
+
+@dataclass
+class Books:
+    """What the broker said about each record; a record that timed out may or may not be there."""
+
+    acknowledged: set[int] = field(default_factory=set)
+    unknown: set[int] = field(default_factory=set)
+
+
+def create_topic(cluster: Cluster, partitions: int = 1, copies: int = 1, **config: str) -> None:
+    """Create the topic and wait until every partition has a leader."""
+    admin = AdminClient(client_config(cluster))
+    admin.create_topics([NewTopic(TOPIC, partitions, copies, config=config)])[TOPIC].result(10)
+
+    def has_leaders() -> bool:
+        found = admin.list_topics(TOPIC, timeout=5).topics[TOPIC].partitions.values()
+        return len(found) == partitions and all(partition.leader > 0 for partition in found)
+
+    wait_until(has_leaders, 15, "the topic has leaders")
+
+
+def start_producer(cluster: Cluster, **more: Any) -> Producer:
+    return Producer(client_config(cluster, **{"enable.idempotence": True, "linger.ms": 5, **more}))
+
+
+def send(producer: Producer, books: Books, numbers: range, padding: int = 0) -> None:
+    """Hand the numbers to the producer; their fate is booked when `producer.poll` or `flush` hears of it."""
+    for number in numbers:
+
+        def book(error: KafkaError | None, _message: Any, number: int = number) -> None:
+            (books.unknown if error else books.acknowledged).add(number)
+
+        while True:
+            try:
+                producer.produce(TOPIC, f"{number}:".encode() + b"." * padding, on_delivery=book)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+
+
+def produce(cluster: Cluster, numbers: range, padding: int = 0, **more: Any) -> Books:
+    """Send the numbers with an idempotent producer and wait for the fate of each."""
+    books = Books()
+    producer = start_producer(cluster, **more)
+    send(producer, books, numbers, padding)
+    assert producer.flush(60) == 0
+    return books
+
+
+def read_all(cluster: Cluster) -> Counter[int]:
+    """How often each number is in the topic, from its start to its end, read with no group."""
+    consumer = Consumer(client_config(cluster, **{
+        "group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
+    }))  # fmt: skip
+    try:
+        partitions = consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
+        places = []
+        for number in partitions:
+            low, _ = consumer.get_watermark_offsets(TopicPartition(TOPIC, number), timeout=10)
+            places.append(TopicPartition(TOPIC, number, low))
+        consumer.assign(places)
+        found: Counter[int] = Counter()
+        open_partitions = set(partitions)
+        while open_partitions:
+            message = consumer.poll(20)
+            assert message is not None, "the broker went silent in the middle of a read"
+            if message.error() is None:
+                found[int(message.value().split(b":")[0])] += 1
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                open_partitions.discard(message.partition())
+            else:
+                raise AssertionError(str(message.error()))
+        return found
+    finally:
+        consumer.close()
+
+
+def check_nothing_lost(cluster: Cluster, books: Books) -> None:
+    """Acknowledged is sacred: each acknowledged number is there, once; only numbers of unknown fate may differ."""
+    found = read_all(cluster)
+    assert books.acknowledged <= found.keys(), f"lost: {sorted(books.acknowledged - found.keys())[:10]}"
+    assert found.keys() <= books.acknowledged | books.unknown, "records nobody sent"
+    assert not [number for number, times in found.items() if times > 1], "duplicates from an idempotent producer"
