@@ -87,6 +87,7 @@ class SpoutRun:
     never_finishes: frozenset[int] = frozenset()  # offsets whose tuples are neither acked nor failed
     on_their_way: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # heap: (due_ms, order, offset, attempt, part)
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
+    bounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # topic -> (start, end) of its log
     processed: dict[str, list[Range]] = field(default_factory=dict)  # topic -> ranges
     stuck_tuples: int = 0  # on their way for ever
     order: int = 0
@@ -102,15 +103,18 @@ class SpoutRun:
     def append(self, topic: Topic, count: int, value: Callable[[int], bytes] | None = None) -> None:
         """Append `count` records."""
         made = value or (lambda offset: b"record %d" % offset)
-        first = topic.end
+        start, first = self.bounds.setdefault(topic.name, (topic.start, topic.end))
         offsets = topic.append([made(first + index) for index in range(count)])
         if offsets:
             self.topic = self.topic or topic
+            self.bounds[topic.name] = start, offsets[-1] + 1
             self._record("log", "append", topic, first=offsets[0], last=offsets[-1])
 
     def delete_before(self, topic: Topic, offset: int) -> None:
         """Retention removes what lies below `offset`."""
-        self._record("log", "delete", topic, to=topic.delete_before(offset))
+        start = topic.delete_before(offset)
+        self.bounds[topic.name] = start, topic.end
+        self._record("log", "delete", topic, to=start)
 
     def start(self, topic: Topic, spout_id: str = "spout", topology_id: str = "topology-1", **config: Any) -> None:
         """A spout begins (or begins again) to read `topic`, from the offset that its start rules choose."""
@@ -124,6 +128,7 @@ class SpoutRun:
             **({"force_from_start": knobs.get("force_from_start", True)} | config),
         )
         self.topic, self.reader = topic, NotedTopic(topic)
+        self.bounds.setdefault(topic.name, (topic.start, topic.end))
         self.is_dead, self.was_idle = False, False
         self._apply_knobs()
         stored = read_stored_offset(self.stage.store, self.config.committed_path())
@@ -170,7 +175,7 @@ class SpoutRun:
             and not self.on_their_way
             and not manager.waiting_to_emit
             and not manager.failed
-            and manager.committed_to == topic.end
+            and manager.committed_to == self.bounds[topic.name][1]
         )
 
     def is_settled(self) -> bool:
@@ -335,9 +340,10 @@ class SpoutRun:
 
     def _state(self, topic: Topic) -> dict[str, Any]:
         manager = self.manager if self.topic is topic else None
+        start, end = self.bounds[topic.name]
         state: dict[str, Any] = {
-            "log_start": topic.start,
-            "log_end": topic.end,
+            "log_start": start,
+            "log_end": end,
             "processed": [list(found) for found in self.processed.get(topic.name, ())],
         }
         if manager is None:

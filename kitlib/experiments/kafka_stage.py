@@ -1,0 +1,304 @@
+"""The real stage: topics of a real broker, offsets in a compacted topic, the trace in one of its own.
+
+What the model does in memory is done here over sockets, with the same answers. A fetch outside the
+log is reported as out of range and never silently reset; retention is the broker's own DeleteRecords;
+a stored offset is acknowledged by the broker before the spout goes on, and it outlives every process.
+A broker that dies and comes back within `DEADLINE_S` is waited for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kitlib.errors import LabError
+from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
+from kitlib.lab import kafka_server, made
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
+from kitlib.trace import Trace
+
+DEADLINE_S = 30.0  # how long any one call waits for the broker
+OFFSETS_TOPIC = "kit.offsets"
+TRACE_PREFIX = "kit.trace."
+ADVICE = "Look at `kit status`; start a broker with `kit up`."
+
+
+def create_topic(admin: AdminClient, name: str, replicas: int, config: dict[str, str] | None = None) -> None:
+    """Create a topic of one partition and wait until its leader is known; one that is there already is kept.
+
+    LabError when the broker refuses or does not answer within DEADLINE_S.
+    """
+    made.remember("topic", name)
+    topic = NewTopic(name, num_partitions=1, replication_factor=replicas, config=config or {})
+    try:
+        admin.create_topics([topic], operation_timeout=DEADLINE_S, request_timeout=DEADLINE_S)[name].result(DEADLINE_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise LabError(f"topic {name} could not be created: {error.args[0].str()}. {ADVICE}") from error
+
+    def has_leader() -> bool:
+        found = admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions
+        return bool(found) and all(partition.leader >= 0 for partition in found.values())
+
+    _await(has_leader, f"topic {name} has no leader")
+
+
+def write(producer: Producer, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> list[int]:
+    """Append (key, value) records to partition 0; their offsets once the broker has acknowledged all of them.
+
+    LabError when one is refused or its fate is unknown after DEADLINE_S.
+    """
+    offsets: list[int | None] = [None] * len(records)
+    troubles: list[str] = []
+
+    def delivered(index: int) -> Callable[[KafkaError | None, Message], None]:
+        def note(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                troubles.append(error.str())
+            else:
+                offsets[index] = message.offset()
+
+        return note
+
+    for index, (key, value) in enumerate(records):
+        while True:
+            try:
+                producer.produce(topic, value=value, key=key, partition=0, on_delivery=delivered(index))
+                break
+            except BufferError:  # the client's queue is full: let it drain
+                producer.poll(0.1)
+    left = producer.flush(DEADLINE_S)
+    if troubles or left:
+        reason = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
+        raise LabError(f"topic {topic}: {len(troubles) + left} of {len(records)} records were not acknowledged: {reason}. {ADVICE}")
+    return [offset for offset in offsets if offset is not None]
+
+
+@dataclass(slots=True)
+class KafkaTopic:
+    """Partition 0 of a real topic: the writer's side, and a LogReader.
+
+    Differs from the model's log: records that lie below the offset asked for in the same batch are
+    filtered out by librdkafka before they come here.
+    """
+
+    name: str
+    consumer: Consumer
+    producer: Producer
+    admin: AdminClient
+    max_fetch_records: int = 10
+    position: int | None = None  # where the consumer reads on without a seek
+
+    @property
+    def start(self) -> int:
+        return self._watermarks()[0]
+
+    @property
+    def end(self) -> int:
+        return self._watermarks()[1]
+
+    def append(self, values: Sequence[bytes | None]) -> list[int]:
+        return write(self.producer, self.name, [(None, value) for value in values])
+
+    def delete_before(self, offset: int) -> int:
+        """DeleteRecords: the broker moves the log's start and drops what lies below; the new start."""
+        wanted = TopicPartition(self.name, 0, offset)
+        try:
+            done = self.admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S)
+        except KafkaException as error:
+            raise LabError(f"{self.name}-0: records below {offset} could not be deleted: {error.args[0].str()}. {ADVICE}") from error
+        return int(done.low_watermark)
+
+    def offset_before(self, time: int) -> int | None:
+        if time in (LATEST_TIME, EARLIEST_TIME):
+            return self._watermarks()[1 if time == LATEST_TIME else 0]
+        found = self._ask(lambda: self.consumer.offsets_for_times([TopicPartition(self.name, 0, time)], timeout=DEADLINE_S))
+        return int(found[0].offset) if found[0].offset >= 0 else None
+
+    def fetch(self, offset: int) -> Fetch:
+        """At most `max_fetch_records` records from `offset` on. TimeoutError when the broker is silent for too long."""
+        start, end = self._watermarks()
+        if not start <= offset <= end:
+            return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
+        if offset == end:
+            return Fetch()
+        if self.position != offset:
+            self.consumer.assign([TopicPartition(self.name, 0, offset)])
+        records: list[Record] = []
+        deadline = time.monotonic() + DEADLINE_S
+        at_end = False
+        while len(records) < self.max_fetch_records and not at_end:
+            next_offset = records[-1].offset + 1 if records else offset
+            # `consume` waits until it has all it was asked for, so it is asked for no more than there is.
+            wanted = min(self.max_fetch_records - len(records), end - next_offset)
+            messages = self.consumer.consume(wanted, timeout=0.5)
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    records.append(_record(message))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    at_end = True
+                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                    self.position = None
+                    return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
+            if records and records[-1].offset + 1 >= end:
+                break
+            if time.monotonic() > deadline:
+                self.position = None
+                raise TimeoutError(f"no records of {self.name}-0 from offset {offset} within {DEADLINE_S:g} s")
+        self.position = records[-1].offset + 1 if records else offset
+        return Fetch(records)
+
+    def _watermarks(self) -> tuple[int, int]:
+        partition = TopicPartition(self.name, 0)
+        low, high = self._ask(lambda: self.consumer.get_watermark_offsets(partition, timeout=DEADLINE_S, cached=False))
+        return int(low), int(high)
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """The answer to a metadata question; asked again while a leader is being found."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                return question()
+            except KafkaException as error:
+                if not error.args[0].retriable() and not _is_passing(error.args[0]) or time.monotonic() > deadline:
+                    raise LabError(f"{self.name}-0: the broker did not answer: {error.args[0].str()}. {ADVICE}") from error
+
+
+@dataclass(slots=True)
+class KafkaOffsetStore:
+    """Stored offsets in a compacted topic: the key is the path, the last record of a key counts.
+
+    A write returns once the broker has acknowledged it; a read sees every write acknowledged before it.
+    """
+
+    topic: KafkaTopic
+    texts: dict[str, str] = field(default_factory=dict)  # what the topic held up to `read_to`
+    read_to: int = 0
+
+    def read(self, path: str) -> str | None:
+        self._catch_up()
+        return self.texts.get(path)
+
+    def write(self, path: str, text: str) -> None:
+        made.remember("offset", path, store=self.topic.name)
+        write(self.topic.producer, self.topic.name, [(path.encode(), text.encode())])
+
+    def _catch_up(self) -> None:
+        end = self.topic.end
+        while self.read_to < end:
+            fetched = self.topic.fetch(max(self.read_to, self.topic.start))
+            for record in fetched.records:
+                key = (record.key or b"").decode(errors="replace")
+                if record.value is None:
+                    self.texts.pop(key, None)
+                else:
+                    self.texts[key] = record.value.decode(errors="replace")
+            self.read_to = fetched.records[-1].offset + 1 if fetched.records else end
+
+
+@dataclass(slots=True)
+class KafkaStage:
+    """A real broker as the stage of one run; topics are named `kit.<run>.<name>`."""
+
+    run: str
+    cluster: Cluster
+    admin: AdminClient
+    producer: Producer
+    offsets: KafkaOffsetStore
+    topics: list[KafkaTopic] = field(default_factory=list)
+    backend: str = "kafka"
+
+    @classmethod
+    def open(cls, run: str) -> KafkaStage:
+        """Find the broker or start it, and connect. LabError when there is none to be had."""
+        cluster = kafka_server.ensure()
+        admin = AdminClient(client_config(cluster))
+        producer = Producer(
+            client_config(cluster, **{"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)})
+        )
+        create_topic(admin, OFFSETS_TOPIC, _replicas(cluster), {"cleanup.policy": "compact"})
+        store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, max_fetch_records=500)
+        return cls(run, cluster, admin, producer, KafkaOffsetStore(store))
+
+    @property
+    def store(self) -> KafkaOffsetStore:
+        return self.offsets
+
+    def create_topic(self, name: str, max_fetch_records: int) -> KafkaTopic:
+        full_name = f"kit.{self.run}.{name}"
+        create_topic(self.admin, full_name, _replicas(self.cluster), {"retention.ms": "-1"})
+        topic = KafkaTopic(full_name, _consumer(self.cluster, self.run), self.producer, self.admin, max_fetch_records)
+        self.topics.append(topic)
+        return topic
+
+    def publish(self, trace: Trace) -> None:
+        publish(trace, self.cluster, self.admin, self.producer)
+
+    def close(self) -> None:
+        for topic in (self.offsets.topic, *self.topics):
+            topic.consumer.close()
+
+
+def publish(trace: Trace, cluster: Cluster, admin: AdminClient | None = None, producer: Producer | None = None) -> str:
+    """Write a trace to its topic `kit.trace.<run>`, one JSON line a record; the topic's name.
+
+    The header's key is `header`, a step's key its number.
+    """
+    admin = admin or AdminClient(client_config(cluster))
+    producer = producer or Producer(client_config(cluster, **{"enable.idempotence": True}))
+    name = TRACE_PREFIX + trace.run
+    create_topic(admin, name, _replicas(cluster), {"retention.ms": "-1"})
+    keys = (b"header" if number < 0 else b"%d" % number for number in range(-1, len(trace)))
+    write(producer, name, [(key, line.encode()) for key, line in zip(keys, trace.to_json_lines(), strict=True)])
+    return name
+
+
+def _consumer(cluster: Cluster, run: str) -> Consumer:
+    settings = {
+        "group.id": f"kit.{run}",  # never joined: partitions are assigned by hand and nothing is committed
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 20,
+        "fetch.error.backoff.ms": 50,
+    }
+    return Consumer(client_config(cluster, **settings))
+
+
+def _record(message: Message) -> Record:
+    _, timestamp_ms = message.timestamp()
+    return Record(int(message.offset() or 0), message.value(), message.key(), timestamp_ms)
+
+
+def _replicas(cluster: Cluster) -> int:
+    return min(3, max(1, cluster.brokers))
+
+
+def _is_passing(error: KafkaError) -> bool:
+    """True for troubles that end when a broker is back."""
+    return error.code() in (
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._WAIT_COORD,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
+
+
+def _await(condition: Callable[[], bool], trouble: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LabError(f"{trouble} after {DEADLINE_S:g} s. {ADVICE}")
+        time.sleep(0.02)
