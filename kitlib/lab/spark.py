@@ -238,15 +238,19 @@ def _log4j_file() -> Path:
 def _scratch() -> Path:
     """A folder for this Python's temporary files; removed at its end, or by a later start after a crash."""
     room = workspace.spark_dir() / "scratch"
-    for left in room.glob("*-*"):
+    for left in room.glob("*-*"):  # of Pythons that were killed
         if not _is_running(left.name):
             shutil.rmtree(left, ignore_errors=True)
     logs = sorted(log_file().parent.glob("spark-*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for old in logs[3 * LOGS_KEPT :]:
         old.unlink(missing_ok=True)
-    own = room / f"{os.getpid()}-{psutil.Process().create_time():.0f}"
+    own = _scratch_folder()
     own.mkdir(parents=True, exist_ok=True)
     return own
+
+
+def _scratch_folder() -> Path:
+    return workspace.spark_dir() / "scratch" / f"{os.getpid()}-{psutil.Process().create_time():.0f}"
 
 
 def _is_running(name: str) -> bool:
@@ -291,6 +295,7 @@ def _forget() -> None:
             gateway.shutdown()
     if process is not None:
         _end(process)
+        shutil.rmtree(_scratch_folder(), ignore_errors=True)
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     with suppress(DeprecationWarning):
@@ -336,9 +341,5 @@ def _text(value: Any) -> str:
 @atexit.register
 def _at_end() -> None:
     """When this Python ends in good order, so do its Spark and its scratch folder."""
-    started = SparkContext._gateway is not None
     with suppress(Exception):
         stop()
-    if started:
-        with suppress(Exception):
-            shutil.rmtree(_scratch(), ignore_errors=True)

@@ -1,0 +1,323 @@
+"""The delivery verdict as queries: from the lines of a trace topic to counts for each partition.
+
+`kitlib.monitor.delivery` walks through a trace step by step, which is the way to understand a verdict
+but not the way to reach one over millions of records. Here the same definitions are DataFrames. The
+idea is to keep only the steps that can still matter: for each record its first append, its first
+emit, its first process and its repetitions. Such *facts* can be condensed again and again without
+changing the verdict, so that a batch job condenses once and a stream condenses after each batch.
+
+    lines ─> read_steps ─> facts ──> condense ──> follow_records ──> verdict
+                     └───> follow_lanes ─> jumps ────┘                  │
+                                └────────── lanes ──────────────────────┘
+
+A *lane* is one partition of one topic in one run. What happens to a lane in order (the committed
+position, the log's end, commits without progress) needs windows over its steps; `follow_lanes` takes
+the row with which an earlier batch ended, so that a stream goes on where it stopped.
+
+Left out: which setting allows an anomaly; the trace's own verdict says that.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kitlib.monitor.delivery import STALL_COMMITS
+from kitlib.trace import MAX_LINE_CHARS
+
+LANE: Final = ["run", "topic", "partition"]
+
+# The most offsets that one step may name: a hostile [0, 10^18] must not become 10^18 rows.
+MAX_OFFSETS: Final = 10_000_000
+MAX_OFFSET: Final = 2**53  # beyond it JSON numbers are not exact everywhere
+
+# What Kafka accepts as the name of a topic; nothing else comes from a broker, or reaches a screen.
+TOPIC_NAME: Final = r"^[a-zA-Z0-9._-]{1,249}$"
+
+LINE: Final = (
+    "kit_trace INT, experiment STRING, backend STRING, n BIGINT, at_ms BIGINT, what STRING, "
+    "data STRUCT<topic: STRING, partition: INT, offset: BIGINT, part: INT, first: BIGINT, last: BIGINT, "
+    "offsets: ARRAY<BIGINT>, ranges: ARRAY<ARRAY<BIGINT>>, `from`: BIGINT, `to`: BIGINT, written: BOOLEAN>"
+)
+
+FACTS: Final = (
+    "run STRING, topic STRING, partition INT, offset BIGINT, part INT, word STRING, n BIGINT, at_ms BIGINT, times BIGINT"
+)
+
+LANES: Final = (
+    "run STRING, topic STRING, partition INT, first_n BIGINT, last_n BIGINT, position BIGINT, log_end BIGINT, "
+    "log_start BIGINT, idle_commits BIGINT, idle_first STRUCT<n: BIGINT, offset: BIGINT>, "
+    "stalled BIGINT, stalled_first STRUCT<n: BIGINT, offset: BIGINT>, "
+    "rewound BIGINT, rewound_first STRUCT<n: BIGINT, offset: BIGINT>"
+)
+
+
+def read_steps(lines: DataFrame, last_n: int = -1) -> DataFrame:
+    """Each line of a trace topic with what it is: `header`, `step`, `repeated` or `unreadable`.
+
+    `lines` has run, line (its offset in the trace topic) and value (bytes). A step whose number is
+    not above all earlier ones (`last_n` and those of lower lines) is a repetition: whoever published
+    the trace twice has not delivered twice.
+    """
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    parsed = lines.select(
+        "run", "line", F.from_json(F.when(F.length(text) <= MAX_LINE_CHARS, text), LINE).alias("row")
+    ).select("run", "line", "row.*")
+    data = F.col("data")
+    whole = F.col("n").between(0, MAX_OFFSET) & F.col("at_ms").isNotNull() & F.col("what").isNotNull() & data.isNotNull()
+    judged = parsed.withColumn(
+        "kind",
+        F.when(F.col("kit_trace").isNotNull(), "header").when(F.coalesce(whole & _has_what_it_needs(), F.lit(False)), "step")
+        .otherwise("unreadable"),
+    )
+    step_n = F.when(F.col("kind") == "step", F.col("n"))
+    earlier = Window.partitionBy("run").orderBy("line").rowsBetween(Window.unboundedPreceding, -1)
+    highest = F.greatest(F.max(step_n).over(earlier), F.lit(last_n))
+    return judged.withColumn("highest", highest).select(
+        "run", "line", "experiment", "backend", "n", "at_ms", "what", "data.*",
+        F.when((F.col("kind") == "step") & (F.col("n") <= F.col("highest")), "repeated").otherwise(F.col("kind")).alias("kind"),
+    ).withColumns({"partition": F.coalesce("partition", F.lit(0)), "part": F.coalesce("part", F.lit(0))})  # fmt: skip
+
+
+def _has_what_it_needs() -> Column:
+    """Whether the data of a step hold what its word needs; words without a meaning here need nothing."""
+    what, data = F.col("what"), F.col("data")
+
+    def present(*names: str) -> Column:
+        return reduce(lambda left, right: left & right, (data[name].isNotNull() for name in names))
+
+    first, last = data["first"], data["last"]
+    legal = F.forall(data["ranges"], lambda pair: (F.size(pair) == 2) & F.get(pair, 0).between(0, F.get(pair, 1)))
+    sizes = F.transform(data["ranges"], lambda pair: F.try_subtract(F.get(pair, 1), F.get(pair, 0)))
+    size = F.aggregate(sizes, F.lit(0).cast("long"), lambda total, more: F.try_add(total, more))
+    return F.coalesce(data["topic"].rlike(TOPIC_NAME), F.lit(True)) & (
+        F.when(data["topic"].isNull(), True)
+        .when(what == "append", first.between(0, last) & (last < MAX_OFFSET) & (F.try_subtract(last, first) < MAX_OFFSETS))
+        .when(what == "delete", present("to"))
+        .when(what == "reset", present("from", "to"))
+        .when(what.isin("start", "emit", "process", "commit", "give_up"), present("offset"))
+        .when(what == "clear", legal & (size < MAX_OFFSETS))
+        .otherwise(True)
+    )
+
+
+def facts(steps: DataFrame) -> DataFrame:
+    """One row for each record that a step touched: FACTS, with word `append`, `emit`, `process` or `given`.
+
+    `given` = given up, by a clearing ack or a retry limit.
+    """
+    what = F.col("what")
+    named = F.when(F.size("offsets") > 0, F.col("offsets")).otherwise(F.sequence("first", "last"))
+    touched = (
+        F.when(what == "append", named)
+        .when(what == "clear", F.flatten(F.transform("ranges", lambda pair: F.sequence(pair[0], pair[1]))))
+        .otherwise(F.array("offset"))
+    )
+    word = F.when(what.isin("clear", "give_up"), "given").otherwise(what)
+    delivery = _lane_steps(steps).where(what.isin("append", "emit", "process", "clear", "give_up"))
+    return delivery.select(
+        *LANE, F.explode(touched).alias("offset"), F.when(what == "process", F.col("part")).otherwise(0).alias("part"),
+        word.alias("word"), "n", "at_ms", F.lit(1).cast("long").alias("times"),
+    )  # fmt: skip
+
+
+def found_facts(source: DataFrame) -> DataFrame:
+    """FACTS for records that lie in the topic itself: word `found`, or `unreadable` for those that are not text.
+
+    `source` has run, topic, partition, offset and value (bytes).
+    """
+    readable = F.try_validate_utf8(F.col("value").cast("string")).isNotNull()
+    return source.select(
+        *LANE, "offset", F.lit(0).alias("part"), F.when(readable, "found").otherwise("unreadable").alias("word"),
+        F.lit(None).cast("long").alias("n"), F.lit(None).cast("long").alias("at_ms"), F.lit(1).cast("long").alias("times"),
+    )  # fmt: skip
+
+
+def condense(all_facts: DataFrame) -> DataFrame:
+    """The fewest FACTS with the same verdict: the first of each word for each record and part.
+
+    Processing the same part of a record again is kept as one more row, word `again`, with how often
+    and when first. Condensing what is condensed, with later facts, gives what condensing all at once gives.
+    """
+    in_order = Window.partitionBy(*LANE, "offset", "part", "word").orderBy("n")
+    is_again = (F.col("word") == "process") & (F.row_number().over(in_order) > 1)
+    return (
+        all_facts.withColumn("word", F.when(is_again, "again").otherwise(F.col("word")))
+        .groupBy(*LANE, "offset", "part", "word")
+        .agg(F.min("n").alias("n"), F.min_by("at_ms", "n").alias("at_ms"), F.sum("times").alias("times"))
+    )
+
+
+def _lane_steps(steps: DataFrame) -> DataFrame:
+    return steps.where((F.col("kind") == "step") & F.col("topic").isNotNull())
+
+
+def lane_events(steps: DataFrame, carried: DataFrame) -> DataFrame:
+    """Each step of a lane with the committed position and the log's bounds as they are after it.
+
+    `carried` has LANES: for each lane the row that an earlier batch ended with.
+    """
+    what = F.col("what")
+    written = (what == "commit") & F.coalesce("written", F.lit(True))
+    none = F.lit(None).cast("long")
+    of_batch = _lane_steps(steps).select(
+        *LANE, "n", "what", "offset", "from", "to",
+        F.when((what == "start") | written, F.col("offset")).alias("moved_to"),
+        F.when(what == "append", F.col("last") + 1).otherwise(0).alias("ends"),
+        F.when(what == "delete", F.col("to")).otherwise(0).alias("starts"),
+        F.lit(None).cast(f"struct<{LANES}>").alias("carried"),
+    )  # fmt: skip
+    earlier = carried.select(
+        *LANE, F.col("last_n").alias("n"), F.lit("carried").alias("what"), none.alias("offset"), none.alias("from"),
+        none.alias("to"), F.col("position").alias("moved_to"), F.col("log_end").alias("ends"),
+        F.col("log_start").alias("starts"), F.struct("*").alias("carried"),
+    )  # fmt: skip
+    so_far = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = so_far.rowsBetween(Window.unboundedPreceding, -1)
+    return of_batch.unionByName(earlier).withColumns({
+        "position_before": F.last("moved_to", ignorenulls=True).over(before),
+        "position": F.last("moved_to", ignorenulls=True).over(so_far),
+        "log_end": F.max("ends").over(so_far),
+        "log_start": F.max("starts").over(so_far),
+    })  # fmt: skip
+
+
+def follow_lanes(events: DataFrame) -> DataFrame:
+    """LANES after these events: positions, and the stalls and rewinds seen so far.
+
+    A *stretch* is a maximal run of commits without progress; a start or a commit with progress begins another.
+    """
+    what, before = F.col("what"), F.col("position_before")
+    idle = F.coalesce((what == "commit") & (F.col("position") == before) & (F.col("log_end") > before), F.lit(False))
+    breaks = what.isin("start", "carried") | ((what == "commit") & ~idle)
+    back = F.when(what == "reset", F.col("to") < F.col("from")).otherwise(F.col("moved_to") < before)
+    told = F.when(what == "reset", F.col("to")).otherwise(F.col("offset"))
+    so_far = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    in_stretches = events.withColumns({
+        "stretch": F.sum(breaks.cast("int")).over(so_far),
+        "idle": idle,
+        "back": F.coalesce((what != "carried") & back, F.lit(False)),
+    })  # fmt: skip
+    stretches = in_stretches.groupBy(*LANE, "stretch").agg(
+        F.max("carried").alias("carried"),
+        (F.count_if("idle") + F.coalesce(F.max("carried.idle_commits"), F.lit(0))).alias("commits"),
+        F.coalesce(F.max("carried.idle_first"), F.min(F.when(F.col("idle"), F.struct("n", "offset")))).alias("idle_first"),
+        F.count_if("back").alias("rewound"),
+        F.min(F.when(F.col("back"), F.struct(F.col("n"), told.alias("offset")))).alias("rewound_first"),
+        F.min("n").alias("first_n"), F.max("n").alias("last_n"), F.max_by("position", "n").alias("position"),
+        F.max("log_end").alias("log_end"), F.max("log_start").alias("log_start"),
+    )  # fmt: skip
+    is_stall = F.col("commits") >= STALL_COMMITS
+    was_stall = F.coalesce(F.col("carried.idle_commits"), F.lit(0)) >= STALL_COMMITS
+    return stretches.groupBy(*LANE).agg(
+        F.coalesce(F.max("carried.first_n"), F.min("first_n")).alias("first_n"), F.max("last_n").alias("last_n"),
+        F.max_by("position", "last_n").alias("position"),
+        F.max("log_end").alias("log_end"), F.max("log_start").alias("log_start"),
+        F.max_by("commits", "stretch").alias("idle_commits"), F.max_by("idle_first", "stretch").alias("idle_first"),
+        (F.count_if(is_stall & ~was_stall) + F.coalesce(F.max("carried.stalled"), F.lit(0))).alias("stalled"),
+        F.least(F.min(F.when(is_stall, F.col("idle_first"))), F.max("carried.stalled_first")).alias("stalled_first"),
+        (F.sum("rewound") + F.coalesce(F.max("carried.rewound"), F.lit(0))).alias("rewound"),
+        F.least(F.min("rewound_first"), F.max("carried.rewound_first")).alias("rewound_first"),
+    )  # fmt: skip
+
+
+def jumps(events: DataFrame) -> DataFrame:
+    """For each lane its moves over records, as an array: starts and resets (`skip`), deletions (`given`)."""
+    what = F.col("what")
+    to = F.when(what == "start", F.col("offset")).when(what == "delete", F.col("log_start")).otherwise(F.col("to"))
+    word = F.when(what == "delete", "given").otherwise("skip")
+    moves = events.where(what.isin("start", "reset", "delete"))
+    return moves.groupBy(*LANE).agg(F.collect_list(F.struct(F.col("n"), to.alias("to"), word.alias("word"))).alias("moves"))
+
+
+def follow_records(condensed: DataFrame, lane_jumps: DataFrame) -> DataFrame:
+    """One row for each record: when it was first appended, emitted, processed, skipped, given up.
+
+    A record is skipped by the first move over it that comes after its append and before its first
+    emit, and is then given up, as it is by a deletion after its append.
+    """
+    word, n = F.col("word"), F.col("n")
+
+    def first(name: str) -> Column:
+        return F.min(F.when(word == name, n))
+
+    records = condensed.groupBy(*LANE, "offset").agg(
+        first("append").alias("appended"), F.min(F.when(word == "append", F.col("at_ms"))).alias("appended_ms"),
+        first("emit").alias("emitted"),
+        first("process").alias("processed"), F.min_by("at_ms", F.when(word == "process", n)).alias("processed_ms"),
+        first("again").alias("again"), F.sum(F.when(word == "again", F.col("times"))).alias("times_again"),
+        first("skip").alias("skipped"), first("given").alias("given"),
+        F.count_if(word.isin("found", "unreadable")).alias("found"), F.count_if(word == "unreadable").alias("unreadable"),
+    )  # fmt: skip
+
+    def passed_by(kind: str) -> Column:
+        moves = F.filter(
+            "moves",
+            lambda move: (move["word"] == kind) & (F.col("appended") < move["n"]) & (F.col("offset") < move["to"])
+            & ((move["word"] == "given") | F.col("emitted").isNull() | (F.col("emitted") > move["n"])),
+        )  # fmt: skip
+        return F.array_min(F.transform(moves, lambda move: move["n"]))
+
+    return (
+        records.join(F.broadcast(lane_jumps), LANE, "left")
+        .withColumn("skipped", F.least("skipped", passed_by("skip")))
+        .withColumn("given", F.least("given", "skipped", passed_by("given")))
+        .drop("moves")
+    )
+
+
+def remembered(condensed: DataFrame, records: DataFrame) -> DataFrame:
+    """The FACTS that a stream keeps after a batch: the condensed ones, and what `follow_records` learned."""
+    learned = records.select(*LANE, "offset", F.explode(F.array(*(
+        F.struct(F.lit(word).alias("word"), F.col(column).alias("n")) for word, column in (("skip", "skipped"), ("given", "given"))
+    ))).alias("fact")).where("fact.n IS NOT NULL")  # fmt: skip
+    kept = condensed.where(~F.col("word").isin("skip", "given"))
+    return kept.unionByName(learned.select(
+        *LANE, "offset", F.lit(0).alias("part"), "fact.word", "fact.n",
+        F.lit(None).cast("long").alias("at_ms"), F.lit(1).cast("long").alias("times"),
+    ))  # fmt: skip
+
+
+def verdict(records: DataFrame, lanes: DataFrame) -> DataFrame:
+    """One row for each lane: how many records, each anomaly's count and first witness, how late.
+
+    A witness is a struct of the step's number (`n`) and the record's offset.
+    """
+    known = records.join(F.broadcast(lanes.select(*LANE, "position", "log_start", "last_n")), LANE, "left")
+    gone_below = F.greatest(F.coalesce("position", F.lit(0)), F.coalesce("log_start", F.lit(0)))
+    higher = Window.partitionBy(*LANE).orderBy(F.desc("offset")).rowsBetween(Window.unboundedPreceding, -1)
+    written = F.col("appended").isNotNull() | (F.col("found") > 0)
+    judged = known.withColumns({
+        "written": written,
+        "lost": written & F.col("processed").isNull() & (F.col("offset") < gone_below),
+        "reordered": F.coalesce(F.min("processed").over(higher) < F.col("processed"), F.lit(False)),
+        "late": F.when(F.col("appended").isNotNull(), F.col("processed_ms") - F.col("appended_ms")),
+    })  # fmt: skip
+
+    def witness(when: Column, n: Column, *then: str) -> Column:
+        return F.min(F.when(when, F.struct(n.alias("n"), *then, "offset")))
+
+    counts = judged.groupBy(*LANE).agg(
+        F.count_if("written").alias("written"),
+        F.count("appended").alias("appended"),
+        F.sum("found").alias("found"),
+        F.sum("unreadable").alias("unreadable"),
+        F.count("processed").alias("processed"),
+        F.count_if("lost").alias("lost"),
+        witness(F.col("lost"), F.coalesce("given", "last_n")).alias("lost_first"),
+        F.coalesce(F.sum("times_again"), F.lit(0)).alias("duplicated"),
+        witness(F.col("again").isNotNull(), F.col("again")).alias("duplicated_first"),
+        F.count_if("reordered").alias("reordered"),
+        witness(F.col("reordered"), F.col("processed")).alias("reordered_first"),
+        F.count("skipped").alias("skipped"),
+        witness(F.col("skipped").isNotNull(), F.col("skipped"), "appended").alias("skipped_first"),
+        F.max("late").alias("late_ms"),
+        F.median("late").alias("median_late_ms"),
+    )
+    ledger = lanes.select(*LANE, "first_n", "position", "log_end", "stalled", "stalled_first", "rewound", "rewound_first")
+    return counts.join(ledger, LANE, "full_outer")
+
