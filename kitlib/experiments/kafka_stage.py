@@ -144,7 +144,7 @@ class KafkaTopic:
                 if error is None:
                     records.append(_record(message))
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    at_end = True
+                    at_end = (message.offset() or 0) >= end  # an older one tells of the end of an earlier fetch
                 elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                     self.position = None
                     return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
