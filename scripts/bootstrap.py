@@ -24,7 +24,8 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,19 +69,20 @@ def check_platform() -> None:
         say("this system has no GNU C library; some packages have no wheel for it and may fail to install")
 
 
-def only_one():  # type: ignore[no-untyped-def]
-    """This very file, opened and locked until it is closed: two setups would write into one environment."""
+@contextmanager
+def only_one() -> Iterator[None]:
+    """Hold a lock on this very file: two setups would write into one environment."""
     import fcntl
 
-    file = open(__file__, "rb")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        say("another setup is running here; waiting for it")
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError:
-        pass  # a file system without locks
-    return file
+    with Path(__file__).open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another setup is running here; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            pass  # a file system without locks
+        yield
 
 
 def fingerprint() -> dict[str, str]:

