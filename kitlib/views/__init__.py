@@ -1,9 +1,9 @@
 """Pictures of a trace: static SVG for notebooks and reports, and a player to scrub through it.
 
-    from kitlib.views import Player, show
-    show(trace)                    # where every record is after the last step, as SVG
-    show(trace, at=40)             # the same after step 40
-    Player("happy_path", batch=5)  # sliders, play, scrub, fork
+from kitlib.views import Player, show
+show(trace)                    # where every record is after the last step, as SVG
+show(trace, at=40)             # the same after step 40
+Player("happy_path", batch=5)  # sliders, play, scrub, fork
 """
 
 from __future__ import annotations

@@ -19,12 +19,13 @@ from kitlib.errors import TraceError
 from kitlib.trace import Range, Trace
 from kitlib.views.look import (
     ALARM,
-    BOXES,
     EXISTS,
     FAILED,
+    FEW_BOXES,
     IS_BELOW_COMMIT,
     IS_GONE,
     IS_READ,
+    MANY_BOXES,
     PENDING,
     PROCESSED,
     REFUSED,
@@ -52,7 +53,12 @@ class Lane:
     @property
     def has_bar(self) -> bool:
         """Whether the close-up is too short for the whole log."""
-        return self.end - self.base > BOXES
+        return self.end - self.base > self.boxes
+
+    @property
+    def boxes(self) -> int:
+        """How many offsets the close-up shows."""
+        return MANY_BOXES if self.end - self.base > FEW_BOXES and self.end <= 100 else FEW_BOXES
 
 
 @dataclass(slots=True)
@@ -111,11 +117,11 @@ class Frames:
         at = self.last_of(lane, number)
         return self.lanes[lane].base if at < 0 else self.window[at]
 
-    def to_bytes(self) -> bytes:
-        """All of it as compact JSON for the player."""
+    def to_bytes(self, **more: Any) -> bytes:
+        """All of it, and `more`, as compact JSON for the player."""
         row: dict[str, Any] = {name: getattr(self, name) for name in Frames.__slots__ if name != "lanes"}
-        row["lanes"] = [[lane.name, lane.base, lane.end] for lane in self.lanes]
-        return json.dumps(row, separators=(",", ":")).encode()
+        row["lanes"] = [[lane.name, lane.base, lane.end, lane.boxes] for lane in self.lanes]
+        return json.dumps(row | more, separators=(",", ":")).encode()
 
 
 _FLIP = {1 << bit: bytes(value ^ (1 << bit) for value in range(256)) for bit in range(8)}
@@ -268,8 +274,8 @@ class _Ledger:
     def _look_at(self, offset: object) -> None:
         """Move the close-up when the offset leaves it; a third of it stays on the left."""
         lane = self.lane
-        if isinstance(offset, int) and not self.window + 1 <= offset < self.window + BOXES - 1:
-            self.window = max(lane.base, min(offset - BOXES // 3, lane.end - BOXES))
+        if isinstance(offset, int) and not self.window + 1 <= offset < self.window + lane.boxes - 1:
+            self.window = max(lane.base, min(offset - lane.boxes // 3, lane.end - lane.boxes))
 
     def _on_append(self, data: dict[str, Any]) -> None:
         first, last = data["first"], data["last"]

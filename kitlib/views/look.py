@@ -53,7 +53,7 @@ LOOKS = (
     Look("N", "failed for good", "failed, too far behind to be tried again", "none", "ink", RED, hatch=True),
     Look("F", "failed", "failed, to be fetched again", RED, BLACK, BLACK),
     Look("S", "skipped", "skipped: the position jumped over it", "none", "ink", "ink", "slash", "4 3"),
-    Look("K", "cleared", "cleared from pending, never worked on", "none", "ink", "ink", "cross", "4 3"),
+    Look("K", "given up", "given up: out of pending, never worked on", "none", "ink", "ink", "cross", "4 3"),
     Look("P", "pending", "pending: emitted, no ack yet", ORANGE, BLACK, BLACK),
     Look("W", "waiting", "waiting to be emitted", SKY, BLACK, BLACK),
     Look("D", "done", "done, not committed yet", GREEN, BLACK, BLACK),
@@ -102,15 +102,15 @@ BADGES = "".join(str(badge_of(flags)) for flags in range(256))
 
 # What the band at the foot of a box says, by badge: its text, its colour, its place in the legend.
 BANDS = {
-    ONCE: ("done", GREEN, "worked on already, but still in the spout's hands"),
+    ONCE: ("1×", GREEN, "worked on already, but still in the spout's hands"),
     AGAIN: ("2×", PINK, "duplicate: worked on more than once"),
 }
 
 # Geometry in SVG units, which are pixels unless the page is narrow. One lane is one partition.
 WIDTH = 760
 LEFT = 20  # where a strip begins
-BOXES = 24  # offsets in the close-up
-BOX = 30  # width of a box
+STRIP = 720  # width of the boxes together
+FEW_BOXES, MANY_BOXES = 24, 40  # boxes in a strip: broad ones, or narrow ones where all offsets have two digits
 TALL = 48  # height of a box
 NAME_Y = 16  # baseline of the lane's name, counted like all of these from the lane's top
 BAR_Y = 52  # top of the bar that shows the whole log, where the close-up cannot
@@ -123,7 +123,7 @@ PLOT_LEFT, PLOT_RIGHT = 150, 740
 ROW = 42  # height of one curve's row
 RISE = 30  # height of a curve at its highest
 GEOMETRY = {
-    "width": WIDTH, "left": LEFT, "boxes": BOXES, "box": BOX, "tall": TALL, "name_y": NAME_Y, "bar_y": BAR_Y,
+    "width": WIDTH, "left": LEFT, "strip": STRIP, "tall": TALL, "name_y": NAME_Y, "bar_y": BAR_Y,
     "bar_tall": BAR_TALL, "cells": CELLS, "strip_y": STRIP_Y, "zoom": ZOOM, "lane_tall": LANE_TALL,
     "plot_left": PLOT_LEFT, "plot_right": PLOT_RIGHT, "row": ROW, "rise": RISE,
 }  # fmt: skip

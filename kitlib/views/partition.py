@@ -16,8 +16,6 @@ from kitlib.views.look import (
     BAR_TALL,
     BAR_Y,
     BLUE,
-    BOX,
-    BOXES,
     CELLS,
     LANE_TALL,
     LEFT,
@@ -25,6 +23,7 @@ from kitlib.views.look import (
     LOOKS,
     NAME_Y,
     PINK,
+    STRIP,
     STRIP_Y,
     TALL,
     TWICE,
@@ -35,8 +34,7 @@ from kitlib.views.look import (
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.text import plain_text
 
-BAR_WIDTH = BOXES * BOX
-RIGHT = LEFT + BAR_WIDTH
+RIGHT = LEFT + STRIP
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,7 @@ class LaneView:
     marks: tuple[int, int, int, int]  # log start, log end, committed_to, emitted_to
     current: int  # the offset that the step is about, or -1
     has_bar: bool
+    boxes: int  # of the close-up
 
     @property
     def height(self) -> int:
@@ -83,6 +82,7 @@ def lane_views(frames: Frames, number: int) -> list[LaneView]:
                 marks,
                 frames.offset[number] if is_here else -1,
                 lane.has_bar,
+                lane.boxes,
             )
         )
     return views
@@ -103,40 +103,57 @@ def draw_lane(view: LaneView, top: int) -> Svg:
 
 def _boxes(view: LaneView) -> list[Svg]:
     parts = []
-    first = view.window - view.base
-    for index, code in enumerate(view.codes[first : first + BOXES]):
-        offset = view.window + index
-        parts.append(
-            draw_box(LOOK_OF[code], offset, int(BADGES[view.flags[first + index]]), LEFT + index * BOX, offset == view.current)
-        )
+    first, width = view.window - view.base, STRIP // view.boxes
+    for index, code in enumerate(view.codes[first : first + view.boxes]):
+        offset, badge = view.window + index, int(BADGES[view.flags[first + index]])
+        box = draw_box(LOOK_OF[code], offset, badge, width, offset == view.current)
+        parts.append(group(box, transform=f"translate({LEFT + index * width} 0)"))
     return parts
 
 
-def draw_box(look: Look, offset: int, badge: int, x: int, is_current: bool = False) -> Svg:
-    """The box of one record at y = 0: its offset where it fits, its letter or shape, its band."""
-    middle = BOX / 2
+def draw_box(look: Look, offset: int, badge: int, width: int, is_current: bool = False) -> Svg:
+    """The box of one record: its offset where it fits, its letter or shape, its band."""
+    middle = width // 2
     if look.shape == "dot":
-        return el("circle", cls="grey", cx=x + middle, cy=TALL / 2, r=2)
-    parts = [_frame(look, 1, 0, BOX - 2, TALL)]
+        return el("circle", cls="grey", cx=middle, cy=TALL / 2, r=2)
+    parts = [_frame(look, 1, 0, width - 2, TALL)]
     paint = _paint(look)
     digits = str(offset)
-    if len(digits) <= 4:
-        parts.append(el("text", digits, x=middle, y=13, text_anchor="middle", font_size=11 if len(digits) > 2 else 12, **paint))
+    if len(digits) * 7 <= width:
+        parts.append(
+            el("text", digits, x=middle, y=13, text_anchor="middle", font_size=11 if len(digits) > 2 else 12, **paint)
+        )
     elif offset % 5 == 0:
         parts.append(el("text", digits, cls="grey", x=1, y=TALL + 11, font_size=11))
     band = BANDS.get(badge)
     if look.shape in ("cross", "slash"):
         stroke = {"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge}
-        path = "M8 18L22 33M22 18L8 33" if look.shape == "cross" else "M8 33L22 18"
+        left, right = middle - min(7, middle - 3), middle + min(7, middle - 3)
+        cross, slash = f"M{left} 18L{right} 33M{right} 18L{left} 33", f"M{left} 33L{right} 18"
+        path = cross if look.shape == "cross" else slash
         parts.append(el("path", d=path, stroke_width=3, **stroke))
     elif look.shape == "letter":
-        parts.append(el("text", look.code, x=middle, y=30, text_anchor="middle", font_size=15, font_weight="bold", **paint))
+        parts.append(
+            el("text", look.code, x=middle, y=30, text_anchor="middle", font_size=15, font_weight="bold", **paint)
+        )
     if band:
-        parts.append(el("rect", x=1, y=TALL - 14, width=BOX - 2, height=14, fill=band[1], stroke="#000000"))
+        parts.append(el("rect", x=1, y=TALL - 14, width=width - 2, height=14, fill=band[1], stroke="#000000"))
         parts.append(el("text", band[0], x=middle, y=TALL - 3, text_anchor="middle", font_size=11, fill="#000000"))
     if is_current:
-        parts.append(el("rect", cls="ink-line", x=-1, y=-3, width=BOX + 2, height=TALL + 6, rx=3, fill="none", stroke_width=2.5))
-    return group(*parts, transform=f"translate({x} 0)")
+        parts.append(
+            el(
+                "rect",
+                cls="ink-line",
+                x=-1,
+                y=-3,
+                width=width + 2,
+                height=TALL + 6,
+                rx=3,
+                fill="none",
+                stroke_width=2.5,
+            )
+        )
+    return group(*parts)
 
 
 def _frame(look: Look, x: float, y: float, width: float, height: float) -> Svg:
@@ -201,11 +218,12 @@ def _end(view: LaneView, offset: int, label: str, *, is_start: bool) -> list[Svg
         parts.append(el("path", d=f"M{x} -4V{TALL + 24}", cls="ink-line", stroke_width=3))
     else:
         parts.append(el("path", d=f"M{x + side * 7} {y - 4}L{x - side * 3} {y - 9}V{y + 1}Z", cls="ink"))
-    room = 95 if not is_start and x < LEFT + 190 and side == 0 else 0
-    is_left = x < WIDTH / 2 if side else is_start or x < WIDTH - 100
-    shift = 11 if side else 0
-    anchor = None if is_left else "end"
-    x_text = max(x, LEFT + room) + shift if is_left else x - shift
+    if side:
+        x_text, anchor = (x + 11, None) if side < 0 else (x - 11, "end")
+    elif is_start:  # the two labels keep out of each other's way
+        x_text, anchor = (x + 4, None) if x < RIGHT - 200 else (min(x - 4, RIGHT - 105), "end")
+    else:
+        x_text, anchor = (x - 4, "end") if x > LEFT + 200 else (max(x + 4, LEFT + 105), None)
     return [*parts, el("text", label, cls="grey", x=x_text, y=y, text_anchor=anchor)]
 
 
@@ -214,31 +232,61 @@ def place_mark(view: LaneView, offset: int) -> tuple[int, int]:
     index = offset - view.window
     if index < 0:
         return LEFT, -1
-    return (LEFT + index * BOX, 0) if index <= BOXES else (RIGHT, 1)
+    return (LEFT + index * (STRIP // view.boxes), 0) if index <= view.boxes else (RIGHT, 1)
 
 
 def _bar(view: LaneView) -> Svg:
     """The whole log: runs of alike records, the two positions, and where the close-up looks."""
-    scale = BAR_WIDTH / max(1, len(view.flags))
+    scale = STRIP / max(1, len(view.flags))
 
     def at(offset: int) -> float:
         return LEFT + min(max(0, offset - view.base), len(view.flags)) * scale
 
     bottom = BAR_Y + BAR_TALL
-    left, right = at(view.window), at(view.window + BOXES)
+    left, right = at(view.window), at(view.window + view.boxes)
     parts = [
-        el("path", d=f"M{left:.1f} {bottom}L{LEFT} {STRIP_Y + ZOOM}H{RIGHT}L{right:.1f} {bottom}Z", cls="grey", opacity=0.13)
+        el(
+            "path",
+            d=f"M{left:.1f} {bottom}L{LEFT} {STRIP_Y + ZOOM}H{RIGHT}L{right:.1f} {bottom}Z",
+            cls="grey",
+            opacity=0.13,
+        )
     ]
     limit = max(1, CELLS * len(view.codes) // max(1, len(view.flags)))
     for first, after, code in cells_of(view.codes, limit):
         parts.append(_run(LOOK_OF[code], view.base, first, after, LEFT + first * scale, (after - first) * scale))
-    again = "".join("2" if flag & TWICE else "0" for flag in view.flags[: len(view.codes)]) if TWICE in _bits(view.flags) else ""
+    again = (
+        "".join("2" if flag & TWICE else "0" for flag in view.flags[: len(view.codes)])
+        if TWICE in _bits(view.flags)
+        else ""
+    )
     for first, after, code in cells_of(again.replace("2", "X").replace("0", "U"), limit):
         if code == "X":
             width = max(3.0, (after - first) * scale)
-            parts.append(el("rect", x=LEFT + first * scale, y=bottom - 5, width=width, height=5, fill=PINK, stroke="#000000", stroke_width=0.5))
+            parts.append(
+                el(
+                    "rect",
+                    x=LEFT + first * scale,
+                    y=bottom - 5,
+                    width=width,
+                    height=5,
+                    fill=PINK,
+                    stroke="#000000",
+                    stroke_width=0.5,
+                )
+            )
     parts.append(
-        el("rect", cls="ink-line", x=left - 1.5, y=BAR_Y - 3, width=right - left + 3, height=BAR_TALL + 6, rx=2, fill="none", stroke_width=2)
+        el(
+            "rect",
+            cls="ink-line",
+            x=left - 1.5,
+            y=BAR_Y - 3,
+            width=right - left + 3,
+            height=BAR_TALL + 6,
+            rx=2,
+            fill="none",
+            stroke_width=2,
+        )
     )
     committed, emitted = at(view.marks[2]), at(view.marks[3])
     parts.append(el("path", d=f"M{emitted:.1f} {BAR_Y - 4}l-4 -6h8Z", cls="ink"))
@@ -265,7 +313,14 @@ def _run(look: Look, base: int, first: int, after: int, x: float, width: float) 
         side = min(width, 10) / 2
         centre = x + width / 2
         path = f"M{centre - side:.1f} {middle - 5}l{2 * side:.1f} 10m0 -10l{-2 * side:.1f} 10"
-        parts.append(el("path", d=path, stroke_width=1.2, **({"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge})))
+        parts.append(
+            el(
+                "path",
+                d=path,
+                stroke_width=1.2,
+                **({"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge}),
+            )
+        )
     last = base + after - 1
     label = f"{base + first}" if after - first == 1 else f"{base + first} to {last}"
     letter = "×" if look.shape == "cross" else "" if look.shape == "empty" else look.code
@@ -306,7 +361,11 @@ def _swatch(look: Look) -> Svg:
     parts = [_frame(look, 2, 0, 22, 18)]
     if look.shape in ("cross", "slash"):
         path = "M8 4L18 14M18 4L8 14" if look.shape == "cross" else "M8 14L18 4"
-        parts.append(el("path", d=path, stroke_width=2, **({"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge})))
+        parts.append(
+            el("path", d=path, stroke_width=2, **({"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge}))
+        )
     elif look.shape == "letter":
-        parts.append(el("text", look.code, x=13, y=14, text_anchor="middle", font_size=13, font_weight="bold", **_paint(look)))
+        parts.append(
+            el("text", look.code, x=13, y=14, text_anchor="middle", font_size=13, font_weight="bold", **_paint(look))
+        )
     return group(*parts)

@@ -67,8 +67,19 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
     y = 12
     if part != "plot":
         question = "Where is each record?"
-        parts.append(_heading(question, f"after step {number} of {len(frames) - 1}" if number >= 0 else "no steps yet", y))
-        parts.append(el("text", plain_text(frames.said[number], 110) if number >= 0 else "", cls="ink", x=LEFT, y=y + 32, font_size=13))
+        parts.append(
+            _heading(question, f"after step {number} of {len(frames) - 1}" if number >= 0 else "no steps yet", y)
+        )
+        parts.append(
+            el(
+                "text",
+                plain_text(frames.said[number], 110) if number >= 0 else "",
+                cls="ink",
+                x=LEFT,
+                y=y + 32,
+                font_size=13,
+            )
+        )
         y += 48
         for view in views:
             parts.append(draw_lane(view, y))

@@ -13,12 +13,12 @@ class LogBar {
   }
 
   draw(places, codes, flags) {
-    const { left, boxes, box, bar_y, bar_tall, strip_y, zoom, cells } = this.look.geometry;
-    const scale = (boxes * box) / Math.max(1, flags.length);
+    const { left, strip, bar_y, bar_tall, strip_y, zoom, cells } = this.look.geometry;
+    const scale = strip / Math.max(1, flags.length);
     const at = (offset) => left + Math.min(Math.max(0, offset - places.base), flags.length) * scale;
     const bottom = bar_y + bar_tall;
-    const [from, to] = [at(places.window), at(places.window + boxes)];
-    put(this.beam, "d", `M${from} ${bottom}L${left} ${strip_y + zoom}H${left + boxes * box}L${to} ${bottom}Z`);
+    const [from, to] = [at(places.window), at(places.window + places.boxes)];
+    put(this.beam, "d", `M${from} ${bottom}L${left} ${strip_y + zoom}H${left + strip}L${to} ${bottom}Z`);
     putAll(this.bracket, { x: from - 1.5, width: to - from + 3 });
     put(this.emitted, "d", `M${at(places.emitted)} ${bar_y - 4}l-4 -6h8Z`);
     put(this.committed, "d", `M${at(places.committed)} ${bottom + 4}l-4 6h8Z`);

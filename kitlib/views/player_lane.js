@@ -4,19 +4,26 @@
 class LaneStrip {
   constructor(look, lane, hatch) {
     Object.assign(this, { look, lane, hatch, geometry: look.geometry });
-    const { left, width, name_y, strip_y, zoom, lane_tall, boxes } = this.geometry;
-    this.right = width - left;
+    const { left, name_y, strip_y, zoom, lane_tall } = this.geometry;
     this.name = svg("text", { class: "ink", x: left, y: name_y, "font-size": 13, "font-weight": "bold" });
     this.summary = svg("text", { class: "ink", x: left, y: name_y + 17 });
     this.bar = new LogBar(look, hatch);
-    this.boxes = Array.from({ length: boxes }, (_, index) => new Box(look, index, hatch));
+    this.boxes = [];
+    this.row = svg("g");
     this.marks = ["emitted", "committed", "start", "end"].map((kind) => new Mark(look, kind));
-    this.strip = svg("g", {}, ...this.boxes.map((box) => box.node), ...this.marks.map((mark) => mark.node));
+    this.strip = svg("g", {}, this.row, ...this.marks.map((mark) => mark.node));
     this.node = svg("g", {}, this.name, this.summary, this.bar.node, this.strip);
     this.measure = (hasBar) => {
       put(this.strip, "transform", `translate(0 ${strip_y + (hasBar ? zoom : 0)})`);
       return lane_tall + (hasBar ? zoom : 0);
     };
+  }
+
+  // A short log has more and narrower boxes than a long one.
+  makeBoxes(count) {
+    if (this.boxes.length === count) return;
+    this.boxes = Array.from({ length: count }, (_, index) => new Box(this.look, index, this.geometry.strip / count, this.hatch));
+    this.row.replaceChildren(...this.boxes.map((box) => box.node));
   }
 
   // Draw the lane at `top` and return its height; `seen` collects the codes and badges that occur.
@@ -41,38 +48,40 @@ class LaneStrip {
     put(this.name, "text", places.name.length > 48 ? places.name.slice(0, 48) + "…" : places.name);
     const told = looks.filter((look) => look.code !== "." && counts.has(look.code)).reverse();
     put(this.summary, "text", told.map((look) => `${counts.get(look.code).toLocaleString("en")} ${look.name}`).join(", ") || "the log is empty");
-    const hasBar = places.end - places.base > this.geometry.boxes;
+    const hasBar = places.end - places.base > places.boxes;
     const height = this.measure(hasBar);
     show(this.bar.node, hasBar);
     if (hasBar) this.bar.draw(places, codes, flags);
     const current = timeline.currentOf(this.lane);
+    this.makeBoxes(places.boxes);
     this.boxes.forEach((box, index) => {
       const at = places.window - places.base + index;
       const offset = places.window + index;
       box.draw(at < length ? codes[at] : "", offset, at < length ? +badges[flags[at]] : 0, offset === current);
     });
     const positions = { emitted: places.emitted, committed: places.committed, start: places.start, end: places.logEnd };
-    for (const mark of this.marks) mark.draw(positions[mark.kind], places.window);
+    for (const mark of this.marks) mark.draw(positions[mark.kind], places);
     return height;
   }
 }
 
 // The box of one record.
 class Box {
-  constructor(look, index, hatch) {
-    Object.assign(this, { look, hatch, drawn: "" });
-    const { box, tall, left } = look.geometry;
-    const middle = { x: box / 2, "text-anchor": "middle" };
-    this.dot = svg("circle", { class: "grey", cx: box / 2, cy: tall / 2, r: 2 });
-    this.frame = svg("rect", { x: 1, y: 0, width: box - 2, height: tall });
+  constructor(look, index, width, hatch) {
+    Object.assign(this, { look, width, hatch, drawn: "" });
+    const { tall, left } = look.geometry;
+    this.middle = Math.floor(width / 2);
+    const middle = { x: this.middle, "text-anchor": "middle" };
+    this.dot = svg("circle", { class: "grey", cx: this.middle, cy: tall / 2, r: 2 });
+    this.frame = svg("rect", { x: 1, y: 0, width: width - 2, height: tall });
     this.digits = svg("text", { ...middle, y: 13 });
     this.longDigits = svg("text", { class: "grey", x: 1, y: tall + 11, "font-size": 11 });
     this.shape = svg("path", { "stroke-width": 3 });
     this.letter = svg("text", { ...middle, y: 30, "font-size": 15, "font-weight": "bold" });
-    this.band = svg("rect", { x: 1, y: tall - 14, width: box - 2, height: 14, stroke: "#000000" });
+    this.band = svg("rect", { x: 1, y: tall - 14, width: width - 2, height: 14, stroke: "#000000" });
     this.bandText = svg("text", { ...middle, y: tall - 3, "font-size": 11, fill: "#000000" });
-    this.ring = svg("rect", { class: "ink-line", x: -1, y: -3, width: box + 2, height: tall + 6, rx: 3, fill: "none", "stroke-width": 2.5 });
-    this.node = svg("g", { transform: `translate(${left + index * box} 0)` },
+    this.ring = svg("rect", { class: "ink-line", x: -1, y: -3, width: width + 2, height: tall + 6, rx: 3, fill: "none", "stroke-width": 2.5 });
+    this.node = svg("g", { transform: `translate(${left + index * width} 0)` },
       this.dot, this.frame, this.digits, this.longDigits, this.shape, this.letter, this.band, this.bandText, this.ring);
   }
 
@@ -89,8 +98,9 @@ class Box {
     const digits = String(offset);
     show(this.dot, isDot);
     show(this.frame, !isDot);
-    show(this.digits, !isDot && digits.length <= 4);
-    show(this.longDigits, !isDot && digits.length > 4 && offset % 5 === 0);
+    const fits = digits.length * 7 <= this.width;
+    show(this.digits, !isDot && fits);
+    show(this.longDigits, !isDot && !fits && offset % 5 === 0);
     const isDrawn = look.shape === "cross" || look.shape === "slash";
     show(this.shape, isDrawn);
     show(this.letter, look.shape === "letter");
@@ -108,7 +118,9 @@ class Box {
       putAll(this.letter, textPaint(look));
     }
     if (isDrawn) {
-      put(this.shape, "d", look.shape === "cross" ? "M8 18L22 33M22 18L8 33" : "M8 33L22 18");
+      const [left, right] = [this.middle - Math.min(7, this.middle - 3), this.middle + Math.min(7, this.middle - 3)];
+      const [cross, slash] = [`M${left} 18L${right} 33M${right} 18L${left} 33`, `M${left} 33L${right} 18`];
+      put(this.shape, "d", look.shape === "cross" ? cross : slash);
       putAll(this.shape, edgePaint(look.edge));
     }
     if (badge > 0) {
@@ -137,11 +149,11 @@ class Mark {
     this.node = svg("g", { "data-mark": kind }, this.arrow, this.line, this.words);
   }
 
-  draw(offset, window) {
-    const { left, boxes, box, tall, width } = this.look.geometry;
+  draw(offset, { window, boxes }) {
+    const { left, strip, tall, width } = this.look.geometry;
     const index = offset - window;
     const side = index < 0 ? -1 : index > boxes ? 1 : 0;
-    const x = side < 0 ? left : side > 0 ? left + boxes * box : left + index * box;
+    const x = side < 0 ? left : side > 0 ? left + strip : left + (index * strip) / boxes;
     put(this.node, "data-x", x);
     if (this.isEnd) this.drawEnd(offset, x, side);
     else {
@@ -156,17 +168,18 @@ class Mark {
   }
 
   drawEnd(offset, x, side) {
-    const { left, tall, width } = this.look.geometry;
-    const y = tall + 34;
+    const { left, tall, strip } = this.look.geometry;
+    const [right, y] = [left + strip, tall + 34];
     show(this.line, side === 0);
     show(this.arrow, side !== 0);
     if (side === 0) put(this.line, "d", `M${x} -4V${tall + 24}`);
     else put(this.arrow, "d", `M${x + side * 7} ${y - 4}L${x - side * 3} ${y - 9}V${y + 1}Z`);
-    const isStart = this.kind === "start";
-    const room = !isStart && x < left + 190 && side === 0 ? 95 : 0;
-    const isLeft = side ? x < width / 2 : isStart || x < width - 100;
-    const shift = side ? 11 : 0;
-    const at = isLeft ? Math.max(x, left + room) + shift : x - shift;
-    putAll(this.words, { text: `log ${this.kind} ${offset}`, x: at, y, "text-anchor": isLeft ? null : "end" });
+    // The two labels keep out of each other's way.
+    const [at, anchor] = side
+      ? side < 0 ? [x + 11, null] : [x - 11, "end"]
+      : this.kind === "start"
+        ? x < right - 200 ? [x + 4, null] : [Math.min(x - 4, right - 105), "end"]
+        : x > left + 200 ? [x - 4, "end"] : [Math.max(x + 4, left + 105), null];
+    putAll(this.words, { text: `log ${this.kind} ${offset}`, x: at, y, "text-anchor": anchor });
   }
 }

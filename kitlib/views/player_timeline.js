@@ -36,10 +36,10 @@ class Timeline {
   // Where a lane's positions and its close-up are after the step that is shown.
   placesOf(lane) {
     const last = this.lastOf[lane][this.at + 1];
-    const [name, base, end] = this.lanes[lane];
-    if (last < 0) return { name, base, end, start: base, logEnd: base, committed: base, emitted: base, window: base };
+    const [name, base, end, boxes] = this.lanes[lane];
+    if (last < 0) return { name, base, end, boxes, start: base, logEnd: base, committed: base, emitted: base, window: base };
     const [start, logEnd, committed, emitted] = this.marks.slice(last * 4, last * 4 + 4);
-    return { name, base, end, start, logEnd, committed, emitted, window: this.window[last] };
+    return { name, base, end, boxes, start, logEnd, committed, emitted, window: this.window[last] };
   }
 
   // The record that this step is about, if it is one of this lane; else -1.

@@ -72,10 +72,10 @@ def _compact(data: Data) -> str:
 
 
 def _start(data: Data) -> str:
-    why = f" ({plain_text(data['why'], 120)})" if data.get("why") else ""
-    stored = data.get("stored")
-    found = "no stored offset" if stored is None else f"stored offset {stored:d}"
-    return f"The spout starts at offset {data['offset']:d}; it found {found}{why}."
+    why = f": {plain_text(data['why'], 120)}" if data.get("why") else ""
+    offset, stored = data["offset"], data.get("stored")
+    found = "No offset was stored." if stored is None else f"Offset {stored:d} was stored." if stored != offset else ""
+    return f"The spout starts at offset {offset:d}{why}. {found}".rstrip()
 
 
 def _emit(data: Data) -> str:
@@ -114,6 +114,11 @@ def _reset(data: Data) -> str:
     return f"Offset {before:d} is out of range; the spout moves {way} to {after:d}."
 
 
+def _crash(data: Data) -> str:
+    lost = data.get("on_their_way", 0)
+    return f"The worker dies; {count(lost, 'tuple')} on their way {'is' if lost == 1 else 'are'} forgotten with it."
+
+
 def _error(data: Data) -> str:
     message = plain_text(data.get("message", ""), 160)
     return f"The spout throws {plain_text(data['error'], 60)}" + (f": {message}" if message else "") + "."
@@ -129,6 +134,8 @@ _TELLERS: dict[str, Callable[[Data], str]] = {
     "ack": lambda data: f"Offset {data['offset']:d} is acked.",
     "fail": _fail,
     "clear": _clear,
+    "give_up": lambda data: f"The spout gives offset {data['offset']:d} up: it has used all its retries.",
+    "crash": _crash,
     "commit": _commit,
     "reset": _reset,
     "idle": lambda data: "The spout finds nothing to emit.",

@@ -11,7 +11,9 @@ from kitlib.trace import Trace, from_ranges, to_ranges
 class Spout:
     """Enough of a PartitionManager to make traces that look like real ones."""
 
-    def __init__(self, topic: str = "orders", partition: int = 0, *, trace: Trace | None = None, behind: int = 2**63 - 1) -> None:
+    def __init__(
+        self, topic: str = "orders", partition: int = 0, *, trace: Trace | None = None, behind: int = 2**63 - 1
+    ) -> None:
         self.place = {"topic": topic, "partition": partition}
         self.trace = trace or Trace("sample", "sample")
         self.behind = behind
@@ -121,7 +123,9 @@ def story() -> Trace:
     return spout.trace
 
 
-def long_trace(steps: int = 1000, seed: int = 1, records: int = 400, *, topic: str = "orders", behind: int = 60) -> Trace:
+def long_trace(
+    steps: int = 1000, seed: int = 1, records: int = 400, *, topic: str = "orders", behind: int = 60
+) -> Trace:
     """A trace of exactly `steps` steps on a longer log, with failures, retries, stalls and losses."""
     rng = random.Random(seed)
     spout = Spout(topic, behind=behind)

@@ -1,0 +1,205 @@
+// The player: knobs above, the partitions and the curves below, and a position in time.
+// Scrubbing and playing use what the browser has already; only a knob, the seed, a fork and starting
+// over ask the kernel. While one question is under way only the newest further one is kept.
+
+class Player {
+  constructor(model, root) {
+    Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, playing: 0, asked: 0, waiting: null, isBusy: false });
+    const hatchName = `kit-hatch-${++madeControls}`;
+    this.hatch = `url(#${hatchName})`;
+    this.lanes = [];
+    this.make(hatchName);
+    root.dataset.lmSuppressShortcuts = "true"; // JupyterLab's own arrow keys stay away
+    putAll(root, { class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("told").title}` });
+    root.addEventListener("keydown", (event) => this.onKey(event));
+    this.onTold = () => this.take();
+    model.on("change:told", this.onTold);
+    this.take();
+  }
+
+  make(hatchName) {
+    const told = this.model.get("told");
+    const isRun = told.knobs.length > 0;
+    this.knobs = told.knobs.map((knob) => new KnobControl(knob, () => this.askForRun()));
+    this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
+    this.seed.addEventListener("change", () => this.askForRun());
+    this.forkButton = button("Fork here", "", () => this.ask({ do: "fork", at: this.at }));
+    this.overButton = button("Start over", "", () => this.ask({ do: "start over" }));
+    this.mood = html("span", { class: "kit-mood", role: "status" });
+    const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), this.forkButton, this.overButton, this.mood);
+    const knobs = html("div", { class: "kit-knobs" }, ...this.knobs.map((knob) => knob.node));
+    this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
+    this.verdict = new VerdictLine((step) => this.moveTo(step));
+    this.sentence = html("p", { class: "kit-said", "aria-live": "polite" });
+    this.stepText = html("span", { class: "kit-step" });
+    this.title = svg("title", { text: "Where is each record?" });
+    this.description = svg("desc");
+    const hatch = svg("pattern", { id: hatchName, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+      svg("path", { d: "M0 0V6", stroke: this.look.red, "stroke-width": 3 }));
+    this.strips = svg("g");
+    this.picture = svg("svg", { class: "kit", role: "img" }, this.title, this.description, svg("defs", {}, hatch), this.strips);
+    putAll(this.title, { id: `${hatchName}-title` });
+    putAll(this.description, { id: `${hatchName}-desc` });
+    put(this.picture, "aria-labelledby", `${hatchName}-title ${hatchName}-desc`);
+    this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
+    this.plot = new Plot(this.look, (step) => this.moveTo(step));
+    this.legend = new Legend(this.look, this.hatch);
+    this.root.replaceChildren(
+      html("h3", { text: told.title }), html("p", { class: "kit-question", text: told.question }),
+      ...(isRun ? [knobs, actions] : []), this.error, this.verdict.node,
+      html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" }), this.stepText), this.sentence,
+      this.picture, this.transport.buttons,
+      html("p", { class: "kit-heading" }, html("b", { text: "How far is the commit behind, and what is in flight?" })),
+      this.transport.slider, this.plot.node, this.legend.node);
+  }
+
+  // The kernel has answered (or the page has just opened): show what it says.
+  take() {
+    const told = this.model.get("told");
+    this.isBusy = told.number < this.asked;
+    this.error.hidden = told.error === "";
+    put(this.error, "text", told.error);
+    if (told.error === "") {
+      const wasLast = !this.timeline || this.at >= this.timeline.steps - 1;
+      this.timeline = new Timeline(this.model.get("frames"));
+      this.plot.load(this.timeline);
+      this.verdict.draw(told.verdict);
+      this.at = -1;
+      const isForked = this.timeline.forked_at >= 0;
+      const start = told.at >= 0 ? told.at : wasLast ? this.timeline.steps - 1 : this.step;
+      this.moveTo(start);
+      this.told = told;
+      for (const knob of this.knobs) knob.freeze(isForked && !knob.knob.live);
+      if (told.set) this.knobs.forEach((knob) => knob.set(told.values[knob.knob.name]));
+      if (told.set || this.seed.value === "") this.seed.value = told.seed;
+      this.seed.disabled = isForked;
+      put(this.mood, "text", isForked ? `Forked: steps 0 to ${this.timeline.forked_at} stay, your changes act after them.` : "");
+    }
+    this.root.dataset.answered = told.number;
+    if (this.waiting && !this.isBusy) {
+      const next = this.waiting;
+      this.waiting = null;
+      this.ask(next);
+    }
+  }
+
+  askForRun() {
+    const values = Object.fromEntries(this.knobs.filter((knob) => !knob.input.disabled).map((knob) => [knob.knob.name, knob.value]));
+    this.ask({ do: "run", knobs: values, seed: this.seed.value });
+  }
+
+  ask(question) {
+    this.pause();
+    if (this.isBusy) {
+      this.waiting = question;
+      return;
+    }
+    this.isBusy = true;
+    this.model.send({ ...question, number: ++this.asked });
+  }
+
+  moveTo(step) {
+    const to = Math.max(Math.min(0, this.timeline.steps - 1), Math.min(step, this.timeline.steps - 1));
+    if (to === this.at) return;
+    this.at = this.step = to;
+    this.timeline.moveTo(to);
+    this.draw();
+  }
+
+  draw() {
+    const { timeline, at } = this;
+    const seen = { codes: new Set(), badges: 0 };
+    while (this.lanes.length < timeline.lanes.length) {
+      this.lanes.push(new LaneStrip(this.look, this.lanes.length, this.hatch));
+      this.strips.append(this.lanes[this.lanes.length - 1].node);
+    }
+    let top = 0;
+    this.lanes.forEach((lane, index) => {
+      const isThere = index < timeline.lanes.length;
+      show(lane.node, isThere);
+      if (isThere) top += lane.draw(timeline, top, seen);
+    });
+    put(this.picture, "viewBox", `0 0 ${this.look.geometry.width} ${Math.max(top, 20)}`);
+    const sentence = at >= 0 ? timeline.said[at] : "The trace has no steps.";
+    put(this.sentence, "text", sentence);
+    put(this.stepText, "text", `after step ${at} of ${timeline.steps - 1}`);
+    this.plot.draw(at);
+    this.legend.draw(seen);
+    this.transport.show(at, timeline.steps, this.playing ? "" : sentence);
+    if (!this.playing) put(this.description, "text", this.describe());
+    this.root.dataset.step = at;
+  }
+
+  describe() {
+    const told = this.lanes.slice(0, this.timeline.lanes.length).map((lane) => `${lane.name.textContent}: ${lane.summary.textContent}`);
+    return `After step ${this.at} of ${this.timeline.steps - 1}, ${told.join("; ")}.`;
+  }
+
+  togglePlay() {
+    if (this.playing) return this.pause();
+    if (this.at >= this.timeline.steps - 1) this.moveTo(0);
+    put(this.sentence, "aria-live", "off");
+    this.transport.setPlaying(true);
+    let last = performance.now();
+    let due = 0; // steps, with a fraction
+    const tick = (now) => {
+      due += ((now - last) / 1000) * +this.transport.speed.value;
+      last = now;
+      const whole = Math.floor(due);
+      due -= whole;
+      if (whole > 0) this.moveTo(this.at + whole);
+      if (this.at >= this.timeline.steps - 1) this.pause();
+      else this.playing = requestAnimationFrame(tick);
+    };
+    this.playing = requestAnimationFrame(tick);
+  }
+
+  pause() {
+    if (!this.playing) return;
+    cancelAnimationFrame(this.playing);
+    this.playing = 0;
+    this.transport.setPlaying(false);
+    put(this.sentence, "aria-live", "polite");
+    put(this.description, "text", this.describe());
+  }
+
+  // Arrow keys scrub and space plays, unless the focus is on a control that has its own use for them.
+  onKey(event) {
+    const isControl = /^(INPUT|SELECT|BUTTON|OPTION)$/.test(event.target.tagName) && event.target !== this.transport.slider;
+    if (isControl || event.ctrlKey || event.metaKey || event.altKey) return;
+    const stride = event.shiftKey ? 10 : 1;
+    const moves = {
+      ArrowRight: () => this.moveTo(this.at + stride),
+      ArrowLeft: () => this.moveTo(this.at - stride),
+      Home: () => this.moveTo(0),
+      End: () => this.moveTo(Infinity),
+      " ": () => this.togglePlay(),
+    };
+    if (!moves[event.key]) return;
+    if (event.key !== " ") this.pause();
+    moves[event.key]();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  close() {
+    this.pause();
+    this.model.off("change:told", this.onTold);
+  }
+}
+
+// The meaning of all codes, as the kernel wrote it, made quick to look up.
+function readLook(look) {
+  const byCode = Object.fromEntries(look.looks.map((one) => [one.code, one]));
+  const alarm = Object.fromEntries(look.looks.map((one, rank) => [one.code, rank]));
+  return { ...look, byCode, alarm };
+}
+
+export default {
+  render({ model, el }) {
+    const root = html("div");
+    el.append(root);
+    const player = new Player(model, root);
+    return () => player.close();
+  },
+};

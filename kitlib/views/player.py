@@ -1,0 +1,240 @@
+"""The player: an experiment with its knobs as sliders, and a trace to scrub, play and fork.
+
+    Player("small_max_offset_behind")             # the sliders are made from the experiment's knobs
+    Player("poison_record", seed=3, records=60)
+    Player(trace)                                 # a recorded run, to look at
+
+The browser gets the frames of the whole trace at once and moves through them by itself; only a knob,
+the seed, a fork and starting over come back here. The JavaScript beside this file is plain and
+complete: the parts are joined as they are, nothing is built and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from kitlib.errors import KitError, KnobError
+from kitlib.experiments import get, names
+from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.knobs import UNLIMITED, Knob
+from kitlib.monitor.delivery import Verdict, judge
+from kitlib.trace import Trace
+from kitlib.views.frames import to_frames
+from kitlib.views.look import BADGES, BANDS, BLUE, GEOMETRY, LOOKS, PINK, RED, TABLE, TWICE
+from kitlib.views.picture import draw
+from kitlib.views.plot import CURVES, curve
+from kitlib.views.text import plain_text
+
+HERE = Path(__file__).parent
+SCRIPTS = (
+    "player_dom.js",
+    "player_timeline.js",
+    "player_bar.js",
+    "player_lane.js",
+    "player_plot.js",
+    "player_controls.js",
+    "player.js",
+)
+MANTISSAS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # the stops of a decade on a logarithmic slider
+MAX_STOPS = 200
+LOG_TOP = 10**6  # an unlimited slider counts to here; its last stop is "unlimited"
+
+LOOK = {
+    "looks": [{name: getattr(look, name) for name in look.__slots__} for look in LOOKS],
+    "table": TABLE,
+    "badges": BADGES,
+    "bands": {
+        badge: {"text": text, "colour": colour, "meaning": told} for badge, (text, colour, told) in BANDS.items()
+    },
+    "geometry": GEOMETRY,
+    "curves": [dict(zip(("name", "attribute", "colour", "meaning"), row, strict=True)) for row in CURVES],
+    "twice": TWICE,
+    "blue": BLUE,
+    "red": RED,
+    "pink": PINK,
+}
+
+
+class Player(anywidget.AnyWidget):
+    """A widget that runs an experiment and plays its trace. `.trace` and `.verdict` are those shown now."""
+
+    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    _css = (HERE / "player.css").read_text(encoding="utf-8")
+
+    look = traitlets.Dict(LOOK).tag(sync=True)  # what the codes mean; the same for all players
+    frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.frames, for the trace shown now
+    told = traitlets.Dict({}).tag(sync=True)  # everything else; `number` is that of the question answered
+
+    def __init__(self, what: str | Experiment | Trace, *, backend: str = "model", seed: int = 1, **knobs: Any) -> None:
+        """KnobError for a bad knob, seed or backend, and for knobs given beside a recorded trace."""
+        if isinstance(what, Trace) and (knobs or seed != 1):
+            raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
+        self.experiment = _experiment_of(what)
+        self.knobs: tuple[Knob, ...] = (
+            () if isinstance(what, Trace) or self.experiment is None else self.experiment.knobs
+        )
+        if isinstance(what, Trace):
+            self.trace = what
+        else:
+            assert self.experiment is not None  # _experiment_of has raised otherwise
+            self.trace = self.experiment.run(backend=backend, seed=seed, **knobs)
+        self.verdict: Verdict = judge(self.trace)
+        self._first = self.trace  # where "start over" goes back to
+        self._base: Trace | None = None  # the run that was forked, while one is
+        super().__init__()
+        self._publish(number=0, at=-1, is_set=True)
+        self.on_msg(self._on_question)
+
+    def __repr__(self) -> str:
+        return f"<Player of {plain_text(self.trace.experiment, 60)}: {self.verdict.sentence}>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget; where there are no widgets the last step's picture, and else the sentence."""
+        shown = super()._repr_mimebundle_(**kwargs)
+        data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+        picture = draw(to_frames(self.trace), len(self.trace) - 1)
+        return {**(data or {}), "image/svg+xml": picture.svg, "text/plain": repr(self)}, metadata
+
+    def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
+        """Answer the browser: always, or it would wait for ever; with a sentence when it cannot be done."""
+        number, at, is_set = int(question["number"]), -1, False
+        try:
+            if question["do"] == "fork":
+                at = self._fork(int(question["at"]))
+            elif question["do"] == "start over":
+                self.trace, self._base, is_set = self._first, None, True
+            else:
+                self._rerun(question["knobs"], question["seed"])
+            self.verdict = judge(self.trace)
+        except KitError as error:
+            self.told = {**self.told, "number": number, "error": str(error)}
+            return
+        except Exception as error:
+            sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
+            self.told = {**self.told, "number": number, "error": sentence}
+            raise
+        self._publish(number=number, at=at, is_set=is_set)
+
+    def _rerun(self, given: dict[str, Any], seed: Any) -> None:
+        """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
+        if self.experiment is None:
+            raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
+        if self._base is None:
+            self.trace = self.experiment.run(backend=self.trace.backend, seed=_whole_seed(seed), **given)
+            return
+        by_name = {knob.name: knob for knob in self.knobs if knob.live}
+        checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
+        assert self.trace.parent is not None
+        self.trace = self.experiment.fork(self._base, int(self.trace.parent["at"]), **checked)
+
+    def _fork(self, at: int) -> int:
+        if self.experiment is None or not self.knobs:
+            raise KnobError("Player: this is a recorded trace and cannot be forked. Open its experiment instead.")
+        base = self.trace
+        self.trace = self.experiment.fork(base, at)
+        self._base = base
+        return at
+
+    def _publish(self, *, number: int, at: int, is_set: bool) -> None:
+        frames = to_frames(self.trace)
+        curves = [curve(getattr(frames, attribute)) for _, attribute, _, _ in CURVES]
+        values = {name: _value(value) for name, value in self.trace.knobs.items()}
+        with self.hold_sync():
+            self.frames = frames.to_bytes(curves=curves)
+            self.told = {
+                "number": number,
+                "error": "",
+                "at": at,  # the step to show; -1 leaves it to the browser
+                "set": is_set,  # whether the controls are to follow
+                "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
+                "question": self.experiment.question if self.experiment else "",
+                "knobs": [_control(knob, self.trace) for knob in self.knobs],
+                "values": values,
+                "seed": str(self.trace.seed),
+                "verdict": _verdict(self.verdict),
+            }
+
+
+def _experiment_of(what: str | Experiment | Trace) -> Experiment | None:
+    """The experiment, or None for a recorded trace of one that this kit does not know."""
+    if isinstance(what, Experiment):
+        return what
+    if isinstance(what, Trace):
+        return get(what.experiment) if what.experiment in names() else None
+    return get(what)
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    anomalies = []
+    for kind, count in verdict.counts.items():
+        first = verdict.first(kind)
+        row = {"kind": kind, "count": count, "witness": first.witness, "reason": first.reason}
+        anomalies.append(row | {"isViolation": kind in verdict.violations})
+    return {"sentence": verdict.sentence, "anomalies": anomalies}
+
+
+def _value(value: Any) -> Any:
+    """A knob's value for the browser: numbers as text, as JavaScript cannot hold 2^63 - 1."""
+    return value if isinstance(value, bool) else str(value)
+
+
+def _control(knob: Knob, trace: Trace) -> dict[str, Any]:
+    """A knob as the browser needs it: its stops, and where it stands."""
+    value = trace.knobs.get(knob.name, knob.default)
+    return {
+        "name": knob.name,
+        "kind": knob.kind,
+        "help": knob.help,
+        "live": knob.live,
+        "isSlow": trace.backend != "model",  # run at the end of a move, not during it
+        "value": _value(value),
+        "stops": [{"value": _value(stop), "label": _label(knob, stop)} for stop in stops_of(knob, value)],
+    }
+
+
+def _label(knob: Knob, value: Any) -> str:
+    if value == UNLIMITED:
+        return "unlimited"
+    number = f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{number} {knob.unit}".strip()
+
+
+def stops_of(knob: Knob, value: Any) -> list[Any]:
+    """The values at which a knob's slider stops, `value` and the default among them, in order."""
+    if knob.kind == "choice":
+        return list(knob.choices)
+    if knob.kind == "bool":
+        return []
+    found: Iterable[float]
+    if knob.scale == "log":
+        found = _log_stops(knob)
+    elif knob.kind == "int" and knob.high - knob.low <= MAX_STOPS:
+        found = range(int(knob.low), int(knob.high) + 1)
+    elif knob.kind == "int":  # a long way: one by one where it matters, then by steps that grow
+        found = [*range(int(knob.low), 61), *_log_stops(knob)]
+    else:
+        found = (knob.low + (knob.high - knob.low) * part / 100 for part in range(101))
+    kind = int if knob.kind == "int" else float
+    stops = {kind(round(stop, 6)) if stop != UNLIMITED else UNLIMITED for stop in found}
+    return sorted(stop for stop in stops | {value, knob.default, kind(knob.low)} if knob.low <= stop <= knob.high)
+
+
+def _log_stops(knob: Knob) -> list[float]:
+    """1, 1.2, 1.5, 2, ... in every decade of the range, and its ends."""
+    top = LOG_TOP if knob.high == UNLIMITED else knob.high
+    decades = range(-3 if knob.kind == "float" else 0, 20)
+    stops = [mantissa * 10.0**decade for decade in decades for mantissa in MANTISSAS]
+    inside = [stop for stop in stops if knob.low <= stop <= top]
+    return [knob.low, *inside, UNLIMITED if knob.high == UNLIMITED else knob.high]
+
+
+def _whole_seed(seed: Any) -> int:
+    text = str(seed).strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise KnobError(f"seed is {plain_text(seed, 40)!r}, expected a whole number from 0 on.")
+    return int(text)

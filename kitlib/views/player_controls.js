@@ -1,0 +1,155 @@
+// What the reader turns and presses. Each control has a label that a screen reader speaks.
+
+let madeControls = 0;
+
+const ICONS = {
+  first: "M4 3V13M13 3L6 8L13 13Z",
+  back: "M12 3L5 8L12 13Z",
+  play: "M4 2L14 8L4 14Z",
+  pause: "M5 3V13M11 3V13",
+  forward: "M4 3L11 8L4 13Z",
+  last: "M12 3V13M3 3L10 8L3 13Z",
+};
+
+function button(label, icon, onPress) {
+  const node = html("button", { type: "button", class: "kit-button", title: label, "aria-label": label });
+  const path = svg("path", { d: ICONS[icon] ?? "" });
+  if (icon) node.append(svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, path));
+  else put(node, "text", label);
+  node.addEventListener("click", onPress);
+  node.setIcon = (name, text) => { put(path, "d", ICONS[name]); putAll(node, { title: text, "aria-label": text }); };
+  return node;
+}
+
+// A knob. A slider's positions are the knob's stops: {value, label} pairs made by the kernel, so that
+// 64-bit values stay exact and the last stop may be called "unlimited".
+class KnobControl {
+  constructor(knob, onMove) {
+    Object.assign(this, { knob, stops: knob.stops });
+    const id = `kit-knob-${++madeControls}`;
+    const help = html("div", { class: "kit-help", id: `${id}-help`, text: knob.help });
+    this.shown = html("output", { for: id, class: "kit-value" });
+    if (knob.kind === "bool") this.input = html("input", { type: "checkbox" });
+    else if (knob.kind === "choice") this.input = html("select", {}, ...this.stops.map((stop) => html("option", { value: stop.value, text: stop.label })));
+    else this.input = html("input", { type: "range", min: 0, max: this.stops.length - 1, step: 1 });
+    putAll(this.input, { id, "data-knob": knob.name, "aria-describedby": `${id}-help` });
+    const label = html("label", { for: id, text: knob.name });
+    this.node = html("div", { class: "kit-knob" }, html("div", { class: "kit-knob-row" }, label, this.input, this.shown), help);
+    this.set(knob.value);
+    this.input.addEventListener(knob.isSlow ? "change" : "input", () => { this.tell(); onMove(); });
+    if (knob.isSlow) this.input.addEventListener("input", () => this.tell());
+  }
+
+  get value() {
+    if (this.knob.kind === "bool") return this.input.checked;
+    if (this.knob.kind === "choice") return this.input.value;
+    return this.stops[+this.input.value].value;
+  }
+
+  set(value) {
+    if (this.knob.kind === "bool") this.input.checked = value;
+    else if (this.knob.kind === "choice") this.input.value = value;
+    else this.input.value = Math.max(0, this.stops.findIndex((stop) => stop.value === value));
+    this.tell();
+  }
+
+  tell() {
+    if (this.knob.kind === "choice") return;
+    const label = this.knob.kind === "bool" ? (this.input.checked ? "yes" : "no") : this.stops[+this.input.value].label;
+    put(this.shown, "text", label);
+    if (this.knob.kind !== "bool") put(this.input, "aria-valuetext", label);
+  }
+
+  // A knob that shapes a run from its first step cannot change at a fork.
+  freeze(isFrozen) {
+    this.input.disabled = isFrozen;
+    put(this.node, "title", isFrozen ? "This cannot change in the middle of a run. Start over to change it." : null);
+  }
+}
+
+// First, back, play, forward, last, the speed, and the slider over the steps.
+class Transport {
+  constructor(onMove, onPlay) {
+    this.play = button("Play", "play", onPlay);
+    const step = (label, icon, to) => button(label, icon, () => onMove(to));
+    this.speed = html("select", { "aria-label": "Speed, steps per second", class: "kit-speed" },
+      ...[1, 5, 20, 60, 200].map((speed) => html("option", { value: speed, text: `${speed} steps/s` })));
+    this.speed.value = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1 : 20;
+    this.slider = html("input", { type: "range", min: 0, step: 1, "aria-label": "Step", class: "kit-slider" });
+    this.slider.addEventListener("input", () => onMove(() => +this.slider.value));
+    this.buttons = html("div", { class: "kit-buttons", role: "group", "aria-label": "Playback" },
+      step("First step", "first", () => 0), step("One step back", "back", (at) => at - 1), this.play,
+      step("One step forward", "forward", (at) => at + 1), step("Last step", "last", () => Infinity), this.speed);
+  }
+
+  setPlaying(isPlaying) {
+    this.play.setIcon(isPlaying ? "pause" : "play", isPlaying ? "Pause" : "Play");
+  }
+
+  show(step, steps, sentence) {
+    put(this.slider, "max", Math.max(0, steps - 1));
+    this.slider.value = Math.max(0, step);
+    put(this.slider, "aria-valuetext", `step ${step} of ${steps - 1}: ${sentence}`);
+  }
+}
+
+// The verdict on the whole run: its sentence, and a button for each anomaly that leads to its first witness.
+class VerdictLine {
+  constructor(onJump) {
+    this.onJump = onJump;
+    this.sentence = html("p", { class: "kit-sentence" });
+    this.chips = html("div", { class: "kit-chips" });
+    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, this.sentence, this.chips);
+  }
+
+  draw(verdict) {
+    put(this.sentence, "text", verdict.sentence);
+    this.chips.replaceChildren(...verdict.anomalies.map((anomaly) => {
+      const mark = anomaly.count === 0 ? "" : anomaly.isViolation ? " ! violation" : " allowed";
+      const text = `${anomaly.count.toLocaleString("en")} ${anomaly.kind}${mark}`;
+      const cls = anomaly.count === 0 ? "kit-chip" : anomaly.isViolation ? "kit-chip kit-bad" : "kit-chip kit-some";
+      if (anomaly.witness === null) return html("span", { class: cls, text });
+      const label = `${text}, go to the first one at step ${anomaly.witness}`;
+      const chip = html("button", { type: "button", class: cls, text, title: anomaly.reason || label, "aria-label": label });
+      chip.addEventListener("click", () => this.onJump(anomaly.witness));
+      return chip;
+    }));
+  }
+}
+
+// What the boxes mean; the meanings that do not occur now are dimmed, never moved.
+class Legend {
+  constructor(look, hatch) {
+    this.entries = look.looks.filter((one) => one.code !== ".").reverse().map((one) => {
+      const node = html("li", {}, Legend.swatch(one, hatch), html("span", { text: one.meaning }));
+      return { node, isSeen: (seen) => seen.codes.has(one.code) };
+    });
+    for (const [badge, band] of Object.entries(look.bands)) {
+      const swatch = svg("svg", { viewBox: "0 0 26 18", width: 26, height: 18, class: "kit", "aria-hidden": "true" },
+        svg("rect", { x: 0.5, y: 2, width: 25, height: 14, fill: band.colour, stroke: "#000000" }),
+        svg("text", { x: 13, y: 13, "text-anchor": "middle", "font-size": 11, fill: "#000000", text: band.text }));
+      this.entries.push({ node: html("li", {}, swatch, html("span", { text: band.meaning })), isSeen: (seen) => seen.badges & (1 << badge) });
+    }
+    this.node = html("ul", { class: "kit-legend", "aria-label": "What the boxes mean" }, ...this.entries.map((entry) => entry.node));
+  }
+
+  static swatch(look, hatch) {
+    const frame = svg("rect", { x: 2, y: 0.5, width: 22, height: 17 });
+    paintFrame(frame, look, hatch);
+    const node = svg("svg", { viewBox: "0 0 26 18", width: 26, height: 18, class: "kit", "aria-hidden": "true" }, frame);
+    if (look.shape === "cross" || look.shape === "slash") {
+      const path = svg("path", { d: look.shape === "cross" ? "M8 4L18 14M18 4L8 14" : "M8 14L18 4", "stroke-width": 2 });
+      putAll(path, edgePaint(look.edge));
+      node.append(path);
+    } else if (look.shape === "letter") {
+      const letter = svg("text", { x: 13, y: 14, "text-anchor": "middle", "font-size": 13, "font-weight": "bold", text: look.code });
+      putAll(letter, textPaint(look));
+      node.append(letter);
+    }
+    return node;
+  }
+
+  draw(seen) {
+    for (const entry of this.entries) put(entry.node, "class", entry.isSeen(seen) ? null : "kit-absent");
+  }
+}
