@@ -134,7 +134,7 @@ def _only_one(progress: Progress | None) -> Iterator[None]:
 def _repair(set_name: str, missing: list[Jar], damaged: list[Jar], progress: Progress | None) -> None:
     wanted = missing + damaged
     if is_offline():
-        raise SupplyError(f"KIT_OFFLINE is set, but {_count(set_name, missing, damaged)}. {_recipe()}")
+        raise SupplyError(f"KIT_OFFLINE is set; {_count(set_name, missing, damaged)}. {_recipe()}")
     for jar in damaged:
         _say(progress, f"{jar.file} is damaged (its sha256 is not the locked one); removed, fetching it again")
         jar.path.unlink()
@@ -255,8 +255,8 @@ def _explain(set_name: str, jar: Jar, error: Exception, missing: list[Jar]) -> E
         proxies = [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]
         through = f", through the proxy that {' and '.join(proxies)} names" if proxies else ""
         return SupplyError(
-            f"{_count(set_name, missing, [])} and {jar.file} could not be fetched "
-            f"({type(error).__name__}{through}). {_recipe()}"
+            f"{_count(set_name, missing, [])}, and no Maven repository answers "
+            f"({type(error).__name__} at {jar.file}{through}). {_recipe()}"
         )
     if isinstance(error, OSError):
         return DiskError(
@@ -273,7 +273,7 @@ def _count(set_name: str, missing: list[Jar], damaged: list[Jar]) -> str:
     names = [jar.file for jar in missing + damaged]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     what = "missing or damaged" if missing and damaged else "damaged" if damaged else "missing"
-    return f"{len(names)} of the {len(LOCK[set_name])} jars for {set_name.capitalize()} are {what} ({shown})"
+    return f"{what} jars for {set_name.capitalize()}: {len(names)} of {len(LOCK[set_name])} ({shown})"
 
 
 def _recipe() -> str:

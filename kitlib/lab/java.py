@@ -25,7 +25,8 @@ from kitlib.errors import SupplyError
 from kitlib.lab import workspace
 
 OLDEST_JAVA = 17  # Kafka 4 and Spark 4 need it
-NEWEST_JAVA = 21  # the newest with which this kit's own tests have run
+NEWEST_JAVA = 25  # the newest with which a broker and a Spark job of this kit have run
+ADVISED_JAVA = 21  # what to install if there is none
 VECTOR_MODULE = "jdk.incubator.vector"  # pyspark starts Java with --add-modules of it
 ANSWER_SECONDS = 20  # a launcher that hangs longer than this is broken
 
@@ -84,7 +85,7 @@ def _find_java(kit_java_home: str, java_home: str, path: str, needs_vector: bool
     seen = "; ".join(f"{source}: {why}" for source, why in rejected) or "none was found"
     raise SupplyError(
         f"there is no Java {OLDEST_JAVA} to {NEWEST_JAVA} ({seen}). "
-        f"Install OpenJDK {NEWEST_JAVA} with your system's packages or conda and set KIT_JAVA_HOME to its folder."
+        f"Install OpenJDK {ADVISED_JAVA} with your system's packages or conda and set KIT_JAVA_HOME to its folder."
     )
 
 
