@@ -7,21 +7,16 @@ exit code; `--debug` shows the traceback instead.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, NoReturn
 
-import click
 import typer
 
 from kitlib import __version__
 from kitlib.errors import KitError
 
-COMMAND_MODULES = tuple(
-    name for name in ("setup", "lab", "broker", "experiments", "conform")
-    if importlib.util.find_spec(f"kitlib.cli.{name}")
-)
+COMMAND_MODULES = ("setup", "lab", "broker", "experiments", "conform")
 
 app = typer.Typer(
     name="kit",
@@ -53,23 +48,41 @@ for _name in COMMAND_MODULES:
     importlib.import_module(f"kitlib.cli.{_name}")
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit; errors become one line on stderr."""
     try:
-        result: Any = app(arguments, standalone_mode=False)
+        try:
+            app([_dashed(word) for word in (sys.argv[1:] if arguments is None else arguments)], prog_name="kit")
+        finally:
+            sys.stdout.flush()
     except KitError as error:
         if os.environ.get("KIT_DEBUG"):
             raise
-        print(f"kit: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        print("kit: stopped.", file=sys.stderr)
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.exceptions.Exit as end:
-        sys.exit(end.exit_code)
+        _end(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _end("stopped.", 130)
     except BrokenPipeError:
-        sys.exit(0)
-    sys.exit(result if isinstance(result, int) else 0)
+        _give_up_stdout()
+        sys.exit(141)
+    except OSError as error:
+        if os.environ.get("KIT_DEBUG"):
+            raise
+        _give_up_stdout()
+        _end(f"{error.filename or 'the output'}: {error.strerror or error}. Make room or choose another place.", 74)
+    sys.exit(0)
+
+
+def _dashed(word: str) -> str:
+    """`--max_offset_behind=5` as `--max-offset-behind=5`: knobs may be written as notebooks write them."""
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else word
+
+
+def _end(sentence: str, exit_code: int) -> NoReturn:
+    print(f"kit: {sentence}", file=sys.stderr)
+    sys.exit(exit_code)
+
+
+def _give_up_stdout() -> None:
+    """Nobody reads it or there is no room: what is still buffered must not raise again at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kitlib.cli import app
-from kitlib.errors import LabError
+from kitlib.errors import KnobError, LabError
 
 
 @app.command()
@@ -21,7 +21,7 @@ def lab(
     from kitlib.lab import jupyter, session
 
     if port is not None and not 1 <= port <= 65535:
-        raise typer.BadParameter(f"{port} is no port; expected 1 to 65535.", param_hint="--port")
+        raise KnobError(f"--port {port} is no port. Choose one from 1 to 65535, or leave it out.")
     root = jupyter.project_dir()
     wanted = notebook or (root / jupyter.START_NOTEBOOK)
     page: str | None = None

@@ -34,6 +34,8 @@ from kitlib.trace import Step, Trace, from_ranges
 STALL_COMMITS = 5  # so many commits in a row without progress are a stall
 ANOMALIES = ("lost", "duplicated", "reordered", "skipped", "stalled", "rewound")
 
+MAX_OFFSET = 2**63 - 1  # as a bound: without bound
+
 Lane = tuple[str, int]  # (topic, partition)
 
 
@@ -290,21 +292,20 @@ class _Ledger:
         self.highest_processed = max(self.highest_processed, offset)
 
     def _on_fail(self, step: Step) -> None:
-        bound = self.knobs.get("max_offset_behind", "unlimited")
         self.fates[step.data["offset"]] = (
             "a record that keeps failing is retried without limit"
             if step.data.get("retry", True)
-            else f"max_offset_behind={bound} does not retry a failure that far back"
+            else f"{self._bound()} does not retry a failure that far back"
         )
 
     def _on_clear(self, step: Step) -> None:
-        bound = self.knobs.get("max_offset_behind", "unlimited")
         for offset in from_ranges(step.data["ranges"]):
-            self.given_up.setdefault(offset, (step.number, f"max_offset_behind={bound} gives up what lies further back"))
+            self.given_up.setdefault(offset, (step.number, f"{self._bound()} gives up what lies further back"))
 
     def _on_give_up(self, step: Step) -> None:
-        limit = self.knobs.get("retry_limit")
-        self.given_up.setdefault(step.data["offset"], (step.number, f"retry_limit={limit} gives up after so many retries"))
+        offset, reason = step.data["offset"], f"retry_limit={self.knobs.get('retry_limit')} gives up after so many retries"
+        self.given_up.setdefault(offset, (step.number, reason))
+        self.fates[offset] = "a record that keeps failing waits for its next retry"
 
     def _on_error(self, step: Step) -> None:
         self.last_error = str(step.data.get("error", ""))
@@ -331,6 +332,10 @@ class _Ledger:
     def _start_reason(self, step: Step) -> str:
         why = step.data.get("why", "")
         return "" if why == "stored offset" else f"{why} (force_from_start={self.knobs.get('force_from_start', False)})"
+
+    def _bound(self) -> str:
+        bound = self.knobs.get("max_offset_behind", MAX_OFFSET)
+        return f"max_offset_behind={'unlimited' if bound == MAX_OFFSET else bound}"
 
     def _end_stall(self) -> None:
         begin, commits = self.stall_begin, self.idle_commits

@@ -1,0 +1,44 @@
+"""`kit conform`: recorded traces of the real classes, replayed on the kit's models."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kitlib.cli import app
+from kitlib.conformance import partition_manager
+from kitlib.conformance.golden import Replay, bundled, conform, read_traces
+from kitlib.errors import TraceError
+
+MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
+    "partition_manager": (partition_manager.replay, ("storm/pm_scenarios.jsonl.gz", "storm/pm_random_public.jsonl.gz")),
+}
+
+
+@app.command("conform")
+def conform_command(
+    model: Annotated[str, typer.Argument(help=f"One of: {', '.join(MODELS)}.")],
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Trace files, plain or gzipped; those that come with the kit if none is given.")
+    ] = None,
+) -> None:
+    """Replay recorded traces against the kit's own model; exit code 1 when a step differs."""
+    if model not in MODELS:
+        raise TraceError(f"there is no model '{model}' to conform. The models are {', '.join(MODELS)}.")
+    replay, own_files = MODELS[model]
+    matched = total = 0
+    differs = False
+    paths = files or [str(bundled(*name.split("/"))) for name in own_files]
+    for path in paths:
+        found = conform(replay, read_traces(path))
+        if not found.traces:
+            raise TraceError(f"{path}: it holds no trace. Give a file of recorded traces.")
+        matched, total = matched + found.matched, total + found.total
+        typer.echo(f"{found.matched}/{found.total} steps matched, {found.traces} traces, {path}")
+        if not found.agrees:
+            differs = True
+            typer.echo(f"  first difference: {found.differences[0]}\n  meaning: {found.differences[0].meaning}")
+    if len(paths) > 1:
+        typer.echo(f"{matched}/{total} steps matched in all")
+    raise typer.Exit(1 if differs else 0)
