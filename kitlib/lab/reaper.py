@@ -55,6 +55,8 @@ class Reaper:
     def __init__(self, token: str, log: Path) -> None:
         self.token = token
         self.reports: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.has_gone = threading.Event()  # the program has ended, and all its reports are in
+        self.has_done_it = False  # it ended because everything has
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "kitlib.lab.reaper", token],
@@ -89,8 +91,11 @@ class Reaper:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.reports.put(json.loads(line))
+            report = json.loads(line)
+            self.has_done_it |= "done" in report
+            self.reports.put(report)
         self.reports.put({"gone": self.process.wait()})
+        self.has_gone.set()
 
 
 def with_kitlib(environment: Mapping[str, str]) -> dict[str, str]:
@@ -135,7 +140,7 @@ def is_broker(process: psutil.Process) -> bool:
         words = process.cmdline()
     except psutil.Error:
         return False
-    return "kitlib.lab.warden" in words or any(word.startswith("-Dkit.run=") for word in words)
+    return "kitlib.lab.warden" in words or "kafka.Kafka" in words
 
 
 class Program:

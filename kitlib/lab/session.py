@@ -52,9 +52,11 @@ class Printer:
 
     def __init__(self) -> None:
         self.began = time.monotonic()
+        self.steps = 0
 
     def step(self, text: str) -> None:
-        self.line(f"{time.monotonic() - self.began:6.1f} s  {text}")
+        self.steps += 1
+        self.line(f"{time.monotonic() - self.began:6.1f} s  {text[:1].upper()}{text[1:]}")
 
     def line(self, text: str = "", data: bool = False) -> None:
         """One line for people (stderr), or one that a script may want (stdout)."""
@@ -220,9 +222,10 @@ def start(
         jupyter.command(asked, port is not None, root, notebook), jupyter.log_path(), root, jupyter.environment()
     )
     pid = next_report(reaper, "started", 10.0)
+    before = printer.steps
     cluster = kafka_server.ensure(progress=printer.step)
-    if printer.last_step != (said := f"Kafka answers at {cluster.bootstrap}"):
-        printer.step(said)
+    if printer.steps == before:
+        printer.step(f"Kafka was already running at {cluster.bootstrap}")
     signals.check()
     return jupyter.wait_until_open(pid, SECONDS_TO_OPEN, lambda: is_running(pid))
 
@@ -264,10 +267,8 @@ def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:
     signals.hurry = by_force
     began = time.monotonic()
     reaper.stop(now=signals.ended is None)
-    report: dict[str, Any] = {}
-    while time.monotonic() - began < SECONDS_TO_END and not ("done" in report or "gone" in report):
-        report = reaper.report(0.2) or report
-    if "done" not in report:
+    reaper.has_gone.wait(SECONDS_TO_END)
+    if not reaper.has_done_it:
         sweep(lambda: find_by_token(reaper.token))
         kafka_server.down()
     printer.line(f"Everything has ended ({time.monotonic() - began:.1f} s).")

@@ -1,0 +1,181 @@
+"""However a lab ends, nothing of it is left: not a broker, not a kernel, not what a kernel started and lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import describe, wait_for
+from tests.lab.labs import KIT, Lab
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+# A child of a kernel that leaves its parents, its session and its environment behind, and one that only moves away.
+RUNAWAYS = """
+import os, subprocess, sys
+lost = 'import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(1000)'
+subprocess.run([sys.executable, '-c', lost], env={})
+subprocess.Popen(['sleep', '1000'], start_new_session=True)
+"""
+
+
+def runaways() -> list[psutil.Process]:
+    """The lost children of the kernels, known by their command lines alone."""
+    def is_one(process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            return process.status() != psutil.STATUS_ZOMBIE and any("time.sleep(1000)" in word for word in words)
+        return False
+
+    return [process for process in psutil.process_iter() if is_one(process)]
+
+
+def assert_all_gone(lab: Lab, seconds: float) -> float:
+    """Within `seconds` no process of the lab is left; returns how long it took."""
+    began = time.monotonic()
+    gone = wait_for(lambda: not lab.processes() and not runaways(), seconds)
+    assert gone, [describe(process) for process in lab.processes() + runaways()]
+    return time.monotonic() - began
+
+
+def test_lab_killed_leaves_nothing_and_opens_again_at_once(new_home: Path) -> None:
+    """kill -9 of the lab: broker, JupyterLab, kernels and their lost children are gone within 5 s (row 5)."""
+    lab = Lab(new_home).open()
+    kernel = lab.kernel()
+    kernel.run(RUNAWAYS)
+    assert runaways()
+    kernel.start("while True: pass")
+    lab.process.kill()
+    lab.wait()
+    seconds = assert_all_gone(lab, 5)
+    print(f"all processes gone {seconds:.1f} s after kill -9 of the lab")
+    again = Lab(new_home).open(15)
+    assert again.kernel().run("print('again')") == "again"
+    again.process.kill()
+    again.wait()
+    next_one = Lab(new_home).open(20)  # while the reaper of the one before is still at work
+    assert next_one.end() == 130
+    assert_all_gone(next_one, 0)
+
+
+def test_parent_killed_ends_the_lab(new_home: Path) -> None:
+    """kill -9 of what started the lab (make, a shell script) ends the lab as well."""
+    lab = Lab(new_home, command=["sh", "-c", f'"{sys.executable}" -m kitlib lab --no-browser; exit $?']).open()
+    lab.process.kill()
+    assert_all_gone(lab, 5)
+    lab.wait()
+
+
+def test_jupyterlab_crashed_ends_the_lab_with_a_sentence(new_home: Path) -> None:
+    """When JupyterLab dies by itself the lab says so, ends Kafka, and exits with 3."""
+    lab = Lab(new_home).open()
+    (server,) = lab.find("-m jupyterlab")
+    server.kill()
+    assert lab.wait() == 3
+    assert "JupyterLab ended by itself (exit code -9)" in lab.said and "Traceback" not in lab.said
+    assert_all_gone(lab, 0)
+
+
+def test_reaper_killed_ends_the_lab_and_leaves_nothing(new_home: Path) -> None:
+    """When the watcher is killed the lab does its work and says so (row 6)."""
+    lab = Lab(new_home).open()
+    lab.kernel().run("import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
+    (reaper,) = lab.find("-m kitlib.lab.reaper")
+    reaper.kill()
+    assert lab.wait() == 3
+    assert "watcher was ended" in lab.said
+    assert_all_gone(lab, 0)
+
+
+def test_lab_and_reaper_killed_together_are_cleared_by_the_next_lab(new_home: Path) -> None:
+    """When lab and watcher are killed at once, the next lab finds what they left and ends it (row 6)."""
+    lab = Lab(new_home).open()
+    child = int(lab.kernel().run("import subprocess; print(subprocess.Popen(['sleep', '1000']).pid)"))
+    (reaper,) = lab.find("-m kitlib.lab.reaper")
+    for process in (reaper, psutil.Process(lab.process.pid)):
+        process.kill()
+    lab.wait()
+    again = Lab(new_home).open(20)
+    assert "earlier lab had left behind" in again.said
+    assert not psutil.pid_exists(child) and len(again.find("-m jupyterlab")) == 1
+    assert again.end() == 130
+    assert_all_gone(again, 0)
+
+
+def test_second_ctrl_c_ends_by_force(new_home: Path) -> None:
+    """The first Ctrl-C asks with a line that says so; the second does not wait for a kernel that does not listen."""
+    lab = Lab(new_home).open()
+    kernel = lab.kernel()
+    kernel.run("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    kernel.start("import time\nwhile True:\n    try: time.sleep(1000)\n    except KeyboardInterrupt: pass")
+    lab.process.send_signal(signal.SIGINT)
+    lab.wait_for_words("once more ends them by force")
+    lab.process.send_signal(signal.SIGINT)
+    lab.wait_for_words("by force.\nEnding them by force")
+    assert lab.wait(5) == 130
+    assert_all_gone(lab, 0)
+
+
+@pytest.mark.parametrize("stage", ["Java", "jars checked", "Starting Kafka", "Kafka is ready", "JupyterLab is open"])
+def test_ctrl_c_at_each_stage_ends_with_130_and_leaves_nothing(stage: str, new_home: Path) -> None:
+    """Ctrl-C at any moment of the start: exit code 130, no process, and the next lab opens (row 7)."""
+    lab = Lab(new_home)
+    lab.wait_for_words(stage)
+    assert lab.end() == 130
+    assert "Traceback" not in lab.said, lab.said
+    assert_all_gone(lab, 0)
+    if stage == "Starting Kafka":  # the one stage that leaves something half done on the disk
+        assert Lab(new_home).open(20).end() == 130
+
+
+@pytest.mark.parametrize("stage", ["jars checked", "Starting Kafka", "Kafka is ready"])
+def test_kill_at_each_stage_leaves_nothing(stage: str, new_home: Path) -> None:
+    """kill -9 of the lab at any moment of the start: no process is left after 5 s (row 5)."""
+    lab = Lab(new_home)
+    lab.wait_for_words(stage)
+    lab.process.kill()
+    lab.wait()
+    assert_all_gone(lab, 5)
+
+
+def test_terminal_closed_ends_the_lab(new_home: Path) -> None:
+    """Closing the terminal window: no process is left after 5 s, though nobody can read its last words (row 8)."""
+    with in_terminal(new_home) as (pid, close, lab):
+        assert wait_for(lambda: (new_home / "run" / "lab.json").exists() and lab.note()["address"], 40)
+        close()
+        assert wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, 8)
+        assert_all_gone(lab, 5)
+
+
+@contextlib.contextmanager
+def in_terminal(home: Path):  # type: ignore[no-untyped-def]
+    """A lab in a terminal of its own: (its process id, what closes the terminal, a Lab that only looks)."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["KIT_HOME"] = str(home)
+        os.execv(KIT[0], [*KIT, "lab", "--no-browser"])
+    onlooker = object.__new__(Lab)
+    onlooker.home = home
+    closed = False
+
+    def close() -> None:
+        nonlocal closed
+        if not closed:
+            os.close(terminal)
+        closed = True
+
+    try:
+        yield pid, close, onlooker
+    finally:
+        close()
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)

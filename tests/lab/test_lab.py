@@ -1,0 +1,248 @@
+"""`kit lab` as its user meets it: it opens quickly, keeps its secrets, minds its neighbours, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import check_loopback, describe, listening, make_home, wait_for
+from tests.lab.labs import KIT, Kernel, Lab
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, kit_home: Path) -> Iterator[Lab]:
+    lab = Lab(make_home(tmp_path_factory.mktemp("lab") / "home", (kit_home / "jars").resolve())).open()
+    yield lab
+    assert lab.end() == 130
+    assert not lab.processes()
+
+
+@pytest.fixture(scope="module")
+def kernel(lab: Lab) -> Kernel:
+    return lab.kernel("notebooks/probe one.ipynb")
+
+
+def test_lab_without_a_token_is_forbidden(lab: Lab) -> None:
+    """Whoever has no token, or comes by another host name, gets 403."""
+    assert lab.ask("api/contents", token=False)[0] == 403
+    assert lab.ask("api/contents", host="evil.example")[0] == 403
+    assert lab.ask("api/contents")[0] == 200
+
+
+def test_lab_running_shows_its_token_on_no_command_line(lab: Lab) -> None:
+    """Other users of the machine can read every command line, so the token is on none."""
+    shown = [describe(p) for p in lab.processes() if any(lab.token in word for word in p.cmdline())]
+    assert not shown
+    for path in (lab.home / "run" / "lab.json", *(lab.home / "run" / "jupyter").glob("jpserver-*")):
+        assert path.stat().st_mode & 0o077 == 0 or path.parent.parent.stat().st_mode & 0o077 == 0, path
+
+
+def test_lab_running_does_not_ask_for_updates_or_news(lab: Lab) -> None:
+    """In the first minute no dialog asks about updates, news or extensions."""
+    page = lab.ask("lab")[1]
+    settings = json.loads(page.split('id="jupyter-config-data"')[1].split(">", 1)[1].split("</script>")[0])
+    assert "@jupyterlab/apputils-extension:announcements" in settings["disabledExtensions"]
+    assert settings["news"] == {"disabled": True}
+    assert lab.ask("lab/api/update")[1]["notification"] is None
+
+
+def test_kernel_started_by_the_lab_finds_kitlib_and_its_notebooks_name(kernel: Kernel) -> None:
+    """A notebook's kernel imports kitlib from any folder, runs in our Python, and knows its notebook's name."""
+    assert kernel.run("import sys; print(sys.executable)") == sys.executable
+    assert kernel.run("import os; os.chdir('/'); from kitlib.lab import made; print(made.notebook())") == "probe_one"
+
+
+def test_kernel_channels_are_encrypted(lab: Lab, kernel: Kernel) -> None:
+    """Another process of the machine cannot read a kernel's output by listening to its port."""
+    connection = json.loads((lab.home / "run" / "jupyter" / f"kernel-{kernel.id}.json").read_text())
+    assert connection["curve_publickey"]
+
+
+def test_kernel_restarted_leaves_the_broker_running(lab: Lab, kernel: Kernel) -> None:
+    """A kernel restart never ends the broker."""
+    before = [process.pid for process in lab.find("kafka.Kafka")]
+    kernel.restart()
+    assert [process.pid for process in lab.find("kafka.Kafka")] == before != []
+
+
+@pytest.mark.spark
+def test_lab_with_a_spark_session_listens_on_loopback_only(lab: Lab, kernel: Kernel) -> None:
+    """Broker, JupyterLab, kernels and Spark listen on 127.0.0.1 and nowhere else."""
+    pytest.importorskip("kitlib.lab.spark")
+    kernel.run("from kitlib.lab import spark; session = spark.session(); print(session.range(10).count())")
+    processes = lab.processes()
+    check_loopback(processes)
+    who = {process.name() for _, _, process in listening(processes)}
+    assert any("java" in name for name in who) and any("python" in name for name in who)
+    assert lab.find("SparkSubmit")
+
+
+@pytest.mark.spark
+def test_kernel_killed_ends_its_spark_and_nothing_else(lab: Lab, kernel: Kernel) -> None:
+    """kill -9 of a kernel: its Spark is gone within 2 s, the broker stays, the notebook gets a new kernel (row 4)."""
+    before = [process.pid for process in lab.find("kafka.Kafka")]
+    child = int(kernel.run("import subprocess; print(subprocess.Popen(['sleep', '1000'], start_new_session=True).pid)"))
+    kernel.process.kill()
+    assert wait_for(lambda: not lab.find("SparkSubmit"), 2)
+    assert psutil.pid_exists(child)  # the lab's end finds it, as the fixture's last line says
+    assert [process.pid for process in lab.find("kafka.Kafka")] == before
+    assert wait_for(lambda: lab.find("ipykernel_launcher", kernel.id), 10), "JupyterLab did not start the kernel anew"
+    kernel.client.stop_channels()
+    kernel.connect()
+    assert kernel.run("print(1 + 1)") == "2"
+
+
+def test_second_lab_says_who_has_it_since_when_and_where(lab: Lab) -> None:
+    """A second lab in the same workspace ends with the first one's process, start and address (row 13)."""
+    second = Lab(lab.home)
+    assert second.wait() == 3
+    assert str(lab.note()["pid"]) in second.said and lab.url in second.said
+    assert time.strftime("%Y-%m-%d %H:%M:", time.localtime(lab.note()["since"])) in second.said
+    assert len(second.said.splitlines()) <= 2
+    assert lab.ask("api/status")[0] == 200
+
+
+def test_twenty_pairs_at_the_same_instant_give_one_lab_each(new_home: Path) -> None:
+    """Of two labs that start at the same instant just one gets the workspace, twenty times (row 13)."""
+    (new_home / "run").mkdir()
+    script = (
+        "import sys; from kitlib.errors import LabError; from kitlib.lab import session, workspace; import time\n"
+        "session.SECONDS_FOR_ADDRESS = 0.5\n"
+        "sys.stdin.readline()\n"
+        "for number in range(20):\n"
+        "    sys.stdin.readline()\n"
+        "    try:\n"
+        "        with session.only_lab(session.Printer()):\n"
+        "            session.write_note('0123456789abcdef', time.time(), f'http://{number}')\n"
+        "            print('mine', flush=True); sys.stdin.readline()\n"
+        "            session.note_path().unlink()\n"
+        "    except LabError as error:\n"
+        "        print('theirs' if f'http://{number}' in str(error) else error, flush=True); sys.stdin.readline()\n"
+        "    print('over', flush=True)\n"
+    )
+    both = [
+        subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                         stderr=subprocess.DEVNULL, env={**os.environ, "KIT_HOME": str(new_home)})
+        for _ in range(2)
+    ]
+    for process in both:
+        tell(process)
+    for _ in range(20):
+        for process in both:
+            tell(process)
+        assert sorted(process.stdout.readline().strip() for process in both if process.stdout) == ["mine", "theirs"]
+        for process in both:
+            tell(process)
+        assert [process.stdout.readline().strip() for process in both if process.stdout] == ["over", "over"]
+    for process in both:
+        process.communicate(timeout=5)
+    assert [process.returncode for process in both] == [0, 0]
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def test_usual_port_taken_by_a_stranger_leads_to_the_next_one(new_home: Path) -> None:
+    """8888 is taken: JupyterLab takes a free port, and the lab says who has the usual one (row 15)."""
+    stranger = subprocess.Popen([sys.executable, "-m", "http.server", "8888", "--bind", "127.0.0.1"],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for(lambda: is_taken(8888), 10)
+        lab = Lab(new_home).open()
+        assert lab.port != 8888
+        assert "Port 8888 is in use by" in lab.said
+        assert lab.ask("api/status")[0] == 200
+        assert lab.end() == 130
+        assert not lab.processes()
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_asked_port_taken_is_an_error_that_names_the_process(new_home: Path) -> None:
+    """With --port the lab takes no other port; it names the process that has it and starts nothing (row 15)."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        lab = Lab(new_home, "--port", str(port))
+        assert lab.wait() == 3
+    assert f"Port {port} is in use by" in lab.said and str(os.getpid()) in lab.said
+    assert "Traceback" not in lab.said and not lab.processes()
+
+
+@pytest.mark.parametrize("port", ["0", "-1", "65536", "http"])
+def test_port_that_is_none_is_refused_before_anything_starts(port: str, new_home: Path) -> None:
+    """--port outside of 1 to 65535 is a usage error, exit code 2."""
+    lab = Lab(new_home, "--port", port)
+    assert lab.wait() == 2
+    assert "Traceback" not in lab.said and not (new_home / "run").exists()
+
+
+def test_notebook_that_is_missing_is_refused_before_anything_starts(new_home: Path) -> None:
+    """--notebook with a file that is not there names the file, exit code 3."""
+    lab = Lab(new_home, "--notebook", "no/such.ipynb")
+    assert lab.wait() == 3
+    assert "no/such.ipynb" in lab.said and not (new_home / "run").exists()
+
+
+def test_users_own_jupyter_configuration_changes_nothing(new_home: Path, tmp_path: Path) -> None:
+    """A user's broken and dangerous Jupyter configuration neither stops the lab nor opens it to the network."""
+    config = tmp_path / "user" / ".jupyter"
+    config.mkdir(parents=True)
+    (config / "jupyter_server_config.py").write_text("raise SystemExit('broken configuration')\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "jupyter_server_config.json").write_text(
+        json.dumps({"ServerApp": {"ip": "0.0.0.0", "port": 9999}, "IdentityProvider": {"token": ""}})
+    )
+    user = {
+        "HOME": str(config.parent), "JUPYTER_CONFIG_DIR": str(config), "JUPYTER_CONFIG_PATH": str(elsewhere),
+        "JUPYTER_TOKEN": "guess", "JUPYTER_PORT": "9998", "IPYTHONDIR": str(elsewhere),
+    }
+    lab = Lab(new_home, env=user).open()
+    assert lab.ask("api/contents", token=False)[0] == 403
+    check_loopback(lab.processes())
+    assert lab.kernel().run("print('fine')") == "fine"
+    assert lab.end() == 130
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None or os.geteuid() != 0, reason="needs unshare(1) and its rights")
+def test_lab_without_any_network_opens_in_ten_seconds(new_home: Path) -> None:
+    """Where there is nothing but the loopback interface, the lab opens within 10 s once the jars are there."""
+    inside = "import fcntl,os,socket,struct,sys\n" \
+             "s=socket.socket(); fcntl.ioctl(s, 0x8914, struct.pack('16sh', b'lo', 0x41)); s.close()\n" \
+             "os.execv(sys.executable, [sys.executable, '-m', 'kitlib', 'lab', '--no-browser'])\n"
+    began = time.monotonic()
+    lab = Lab(new_home, command=["unshare", "--net", sys.executable, "-c", inside], env={"KIT_OFFLINE": "1"}).open()
+    assert time.monotonic() - began < 10
+    assert lab.end() == 130
+    assert not lab.processes()
+
+
+def test_lab_asked_to_end_by_kill_ends_everything(new_home: Path) -> None:
+    """SIGTERM ends the lab as Ctrl-C does, with the exit code a shell expects."""
+    lab = Lab(new_home).open()
+    assert lab.end(signal.SIGTERM) == 143
+    assert "Everything has ended" in lab.said
+    assert not lab.processes()
+    assert not list((new_home / "run").glob("lab.json"))
