@@ -18,6 +18,7 @@ import importlib.resources
 import json
 import os
 import queue
+import shutil
 import ssl
 import sys
 import tempfile
@@ -133,6 +134,8 @@ def _only_one(progress: Progress | None) -> Iterator[None]:
 
 def _repair(set_name: str, missing: list[Jar], damaged: list[Jar], progress: Progress | None) -> None:
     wanted = missing + damaged
+    for left in workspace.jars_dir().glob(".fetch-*"):  # of a process that was killed; the lock says there is no other
+        shutil.rmtree(left, ignore_errors=True)
     if is_offline():
         raise SupplyError(f"KIT_OFFLINE is set; {_count(set_name, missing, damaged)}. {_recipe()}")
     for jar in damaged:
