@@ -46,6 +46,12 @@ def living_state() -> state.ClusterState | None:
     return found if found is not None and found.identity.is_alive() else None
 
 
+def present_state() -> state.ClusterState | None:
+    """The state of the warden that holds the workspace's lock, as soon as it says one; None when nobody holds it."""
+    found = wait_until(lambda: living_state() or lock_is_free(), warden.STOP_TIMEOUT_S * 2, "an earlier Kafka has ended")
+    return found if isinstance(found, state.ClusterState) else None
+
+
 @contextmanager
 def only_starter(say: Say) -> Iterator[None]:
     """One caller at a time looks for a cluster and starts one; the lock ends with its holder."""
@@ -86,7 +92,6 @@ def start(brokers: int, progress: Say | None) -> state.ClusterState:
         stale.replace(stale.with_name("kafka.json.stale"))
     say(f"starting Kafka {jars.KAFKA_VERSION} ({brokers} broker{'s' if brokers > 1 else ''}, Java {chosen.major} of "
         f"{chosen.source})")
-    wait_until(lambda: living_state() or lock_is_free(), warden.STOP_TIMEOUT_S * 2, "an earlier Kafka has ended")
     token = uuid.uuid4().hex
     process = _spawn(token, brokers, chosen.executable, paths)
     try:

@@ -29,6 +29,7 @@ from kitlib.lab.broker_start import (
     living_state,
     lock_is_free,
     only_starter,
+    present_state,
     read,
     say_on_stderr,
     start,
@@ -99,7 +100,7 @@ def ensure(brokers: int | None = None, progress: Say | None = None) -> Cluster:
     if found is None:
         workspace.ensure()
         with only_starter(progress or say_on_stderr):
-            found = _settled(living_state()) or start(brokers or 1, progress)
+            found = _settled(present_state()) or start(brokers or 1, progress)
     if brokers is not None and found.brokers != brokers:
         raise LabError(
             f"A set of {found.brokers} is running at {found.bootstrap}, {brokers} were asked for. "

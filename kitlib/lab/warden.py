@@ -295,7 +295,7 @@ class Warden:
                     watch.phase = "held"
                 else:
                     self._restart(node, watch, asked)
-            if self._described() != before:
+            if self._described() != before or not state_file(self.spec.run_dir).exists():
                 self._write()
             self._pause(TICK_S)
 

@@ -1,0 +1,81 @@
+"""`kit up`, `status`, `logs` and `down` as a script uses them: data on stdout, words on stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import wait_for
+
+pytestmark = pytest.mark.kafka
+
+
+def kit(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kitlib", *arguments], capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "KIT_HOME": str(home), **environment},
+    )  # fmt: skip
+
+
+def test_up_status_logs_down_tell_a_script_what_it_needs(new_home: Path) -> None:
+    """The address is all of `up`'s stdout; `status` ends with 0 while Kafka answers and with 3 when it does not."""
+    stopped = kit(new_home, "status")
+    assert (stopped.returncode, stopped.stderr) == (3, "") and "`kit up` starts one" in stopped.stdout
+    nothing = kit(new_home, "logs")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    up = kit(new_home, "up")
+    assert up.returncode == 0, up.stderr
+    assert up.stdout.startswith("127.0.0.1:") and len(up.stdout.splitlines()) == 1
+    assert "starting Kafka" in up.stderr
+    again = kit(new_home, "up")
+    assert (again.stdout, again.stderr) == (up.stdout, "")
+    assert up.stdout.strip() in kit(new_home, "status").stdout
+    status = kit(new_home, "status", "--json")
+    found = json.loads(status.stdout)
+    assert status.returncode == 0 and found["running"] and found["bootstrap"] == up.stdout.strip()
+    assert found["nodes"][0]["phase"] == "running"
+    other = kit(new_home, "up", "--brokers", "3")
+    assert other.returncode == 3 and "kit down" in other.stderr and "Traceback" not in other.stderr
+    log = new_home / "run" / "node-1.log"
+    with log.open("a") as file:
+        file.write("one\ntwo \x1b]0;evil\x07\n")
+    assert kit(new_home, "logs", "--lines", "2").stdout == "node-1: one\nnode-1: two ?]0;evil?\n"
+    assert kit(new_home, "logs", "--lines", "-1").returncode == 2
+    assert follow(new_home, log)
+    down = kit(new_home, "down")
+    assert (down.returncode, down.stdout) == (0, "")
+    assert "no broker was running" in kit(new_home, "down").stderr
+    assert kit(new_home, "status").returncode == 3
+
+
+def follow(home: Path, log: Path) -> bool:
+    """Whether `kit logs -f` prints a line that comes later, also after the log was rotated."""
+    command = [sys.executable, "-m", "kitlib", "logs", "-f", "--lines", "0"]
+    output = home / "followed"
+    with output.open("w") as file, subprocess.Popen(command, stdout=file, env={**os.environ, "KIT_HOME": str(home)}) as f:
+
+        def write_and_see(text: str) -> bool:
+            with log.open("a") as lines:
+                lines.write(text + "\n")
+            return f"node-1: {text}" in output.read_text()
+
+        seen = wait_for(lambda: write_and_see("three"), 20)
+        log.rename(log.with_name("node-1.log.1"))
+        seen = seen and wait_for(lambda: write_and_see("four"), 20)
+        f.send_signal(2)
+        return f.wait(10) == 130 and bool(seen)
+
+
+def test_external_cluster_is_neither_started_nor_ended(new_home: Path) -> None:
+    """With KIT_KAFKA_BOOTSTRAP `down` says that it ends nothing, and `up` and `status` say that nobody answers there."""
+    external = {"KIT_KAFKA_BOOTSTRAP": "127.0.0.1:1"}
+    down = kit(new_home, "down", **external)
+    assert down.returncode == 0 and "neither starts nor ends" in down.stderr
+    status = kit(new_home, "status", **external)
+    assert status.returncode == 3 and "no Kafka answers" in status.stdout
+    assert not (new_home / "run").exists()

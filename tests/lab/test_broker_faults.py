@@ -1,0 +1,282 @@
+"""What may happen to a broker: killed, paused, starved of disk, robbed of its data, orphaned. Real java, real records."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from kitlib.errors import KnobError, LabError
+from kitlib.lab import broker_start, kafka_server, node, probe, state, workspace
+from kitlib.lab.processes import find_by_argument, is_alive, wait_until
+from tests.conftest import wait_for
+from tests.lab.conftest import all_gone, processes_of
+from tests.lab.records import Books, check_nothing_lost, create_topic, produce, read_all, send, start_producer
+
+pytestmark = pytest.mark.kafka
+
+
+def quiet(_text: str) -> None:
+    """Progress nobody looks at."""
+
+
+def port_of(cluster: kafka_server.Cluster) -> int:
+    return int(cluster.bootstrap.rsplit(":", 1)[1])
+
+
+def warden_process() -> psutil.Process:
+    found = broker_start.living_state()
+    assert found is not None
+    process = found.identity.process()
+    assert process is not None
+    return process
+
+
+def only_node() -> state.NodeState:
+    return kafka_server.status().nodes[0]
+
+
+def test_broker_killed_is_back_on_its_port_with_all_acknowledged_records(own_home: Path) -> None:
+    """After SIGKILL the broker serves again on the same port within 5 s, and no acknowledged record is missing."""
+    cluster = kafka_server.ensure(progress=quiet)
+    create_topic(cluster)
+    books = produce(cluster, range(2000))
+    assert len(books.acknowledged) == 2000
+    os.kill(cluster.pids[0], signal.SIGKILL)
+    killed = time.monotonic()
+    assert wait_for(lambda: probe.serves_producers(port_of(cluster), 0.3), 20)
+    seconds = time.monotonic() - killed
+    after = kafka_server.ensure(progress=pytest.fail)
+    assert (after.bootstrap, after.cluster_id) == (cluster.bootstrap, cluster.cluster_id)
+    assert after.pids != cluster.pids
+    check_nothing_lost(after, books)
+    assert (only_node().restarts, only_node().last_death) == (1, "killed by SIGKILL")
+    assert seconds < 5 * slowness(), f"back after {seconds:.1f} s"
+
+
+def slowness() -> float:
+    """How much slower than an idle machine this one is just now: load per core, at least 1."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def test_broker_killed_while_producing_keeps_what_it_acknowledged(own_home: Path) -> None:
+    """An idempotent producer that works through the death of its broker loses and doubles nothing."""
+    cluster = kafka_server.ensure(progress=quiet)
+    create_topic(cluster, partitions=2)
+    books = Books()
+    producer = start_producer(cluster)
+    send(producer, books, range(3000))
+    wait_until(lambda: producer.poll(0.05) or len(books.acknowledged) >= 500, 20, "500 are acknowledged")
+    kafka_server.kill_node(1)
+    send(producer, books, range(3000, 6000))
+    assert producer.flush(60) == 0
+    assert books.acknowledged == set(range(6000)) and not books.unknown
+    check_nothing_lost(kafka_server.ensure(), books)
+    assert only_node().restarts == 0, "a death that was asked for does not count"
+
+
+def test_broker_paused_is_called_silent_and_not_restarted(own_home: Path) -> None:
+    """A broker that is paused is not dead: the status says since when it is silent, and continued it goes on."""
+    cluster = kafka_server.ensure(progress=quiet)
+    create_topic(cluster)
+    books = Books()
+    producer = start_producer(cluster)
+    send(producer, books, range(1000))
+    java = psutil.Process(cluster.pids[0])
+    java.suspend()
+    paused = time.monotonic()
+    wait_until(lambda: only_node().phase == "silent" and only_node().silent_since, 15, "the warden has noticed")
+    wait_until(lambda: time.monotonic() - paused > 4 and producer.poll(0.1) >= 0, 10, "some time has passed")
+    status = kafka_server.status()
+    assert not status.is_running
+    assert "is not answering since" in status.sentence and f"kill -CONT {java.pid}" in status.sentence
+    with pytest.raises(LabError, match="not answering since"):
+        kafka_server.ensure(progress=pytest.fail)
+    assert is_alive(java)
+    java.resume()
+    send(producer, books, range(1000, 2000))
+    assert producer.flush(60) == 0
+    assert kafka_server.ensure(progress=pytest.fail).pids == cluster.pids
+    assert len(books.acknowledged) == 2000
+    check_nothing_lost(cluster, books)
+
+
+def test_broker_paused_can_be_ended(own_home: Path) -> None:
+    """Ending a paused broker wakes it and lets it end in its own way: its data folder says so."""
+    cluster = kafka_server.ensure(progress=quiet)
+    psutil.Process(cluster.pids[0]).suspend()
+    assert kafka_server.down(quiet)
+    assert all_gone(own_home, 3)
+    assert (own_home / "data" / "kafka-1" / "node-1" / ".kafka_cleanshutdown").exists()
+
+
+def test_disk_full_is_named_and_acknowledged_records_survive(own_home: Path) -> None:
+    """No room: the broker's death is explained, after the third one the warden gives up; with room all records are there.
+
+    A limit on file sizes stands for the full disk: the broker, and each one started later, may write 12 MB a file.
+    """
+    cluster = kafka_server.ensure(progress=quiet)
+    create_topic(cluster)
+    warden = warden_process()
+    for pid in (cluster.pids[0], warden.pid):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (12_000_000, resource.RLIM_INFINITY))
+    books = Books()
+    producer = start_producer(cluster, **{"message.timeout.ms": 60_000, "linger.ms": 0})
+    send(producer, books, range(2000), padding=10_000)
+    failed = wait_until(lambda: drive(producer) and status_if("failed"), 60, "the warden gives up")
+    assert "3 times within 60 s" in failed.sentence and "the disk is full or a limit" in failed.sentence
+    assert "MB free" in failed.sentence
+    producer.purge()
+    producer.flush(10)
+    assert all_gone(own_home, 5)
+    assert 500 < len(books.acknowledged) < 2000
+    check_nothing_lost(kafka_server.ensure(progress=quiet), books)
+
+
+def drive(producer: Producer) -> bool:
+    """Let the producer work a little; always true."""
+    producer.poll(0.1)
+    return True
+
+
+def status_if(phase: str) -> kafka_server.Status | None:
+    status = kafka_server.status()
+    return status if status.phase == phase else None
+
+
+def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
+    """When the data folder goes away, the broker ends within 5 s and says why; the next start is a new cluster that says so."""
+    cluster = kafka_server.ensure(progress=quiet)
+    (own_home / "data").rename(own_home / "data.gone")
+    removed = time.monotonic()
+    failed = wait_until(lambda: status_if("failed"), 15, "the loss is noticed")
+    assert time.monotonic() - removed < 5 * slowness()
+    assert "is gone while it ran" in failed.sentence and "new, empty cluster" in failed.sentence
+    assert all_gone(own_home, 5)
+    said: list[str] = []
+    after = kafka_server.ensure(progress=said.append)
+    assert after.cluster_id != cluster.cluster_id and after.bootstrap == cluster.bootstrap
+    assert any(f"The data of cluster {cluster.cluster_id} are gone" in line for line in said)
+
+
+def test_half_written_format_is_put_aside_and_never_overwritten(own_home: Path) -> None:
+    """A data folder whose meta.properties is empty is kept under another name, and a new cluster begins beside it."""
+    cluster = kafka_server.ensure(progress=quiet)
+    create_topic(cluster)
+    kafka_server.down(quiet)
+    folder = own_home / "data" / "kafka-1" / "node-1"
+    before = sorted(entry.name for entry in folder.iterdir())
+    os.truncate(folder / "meta.properties", 0)
+    said: list[str] = []
+    after = kafka_server.ensure(progress=said.append)
+    assert after.cluster_id != cluster.cluster_id
+    aside = folder.with_name("node-1.broken")
+    assert sorted(entry.name for entry in aside.iterdir()) == before
+    assert any("was not whole" in line and str(aside) in line for line in said)
+
+
+def test_format_tool_killed_leaves_nothing_that_looks_formatted(own_home: Path) -> None:
+    """Killed while it formats, everything of it, the next start is whole and finds no half-made folder."""
+    with subprocess.Popen([sys.executable, "-m", "kitlib", "up"], stderr=subprocess.PIPE, start_new_session=True) as up:
+        assert wait_for((own_home / "run" / "node-1.properties").exists, 30)
+        for process in processes_of(own_home):
+            if process.pid != os.getpid():
+                process.kill()
+        up.communicate(timeout=10)
+    assert all_gone(own_home, 3)
+    assert not (own_home / "data" / "kafka-1" / "node-1").exists()
+    assert kafka_server.ensure(progress=quiet).brokers == 1
+    assert [entry.name for entry in (own_home / "data" / "kafka-1").iterdir()] == ["node-1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("version=7", "format version 7"), ("node.id=2", "the data of node 2")],
+    ids=["newer version", "another node"],
+)
+def test_foreign_data_are_refused_and_left_alone(own_home: Path, line: str, words: str) -> None:
+    """Data of a newer Kafka or of another node are refused with the reason, and nothing in them changes."""
+    folder = workspace.ensure() / "data" / "kafka-1" / "node-1"
+    folder.mkdir(parents=True)
+    lines = {"version": "1", "cluster.id": "another-cluster-id", "node.id": "1", **dict([line.split("=")])}
+    text = "".join(f"{name}={value}\n" for name, value in lines.items())
+    (folder / "meta.properties").write_text(text)
+    with pytest.raises(LabError, match=f"{words}.*nothing was changed"):
+        kafka_server.ensure(progress=quiet)
+    assert (folder / "meta.properties").read_text() == text
+    assert kafka_server.status().phase == "failed" and words in kafka_server.status().sentence
+
+
+def test_warden_killed_leaves_an_orphan_that_the_next_start_ends(own_home: Path) -> None:
+    """A broker whose warden was killed is found by its token and ended before a new one starts on its data."""
+    cluster = kafka_server.ensure(progress=quiet)
+    create_topic(cluster)
+    books = produce(cluster, range(1000))
+    orphan = psutil.Process(cluster.pids[0])
+    warden_process().kill()
+    assert wait_for(lambda: kafka_server.status().phase == "stopped", 5)
+    assert is_alive(orphan)
+    said: list[str] = []
+    after = kafka_server.ensure(progress=said.append)
+    assert not is_alive(orphan)
+    assert any("Ended 1 broker" in line for line in said)
+    assert len(find_by_argument(f"-Dkit.home={own_home}")) == 1
+    assert after.bootstrap == cluster.bootstrap
+    check_nothing_lost(after, books)
+
+
+def test_warden_killed_leaves_an_orphan_that_down_ends(own_home: Path) -> None:
+    """`down` ends a broker that has no warden any more."""
+    cluster = kafka_server.ensure(progress=quiet)
+    warden_process().kill()
+    assert kafka_server.down(quiet)
+    assert not psutil.pid_exists(cluster.pids[0]) or not is_alive(psutil.Process(cluster.pids[0]))
+
+
+def test_workspace_that_vanishes_ends_its_broker(own_home: Path) -> None:
+    """Deleting the workspace of a running broker ends the warden and the broker; nothing is written there again."""
+    kafka_server.ensure(progress=quiet)
+    shutil.rmtree(own_home, ignore_errors=True)
+    assert all_gone(own_home, 15)
+    assert not own_home.exists() or not (own_home / "run" / "kafka.json").exists()
+
+
+def test_out_of_memory_is_named_with_the_heap_and_its_setting(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker with too small a heap ends the start with the size and the variable that changes it."""
+    monkeypatch.setenv("KIT_BROKER_HEAP_MB", "32")
+    with pytest.raises(LabError, match=r"out of memory \(heap 32 MB; KIT_BROKER_HEAP_MB sets another\)"):
+        kafka_server.ensure(progress=quiet)
+    assert all_gone(own_home, 3)
+    monkeypatch.setenv("KIT_BROKER_HEAP_MB", "lots")
+    with pytest.raises(KnobError, match="KIT_BROKER_HEAP_MB=lots"):
+        kafka_server.ensure(progress=quiet)
+
+
+def test_deleted_and_compacted_records_go_within_seconds(own_home: Path) -> None:
+    """Retention and compaction can be watched: a log's start moves and old values of a key vanish while one looks."""
+    cluster = kafka_server.ensure(progress=quiet)
+    create_topic(cluster, **{"retention.ms": "1000", "segment.ms": "500", "file.delete.delay.ms": "100"})
+    produce(cluster, range(100))
+
+    def is_cut() -> bool:
+        produce(cluster, range(100, 101))
+        return min(read_all(cluster), default=100) >= 100
+
+    wait_until(is_cut, 30, "retention has deleted the first hundred", step_s=0.25)
+
+
+def test_settings_survive_every_character_of_a_path(tmp_path: Path) -> None:
+    """A path with a backslash, an umlaut, an emoji and a space comes out of Java's properties format unchanged."""
+    text = node.properties_text({"log.dirs": "/a b/ü/\\x/\N{GRINNING FACE}"})
+    assert text == "log.dirs=/a b/\\u00fc/\\\\x/\\ud83d\\ude00\n"

@@ -1,0 +1,311 @@
+"""One broker for all: found by everybody, started once, on ports and data of its own, ended without a trace."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kitlib.errors import KnobError, LabError
+from kitlib.lab import clients, kafka_server, probe, state, warden, workspace
+from kitlib.lab.processes import find_by_argument, wait_until
+from tests.conftest import check_loopback, describe, listening, make_home, wait_for
+from tests.lab.conftest import all_gone, processes_of
+from tests.lab.records import check_nothing_lost, create_topic, produce
+
+pytestmark = pytest.mark.kafka
+
+ENSURE = "import sys; from kitlib.lab import kafka_server; sys.stdin.readline(); print(kafka_server.ensure().bootstrap)"
+
+
+def quiet(_text: str) -> None:
+    """Progress nobody looks at."""
+
+
+def starters(homes: list[Path]) -> list[subprocess.Popen[str]]:
+    """One process per home, each about to call ensure as soon as a line comes."""
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", ENSURE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env={**os.environ, "KIT_HOME": str(home)},
+        )
+        for home in homes
+    ]  # fmt: skip
+
+
+def answers_of(callers: list[subprocess.Popen[str]]) -> list[str]:
+    """Let all of them go at once, and return what they printed."""
+    for caller in callers:
+        assert caller.stdin is not None
+        caller.stdin.write("go\n")
+        caller.stdin.flush()
+    answers = []
+    for caller in callers:
+        output, errors = caller.communicate(timeout=120)
+        assert caller.returncode == 0, errors
+        answers.append(output.strip())
+    return answers
+
+
+def brokers_of(home: Path) -> list[psutil.Process]:
+    return find_by_argument(f"-Dkit.home={home}")
+
+
+@contextmanager
+def stranger_on(port: int) -> Iterator[None]:
+    """A web server, as somebody leaves one running, on a port of 127.0.0.1."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), http.server.SimpleHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_callers_at_the_same_instant_start_one_broker(own_home: Path) -> None:
+    """Six processes that need a broker at the same moment get the same one, and one java runs."""
+    answers = answers_of(starters([own_home] * 6))
+    assert len(set(answers)) == 1
+    assert len(brokers_of(own_home)) == 1
+    assert kafka_server.ensure(progress=pytest.fail).bootstrap == answers[0]
+
+
+def test_workspaces_side_by_side_have_ports_and_clusters_of_their_own(own_home: Path, tmp_path: Path) -> None:
+    """Four workspaces started at once run four clusters on different ports, and each client meets its own."""
+    jars = (own_home / "jars").resolve()
+    homes = [make_home(tmp_path / f"home-{number}", jars) for number in range(4)]
+    try:
+        bootstraps = answers_of(starters(homes))
+        assert len(set(bootstraps)) == 4
+        written = [json.loads((home / "run" / "kafka.json").read_text())["cluster_id"] for home in homes]
+        met = [clients.describe(bootstrap)[0] for bootstrap in bootstraps]
+        assert met == written and len(set(met)) == 4
+    finally:
+        for home in homes:
+            os.environ["KIT_HOME"] = str(home)
+            kafka_server.down(quiet)
+    assert all(all_gone(home, 5) for home in homes)
+
+
+def test_restart_keeps_port_cluster_and_records(own_home: Path) -> None:
+    """After an orderly end and a new start, address, cluster id and records are the same, and no file lies in between."""
+    before = kafka_server.ensure(progress=quiet)
+    create_topic(before)
+    books = produce(before, range(500))
+    assert len(books.acknowledged) == 500
+    assert kafka_server.down(quiet)
+    assert all_gone(own_home, 3)
+    assert not (own_home / "run" / "kafka.json").exists()
+    assert kafka_server.status().phase == "stopped"
+    assert not kafka_server.down(quiet)
+    after = kafka_server.ensure(progress=quiet)
+    assert (after.bootstrap, after.cluster_id) == (before.bootstrap, before.cluster_id)
+    check_nothing_lost(after, books)
+
+
+def test_port_taken_by_a_stranger_moves_the_broker_and_says_so(own_home: Path) -> None:
+    """A stranger on the broker's port is left alone; the broker takes another port, and the start says which."""
+    before = kafka_server.ensure(progress=quiet)
+    kafka_server.down(quiet)
+    port = int(before.bootstrap.rsplit(":", 1)[1])
+    said: list[str] = []
+    with stranger_on(port):
+        after = kafka_server.ensure(progress=said.append)
+        assert after.bootstrap != before.bootstrap and after.cluster_id == before.cluster_id
+        assert any(f"Port {port} is taken" in line and after.bootstrap[-5:] in line for line in said)
+        assert any(f"Port {port} is taken" in note for note in kafka_server.status().notes)
+    kafka_server.down(quiet)
+    assert kafka_server.ensure(progress=quiet).bootstrap == after.bootstrap
+
+
+def test_port_snatched_during_the_start_is_replaced(own_home: Path) -> None:
+    """A stranger who takes the port after the broker has chosen it costs a second try, not the start."""
+    before = kafka_server.ensure(progress=quiet)
+    kafka_server.down(quiet)
+    port = int(before.bootstrap.rsplit(":", 1)[1])
+    caller = starters([own_home])
+    assert caller[0].stdin is not None
+    caller[0].stdin.write("go\n")
+    caller[0].stdin.flush()
+    # The java was told its port; it opens it about a second later.
+    wait_until(lambda: brokers_of(own_home), 20, "the java has begun")
+    with stranger_on(port):
+        output, errors = caller[0].communicate(timeout=60)
+        assert caller[0].returncode == 0, errors
+        assert output.strip() != before.bootstrap and f"Port {port} is taken" in errors
+
+
+def test_recycled_process_id_is_neither_believed_nor_killed(own_home: Path) -> None:
+    """A state file that names a stranger's process is put aside; the stranger lives on, and a broker is started."""
+    workspace.ensure()
+    with subprocess.Popen(["sleep", "300"]) as stranger:
+        stale = state.ClusterState(
+            stranger.pid, 1.0, "0123456789abcdef0123", 1, "running", time.time() - 9e5,
+            nodes=(state.NodeState(1, 20001, 20002, stranger.pid, 1.0, "running"),),
+        )  # fmt: skip
+        state.write_cluster_state(warden.state_file(own_home / "run"), stale)
+        assert kafka_server.status().phase == "stopped"
+        assert not kafka_server.down(quiet)
+        state.write_cluster_state(warden.state_file(own_home / "run"), stale)
+        with pytest.raises(LabError, match="No broker is running"):
+            kafka_server.kill_node(1)
+        assert kafka_server.ensure(progress=quiet).pids != (stranger.pid,)
+        assert (own_home / "run" / "kafka.json.stale").exists()
+        kafka_server.down(quiet)
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_corrupt_state_of_a_running_broker_is_mended(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A state file that somebody overwrote while the broker runs is put aside, and the same broker is found again."""
+    before = kafka_server.ensure(progress=quiet)
+    warden.state_file(own_home / "run").write_text("{ nonsense")
+    after = kafka_server.ensure()
+    assert (after.pids, after.bootstrap) == (before.pids, before.bootstrap)
+    assert "kafka.json cannot be used" in capsys.readouterr().err
+    assert (own_home / "run" / "kafka.json.broken").read_text() == "{ nonsense"
+
+
+def test_start_inside_a_lab_does_not_carry_the_labs_token(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker started from a lab's notebook has none of the lab's token, files, terminal or session."""
+    monkeypatch.setenv("KIT_RUN", "a-token-of-the-lab-itself")
+    with (own_home / "a file of the notebook").open("w") as file, closing(socket.socket()) as server:
+        os.set_inheritable(file.fileno(), True)
+        server.listen()
+        os.set_inheritable(server.fileno(), True)
+        kafka_server.ensure(progress=quiet)
+        ours = [process for process in processes_of(own_home) if process.pid != os.getpid()]
+        assert len(ours) == 2
+        for process in ours:
+            assert "KIT_RUN" not in process.environ()
+            assert os.getsid(process.pid) != os.getsid(0) and process.terminal() is None
+            opened = {Path(f"/proc/{process.pid}/fd/{number}").resolve() for number in fds(process)}
+            assert Path(file.name) not in opened
+    check_loopback(ours)
+
+
+def fds(process: psutil.Process) -> list[str]:
+    return os.listdir(f"/proc/{process.pid}/fd")
+
+
+@pytest.mark.parametrize("stage", ["run/node-1.properties", "data/kafka-1/node-1"], ids=["format", "start"])
+def test_ctrl_c_during_the_start_takes_everything_back(own_home: Path, stage: str) -> None:
+    """Ctrl-C while formatting or starting ends with 130 and no process; the next start is whole.
+
+    The settings appear just before the format tool is started, the data folder just before the broker is.
+    """
+    command = [sys.executable, "-m", "kitlib", "up"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as caller:
+        assert wait_for((own_home / stage).exists, 30)
+        caller.send_signal(signal.SIGINT)
+        _, errors = caller.communicate(timeout=30)
+    assert caller.returncode == 130, errors
+    assert b"Traceback" not in errors
+    assert all_gone(own_home, 3)
+    assert kafka_server.ensure(progress=quiet).brokers == 1
+    assert not list((own_home / "data").glob("*/*.broken"))
+
+
+def test_three_brokers_listen_on_loopback_only_and_survive_the_loss_of_one(own_home: Path) -> None:
+    """Three brokers: every listening socket is on 127.0.0.1, records outlive a killed broker, a held one stays away."""
+    cluster = kafka_server.ensure(3, progress=quiet)
+    assert cluster.brokers == 3 and len(cluster.pids) == 3
+    ours = processes_of(own_home)
+    sockets = listening([process for process in ours if process.pid != os.getpid()])
+    check_loopback(ours)
+    assert len(sockets) == 4, [describe(process) for _, _, process in sockets]  # three brokers, one controller
+    create_topic(cluster, partitions=2, copies=3, **{"min.insync.replicas": "2"})
+    books = produce(cluster, range(300), acks="all")
+    kafka_server.kill_node(3, hold=True)
+    later = produce(cluster, range(300, 400), acks="all")
+    status = kafka_server.status()
+    assert status.is_running and "broker 3 is held dead" in status.sentence
+    assert len(kafka_server.ensure().pids) == 2
+    kafka_server.start_node(3)
+    books.acknowledged |= later.acknowledged
+    assert len(books.acknowledged) == 400
+    check_nothing_lost(kafka_server.ensure(3), books)
+    with pytest.raises(LabError, match=r"A set of 3 is running.*kit down"):
+        kafka_server.ensure(1)
+    with pytest.raises(LabError, match="no broker 4: this set has 1, 2, 3"):
+        kafka_server.kill_node(4)
+    check_loopback(processes_of(own_home))
+    began = time.monotonic()
+    kafka_server.down(quiet)
+    assert time.monotonic() - began < 10
+
+
+def test_number_of_brokers_other_than_1_or_3_is_refused(own_home: Path) -> None:
+    """Two brokers are refused before anything is started."""
+    with pytest.raises(KnobError, match="1 or 3"):
+        kafka_server.ensure(2)
+    assert not (own_home / "run").exists()
+
+
+def test_external_cluster_is_used_and_left_alone(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With KIT_KAFKA_BOOTSTRAP the kit finds that cluster, starts and ends nothing, and says so when nobody answers."""
+    real = kafka_server.ensure(progress=quiet)
+    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", real.bootstrap)
+    cluster = kafka_server.ensure()
+    assert (cluster.source, cluster.cluster_id, cluster.brokers) == ("external", real.cluster_id, 1)
+    assert kafka_server.status().is_running
+    assert not kafka_server.down()
+    with pytest.raises(LabError, match="not the kit's to kill"):
+        kafka_server.kill_node(1)
+    monkeypatch.setattr(clients, "EXTERNAL_TIMEOUT_S", 1.0)
+    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    with pytest.raises(LabError, match=r"127\.0\.0\.1:1: no Kafka answers within 1 s"):
+        kafka_server.ensure()
+    assert kafka_server.status().phase == "silent"
+    monkeypatch.delenv("KIT_KAFKA_BOOTSTRAP")
+    assert kafka_server.ensure(progress=pytest.fail).pids == real.pids
+
+
+def test_settings_file_for_an_external_cluster_must_be_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Passwords live in a file that others cannot read; its settings reach external clusters only."""
+    path = tmp_path / "client.properties"
+    path.write_text("# ours\nsecurity.protocol = SASL_SSL\nsasl.password=a=b\n\n")
+    monkeypatch.setenv("KIT_KAFKA_CONFIG", str(path))
+    path.chmod(0o644)
+    external = kafka_server.Cluster("kafka.example:9092", None, 3, "external")
+    with pytest.raises(Exception, match="mode 644.*chmod 600"):
+        kafka_server.client_config(external)
+    path.chmod(0o600)
+    config = kafka_server.client_config(external, acks="all")
+    assert (config["security.protocol"], config["sasl.password"], config["acks"]) == ("SASL_SSL", "a=b", "all")
+    own = kafka_server.client_config(kafka_server.Cluster("127.0.0.1:20000", "c", 1, "kit"))
+    assert "sasl.password" not in own and own["broker.address.family"] == "v4"
+
+
+def test_probe_does_not_take_a_stranger_for_a_broker() -> None:
+    """A web server, a closed port and a server that never answers are no brokers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as mute:
+        assert not probe.answers(mute.getsockname()[1], 0.1)
+        assert not probe.is_free(mute.getsockname()[1])
+        free = mute.getsockname()[1]
+    assert probe.is_free(free) and not probe.answers(free)
+    with stranger_on(free):
+        assert not probe.answers(free) and not probe.is_free(free)
+
+
+def test_free_ports_that_do_not_suffice_are_an_error() -> None:
+    """When all candidates are taken, the message says how many ports are needed."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        with pytest.raises(LabError, match="Only 0 of the 1 ports"):
+            probe.free_ports(1, [taken.getsockname()[1]])
