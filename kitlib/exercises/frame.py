@@ -1,0 +1,195 @@
+"""What an exercise is: a question, a check that knows the truth by running it, and hints.
+
+A check is a function of the learner's answer. It returns one sentence when the answer is right and
+raises `NotYet` when it is not, with what is wrong and where to look; it never says the solution. The
+truth comes out of an experiment, a model or a recorded trace, at the moment of the check. The helpers
+here turn answers of a wrong shape (a text for a number, a misspelt knob, a function that raises) into
+a `NotYet` of their own, so that a check is written for answers that can be judged.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from kitlib.errors import KitError, KnobError
+from kitlib.experiments import get
+from kitlib.experiments.knobs import settle
+from kitlib.views.text import plain_text
+
+SECONDS_PER_CHECK = 20.0  # a learner's loop without an end is stopped then
+
+
+class NotYet(Exception):
+    """The answer is not right: what is wrong with it, where to look, and perhaps a picture of it."""
+
+    def __init__(self, said: str, look: str = "", picture: Any = None) -> None:
+        super().__init__(said)
+        self.said, self.look, self.picture = said, look, picture
+
+
+Check = Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """One exercise: its name, the question as the notebook prints it, its check, and hints."""
+
+    name: str  # unique in the kit
+    question: str
+    check: Check  # the sentence that explains a right answer; raises NotYet otherwise
+    hints: tuple[str, ...] = ()  # each one says more than the one before
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found; shown as one line that begins with "Right:" or "Not yet:"."""
+
+    exercise: str
+    passed: bool
+    said: str
+    look: str = ""  # where to look next; empty when the answer is right
+    picture: Any = None  # of what went wrong, where there is one; for a cell of its own
+
+    def __repr__(self) -> str:
+        return " ".join(part for part in ("Right:" if self.passed else "Not yet:", self.said, self.look) if part)
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as JSON values."""
+        return {"exercise": self.exercise, "passed": self.passed, "said": self.said, "look": self.look}
+
+
+def find(exercise: Exercise, answer: Any) -> Finding:
+    """The finding on one answer. Whatever the answer does wrong becomes a sentence, never a traceback."""
+    first_hint = exercise.hints[0] if exercise.hints else ""
+    try:
+        if answer is None or answer is ...:
+            raise NotYet("there is no answer yet.")
+        with time_limit(SECONDS_PER_CHECK):
+            return Finding(exercise.name, True, exercise.check(answer))
+    except NotYet as wrong:
+        return Finding(exercise.name, False, wrong.said, wrong.look or first_hint, wrong.picture)
+    except _TimeIsUpError:
+        said = f"the check did not come to an end within {SECONDS_PER_CHECK:g} s."
+        return Finding(exercise.name, False, said, "Look for a loop in your function that never ends.")
+
+
+def whole_number(answer: Any, what: str = "the answer") -> int:
+    """`answer` as an int; NotYet when it is no whole number."""
+    if isinstance(answer, bool) or not isinstance(answer, int | float):
+        raise NotYet(f"{what} should be a number, this is {told(answer)}.")
+    if answer != answer or answer in (float("inf"), float("-inf")) or answer != int(answer):
+        raise NotYet(f"{what} should be a whole number, this is {told(answer)}.")
+    return int(answer)
+
+
+def one_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> str:
+    """The one of `choices` that `answer` names, whatever its case and blanks; NotYet when it names none."""
+    named = {plain_name(choice): choice for choice in choices}
+    if not isinstance(answer, str) or plain_name(answer) not in named:
+        raise NotYet(f"{what} should be one of {', '.join(map(repr, named.values()))}, this is {told(answer)}.")
+    return named[plain_name(answer)]
+
+
+def some_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> set[str]:
+    """The names in a set, list or tuple, each one of `choices`; a single name counts as a set of one."""
+    given = [answer] if isinstance(answer, str) else answer
+    if not isinstance(given, set | frozenset | list | tuple):
+        raise NotYet(f"{what} should be a set of names, this is {told(answer)}.")
+    known = list(choices)
+    return {one_of(name, known, f"each name in {what}") for name in given}
+
+
+def offsets_in(answer: Any, what: str = "the answer") -> list[int]:
+    """Distinct offsets in ascending order, from a list, set, tuple or range; NotYet otherwise."""
+    if not isinstance(answer, set | frozenset | list | tuple | range):
+        raise NotYet(f"{what} should be a list of offsets, this is {told(answer)}.")
+    return sorted({whole_number(offset, f"each offset in {what}") for offset in answer})
+
+
+def knobs_for(experiment: str, answer: Any, only: Iterable[str] = ()) -> dict[str, Any]:
+    """The knobs in a dict, checked as the experiment checks them; `only` names those that may be turned."""
+    if not isinstance(answer, Mapping):
+        raise NotYet(f"the answer should be a dict of knobs, this is {told(answer)}.")
+    allowed = tuple(only)
+    for name in answer:
+        if allowed and name not in allowed:
+            raise NotYet(f"only {', '.join(allowed)} may be turned here, and this turns {plain_text(name, 60)}.")
+    try:
+        settled = settle(get(experiment).knobs, answer, experiment)
+    except KnobError as error:
+        raise NotYet(str(error)) from error
+    return {name: settled[name] for name in answer}
+
+
+def a_function(answer: Any, what: str = "the answer") -> Callable[..., Any]:
+    """`answer` if it can be called; NotYet otherwise."""
+    if not callable(answer):
+        raise NotYet(f"{what} should be a function, this is {told(answer)}. Give its name without parentheses.")
+    return answer  # type: ignore[no-any-return]
+
+
+def called(function: Callable[..., Any], *args: Any) -> Any:
+    """What the learner's function returns; what it raises becomes a NotYet with the line it came from."""
+    try:
+        return function(*args)
+    except (NotYet, _TimeIsUpError):
+        raise
+    except Exception as error:
+        raise NotYet(crash_sentence(error), "Look at that line first.") from error
+
+
+def crash_sentence(error: BaseException) -> str:
+    """`your code raised KeyError: 3, in its line 4 (ack).`"""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f", in line {last[0].lineno} of {plain_text(last[0].name, 40)}" if last else ""
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"your code raised {plain_text(what, 120)}{where}."
+
+
+def told(answer: Any) -> str:
+    """An answer as a sentence may show it: short, printable, on one line."""
+    try:
+        shown = repr(answer)
+    except Exception as error:  # noqa: BLE001  the learner's own __repr__ may raise anything
+        shown = f"something whose repr raises {type(error).__name__}"
+    return plain_text(shown, 60)
+
+
+def plain_name(text: str) -> str:
+    """A name without case, blanks, dashes and underscores, for comparing."""
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
+class _TimeIsUpError(BaseException):
+    """Not an Exception, so that a learner's `except Exception` does not swallow it."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Stop what runs inside after `seconds`; without effect outside of the main thread or where there is no timer."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise _TimeIsUpError
+
+    handler = signal.signal(signal.SIGALRM, stop)
+    before = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def unknown(name: str, known: Iterable[str]) -> KitError:
+    """The error for an exercise that does not exist."""
+    return KitError(f"there is no exercise '{plain_text(name, 60)}'. The exercises are {', '.join(known)}.")
