@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +50,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
     else:
         typer.echo(found.sentence)
         if found.since is not None:
-            typer.echo(f"Since {datetime.fromtimestamp(found.since):%Y-%m-%d %H:%M:%S}.")
+            typer.echo(f"Since {datetime.fromtimestamp(found.since, UTC).astimezone():%Y-%m-%d %H:%M:%S}.")
         for node in found.nodes:
             restarts = f", restarted {node.restarts} time(s), last: {node.last_death}" if node.restarts else ""
             typer.echo(f"Broker {node.node}: {node.phase}, port {node.port}, process {node.pid or 'none'}{restarts}")

@@ -135,8 +135,8 @@ def _heap_mb(brokers: int) -> int:
     text = os.environ.get(HEAP_VARIABLE, "")
     if not text:
         return node.HEAP_MB[brokers]
-    if not text.isdecimal() or not 32 <= int(text) <= 65536:
-        raise KnobError(f"{HEAP_VARIABLE}={text}: a broker's heap is 32 to 65536 (MB). Set such a number or unset it.")
+    if not text.isdecimal() or not 16 <= int(text) <= 65536:
+        raise KnobError(f"{HEAP_VARIABLE}={text}: a broker's heap is 16 to 65536 (MB). Set such a number or unset it.")
     return int(text)
 
 

@@ -70,15 +70,15 @@ def file_config() -> dict[str, str]:
     return config
 
 
-def describe(bootstrap: str) -> tuple[str | None, int]:
+def describe(bootstrap: str, timeout_s: float = EXTERNAL_TIMEOUT_S) -> tuple[str | None, int]:
     """Cluster id and number of brokers of an external cluster; LabError when nobody answers in time."""
     config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "client.id": "kit", "log_level": 2}
     config |= file_config()
     try:
-        metadata = AdminClient(config).list_topics(timeout=EXTERNAL_TIMEOUT_S)
+        metadata = AdminClient(config).list_topics(timeout=timeout_s)
     except (KafkaException, ValueError, TypeError) as error:
         raise LabError(
-            f"KIT_KAFKA_BOOTSTRAP={bootstrap}: no Kafka answers within {EXTERNAL_TIMEOUT_S:g} s ({error}). Correct it, "
+            f"KIT_KAFKA_BOOTSTRAP={bootstrap}: no Kafka answers within {timeout_s:g} s ({error}). Correct it, "
             "start that cluster, or unset it to use the kit's own."
         ) from error
     return metadata.cluster_id, len(metadata.brokers)

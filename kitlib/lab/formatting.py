@@ -85,7 +85,7 @@ def _format(
         for node in nodes:
             draft = node.data.with_name(f".formatting-{node.data.name}")
             node.write_settings(brokers, controller_port, draft)
-            running.append((node, draft, node.format(cluster_id, draft)))
+            running.append((node, draft, node.format(cluster_id)))
         for node, draft, tool in running:
             _finish(node, draft, tool, check_stop)
     finally:

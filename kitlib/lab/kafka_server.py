@@ -43,6 +43,8 @@ __all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", 
 BROKERS = (1, 3)
 # A silent broker may be busy; after this it counts as paused or stuck.
 SILENCE_TIMEOUT_S = 5.0
+# Who only looks at an external cluster does not wait long.
+STATUS_TIMEOUT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Cluster:
 class Status:
     """What there is, in one word (`phase`), one sentence, and the details per node."""
 
-    # running, starting, silent, stopping, failed, stopped; external clusters: running or silent.
+    # running, starting, silent, held, stopping, failed, stopped; external clusters: running or silent.
     phase: str
     sentence: str
     bootstrap: str | None = None
@@ -139,7 +141,7 @@ def status() -> Status:
     """What runs and whether it answers; nothing is started, ended or mended."""
     if bootstrap := external_bootstrap():
         try:
-            cluster = _external(bootstrap)
+            cluster = _external(bootstrap, STATUS_TIMEOUT_S)
         except LabError as error:
             return Status("silent", str(error), bootstrap, source="external")
         return Status("running", f"KIT_KAFKA_BOOTSTRAP: {cluster.brokers} broker(s) answer at {bootstrap}.",
@@ -156,6 +158,7 @@ def status() -> Status:
     if phase == "running":
         phase = next((wanted for wanted in ("silent", "starting", "dead") if wanted in {n.phase for n in nodes}), phase)
         phase = "starting" if phase == "dead" else phase
+        phase = "held" if all(each.phase == "held" for each in nodes) else phase
     return Status(phase, _sentence(found, nodes, phase), found.bootstrap, found.cluster_id, "kit", found.since, nodes,
                   found.notes)
 
@@ -235,7 +238,10 @@ def _settled(found: state.ClusterState | None) -> state.ClusterState | None:
     silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
     while found is not None and found.phase != "failed":
         if found.phase == "running" and all(each.phase in ("running", "held") for each in found.nodes):
-            if all(each.phase == "held" or probe.answers(each.port, 1.0) for each in found.nodes):
+            wanted = [each for each in found.nodes if each.phase != "held"]
+            if not wanted:
+                raise LabError(status().sentence)
+            if all(probe.answers(each.port, 1.0) for each in wanted):
                 return found
         elif found.phase != "running" or any(each.phase in ("starting", "dead") for each in found.nodes):
             silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
@@ -261,6 +267,8 @@ def _sentence(found: state.ClusterState, nodes: tuple[state.NodeState, ...], pha
         held = [str(each.node) for each in nodes if each.phase == "held"]
         dead = f"; broker {', '.join(held)} is held dead by an experiment" if held else ""
         return f"Kafka runs: {count} at {found.bootstrap}, cluster {found.cluster_id}{dead}."
+    if phase == "held":
+        return f"Kafka is held dead by an experiment: {count}. `kit down`, then `kit up` starts it again."
     if phase == "silent":
         each = next(each for each in nodes if each.phase == "silent")
         seconds = round(time.time() - (each.silent_since or time.time()))
@@ -291,6 +299,6 @@ def _requests() -> Iterator[dict[str, list[int]]]:
         state.write_json(path, dict(requests))
 
 
-def _external(bootstrap: str) -> Cluster:
-    cluster_id, brokers = clients.describe(bootstrap)
+def _external(bootstrap: str, timeout_s: float = clients.EXTERNAL_TIMEOUT_S) -> Cluster:
+    cluster_id, brokers = clients.describe(bootstrap, timeout_s)
     return Cluster(bootstrap, cluster_id, brokers, "external")

@@ -17,13 +17,14 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kitlib.errors import DiskError, LabError
 from kitlib.lab.processes import identify
 
 HEAP_MB = {1: 384, 3: 256}
+FORMAT_HEAP_MB = 128
 TAIL_LINES = 200
 # These warn at every ordinary start and stop, and many times a second while another node is down.
 ONLY_ERRORS = ("org.apache.kafka.controller.QuorumController", "org.apache.kafka.clients.NetworkClient")
@@ -205,7 +206,7 @@ class Node:
     def start(self) -> None:
         """Start the java; its log lines go to the node's log file, which is rotated, and to `tail`."""
         self.tail.clear()
-        self.java = self._run("kafka.Kafka", str(self.settings_file))
+        self.java = self._run(self.machinery, "kafka.Kafka", str(self.settings_file))
         try:
             self.born_s = identify(self.java.pid, self.machinery.token).born_s
         except LabError:
@@ -213,15 +214,16 @@ class Node:
         self._reader = threading.Thread(target=self._keep_log, args=(self.java,), daemon=True)
         self._reader.start()
 
-    def format(self, cluster_id: str, into: Path) -> subprocess.Popen[bytes]:
-        """Start Kafka's own format tool on a folder; the node's settings must name that folder."""
-        return self._run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self.settings_file))
+    def format(self, cluster_id: str) -> subprocess.Popen[bytes]:
+        """Start Kafka's own format tool on the folder that the node's settings name."""
+        tool = replace(self.machinery, heap_mb=FORMAT_HEAP_MB)
+        return self._run(tool, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self.settings_file))
 
-    def _run(self, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _run(self, machinery: Machinery, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            java_command(self.machinery, self.number, main_class, *arguments),
+            java_command(machinery, self.number, main_class, *arguments),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            cwd=self.machinery.run_dir,
+            cwd=machinery.run_dir,
             # Java takes the encoding of file names from the locale, and plain C knows no umlauts.
             env={**os.environ, "LC_ALL": "C.UTF-8"},
         )

@@ -39,7 +39,7 @@ def start_producer(cluster: Cluster, **more: Any) -> Producer:
     return Producer(client_config(cluster, **{"enable.idempotence": True, "linger.ms": 5, **more}))
 
 
-def send(producer: Producer, books: Books, numbers: range, padding: int = 0) -> None:
+def send(producer: Producer, books: Books, numbers: range, padding: int = 0, key: bytes | None = None) -> None:
     """Hand the numbers to the producer; their fate is booked when `producer.poll` or `flush` hears of it."""
     for number in numbers:
 
@@ -48,18 +48,18 @@ def send(producer: Producer, books: Books, numbers: range, padding: int = 0) -> 
 
         while True:
             try:
-                producer.produce(TOPIC, f"{number}:".encode() + b"." * padding, on_delivery=book)
+                producer.produce(TOPIC, f"{number}:".encode() + b"." * padding, key, on_delivery=book)
                 break
             except BufferError:
                 producer.poll(0.1)
         producer.poll(0)
 
 
-def produce(cluster: Cluster, numbers: range, padding: int = 0, **more: Any) -> Books:
+def produce(cluster: Cluster, numbers: range, padding: int = 0, key: bytes | None = None, **more: Any) -> Books:
     """Send the numbers with an idempotent producer and wait for the fate of each."""
     books = Books()
     producer = start_producer(cluster, **more)
-    send(producer, books, numbers, padding)
+    send(producer, books, numbers, padding, key)
     assert producer.flush(60) == 0
     return books
 

@@ -266,11 +266,8 @@ def test_external_cluster_is_used_and_left_alone(own_home: Path, monkeypatch: py
     assert not kafka_server.down()
     with pytest.raises(LabError, match="not the kit's to kill"):
         kafka_server.kill_node(1)
-    monkeypatch.setattr(clients, "EXTERNAL_TIMEOUT_S", 1.0)
-    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "127.0.0.1:1")
     with pytest.raises(LabError, match=r"127\.0\.0\.1:1: no Kafka answers within 1 s"):
-        kafka_server.ensure()
-    assert kafka_server.status().phase == "silent"
+        clients.describe("127.0.0.1:1", 1.0)
     monkeypatch.delenv("KIT_KAFKA_BOOTSTRAP")
     assert kafka_server.ensure(progress=pytest.fail).pids == real.pids
 
@@ -284,7 +281,7 @@ def test_settings_file_for_an_external_cluster_must_be_private(
     monkeypatch.setenv("KIT_KAFKA_CONFIG", str(path))
     path.chmod(0o644)
     external = kafka_server.Cluster("kafka.example:9092", None, 3, "external")
-    with pytest.raises(Exception, match="mode 644.*chmod 600"):
+    with pytest.raises(Exception, match=r"mode 644.*chmod 600"):
         kafka_server.client_config(external)
     path.chmod(0o600)
     config = kafka_server.client_config(external, acks="all")
