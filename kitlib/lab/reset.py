@@ -33,6 +33,16 @@ def chosen(asked: str) -> str:
     raise LabError(f"{asked} {problem}. Notebooks that have: {', '.join(known) or 'none'}.")
 
 
+def summary(things: list[Made]) -> str:
+    """`2 topics (kit.a.b, kit.c.d), 1 group (g)`, or `nothing`."""
+    parts = []
+    for kind in ("topic", "group", "offset", "checkpoint"):
+        if names := [thing.name for thing in things if thing.kind == kind]:
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            parts.append(f"{len(names)} {kind}{'s' if len(names) > 1 else ''} ({shown})")
+    return ", ".join(parts) or "nothing"
+
+
 def take_back(things: Iterable[Made], client: dict[str, Any]) -> tuple[list[Made], list[str]]:
     """Delete `things`; returns what is gone now (or was gone before) and a sentence for each that is not."""
     by_kind: dict[str, list[Made]] = {}
@@ -56,12 +66,14 @@ def take_topics(things: list[Made], client: dict[str, Any], gone: list[Made], pr
     ours = [thing for thing in things if thing.name.startswith(made.TOPIC_PREFIX)]
     problems += [f"Topic {thing.name} does not begin with {made.TOPIC_PREFIX}" for thing in things if thing not in ours]
     if ours:
-        futures = AdminClient(client).delete_topics([thing.name for thing in ours], operation_timeout=SECONDS)
+        admin = AdminClient(client)  # must outlive its answers
+        futures = admin.delete_topics([thing.name for thing in ours], operation_timeout=SECONDS)
         settle(ours, lambda thing: futures[thing.name], gone, problems)
 
 
 def take_groups(things: list[Made], client: dict[str, Any], gone: list[Made], problems: list[str]) -> None:
-    futures = AdminClient(client).delete_consumer_groups([thing.name for thing in things])
+    admin = AdminClient(client)  # must outlive its answers
+    futures = admin.delete_consumer_groups([thing.name for thing in things])
     settle(things, lambda thing: futures[thing.name], gone, problems)
 
 
@@ -83,17 +95,17 @@ def take_offsets(things: list[Made], client: dict[str, Any], gone: list[Made], p
     """Write a tombstone for each key into its compacted topic, which then forgets the key."""
     producer = Producer({**client, "enable.idempotence": True, "message.timeout.ms": int(SECONDS * 1000)})
 
-    def answered(thing: Made, error: KafkaError | None) -> None:
-        if error is None or error.code() in GONE:
-            gone.append(thing)
-        else:
-            problems.append(f"Stored offset {thing.name} in {thing.store}: {error.str()}")
+    def note(thing: Made) -> Callable[[KafkaError | None, Any], None]:
+        def answered(error: KafkaError | None, _: Any) -> None:
+            if error is None or error.code() in GONE:
+                gone.append(thing)
+            else:
+                problems.append(f"Stored offset {thing.name} in {thing.store}: {error.str()}")
+
+        return answered
 
     for thing in things:
-        producer.produce(
-            thing.store, key=thing.name.encode(), value=None,
-            on_delivery=lambda error, _, thing=thing: answered(thing, error),
-        )
+        producer.produce(thing.store, key=thing.name.encode(), value=None, on_delivery=note(thing))
     producer.flush(SECONDS + 5)
 
 

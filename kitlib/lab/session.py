@@ -17,7 +17,7 @@ import time
 import uuid
 import webbrowser
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -157,7 +157,7 @@ def describe_holder(note: dict[str, Any]) -> str:
     """Who has the lab open, since when, and what to do about it."""
     if not note:
         return "Another program holds this workspace's lab. Set KIT_HOME to another folder for a second lab."
-    since = datetime.fromtimestamp(note["since"]).strftime("%Y-%m-%d %H:%M:%S")
+    since = datetime.fromtimestamp(note["since"], UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     where = f"open {note['address']}" if note["address"] else "its address will be printed there"
     return (
         f"The lab of this workspace is open since {since} in process {note['pid']}: {where}. "

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
-from tests.lab.labs import KIT, Kernel, Lab
+from tests.lab.labs import Kernel, Lab
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 

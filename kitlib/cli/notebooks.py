@@ -1,0 +1,135 @@
+"""`kit notebooks`, `kit tour` and `kit reset`: run all notebooks without a browser, and start one over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kitlib.cli import app
+from kitlib.errors import KitError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from kitlib.lab.notebooks import Result
+    from kitlib.lab.session import Printer
+
+
+@app.command()
+def notebooks(
+    check: Annotated[bool, typer.Option("--check", help="Save nothing; exit 1 if something would change.")] = False,
+    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
+) -> None:
+    """Run all notebooks again and save their outputs, without anything that differs from run to run."""
+    from kitlib.lab import notebooks as runner
+    from kitlib.lab.session import Printer
+
+    printer, bad = Printer(), 0
+    for result in run_all(printer, only or []):
+        if result.problem:
+            bad += 1
+            continue
+        before = runner.load(result.path)
+        tidied = runner.tidy(result.notebook, before)
+        if check:
+            if runner.text_of(tidied) != runner.text_of(before):
+                bad += 1
+                printer.line(f"          {result.path.name} would change; save it with `kit notebooks`")
+        elif runner.save(tidied, result.path):
+            printer.line("          saved")
+    raise typer.Exit(1 if bad else 0)
+
+
+@app.command()
+def tour(
+    out: Annotated[Path, typer.Option(help="The folder for the pages.")] = Path("build/tour"),
+    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
+) -> None:
+    """Run every notebook without a browser and write a page of each, with an index; exit 1 if one fails."""
+    from kitlib.lab import tour as pages
+    from kitlib.lab.session import Printer
+
+    printer, results = Printer(), []
+    pages.make_folder(out)
+    for result in run_all(printer, only or []):
+        pages.write_page(result, out)
+        results.append(result)
+    index = pages.write_index(results, out)
+    printer.step(f"{sum(not result.problem for result in results)} of {len(results)} notebooks ran to their end")
+    printer.line(str(index), data=True)
+    raise typer.Exit(1 if any(result.problem for result in results) else 0)
+
+
+@app.command()
+def reset(
+    notebook: Annotated[str | None, typer.Argument(help="A notebook's name, its beginning, or its path.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="What all notebooks have made.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete the topics, groups, offsets and checkpoints that a notebook has made, and nothing else."""
+    from kitlib.lab import kafka_server, made
+    from kitlib.lab import notebooks as runner
+    from kitlib.lab import reset as resetting
+
+    if notebook is not None and everything:
+        raise KitError("Say either a notebook or --all, not both.")
+    if notebook is None and not everything:
+        for name in made.notebooks():
+            print(f"{name}: {resetting.summary(made.read(name))}")
+        raise KitError("Nothing was deleted. Name a notebook of this list, or use --all.")
+    names = made.notebooks() if everything else [resetting.chosen(notebook or "")]
+    things = {name: made.read(name) for name in names}
+    if not any(things.values()):
+        print("Nothing is left that a notebook has made.", file=sys.stderr)
+        return
+    for name, its in things.items():
+        print(f"{name}: {resetting.summary(its)}", file=sys.stderr)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to go on.")
+        typer.confirm("Delete this?", abort=True, err=True)
+    problems: list[str] = []
+    with runner.broker(say) as cluster:
+        client = kafka_server.client_config(cluster)
+        for name, its in things.items():
+            gone, its_problems = resetting.take_back(its, client)
+            made.forget(name, gone)
+            problems += its_problems
+            print(f"{name}: {len(gone)} of {len(its)} deleted", file=sys.stderr)
+    if problems:
+        raise KitError(f"{'. '.join(problems)}. The rest was deleted.")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def cells_of(bar: Progress, name: str) -> Callable[[int, int], None]:
+    """What draws a notebook's progress: called with the number of cells done and of all cells."""
+    task = bar.add_task(name, total=None)
+
+    def draw(done: int, of: int) -> None:
+        bar.update(task, completed=done, total=of)
+
+    return draw
+
+
+def run_all(printer: Printer, only: list[str]) -> Iterator[Result]:
+    """Run the notebooks one after the other with the broker up; a line for each, and a bar where one can be drawn."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from kitlib.lab import jupyter
+    from kitlib.lab import notebooks as runner
+
+    paths = runner.choose(runner.find(jupyter.project_dir()), only)
+    with runner.broker(printer.step):
+        for path in paths:
+            with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+                result = runner.run(path, cells_of(bar, path.stem))
+            printer.step(f"{path.stem}: {result.problem or 'every cell ran'} ({result.seconds:.1f} s)")
+            yield result

@@ -1,0 +1,220 @@
+"""Runs notebooks without a browser: to save their outputs anew, and to make pages of them.
+
+Each notebook gets a kernel of its own, started like the lab's kernels and ended with everything that
+came of it. What is saved depends on what the notebook computes and on nothing else: no times, no
+versions, no identities of widgets. An output that differs from the saved one only in what is never
+the same twice (an address in memory, a duration; see `VOLATILE`) is left as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+from kitlib.errors import DiskError, LabError
+from kitlib.lab import jupyter, kafka_server
+from kitlib.lab.processes import find_by_token
+from kitlib.lab.reaper import TOKEN_NAME, is_broker, sweep
+
+FOLDERS = ("notebooks", "notebooks/exercises")
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {"name": "python"}  # no version: it would change with every machine
+KEPT_CELL_METADATA = ("tags",)
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"  # names a widget that lives in one kernel
+SECONDS_PER_CELL = 60
+MINUTES_PER_NOTEBOOK = 5
+
+# What differs between two runs of the same code and means nothing. In this order; also given to nbval.
+VOLATILE = (
+    (r"\b0x[0-9a-f]{6,16}\b", "0xADDRESS"),
+    (r"\b127\.0\.0\.1:\d{2,5}\b", "127.0.0.1:PORT"),
+    (r"\b\d+(\.\d+)? (s|seconds)\b", "DURATION"),  # not ms: those are the model's, and the same every time
+    (r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?", "TIME"),
+    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
+    (r"\bkit\.([a-z_]+)\.[a-z0-9][a-z0-9_-]*", r"kit.\1.RUN"),
+    (r"\b(process|pid) \d+", r"\1 PID"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of running one notebook."""
+
+    path: Path
+    notebook: NotebookNode  # with the outputs as far as it came
+    seconds: float
+    problem: str | None  # one sentence, or None when every cell ran
+
+
+def find(root: Path) -> list[Path]:
+    """The project's notebooks in the order in which they are read; LabError if there are none."""
+    found = [path for folder in FOLDERS for path in sorted((root / folder).glob("*.ipynb"))]
+    if not found:
+        raise LabError(f"There are no notebooks in {root}. Run this in the folder that holds `notebooks`.")
+    return found
+
+
+def choose(paths: list[Path], only: list[str]) -> list[Path]:
+    """Those of `paths` that `only` names (a path, a name, or the beginning of one); all of them if it names none."""
+    chosen: list[Path] = []
+    for asked in only:
+        name = Path(asked).name.removesuffix(".ipynb")
+        matching = [path for path in paths if path.stem.startswith(name)]
+        if not matching:
+            raise LabError(f"There is no notebook {asked}. Choose among {', '.join(path.stem for path in paths)}.")
+        chosen += matching
+    return chosen or paths
+
+
+@contextlib.contextmanager
+def broker(progress: Callable[[str], None]) -> Iterator[kafka_server.Cluster]:
+    """A running cluster; if it was started for this, it is ended afterwards."""
+    was_running = kafka_server.status().phase not in ("stopped", "failed")
+    try:
+        yield kafka_server.ensure(progress=progress)
+    finally:
+        if not was_running:
+            kafka_server.down(progress)
+
+
+def load(path: Path) -> NotebookNode:
+    """The notebook of a file; LabError if it is none."""
+    try:
+        return cast(NotebookNode, nbformat.read(path, as_version=4))  # type: ignore[no-untyped-call]
+    except OSError as error:
+        raise DiskError(f"{path} could not be read ({error.strerror}). Mend its permissions.") from error
+    except Exception as error:  # nbformat raises a different one for each way a file can be broken
+        raise LabError(f"{path} is not a notebook: {str(error).splitlines()[0][:200]}. Restore it.") from error
+
+
+def run(path: Path, progress: Callable[[int, int], None] = lambda done, of: None) -> Result:
+    """Run a notebook in a new kernel, from its first cell to its last or to the first that fails."""
+    notebook, began, token = load(path), time.monotonic(), uuid.uuid4().hex
+    count = sum(cell.cell_type == "code" for cell in notebook.cells)
+    done = 0
+
+    def executed(**_: Any) -> None:
+        nonlocal done
+        done += 1
+        progress(done, count)
+        if time.monotonic() - began > MINUTES_PER_NOTEBOOK * 60:
+            raise TimeoutError(f"took longer than {MINUTES_PER_NOTEBOOK} minutes")
+
+    client = NotebookClient(
+        notebook, timeout=SECONDS_PER_CELL, kernel_name=KERNELSPEC["name"], record_timing=False, coalesce_streams=True,
+        store_widget_state=False, on_cell_executed=executed, resources={"metadata": {"path": str(path.parent)}},
+        config=Config({"KernelManager": {"transport_encryption": "auto", "shutdown_wait_time": 3.0}}),
+    )
+    environment = {**jupyter.environment(), "KIT_NOTEBOOK": path.stem, TOKEN_NAME: token, "TQDM_DISABLE": "1"}
+    problem: str | None = None
+    try:
+        with connection_files():
+            client.execute(env=environment)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError, TimeoutError, RuntimeError) as error:
+        problem = describe(error, done)
+    finally:
+        sweep(lambda: [process for process in find_by_token(token) if not is_broker(process)])
+    return Result(path, notebook, time.monotonic() - began, problem)
+
+
+def describe(error: Exception, done: int) -> str:
+    """One sentence about why a notebook did not come to its end."""
+    where = f"code cell {done + 1}"
+    if isinstance(error, CellTimeoutError):
+        return f"{where} ran longer than {SECONDS_PER_CELL} s"
+    if isinstance(error, DeadKernelError):
+        return f"the kernel died in {where}"
+    if isinstance(error, CellExecutionError):
+        return f"code cell {max(done, 1)}: {error.ename}: {error.evalue.splitlines()[0][:200] if error.evalue else ''}"
+    return f"{where}: {error}"
+
+
+@contextlib.contextmanager
+def connection_files() -> Iterator[None]:
+    """Keep the kernels' connection files in the workspace; Jupyter asks the environment where they go."""
+    before = os.environ.get("JUPYTER_RUNTIME_DIR")
+    jupyter.write_settings()
+    os.environ["JUPYTER_RUNTIME_DIR"] = str(jupyter.runtime_dir())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JUPYTER_RUNTIME_DIR"]
+        else:
+            os.environ["JUPYTER_RUNTIME_DIR"] = before
+
+
+def same(text: str) -> str:
+    """`text` with everything replaced that differs between two runs of the same code."""
+    for pattern, replacement in VOLATILE:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def tidy(notebook: NotebookNode, before: NotebookNode | None = None) -> NotebookNode:
+    """Take out of a run notebook what depends on the machine and the moment; returns the same object.
+
+    With `before`, the notebook as it was saved, outputs that mean the same are taken from there.
+    """
+    notebook.metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    older = {cell.get("id"): cell for cell in before.cells} if before else {}
+    number = 0
+    for position, cell in enumerate(notebook.cells):
+        cell.metadata = {key: cell.metadata[key] for key in KEPT_CELL_METADATA if key in cell.metadata}
+        if "id" not in cell:
+            cell.id = hashlib.sha256(f"{position} {cell.source}".encode()).hexdigest()[:8]
+        if cell.cell_type != "code":
+            continue
+        number += 1
+        cell.execution_count = number
+        for output in cell.outputs:
+            if "data" in output:
+                output.data.pop(WIDGET_VIEW, None)
+                output.metadata = {}
+            if output.output_type == "execute_result":
+                output.execution_count = number
+        old = older.get(cell.id)
+        if old is not None and old.get("source") == cell.source and looks(old.outputs) == looks(cell.outputs):
+            cell.outputs = old.outputs
+    return notebook
+
+
+def looks(outputs: list[NotebookNode]) -> str:
+    """What a reader sees of a cell's outputs."""
+    return same(json.dumps([{**output, "metadata": {}} for output in outputs], sort_keys=True))
+
+
+def text_of(notebook: NotebookNode) -> str:
+    """The notebook as its file holds it."""
+    return str(nbformat.writes(notebook, version=4)).rstrip("\n") + "\n"  # type: ignore[no-untyped-call]
+
+
+def save(notebook: NotebookNode, path: Path) -> bool:
+    """Write the notebook if it differs from the file; whether it did."""
+    text = text_of(notebook)
+    if path.read_text(encoding="utf-8") == text:
+        return False
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DiskError(f"{path} could not be written ({error.strerror}). Make room and try again.") from error
+    return True

@@ -1,0 +1,185 @@
+"""The notebooks' judge, judged: it must fail where a careless one is green."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import psutil
+import pytest
+
+from kitlib.lab import notebooks
+from kitlib.lab.notebooks import run, save, tidy
+from tests.conftest import our_processes
+from tests.notebooks.checks import problems
+from tests.notebooks.harness import compare
+
+pytestmark = [pytest.mark.notebooks, pytest.mark.timeout(120)]
+IMPORTS = "import os, signal, subprocess, sys, threading, time\nfrom pathlib import Path"
+
+
+def written(path: Path, *sources: str) -> Path:
+    """A notebook with a heading, an import cell and the given code cells, not yet run."""
+    cells = [nbformat.v4.new_markdown_cell("# A trial"), nbformat.v4.new_code_cell(IMPORTS)]
+    cells += [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+def saved(path: Path, *sources: str) -> Path:
+    """The same, run and saved as `kit notebooks` does it."""
+    result = run(written(path, *sources))
+    assert result.problem is None
+    save(tidy(result.notebook), path)
+    return path
+
+
+def edited(path: Path, change: Callable[[Any], None]) -> Path:
+    """The notebook with its last code cell changed."""
+    notebook = nbformat.read(path, as_version=4)
+    change(notebook.cells[-1])
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_notebook_with_its_own_outputs_passes(tmp_path: Path) -> None:
+    """A saved notebook passes, with addresses and durations that differ from run to run."""
+    path = saved(tmp_path / "good.ipynb", "print(1 + 1, object())", "f'took {time.monotonic():.3f} s'", "{'a': [1, 2]}")
+    assert not problems(path)
+    comparison = compare(path)
+    assert comparison.passed, comparison.report
+    assert "encryption" not in comparison.report
+
+
+def test_notebook_with_a_widget_passes_by_its_text(tmp_path: Path) -> None:
+    """A widget's identity is not stored; the text beside it is, and is compared."""
+    source = "from ipywidgets import IntSlider; IntSlider({})"
+    path = saved(tmp_path / "widget.ipynb", source.format(3))
+    assert "widget-view" not in path.read_text() and "IntSlider(value=3)" in path.read_text()
+    assert compare(path).passed
+    assert not compare(edited(path, lambda cell: cell.update(source=source.format(4)))).passed
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("print(3)", "Cell outputs differ"),
+        ("2", "Unexpected output fields"),
+        ("", "Missing output fields"),
+        ("print(2); print('warning', file=sys.stderr)", "Cell outputs differ"),
+        ("print(2); 1 / 0", "ZeroDivisionError"),
+        ("print(2, flush=True); os._exit(0)", "code cells were run|[Kk]ernel|Timeout"),
+        ("print(2, flush=True); os.kill(os.getpid(), signal.SIGKILL)", "code cells were run|[Kk]ernel|Timeout"),
+        ("print(2); sys.exit(0)", "SystemExit"),
+    ],
+    ids=["changed", "another kind", "no output", "warning", "error", "exit", "killed", "sys.exit"],
+)
+def test_notebook_with_another_outcome_fails(source: str, words: str, tmp_path: Path) -> None:
+    """A changed, new or missing output, an error and a dead kernel fail the comparison."""
+    path = edited(saved(tmp_path / "bad.ipynb", "print(2)"), lambda cell: cell.update(source=source))
+    comparison = compare(path, seconds=20)
+    assert not comparison.passed
+    assert re.search(words, comparison.report), comparison.report
+
+
+def test_notebook_with_a_hung_cell_fails_in_time(tmp_path: Path) -> None:
+    """A cell that hangs and cannot be interrupted fails the comparison, and its kernel is gone."""
+    hung = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: threading.Event().wait(1)"
+    path = edited(saved(tmp_path / "hung.ipynb", "1"), lambda cell: cell.update(source=hung))
+    comparison = compare(path, seconds=3)
+    assert not comparison.passed and "Timeout of 3 seconds" in comparison.report
+    assert not [process for process in our_processes() if "ipykernel_launcher" in " ".join(process.cmdline())]
+
+
+def test_notebook_that_is_slow_fails(tmp_path: Path) -> None:
+    """A notebook whose cells together take longer than allowed fails, though each of them is in time."""
+    path = saved(tmp_path / "slow.ipynb", *["threading.Event().wait(0.8)"] * 3)
+    comparison = compare(path, seconds=1.5)
+    assert not comparison.passed and "1.5" in comparison.report or "are allowed" in comparison.report
+
+
+def test_notebook_that_leaves_a_process_is_cleaned_up(tmp_path: Path) -> None:
+    """What a notebook's kernel started and left is gone after the comparison."""
+    path = saved(tmp_path / "leak.ipynb", "subprocess.Popen(['sleep', '1000'], start_new_session=True).pid > 0")
+    assert compare(path).passed
+    assert not [process for process in our_processes() if process.name() == "sleep"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda cell: cell.update(execution_count=None), "not run from its first cell"),
+        (lambda cell: cell.update(source="x = 1\n" * 26), "more than 25 lines"),
+        (lambda cell: cell.update(source="time.sleep(1)"), "sleeps"),
+        (lambda cell: cell.update(source="open('/home/me/x')"), "absolute path"),
+        (lambda cell: cell.update(source="import json"), "one import cell"),
+        (lambda cell: cell.update(source="!ls"), "plain Python"),
+        (lambda cell: cell.update(source="%pip install x"), "installs"),
+        (lambda cell: cell.update(metadata={"collapsed": True}), "holds metadata"),
+        (lambda cell: cell.update(metadata={"tags": ["nbval-skip"]}), "not run by the tests"),
+        (lambda cell: cell.update(outputs=[nbformat.v4.new_output("error", "E", evalue="e")]), "stored the error"),
+        (lambda cell: cell.update(outputs=[nbformat.v4.new_output("stream", name="stderr", text="w")]), "to stderr"),
+        (lambda cell: cell.update(outputs=[output({"text/html": "<script>1</script>"})]), "script"),
+        (lambda cell: cell.update(outputs=[output({"image/svg+xml": "<svg onload='x()'/>"})]), "script"),
+        (lambda cell: cell.update(outputs=[output({"text/plain": "in /root/x"})]), "shows an absolute path"),
+        (lambda cell: cell.update(outputs=[output({"text/plain": "?token=1"})]), "shows a token"),
+        (lambda cell: cell.update(outputs=[output({"text/plain": "x" * 200_000})]), "an output of 200000 bytes"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_notebook_file_that_breaks_a_rule_is_named(
+    change: Callable[[Any], None], words: str, clean: Path, tmp_path: Path
+) -> None:
+    """Each rule for notebooks as files is checked, and the sentence says which one is broken."""
+    path = tmp_path / "rule.ipynb"
+    path.write_bytes(clean.read_bytes())
+    assert any(words in problem for problem in problems(edited(path, change))), problems(path)
+
+
+def output(data: dict[str, str]) -> Any:
+    return nbformat.v4.new_output("display_data", data=data)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = saved(tmp_path_factory.mktemp("clean") / "clean.ipynb", "print(2)")
+    assert not problems(path)
+    return path
+
+
+def test_notebook_saved_twice_is_the_same_file(tmp_path: Path) -> None:
+    """Running and saving again changes nothing where only addresses and durations differ."""
+    path = saved(tmp_path / "twice.ipynb", "object()", "print(f'{time.monotonic()} s')")
+    before = path.read_bytes()
+    result = run(path)
+    assert not save(tidy(result.notebook, notebooks.load(path)), path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("os._exit(1)", "the kernel died in code cell 2"),
+        ("1 / 0", "code cell 2: ZeroDivisionError: division by zero"),
+        ("threading.Event().wait(100)", "code cell 2 ran longer than 2 s"),
+    ],
+)
+def test_notebook_that_stops_is_reported_in_a_sentence(
+    source: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kit tour` and `kit notebooks` say where a notebook stopped and why, and leave no kernel behind."""
+    monkeypatch.setattr(notebooks, "SECONDS_PER_CELL", 2)
+    result = run(written(tmp_path / "stops.ipynb", source))
+    assert result.problem is not None and result.problem.startswith(problem)
+    assert not [process for process in our_processes() if "ipykernel_launcher" in " ".join(process.cmdline())]
+
+
+def test_kernel_of_a_run_knows_its_notebook_and_nothing_of_the_users_jupyter(tmp_path: Path) -> None:
+    """A notebook run without JupyterLab still knows its name, so `kit reset` finds what it made."""
+    path = saved(tmp_path / "07_named.ipynb", "os.environ['KIT_NOTEBOOK']", "'JUPYTER_TOKEN' in os.environ")
+    assert "'07_named'" in path.read_text() and "False" in path.read_text()
+    assert os.environ.get("KIT_NOTEBOOK") is None and psutil.pid_exists(os.getpid())
