@@ -6,9 +6,32 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.stories import ALL
+from kitlib.experiments.later_stories import failed_offset_deleted, start_position, uncommitted_cap
+from kitlib.experiments.stories import (
+    happy_path,
+    out_of_range,
+    poison_record,
+    restart,
+    retry_with_backoff,
+    same_id_other_topic,
+    several_tuples,
+    small_max_offset_behind,
+)
 from kitlib.trace import Trace
 
+ALL = (
+    happy_path,
+    small_max_offset_behind,
+    poison_record,
+    retry_with_backoff,
+    out_of_range,
+    failed_offset_deleted,
+    restart,
+    same_id_other_topic,
+    several_tuples,
+    uncommitted_cap,
+    start_position,
+)
 _BY_NAME = {experiment.name: experiment for experiment in ALL}
 
 

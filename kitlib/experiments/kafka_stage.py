@@ -9,7 +9,8 @@ A broker that dies and comes back within `DEADLINE_S` is waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
+from kitlib.experiments.stage import Topic
+from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import kafka_server, made
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
@@ -239,6 +242,21 @@ class KafkaStage:
         self.topics.append(topic)
         return topic
 
+    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
+        """Asks a real consumer of a real group where it begins.
+
+        An expired offset is removed as the broker itself removes one, by deleting the idle group's offsets.
+        """
+        group = f"kit.{self.run}.group"
+        made.remember("group", group)
+        if committed is not None:
+            with _group_member(self.cluster, group, policy) as member:
+                member.commit(offsets=[TopicPartition(topic.name, 0, committed)], asynchronous=False)
+        if expired:
+            self.admin.delete_consumer_groups([group], request_timeout=DEADLINE_S)[group].result(DEADLINE_S)
+        with _group_member(self.cluster, group, policy) as member:
+            return _first_position(member, topic)
+
     def publish(self, trace: Trace) -> None:
         publish(trace, self.cluster, self.admin, self.producer)
 
@@ -271,6 +289,39 @@ def _consumer(cluster: Cluster, run: str) -> Consumer:
         "fetch.error.backoff.ms": 50,
     }
     return Consumer(client_config(cluster, **settings))
+
+
+@contextmanager
+def _group_member(cluster: Cluster, group: str, policy: ResetPolicy) -> Iterator[Consumer]:
+    settings = {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error" if policy == "none" else policy,  # librdkafka's word for none
+        "enable.partition.eof": True,
+    }
+    member = Consumer(client_config(cluster, **settings))
+    try:
+        yield member
+    finally:
+        member.close()
+
+
+def _first_position(member: Consumer, topic: Topic) -> int:
+    """Subscribe and wait for the first record, the end of the partition or an error; the offset it begins at."""
+    member.subscribe([topic.name])
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        message = member.poll(0.5)
+        error = message.error() if message is not None else None
+        if message is None:
+            continue
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            return int(message.offset() or 0)
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            committed = member.committed([TopicPartition(topic.name, 0)], timeout=DEADLINE_S)[0].offset
+            start_position(committed if committed >= 0 else None, topic.start, topic.end, "none")
+            raise LabError(f"{topic.name}-0: the consumer refused to begin: {error.str()}. {ADVICE}")
+    raise LabError(f"{topic.name}-0: the group's consumer got no position within {DEADLINE_S:g} s. {ADVICE}")
 
 
 def _record(message: Message) -> Record:

@@ -148,3 +148,11 @@ USE_START_OFFSET_TIME = Knob(
     True,
     "Move on when the wanted offset is gone, instead of failing at each fetch.",
 )
+RELEASE = Knob(
+    "release",
+    "choice",
+    "0.9.3",
+    "Whose rules the PartitionManager follows: an earlier release's, Storm 0.9.3's, or those of the later retry manager.",
+    choices=("0.9.2", "0.9.3", "1.1.0"),
+    live=False,
+)

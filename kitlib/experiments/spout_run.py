@@ -19,6 +19,7 @@ from typing import Any
 
 from kitlib.experiments.stage import Stage, Topic
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError
+from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.offset_store import read_stored_offset
 from kitlib.storm.partition_manager import (
     Emission,
@@ -28,6 +29,7 @@ from kitlib.storm.partition_manager import (
     TooManyTupleFailuresError,
 )
 from kitlib.storm.retry import BackoffPartitionManager
+from kitlib.storm.uncommitted_cap import UncommittedCapManager
 from kitlib.trace import Range, Trace, to_ranges
 
 IDLE_MS = 10  # how long the spout waits when there was nothing to emit
@@ -53,14 +55,14 @@ class Fork:
 
 @dataclass(slots=True)
 class NotedTopic:
-    """A LogReader that remembers how its last fetch was answered."""
+    """A LogReader that remembers whether it was asked for an offset outside the log."""
 
     topic: Topic
-    error: FetchError | None = None  # of the last fetch; None when there was none since `forget`
+    was_out_of_range: bool = False
 
     def fetch(self, offset: int) -> Fetch:
         fetched = self.topic.fetch(offset)
-        self.error = fetched.error
+        self.was_out_of_range |= fetched.error is FetchError.OFFSET_OUT_OF_RANGE
         return fetched
 
     def offset_before(self, time: int) -> int | None:
@@ -84,6 +86,7 @@ class SpoutRun:
     config: SpoutConfig | None = None
     reader: NotedTopic | None = None
     fails: Fails = field(default=lambda offset, attempt, part: False)
+    slow_ms: dict[int, int] = field(default_factory=dict)  # offset -> how much longer its first attempt takes
     never_finishes: frozenset[int] = frozenset()  # offsets whose tuples are neither acked nor failed
     on_their_way: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # heap: (due_ms, order, offset, attempt, part)
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
@@ -182,6 +185,12 @@ class SpoutRun:
         """True when it is drained, or when nothing but idle commits has happened for a while."""
         return self.is_drained() or self.quiet_commits >= QUIET_COMMITS
 
+    def note(self, actor: str, what: str, topic: Topic, state: dict[str, Any] | None = None, **data: Any) -> None:
+        """Write one step that the story itself makes happen."""
+        if what == "process":
+            _add(self.processed.setdefault(topic.name, []), data["offset"])
+        self._record(actor, what, topic, state, **data)
+
     # -- the loop ----------------------------------------------------------------------------------
 
     def _next_due(self) -> int:
@@ -206,17 +215,20 @@ class SpoutRun:
             waits = [self.on_their_way[0][0]] if self.on_their_way else []
             self.poll_at_ms = min([*waits, self.commit_at_ms]) + 1
             return
-        reader.error, before = None, manager.emitted_to_offset
+        reader.was_out_of_range, before = False, manager.emitted_to_offset
         try:
             emission = self._next(manager)
         except FailedFetchError as error:
             self._record("spout", "error", topic, error=error.error.name if error.error else "NETWORK")
             self.poll_at_ms = self.now_ms + ERROR_MS
             return
-        if reader.error is FetchError.OFFSET_OUT_OF_RANGE:
-            self._record("spout", "reset", topic, **{"from": before, "to": manager.emitted_to_offset})
+        if reader.was_out_of_range:
+            to = emission.record.offset if emission.record else manager.emitted_to_offset
+            self._record("spout", "reset", topic, **{"from": before, "to": to})
             self.poll_at_ms = self.now_ms + IDLE_MS
-        elif emission.record is None:
+        if emission.record is None and reader.was_out_of_range:
+            return
+        if emission.record is None:
             if not self.was_idle:
                 self._record("spout", "idle", topic)
             self.was_idle, self.poll_at_ms = True, self.now_ms + IDLE_MS
@@ -271,14 +283,20 @@ class SpoutRun:
     # -- the parts that the knobs decide -------------------------------------------------------------
 
     def _new_manager(self) -> PartitionManager:
+        """The PartitionManager of the release that the knobs name, over this run's topic and store."""
         assert self.config and self.reader
-        if "retry_limit" not in self.knobs:
-            return PartitionManager(self.config, self.reader, self.stage.store)
-        return BackoffPartitionManager(self.config, self.reader, self.stage.store, **self._retry_knobs())
+        parts = self.config, self.reader, self.stage.store
+        if "max_uncommitted_offsets" in self.knobs:
+            cap, may_poll = self.knobs["max_uncommitted_offsets"], self.knobs["retries_may_poll"]
+            return UncommittedCapManager(*parts, max_uncommitted_offsets=cap, retries_may_poll=may_poll)
+        release = self.knobs.get("release", "0.9.3")
+        if release == "1.1.0" or "retry_limit" in self.knobs:
+            return BackoffPartitionManager(*parts, **self._retry_knobs())
+        return EarlierPartitionManager(*parts) if release == "0.9.2" else PartitionManager(*parts)
 
     def _retry_knobs(self) -> dict[str, Any]:
         names = ("retry_initial_delay_ms", "retry_delay_multiplier", "retry_delay_max_ms", "retry_limit")
-        return {name: self.knobs[name] for name in names}
+        return {name: self.knobs[name] for name in names if name in self.knobs}
 
     def _next(self, manager: PartitionManager) -> Emission:
         if isinstance(manager, BackoffPartitionManager):
@@ -289,7 +307,7 @@ class SpoutRun:
         config, knobs = self.config, self.knobs
         if config is None:
             return
-        config.max_offset_behind = knobs["max_offset_behind"]
+        config.max_offset_behind = knobs.get("max_offset_behind", config.max_offset_behind)
         name = "use_start_offset_time_if_offset_out_of_range"
         config.use_start_offset_time_if_offset_out_of_range = knobs.get(name, True)
         if self.topic is not None:
@@ -300,7 +318,8 @@ class SpoutRun:
 
     def _latency(self, offset: int, attempt: int, part: int) -> int:
         base = self.knobs["process_ms"]
-        return max(1, base // 2 + int(self._chance("latency", offset, attempt, part) * base))
+        more = self.slow_ms.get(offset, 0) if attempt == 1 else 0
+        return more + max(1, base // 2 + int(self._chance("latency", offset, attempt, part) * base))
 
     def _tuple_fails(self, offset: int, attempt: int, part: int) -> bool:
         if self.fails(offset, attempt, part):
@@ -328,10 +347,10 @@ class SpoutRun:
 
     # -- the trace -----------------------------------------------------------------------------------
 
-    def _record(self, actor: str, what: str, topic: Topic, **data: Any) -> None:
-        trace = self.trace
+    def _record(self, actor: str, what: str, topic: Topic, more: dict[str, Any] | None = None, /, **data: Any) -> None:
+        trace, state = self.trace, self._state(topic) | (more or {})
         self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
-        trace.record(self.now_ms, actor, what, state=self._state(topic), topic=topic.name, partition=0, **data)
+        trace.record(self.now_ms, actor, what, state=state, topic=topic.name, partition=0, **data)
         if self.fork and len(trace.steps) == self.fork.at + 1:
             self.knobs.update(self.fork.knobs)
             self._apply_knobs()

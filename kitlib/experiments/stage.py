@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kitlib.kafka.log import Fetch, PartitionLog
+from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
 from kitlib.trace import Trace
 
@@ -63,6 +64,13 @@ class Stage(Protocol):
         """A new, empty topic of one partition."""
         ...
 
+    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
+        """Where a consumer group begins that committed this offset (and lost it again, if `expired`).
+
+        Raises NoOffsetForPartitionError or OffsetOutOfRangeError under the policy "none".
+        """
+        ...
+
     def publish(self, trace: Trace) -> None:
         """Keep the finished trace where the audit finds it."""
         ...
@@ -82,6 +90,9 @@ class ModelStage:
 
     def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
         return PartitionLog(name, max_fetch_records=max_fetch_records)
+
+    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
+        return start_position(None if expired else committed, topic.start, topic.end, policy)
 
     def publish(self, trace: Trace) -> None:
         """Nothing: the caller holds the trace."""

@@ -15,7 +15,7 @@ from kitlib.experiments.spout_run import SpoutRun
 
 PATIENCE_MS = 60_000  # virtual time after which a story that should drain is ended
 
-_COMMON = (k.MAX_SPOUT_PENDING, k.PROCESS_MS, k.FAIL_PERCENT, k.COMMIT_EVERY_MS, MAX_STEPS)
+_COMMON = (k.MAX_SPOUT_PENDING, k.PROCESS_MS, k.FAIL_PERCENT, k.COMMIT_EVERY_MS, k.RELEASE, MAX_STEPS)
 
 
 def _tell_happy_path(run: SpoutRun) -> None:
@@ -63,10 +63,7 @@ small_max_offset_behind = Experiment(
         OUTAGE_FROM_MS,
         OUTAGE_MS,
         replace(k.MAX_SPOUT_PENDING, default=8),
-        k.PROCESS_MS,
-        k.FAIL_PERCENT,
-        k.COMMIT_EVERY_MS,
-        MAX_STEPS,
+        *_COMMON[1:],
     ),
     _tell_small_max_offset_behind,
 )
@@ -99,7 +96,7 @@ retry_with_backoff = Experiment(
     "The later retry manager",
     "The same poison record, but retries wait longer each time and end at a limit. What is better now, and what is worse?",
     (
-        *_POISON,
+        *(knob for knob in _POISON if knob is not k.RELEASE),
         Knob("retry_initial_delay_ms", "int", 50, "How long the first retry waits.", "ms", 0, 60_000),
         Knob("retry_delay_multiplier", "float", 2.0, "By how much each further retry waits longer.", "times", 1, 10),
         Knob("retry_delay_max_ms", "int", 1_000, "The longest that a retry waits.", "ms", 0, 600_000),
@@ -181,11 +178,7 @@ restart = Experiment(
         k.START_OFFSET_TIME,
         Knob("stuck_offset", "int", -1, "A record that neither succeeds nor fails before the crash; -1 for none.", "", -1, 5_000, live=False),
         k.MAX_OFFSET_BEHIND,
-        replace(k.MAX_SPOUT_PENDING, default=10),
-        k.PROCESS_MS,
-        k.FAIL_PERCENT,
-        k.COMMIT_EVERY_MS,
-        MAX_STEPS,
+        *_COMMON,
     ),
     _tell_restart,
 )
@@ -250,15 +243,4 @@ several_tuples = Experiment(
         *_COMMON,
     ),
     _tell_several_tuples,
-)
-
-ALL = (
-    happy_path,
-    small_max_offset_behind,
-    poison_record,
-    retry_with_backoff,
-    out_of_range,
-    restart,
-    same_id_other_topic,
-    several_tuples,
 )

@@ -121,7 +121,11 @@ class Verdict:
             f"{count} {kind} ({self._mark(kind)})" for kind, count in self.counts.items() if count
         ]
         begin = f"{self.processed} of {self.appended} records were processed"
-        return f"{begin}: {'; '.join(told)}." if told else f"{begin}, each of them once and in order."
+        if told:
+            return f"{begin}: {'; '.join(told)}."
+        waiting = self.appended - self.processed
+        rest = f"; {waiting} still wait" if waiting else ""
+        return f"{begin}, each of them once and in order{rest}." if self.processed else f"{begin}{rest}."
 
     def _mark(self, kind: str) -> str:
         if kind in self.violations:
@@ -225,6 +229,8 @@ class _Ledger:
     highest_processed: int = -1
     given_up: dict[int, tuple[int, str]] = field(default_factory=dict)  # offset -> (step, why); the first stands
     fates: dict[int, str] = field(default_factory=dict)  # offset -> why it is held up; for stalls
+    failed_at: dict[int, int] = field(default_factory=dict)  # offset -> commits before its last failure; until emitted
+    commits: int = 0
     skipped: set[int] = field(default_factory=set)
     position: int | None = None  # the committed offset
     log_end: int = 0
@@ -278,6 +284,7 @@ class _Ledger:
     def _on_emit(self, step: Step) -> None:
         offset = step.data["offset"]
         self.emitted[offset] = self.emitted.get(offset, 0) + 1
+        self.failed_at.pop(offset, None)
 
     def _on_process(self, step: Step) -> None:
         offset, part = step.data["offset"], step.data.get("part", 0)
@@ -292,26 +299,30 @@ class _Ledger:
         self.highest_processed = max(self.highest_processed, offset)
 
     def _on_fail(self, step: Step) -> None:
-        self.fates[step.data["offset"]] = (
-            "a record that keeps failing is retried without limit"
-            if step.data.get("retry", True)
-            else f"{self._bound()} does not retry a failure that far back"
-        )
+        offset = step.data["offset"]
+        if not step.data.get("retry", True):
+            self.fates[offset] = f"{self._bound()} does not retry a failure that far back"
+        elif "retry_initial_delay_ms" in self.knobs:
+            self.fates[offset] = "a record that keeps failing waits for its next retry"
+        else:
+            self.fates[offset] = "a record that keeps failing is retried without limit"
+            self.failed_at[offset] = self.commits
 
     def _on_clear(self, step: Step) -> None:
         for offset in from_ranges(step.data["ranges"]):
             self.given_up.setdefault(offset, (step.number, f"{self._bound()} gives up what lies further back"))
 
     def _on_give_up(self, step: Step) -> None:
-        offset, reason = step.data["offset"], f"retry_limit={self.knobs.get('retry_limit')} gives up after so many retries"
-        self.given_up.setdefault(offset, (step.number, reason))
-        self.fates[offset] = "a record that keeps failing waits for its next retry"
+        reason = f"retry_limit={self.knobs.get('retry_limit')} gives up after so many retries"
+        self.given_up.setdefault(step.data["offset"], (step.number, reason))
+        self.fates[step.data["offset"]] = "a record that keeps failing waits for its next retry"
 
     def _on_error(self, step: Step) -> None:
         self.last_error = str(step.data.get("error", ""))
 
     def _on_commit(self, step: Step) -> None:
         offset, before = step.data["offset"], self.position
+        self.commits += 1
         if step.data.get("written", True):
             if before is not None and offset < before:
                 self.tallies["rewound"].add(step.number, offset, "a record that failed after its ack is pending again")
@@ -330,8 +341,12 @@ class _Ledger:
                 self.given_up.setdefault(offset, (step.number, reason))
 
     def _start_reason(self, step: Step) -> str:
-        why = step.data.get("why", "")
-        return "" if why == "stored offset" else f"{why} (force_from_start={self.knobs.get('force_from_start', False)})"
+        """Why a start may begin where it does; empty when it simply followed the stored offset."""
+        why = str(step.data.get("why", ""))
+        if why in ("stored offset", "committed offset"):
+            return ""
+        forced = self.knobs.get("force_from_start")
+        return why if forced is None else f"{why} (force_from_start={forced})"
 
     def _bound(self) -> str:
         bound = self.knobs.get("max_offset_behind", MAX_OFFSET)
@@ -353,6 +368,8 @@ class _Ledger:
     def _stall_reason(self, offset: int) -> str:
         if offset < self.log_start:
             return ""  # what is waited for is gone, and nothing will ever finish it
+        if self.commits - self.failed_at.get(offset, self.commits) >= STALL_COMMITS:
+            return ""  # it failed, and its retry never comes
         if self.last_error == "OFFSET_OUT_OF_RANGE":
             return "use_start_offset_time_if_offset_out_of_range=False stops at an offset that is not there"
         return self.fates.get(offset, "")
