@@ -1,0 +1,272 @@
+"""Only the locked jars are ever used (the supply part of row 44 of the faults), tried against a real HTTP repository."""
+
+from __future__ import annotations
+
+import gc
+import http.server
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitlib.errors import SupplyError
+from kitlib.lab import jars
+from tests.conftest import wait_for
+
+CUT = "commons-pool2-2.13.1.jar"
+
+
+class Repository(http.server.ThreadingHTTPServer):
+    """A Maven repository on loopback that serves the real jars, and misbehaves when told to."""
+
+    def __init__(self, files: dict[str, Path]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = files
+        self.asked: Counter[str] = Counter()  # jars asked for, by file name
+        self.faults: dict[str, list[str]] = {}  # file name -> what to do wrong at each request
+        self.release = threading.Event()  # lets stalled answers go on
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Repository
+
+    def do_GET(self) -> None:
+        name = self.path.rsplit("/", 1)[-1]
+        if self.path not in self.server.files:
+            self.send_error(404)
+            return
+        self.server.asked[name] += 1
+        content = self.server.files[self.path].read_bytes()
+        faults = self.server.faults.get(name) or ["none"]
+        fault = faults.pop(0)
+        if fault == "gone":
+            self.send_error(404)
+            return
+        if fault == "other":
+            content = b"<html>please log in</html>"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if fault in ("cut", "stall"):
+            self.wfile.write(content[: len(content) // 2])
+            self.wfile.flush()
+            if fault == "stall":
+                self.server.release.wait(30)
+            self.close_connection = True
+        else:
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def real_jars(kit_home: Path) -> dict[str, Path]:
+    """Where the real, checked jars of Spark's connector are, by their path in a Maven repository."""
+    paths = {}
+    for jar, path in zip(jars.LOCK["spark"], jars.ensure_jars("spark"), strict=True):
+        group, artifact, version = jar.coordinate.split(":")
+        paths[f"/{group.replace('.', '/')}/{artifact}/{version}/{jar.file}"] = path
+    return paths
+
+
+@pytest.fixture
+def repository(real_jars: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    """A repository, and an empty workspace that fetches from it alone."""
+    server = Repository(real_jars)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KIT_MAVEN_REPOSITORY", server.url)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "")
+    for name in ("KIT_OFFLINE", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    try:
+        yield server
+    finally:
+        server.release.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        with warnings.catch_warnings():  # jgo leaves the connection of a broken-off answer to the collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+
+@pytest.fixture
+def filled(repository: Repository) -> Repository:
+    """A repository whose jars are all in the workspace already."""
+    jars.ensure_jars("spark", progress=lambda line: None)
+    repository.asked.clear()
+    return repository
+
+
+def names_in(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()} - {".lock"}
+
+
+def test_lock_kafka_set_has_one_logging_binding_of_the_api_version() -> None:
+    """The broker's jars hold SLF4J's API and one binding of the same version, so that a broker never fails silently."""
+    versions = {jar.file.rsplit("-", 1)[0]: jar.file.rsplit("-", 1)[1] for jar in jars.LOCK["kafka"] if "slf4j" in jar.file}
+    assert set(versions) == {"slf4j-api", "slf4j-simple"}
+    assert versions["slf4j-api"] == versions["slf4j-simple"]
+
+
+def test_lock_kafka_clients_of_spark_is_a_safe_one() -> None:
+    """Spark's kafka-clients is 3.9.2 or later in 3.9: older ones can put a record into the wrong topic."""
+    major, minor, patch = map(int, jars.CONNECTOR_KAFKA_VERSION.split("."))
+    assert (major, minor) == (3, 9)
+    assert patch >= 2
+
+
+def test_ensure_jars_an_empty_folder_is_filled_once(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    """Missing jars are fetched by their coordinates, each once; progress goes to stderr, and the next call asks nobody."""
+    paths = jars.ensure_jars("spark")
+    assert [path.name for path in paths] == [jar.file for jar in jars.LOCK["spark"]]
+    assert set(repository.asked.values()) == {1}
+    said = capsys.readouterr()
+    assert "fetching 4 jars (10 MB)" in said.err
+    assert said.out == ""
+    assert jars.ensure_jars("spark") == paths
+    assert repository.asked.total() == 4
+    assert all(path.stat().st_nlink == 1 for path in paths)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "emptied"])
+def test_ensure_jars_a_damaged_jar_is_named_and_fetched_again_once(filled: Repository, damage: str) -> None:
+    """A jar that is cut, has one bit flipped or is empty is named, removed and fetched again; the others are not."""
+    path = next(jar.path for jar in jars.LOCK["spark"] if jar.file == CUT)
+    content = path.read_bytes()
+    path.write_bytes({"cut": content[:-7], "flipped": content[:99] + bytes([content[99] ^ 1]) + content[100:], "emptied": b""}[damage])
+    said: list[str] = []
+    jars.ensure_jars("spark", progress=said.append)
+    assert path.read_bytes() == content
+    assert filled.asked == {CUT: 1}
+    assert said[0].startswith(f"{CUT} is damaged")
+
+
+def test_ensure_jars_a_jar_that_stays_damaged_is_an_error(filled: Repository) -> None:
+    """If the jar that is fetched again is wrong too, the error names it, and no wrong file is kept."""
+    path = next(jar.path for jar in jars.LOCK["spark"] if jar.file == CUT)
+    path.write_bytes(b"x")
+    filled.faults[CUT] = ["other"] * 9
+    with pytest.raises(SupplyError, match=f"{CUT} came damaged"):
+        jars.ensure_jars("spark", progress=lambda line: None)
+    assert not path.exists()
+    assert filled.asked == {CUT: 1}
+
+
+@pytest.mark.parametrize("fault", ["cut", "other"])
+def test_ensure_jars_a_download_that_fails_once_is_tried_again(repository: Repository, fault: str) -> None:
+    """A download that breaks off or brings something else is tried once more, and then the set is whole."""
+    repository.faults[CUT] = [fault]
+    jars.ensure_jars("spark", progress=lambda line: None)
+    assert repository.asked[CUT] == 2
+    assert jars.check_jars("spark") == ([], [])
+
+
+def test_ensure_jars_a_server_that_falls_silent_is_given_up(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A mirror that stops in the middle of a file is given up, and nothing half-fetched is left."""
+    monkeypatch.setattr(jars, "SILENCE_SECONDS", 0.3)
+    repository.faults = {jar.file: ["stall"] * 9 for jar in jars.LOCK["spark"]}
+    with pytest.raises(SupplyError, match="no Maven repository answers"):
+        jars.ensure_jars("spark", progress=lambda line: None)
+    repository.release.set()
+    assert wait_for(lambda: not names_in(tmp_path / "home" / "jars"), 10)
+
+
+def test_ensure_jars_without_a_network_says_what_is_missing_and_the_recipe(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a network the error says which of how many jars are missing and how to get them offline."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setenv("KIT_MAVEN_REPOSITORY", f"http://127.0.0.1:{port}")
+    with pytest.raises(SupplyError, match=r"missing jars for Spark: 4 of 4 \(commons-pool2.*ConnectionError.*copy that machine"):
+        jars.ensure_jars("spark", progress=lambda line: None)
+
+
+def test_ensure_jars_offline_asks_nobody(filled: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With KIT_OFFLINE=1 a whole set is used, a missing jar is named, and no connection is made."""
+    monkeypatch.setenv("KIT_OFFLINE", "1")
+    jars.ensure_jars("spark")
+    next(jar.path for jar in jars.LOCK["spark"] if jar.file == CUT).unlink()
+    with pytest.raises(SupplyError, match=rf"KIT_OFFLINE is set; missing jars for Spark: 1 of 4 \({CUT}\)"):
+        jars.ensure_jars("spark")
+    assert not filled.asked
+
+
+def test_ensure_jars_a_repository_without_the_jar_is_named(repository: Repository) -> None:
+    """A repository that lacks a jar leads to an error with its coordinate."""
+    repository.faults[CUT] = ["gone"] * 9
+    with pytest.raises(SupplyError, match=r"org\.apache\.commons:commons-pool2:2\.13\.1\) could not be fetched"):
+        jars.ensure_jars("spark", progress=lambda line: None)
+
+
+def test_ensure_jars_loopback_goes_round_a_broken_proxy(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy setting that is nonsense does not disturb a connection to this machine."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    jars.ensure_jars("spark", progress=lambda line: None)
+    assert repository.asked.total() == 4
+
+
+def start(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_ensure_jars_two_processes_at_once_fetch_once(repository: Repository) -> None:
+    """Of several processes that need the jars at once, one fetches and the others wait for it."""
+    several = [start("from kitlib.lab import jars; jars.ensure_jars('spark')") for _ in range(3)]
+    for process in several:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+    assert set(repository.asked.values()) == {1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_ensure_jars_stopped_in_the_middle_is_completed_by_the_next(
+    repository: Repository, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Ctrl-C or a kill during the download leaves no file that could be taken for whole; the next call completes it."""
+    repository.faults[CUT] = ["stall"]
+    process = start("import sys; from kitlib.lab import jars; jars.LOCK.pop('kafka'); sys.exit(jars.main())")
+    assert wait_for(lambda: repository.asked[CUT] and len(names_in(tmp_path / "home" / "jars")) >= 4, 30)
+    process.send_signal(number)
+    process.communicate(timeout=15)
+    assert process.returncode == (130 if number is signal.SIGINT else -number)
+    assert not jars.check_jars("spark")[1]
+    repository.release.set()
+    jars.ensure_jars("spark", progress=lambda line: None)
+    assert names_in(tmp_path / "home" / "jars") == {jar.file for jar in jars.LOCK["spark"]}
+
+
+def test_ensure_jars_a_full_disk_is_said(repository: Repository, tmp_path: Path) -> None:
+    """When a jar cannot be kept, the error names it and what to do, and exits with the code of a disk error."""
+    if shutil.which("bash") is None:
+        pytest.skip("there is no bash to limit file sizes with")
+    code = "import sys; from kitlib.lab import jars; jars.LOCK.pop('kafka'); sys.exit(jars.main())"
+    ended = subprocess.run(
+        ["bash", "-c", f"ulimit -f 1000; trap '' XFSZ; exec {sys.executable} -B -c \"$0\"", code],
+        capture_output=True, text=True, timeout=60, check=False, env={**os.environ},
+    )  # fmt: skip
+    assert ended.returncode == 74, ended.stderr
+    assert "kafka-clients-3.9.2.jar could not be kept" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,153 @@
+"""The workspace: refused early when the lab cannot live in it, and never half-written (row 21 of the faults)."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from kitlib.errors import DiskError
+from kitlib.lab import workspace
+
+as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere, so permissions cannot be tested as root")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "home"
+    monkeypatch.setenv("KIT_HOME", str(place))
+    return place
+
+
+def test_home_without_kit_home_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without KIT_HOME the workspace is the folder delivery-lab of the user's cache."""
+    monkeypatch.delenv("KIT_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert workspace.home().name == "delivery-lab"
+
+
+@pytest.mark.parametrize("name", ["plain", "with spaces", "Übung für Zöe", "日本語", "it's (1) & $HOME", "x" * 200])
+def test_ensure_an_odd_but_possible_path_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Spaces, umlauts, quotes and long names in the workspace's path work."""
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / name))
+    assert workspace.ensure() == tmp_path / name
+    assert all(folder.is_dir() for folder in (workspace.jars_dir(), workspace.data_dir(), workspace.spark_dir()))
+
+
+@pytest.mark.parametrize("character", [":", ";", ",", "\n", '"', "\\"])
+def test_ensure_a_path_that_a_part_would_cut_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, character: str
+) -> None:
+    """A path with a character at which Java, Kafka or Spark would cut it is refused before anything is made."""
+    place = tmp_path / f"a{character}b"
+    monkeypatch.setenv("KIT_HOME", str(place))
+    with pytest.raises(DiskError, match="KIT_HOME"):
+        workspace.ensure()
+    assert not place.exists()
+
+
+def test_ensure_a_path_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path of more than 1,024 bytes is refused with its length and the limit."""
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / "/".join(["x" * 100] * 12)))
+    with pytest.raises(DiskError, match="more than 1024"):
+        workspace.ensure()
+
+
+def test_ensure_a_name_that_the_file_system_refuses_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder name that the file system does not take is a DiskError with the system's reason."""
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / ("x" * 300)))
+    with pytest.raises(DiskError, match="could not be made"):
+        workspace.ensure()
+
+
+@pytest.mark.parametrize("part", ["", "jars", "run"])
+def test_ensure_a_file_in_the_way_is_named(home: Path, part: str) -> None:
+    """A file where a folder is needed is named and left alone."""
+    blocker = home / part
+    blocker.parent.mkdir(parents=True, exist_ok=True)
+    blocker.write_text("mine")
+    with pytest.raises(DiskError, match="is a file"):
+        workspace.ensure()
+    assert blocker.read_text() == "mine"
+
+
+@as_root
+def test_ensure_a_folder_without_permission_is_refused(home: Path) -> None:
+    """A workspace that cannot be written is refused with the reason and what to do."""
+    home.mkdir()
+    home.chmod(0o555)
+    try:
+        with pytest.raises(DiskError, match="KIT_HOME"):
+            workspace.ensure()
+    finally:
+        home.chmod(0o755)
+
+
+def test_ensure_a_place_that_takes_no_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that takes no files, even from root, is refused with the reason."""
+    if not Path("/proc/self").is_dir():
+        pytest.skip("this system has no /proc to try")
+    monkeypatch.setenv("KIT_HOME", "/proc/delivery-lab")
+    with pytest.raises(DiskError, match="could not be made"):
+        workspace.ensure()
+
+
+def test_ensure_a_symbolic_link_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workspace that is a symbolic link to a folder works."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / "link"))
+    workspace.ensure()
+    assert (tmp_path / "real" / "jars").is_dir()
+
+
+def test_ensure_the_run_folder_is_closed_to_others(home: Path) -> None:
+    """Only the user can look into the folder with state files and tokens, even if it was open before."""
+    (home / "run").mkdir(parents=True, mode=0o777)
+    workspace.ensure()
+    assert stat.S_IMODE(workspace.run_dir().stat().st_mode) == 0o700
+
+
+def test_write_atomic_readers_never_see_a_part(tmp_path: Path) -> None:
+    """Whoever reads while a file is replaced sees the old text or the new one, whole."""
+    path = tmp_path / "state.json"
+    texts = {"a" * 50_000, "b" * 70_000}
+    workspace.write_atomic(path, "a" * 50_000)
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            for text in texts:
+                workspace.write_atomic(path, text)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        seen = {path.read_text() for _ in range(300)}
+    finally:
+        stop.set()
+        writer.join()
+    assert seen <= texts
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_write_atomic_on_a_full_disk_keeps_the_old_text(tmp_path: Path) -> None:
+    """When a write fails, the error says how much room there is, and the old text stays."""
+    path = tmp_path / "state.json"
+    workspace.write_atomic(path, "old")
+    with pytest.raises(DiskError, match="MB are free"):
+        workspace.write_atomic(path / "below a file", "new")
+    assert path.read_text() == "old"
+
+
+def test_direct_loopback_keeps_the_users_own_exceptions() -> None:
+    """This machine is added to the hosts that no proxy serves; what was there stays."""
+    result = workspace.direct_loopback({"NO_PROXY": "intranet, 127.0.0.1", "HTTP_PROXY": "x"})
+    assert result["NO_PROXY"] == "intranet,127.0.0.1,localhost,::1"
+    assert result["no_proxy"] == "127.0.0.1,localhost,::1"
+    assert workspace.direct_loopback({"no_proxy": "*"})["no_proxy"] == "*"

@@ -1,0 +1,178 @@
+"""The other ways in, conda and compose, agree with the lock and open nothing to the network."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kitlib.lab import jars, java, jupyter
+from tests.conftest import REPOSITORY
+
+COMPOSE = REPOSITORY / "docker-compose.yml"
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+LOCK = (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def services(compose: dict[str, Any]) -> dict[str, Any]:
+    return compose["services"]
+
+
+@pytest.fixture(scope="module")
+def dockerfile(services: dict[str, Any]) -> str:
+    return services["jupyter"]["build"]["dockerfile_inline"]
+
+
+@pytest.fixture(scope="module")
+def conda() -> dict[str, Any]:
+    return yaml.safe_load((REPOSITORY / "environment.yml").read_text(encoding="utf-8"))
+
+
+def options(command: list[str]) -> dict[str, str]:
+    """The options of a command line, written as --name=value or as --name value."""
+    found = dict(word.split("=", 1) for word in command if word.startswith("--") and "=" in word)
+    return found | {a: b for a, b in itertools.pairwise(command) if a.startswith("--") and "=" not in a}
+
+
+def test_compose_follows_the_compose_specification() -> None:
+    """docker-compose.yml is valid by the compose specification's own schema."""
+    tool = Path(sys.executable).with_name("check-jsonschema")
+    answer = subprocess.run(
+        [tool, "--builtin-schema", "vendor.compose-spec", COMPOSE], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_compose_the_schema_check_notices_a_slip(tmp_path: Path) -> None:
+    """The check is worth something: a misspelt key is found."""
+    wrong = tmp_path / "docker-compose.yml"
+    wrong.write_text(COMPOSE.read_text(encoding="utf-8").replace("ports:", "portz:"))
+    tool = Path(sys.executable).with_name("check-jsonschema")
+    answer = subprocess.run([tool, "--builtin-schema", "vendor.compose-spec", wrong], capture_output=True, text=True, check=False)
+    assert answer.returncode != 0
+    assert "portz" in answer.stdout
+
+
+def test_compose_every_port_is_on_loopback(services: dict[str, Any]) -> None:
+    """Each published port is bound to 127.0.0.1 and has the same number inside and outside."""
+    published = [port for service in services.values() for port in service.get("ports", [])]
+    assert published
+    for port in published:
+        assert re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port), port
+
+
+def test_compose_no_service_has_power_over_the_host(services: dict[str, Any]) -> None:
+    """No container is privileged, shares the host's namespaces, adds capabilities or sees Docker's socket."""
+    for name, service in services.items():
+        assert not {"privileged", "network_mode", "pid", "ipc", "cap_add", "devices"} & set(service), name
+        assert service["cap_drop"] == ["ALL"], name
+        assert "no-new-privileges:true" in service["security_opt"], name
+        assert not any("docker.sock" in str(volume) for volume in service.get("volumes", [])), name
+
+
+def test_compose_images_have_the_versions_of_the_lock(services: dict[str, Any]) -> None:
+    """Kafka's image has the version of the jars, our own image that of the project."""
+    assert services["kafka"]["image"] == f"apache/kafka:{jars.KAFKA_VERSION}"
+    own = {service["image"] for name, service in services.items() if name != "kafka"}
+    assert own == {f"delivery-lab:{PROJECT['project']['version']}"}
+
+
+def test_compose_our_image_is_made_from_the_lock(dockerfile: str) -> None:
+    """Master, worker and Jupyter share one image, whose Python and packages are those of the lock."""
+    [base] = re.findall(r"^FROM python:(\d+\.\d+)-", dockerfile, re.MULTILINE)
+    assert f">={base}" == PROJECT["project"]["requires-python"]
+    assert "pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements.lock" in dockerfile
+    [major] = re.findall(r"openjdk-(\d+)-jre", dockerfile)
+    assert java.OLDEST_JAVA <= int(major) <= java.NEWEST_JAVA
+    assert re.search(r"^USER learner$", dockerfile, re.MULTILINE)
+
+
+def test_compose_the_image_takes_just_the_lines_of_setuptools(dockerfile: str) -> None:
+    """The line of the image that cuts setuptools out of the lock finds its version and all of its hashes."""
+    [command] = re.findall(r"sed -n '[^']*' requirements\.lock", dockerfile)
+    cut = subprocess.run(command, shell=True, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    [block] = re.findall(r"^setuptools==.*\n(?:    .*\n)*", LOCK, re.MULTILINE)
+    assert cut == block
+
+
+def test_compose_what_is_copied_into_the_image_is_there(dockerfile: str) -> None:
+    """Every file that the image copies exists, and .dockerignore does not keep it out."""
+    copied = [word for line in re.findall(r"^COPY (.*) \S+$", dockerfile, re.MULTILINE) for word in line.split()]
+    ignored = (REPOSITORY / ".dockerignore").read_text().split()
+    for name in copied:
+        assert (REPOSITORY / name).exists(), name
+        assert name not in ignored
+
+
+def test_compose_addresses_and_ports_agree(services: dict[str, Any]) -> None:
+    """What one service is told of another is what the other listens on."""
+    kafka, told = services["kafka"]["environment"], services["jupyter"]["environment"]
+    advertised = dict(door.split("://") for door in kafka["KAFKA_ADVERTISED_LISTENERS"].split(","))
+    listening = dict(door.split("://") for door in kafka["KAFKA_LISTENERS"].split(","))
+    assert told["KIT_KAFKA_BOOTSTRAP"] == advertised["INSIDE"] == f"kafka{listening['INSIDE']}"
+    assert advertised["OUTSIDE"] == f"127.0.0.1{listening['OUTSIDE']}"
+    assert services["kafka"]["ports"] == [f"127.0.0.1{listening['OUTSIDE']}{listening['OUTSIDE']}"]
+    assert kafka["KAFKA_CONTROLLER_QUORUM_VOTERS"].split("@")[1] == listening["CONTROLLER"]
+    master = options(services["spark-master"]["command"])
+    address = f"spark://{master['--host']}:{master['--port']}"
+    assert told["KIT_SPARK_MASTER"] == address == services["spark-worker"]["command"][-1]
+    assert services["spark-master"]["ports"] == [f"127.0.0.1:{master['--webui-port']}:{master['--webui-port']}"]
+
+
+def test_compose_jupyter_keeps_its_token_and_its_usual_port(services: dict[str, Any]) -> None:
+    """Jupyter in a container has the port of the kit's own, a token, encrypted kernels and no dialogs."""
+    command = services["jupyter"]["command"]
+    given = options(command)
+    assert given["--port"] == str(jupyter.USUAL_PORT)
+    assert services["jupyter"]["ports"] == [f"127.0.0.1:{jupyter.USUAL_PORT}:{jupyter.USUAL_PORT}"]
+    assert given["--KernelManager.transport_encryption"] == "auto"
+    assert given["--LabApp.check_for_updates_class"] == "jupyterlab.NeverCheckForUpdate"
+    assert given["--LabApp.default_url"].endswith(jupyter.START_NOTEBOOK)
+    assert not any("token" in word.lower() or "password" in word.lower() for word in command)
+    assert "./notebooks:/lab/notebooks" in services["jupyter"]["volumes"]
+
+
+def test_compose_every_service_has_a_health_check(services: dict[str, Any]) -> None:
+    """Each service says when it is ready, and the others wait for that."""
+    for name, service in services.items():
+        assert service["healthcheck"]["test"][0] == "CMD", name
+        assert all(need["condition"] == "service_healthy" for need in service.get("depends_on", {}).values()), name
+
+
+def test_compose_the_spark_programs_exist_in_pyspark() -> None:
+    """The command that starts master and worker is one that pyspark installs."""
+    assert Path(sys.executable).with_name("spark-class").is_file()
+    assert importlib.metadata.version("pyspark") == jars.CONNECTOR_VERSION
+
+
+def test_conda_agrees_with_the_project(conda: dict[str, Any]) -> None:
+    """conda brings Python, a Java and make; everything else comes from the same lock."""
+    plain = dict(item.split("=", 1) for item in conda["dependencies"] if isinstance(item, str) and "=" in item)
+    assert conda["name"] == PROJECT["project"]["name"]
+    assert f">={plain['python']}" == PROJECT["project"]["requires-python"]
+    assert int(plain["openjdk"]) == java.ADVISED_JAVA
+    assert "make" in conda["dependencies"]
+    assert [item["pip"] for item in conda["dependencies"] if isinstance(item, dict)] == [["-r requirements.lock"]]
+
+
+def test_ci_run_installs_a_browser_and_runs_make_test() -> None:
+    """.ci/run is an executable shell script without errors of syntax that ends in make test."""
+    script = REPOSITORY / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True)
+    assert script.read_text().rstrip().endswith("exec make test")

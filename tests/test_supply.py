@@ -1,0 +1,151 @@
+"""What is installed is what was declared, and the tree names no machine and no registry."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from kitlib.lab import doctor, jars, jupyter
+from tests.conftest import REPOSITORY
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+DECLARED = [Requirement(text) for text in PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"]]
+LOCK = (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", LOCK, re.MULTILINE)
+PINS = [Requirement(block.split("\\\n")[0]) for block in BLOCKS]  # some twice, for different Pythons
+# Written so that this file does not match itself.
+REGISTRIES = "|".join(("py" + r"pi\.org", "pythonhosted" + r"\.org", "repo1?" + r"\.maven", "maven" + r"\.org", "npmjs" + r"\.org"))
+MACHINES = "|".join(("/" + "root/", "/" + "work/", r"/home/(?!learner)\w", "/" + r"Users/\w", r"[A-Z]:\\" + "Users"))
+# Its own list of what a notebook must not hold.
+LISTS = {"tests/notebooks/test_harness.py"}
+WORDS = "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3))
+
+
+def locked(name: str) -> Version:
+    """The version that the lock has of a package on this system."""
+    [pin] = [pin for pin in PINS if canonicalize_name(pin.name) == canonicalize_name(name) and applies(pin)]
+    return Version(next(iter(pin.specifier)).version)
+
+
+def applies(pin: Requirement) -> bool:
+    return pin.marker is None or pin.marker.evaluate()
+
+
+def tracked() -> list[Path]:
+    """Every text file of the project that git knows or would add."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("this copy of the project is not a git repository")
+    files = [REPOSITORY / name for name in listed.stdout.splitlines()]
+    return [path for path in files if path.is_file() and path.suffix not in (".gz", ".png", ".ico")]
+
+
+@pytest.mark.parametrize("requirement", DECLARED, ids=str)
+def test_lock_holds_every_declared_package_in_a_declared_version(requirement: Requirement) -> None:
+    """Each dependency in pyproject.toml is in requirements.lock, in a version that it allows."""
+    pins = [pin for pin in PINS if canonicalize_name(pin.name) == canonicalize_name(requirement.name)]
+    assert pins
+    assert all(requirement.specifier.contains(specifier.version) for pin in pins for specifier in pin.specifier)
+
+
+def test_lock_every_package_has_a_hash() -> None:
+    """Each package of requirements.lock has at least one sha256."""
+    assert all("--hash=sha256:" in block for block in BLOCKS)
+    assert "".join(BLOCKS) == LOCK
+
+
+def test_installed_versions_are_the_locked_ones() -> None:
+    """What is installed here is what the lock says, as far as this system needs it."""
+    wrong = {}
+    for name in {pin.name for pin in PINS if applies(pin)}:
+        try:
+            found = Version(importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            wrong[name] = "not installed"
+            continue
+        if found != locked(name):
+            wrong[name] = f"{found}, locked {locked(name)}"
+    assert not wrong
+
+
+@pytest.mark.parametrize("floors", [doctor.FLOORS, jupyter.FLOORS], ids=["doctor", "lab"])
+def test_floors_are_those_of_the_project(floors: dict[str, str]) -> None:
+    """The lowest versions that are checked at the start are those that pyproject.toml asks for, and the lock is above."""
+    for requirement in DECLARED:
+        if requirement.name in floors:
+            lowest = next(s.version for s in requirement.specifier if s.operator == ">=")
+            assert Version(lowest) == Version(floors[requirement.name])
+            assert locked(requirement.name) >= Version(lowest)
+    assert set(floors) <= {requirement.name for requirement in DECLARED}
+
+
+def test_pyspark_and_its_connector_are_of_one_release() -> None:
+    """The Kafka connector's version is pyspark's."""
+    assert str(locked("pyspark")) == jars.CONNECTOR_VERSION
+
+
+def test_builder_is_the_locked_setuptools() -> None:
+    """The package is built with the setuptools of the lock, so that nothing else is downloaded for it."""
+    assert PROJECT["build-system"]["requires"] == [f"setuptools=={locked('setuptools')}"]
+
+
+def test_every_import_is_declared() -> None:
+    """Each package that kitlib imports is a declared dependency, not somebody else's by chance."""
+    providers = importlib.metadata.packages_distributions()
+    declared = {canonicalize_name(Requirement(text).name) for text in PROJECT["project"]["dependencies"]}
+    undeclared = {}
+    for path in (REPOSITORY / "kitlib").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for name in {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"kitlib"}:
+                if not {canonicalize_name(each) for each in providers.get(name, [])} & declared:
+                    undeclared[name] = path.relative_to(REPOSITORY).as_posix()
+    # py4j is pyspark's other half: the version that pyspark names is the only one that fits.
+    undeclared.pop("py4j", None)
+    assert not undeclared
+
+
+def test_package_data_is_in_the_package() -> None:
+    """Every file of kitlib that is not Python belongs to the package data, so that an installed kit has it."""
+    kinds = {pattern.removeprefix("*") for pattern in PROJECT["tool"]["setuptools"]["package-data"]["*"]}
+    data = [path for path in tracked() if path.is_relative_to(REPOSITORY / "kitlib") and path.suffix != ".py"]
+    assert data
+    for path in data:
+        inside = path.relative_to(REPOSITORY / "kitlib")
+        assert inside.parts[:2] == ("conformance", "data") or any(path.name.endswith(kind) for kind in kinds), inside
+
+
+def test_tree_names_no_registry_no_machine_and_no_unfinished_work() -> None:
+    """No file of the project names a package registry's host, a path of somebody's machine, or work left undone."""
+    pattern = re.compile(f"{REGISTRIES}|{MACHINES}|\\b(?:{WORDS})\\b")
+    found = []
+    for path in tracked():
+        if path.relative_to(REPOSITORY).as_posix() in LISTS:
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(REPOSITORY)}: {match.group(0)}" for match in pattern.finditer(text)]
+    assert not found
+
+
+def test_modules_can_be_read_in_a_sitting() -> None:
+    """No Python file of kitlib is longer than 400 lines."""
+    sizes = {path.relative_to(REPOSITORY).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+             for path in (REPOSITORY / "kitlib").rglob("*.py")}  # fmt: skip
+    assert not {name: size for name, size in sizes.items() if size > 400}
