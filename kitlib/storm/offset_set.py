@@ -63,13 +63,21 @@ class OffsetSet:
 
     def clear_below(self, bound: int) -> list[int]:
         """Remove every member < `bound`; those, ascending. Costs what it removes."""
+        members, rising, strays = self.members, self.rising, self.strays
         cleared = []
-        while self.members:
-            smallest = self.first()
-            if smallest >= bound:
-                break
-            self.members.discard(smallest)
-            cleared.append(smallest)
+        while rising and rising[0] < bound:
+            offset = rising.popleft()
+            if offset in members:
+                members.remove(offset)
+                cleared.append(offset)
+        in_order = len(cleared)
+        while strays and strays[0] < bound:
+            offset = heappop(strays)
+            if offset in members:
+                members.remove(offset)
+                cleared.append(offset)
+        if len(cleared) > in_order:
+            cleared.sort()
         return cleared
 
     def _forget_former_members(self) -> None:
