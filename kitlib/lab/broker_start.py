@@ -35,6 +35,11 @@ def say_on_stderr(text: str) -> None:
     print(f"kit: {text}", file=sys.stderr, flush=True)
 
 
+def home_mark() -> str:
+    """The workspace's name in command lines: the same one, whichever way a caller spells its path."""
+    return os.path.realpath(workspace.home())
+
+
 def read() -> state.ClusterState | None:
     """What the last warden wrote down, whether it lives or not."""
     return state.read_cluster_state(warden.state_file(workspace.run_dir()), say_on_stderr)
@@ -108,7 +113,7 @@ def start(brokers: int, progress: Say | None) -> state.ClusterState:
 def _spawn(token: str, brokers: int, java_path: Path, paths: list[Path]) -> subprocess.Popen[bytes]:
     """The warden's process: a session of its own, no terminal, nothing of the lab it happens to be started from."""
     spec = {
-        "token": token, "home": str(workspace.home()), "run_dir": str(workspace.run_dir()),
+        "token": token, "home": home_mark(), "run_dir": str(workspace.run_dir()),
         "data_dir": str(workspace.data_dir()), "brokers": brokers, "java": str(java_path),
         "jars": [str(path) for path in paths], "heap_mb": _heap_mb(brokers),
     }
@@ -120,7 +125,7 @@ def _spawn(token: str, brokers: int, java_path: Path, paths: list[Path]) -> subp
     mode = "ab" if log.exists() and log.stat().st_size < 1_000_000 else "wb"
     with log.open(mode) as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "kitlib.lab.warden", f"--run={token}", f"--home={workspace.home()}"],
+            [sys.executable, "-m", "kitlib.lab.warden", f"--run={token}", f"--home={home_mark()}"],
             stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True, cwd="/", env=environment,
         )
     # Whoever starts a process has to collect it, else its id stays taken after its end.

@@ -25,9 +25,9 @@ from kitlib.lab import clients, node, probe, state, warden, workspace
 from kitlib.lab.broker_start import (
     START_TIMEOUT_S,
     Say,
+    home_mark,
     last_lines,
     living_state,
-    lock_is_free,
     only_starter,
     present_state,
     read,
@@ -116,25 +116,22 @@ def down(progress: Say | None = None) -> bool:
     if external_bootstrap():
         return False
     say = progress or say_on_stderr
-    run_dir = workspace.run_dir()
-    found = living_state()
-    if found is None and run_dir.is_dir() and not lock_is_free():
-        with suppress(LabError):
-            found = wait_until(living_state, 2.0, "the warden says where it is")
-    process = found.identity.process() if found is not None else None
-    if process is not None:
+    # By their command line, not by the state file: one that has just been started has not written it yet.
+    wardens = find_by_argument(f"--home={home_mark()}")
+    if wardens:
         say("stopping Kafka")
-        with suppress(psutil.Error):
-            process.terminate()
-            process.resume()
+        for process in wardens:
+            with suppress(psutil.Error):
+                process.terminate()
+                process.resume()
         try:
-            wait_until(lambda: not is_alive(process), warden.STOP_TIMEOUT_S * 2 + 5, "the warden has ended")
+            wait_until(lambda: not any(map(is_alive, wardens)), warden.STOP_TIMEOUT_S * 2 + 5, "the warden has ended")
         except LabError:
-            end_trees([process], 0.5)
-    orphans = find_by_argument(f"-Dkit.home={workspace.home()}")
+            end_trees(wardens, 0.5)
+    orphans = find_by_argument(f"-Dkit.home={home_mark()}")
     end_trees(orphans, warden.STOP_TIMEOUT_S)
-    warden.state_file(run_dir).unlink(missing_ok=True)
-    return process is not None or bool(orphans)
+    warden.state_file(workspace.run_dir()).unlink(missing_ok=True)
+    return bool(wardens or orphans)
 
 
 def status() -> Status:

@@ -232,7 +232,9 @@ class Node:
         assert java.stdout is not None
         file: logging.Handler
         try:
-            file = logging.handlers.RotatingFileHandler(self.log_file, maxBytes=LOG_BYTES, backupCount=LOG_FILES)
+            file = logging.handlers.RotatingFileHandler(
+                self.log_file, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8"
+            )
         except OSError:
             file = logging.NullHandler()  # no room for a log; the tail is kept all the same
         for line in java.stdout:

