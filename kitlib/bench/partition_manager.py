@@ -133,8 +133,16 @@ def measure(rounds: int = 5, say: Callable[[str], None] = lambda text: None) -> 
         Figure("PartitionManager, 10,000 pending, acks in order", 1 / cost["some"], "operations/s", 400_000),
         Figure("PartitionManager, 10,000 pending, acks out of order", 1 / cost["mixed"], "operations/s", 400_000),
         Figure("cost of an operation, 10,000 to 100 pending", cost["some"] / cost["few"], "times", 1.5, at_most=True),
-        Figure("cost of an operation, 1,000,000 to 100 pending", cost["many"] / cost["few"], "times", 1.5, at_most=True),
+        Figure(
+            "cost of an operation, 1,000,000 to 100 pending", cost["many"] / cost["few"], "times", 1.5, at_most=True
+        ),
         # Fifty times as many are pending. What is far behind has left the processor's caches, hence not 1.5.
-        Figure("cost of a cleared offset, 1,000,000 to 20,000 pending", clear["many"] / clear["some"], "times", 5, at_most=True),
+        Figure(
+            "cost of a cleared offset, 1,000,000 to 20,000 pending",
+            clear["many"] / clear["some"],
+            "times",
+            5,
+            at_most=True,
+        ),
         Figure("memory of a pending offset", memory, "bytes", 200, at_most=True),
     ]

@@ -20,7 +20,8 @@ MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
 def conform_command(
     model: Annotated[str, typer.Argument(help=f"One of: {', '.join(MODELS)}.")],
     files: Annotated[
-        list[str] | None, typer.Argument(help="Trace files, plain or gzipped; those that come with the kit if none is given.")
+        list[str] | None,
+        typer.Argument(help="Trace files, plain or gzipped; those that come with the kit if none is given."),
     ] = None,
 ) -> None:
     """Replay recorded traces against the kit's own model; exit code 1 when a step differs."""

@@ -24,7 +24,9 @@ def _parameter(knob: Knob) -> inspect.Parameter:
         metavar="|".join(knob.choices) or knob.kind.upper(),
         help=f"{knob.help} {knob.range[0].upper()}{knob.range[1:]}; {default} if not given.",
     )
-    return inspect.Parameter(knob.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str | None, option], default=None)
+    return inspect.Parameter(
+        knob.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str | None, option], default=None
+    )
 
 
 def _run(experiment: Experiment, backend: str, seed: int, as_json: bool, trace_file: str | None, **given: Any) -> None:
@@ -52,7 +54,9 @@ def _add(experiment: Experiment) -> None:
         backend: Annotated[str, typer.Option(help=f"Where it takes place: {' or '.join(BACKENDS)}.")] = "model",
         seed: Annotated[int, typer.Option(help="The run's luck.")] = 1,
         as_json: Annotated[bool, typer.Option("--json", help="Print knobs and verdict as JSON.")] = False,
-        trace_file: Annotated[str | None, typer.Option("--trace", metavar="FILE", help="Keep the trace as JSON lines.")] = None,
+        trace_file: Annotated[
+            str | None, typer.Option("--trace", metavar="FILE", help="Keep the trace as JSON lines.")
+        ] = None,
         **given: str | None,
     ) -> None:
         _run(experiment, backend, seed, as_json, trace_file, **given)

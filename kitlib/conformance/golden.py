@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
@@ -81,7 +82,7 @@ def _first_difference(replay: Replay, trace: dict[str, Any]) -> Difference | Non
     for number, step in enumerate(steps):
         try:
             got = next(done)
-        except Exception as crash:  # a model that breaks has differed, whatever it broke of
+        except Exception as crash:  # noqa: BLE001 - a model that breaks has differed, whatever it broke of
             got = {"crash": f"{type(crash).__name__}: {crash}"}
         expected = {key: value for key, value in step.items() if key not in ("op", "args")}
         differing = _differing_field(expected, got, "")
@@ -120,8 +121,10 @@ def read_traces(path: Path | str) -> Iterator[dict[str, Any]]:
                 if line.strip():
                     yield _trace(line, f"{where.name}, line {number}")
     except FileNotFoundError:
-        raise TraceError(f"{where}: there is no such file. Give the path of a recorded trace (.jsonl or .jsonl.gz).") from None
-    except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+        raise TraceError(
+            f"{where}: there is no such file. Give the path of a recorded trace (.jsonl or .jsonl.gz)."
+        ) from None
+    except (OSError, EOFError, zlib.error) as error:
         raise TraceError(f"{where}: it cannot be read ({error}). Give a whole .jsonl or .jsonl.gz file.") from None
 
 

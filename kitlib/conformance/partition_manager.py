@@ -234,7 +234,9 @@ def _driven(manager: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
 def _exception(error: Exception, config: Any) -> dict[str, Any]:
     """The Java exception that Storm throws where the model raises `error`."""
     if isinstance(error, FailedFetchError | FetchCrashedError):
-        java = "storm.kafka.FailedFetchException" if isinstance(error, FailedFetchError) else "java.lang.RuntimeException"
+        java = (
+            "storm.kafka.FailedFetchException" if isinstance(error, FailedFetchError) else "java.lang.RuntimeException"
+        )
         if error.__cause__ is not None:
             name = str(error.__cause__)
             return {"class": java, "message": name, "cause": {"class": name, "message": None}}
@@ -247,7 +249,11 @@ def _exception(error: Exception, config: Any) -> dict[str, Any]:
         return {"class": "java.lang.NullPointerException", "message": "null value in entry: name=null"}
     if isinstance(error, ConnectionLossError):
         cause = _CONNECTION_LOSS
-        return {"class": "java.lang.RuntimeException", "message": f"{cause['class']}: {cause['message']}", "cause": cause}
+        return {
+            "class": "java.lang.RuntimeException",
+            "message": f"{cause['class']}: {cause['message']}",
+            "cause": cause,
+        }
     return {"class": type(error).__name__, "message": str(error)}
 
 

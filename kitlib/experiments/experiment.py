@@ -19,7 +19,9 @@ from kitlib.experiments.stage import ModelStage, Stage
 from kitlib.trace import Trace
 
 BACKENDS = ("model", "kafka")
-MAX_STEPS = Knob("max_steps", "int", 2_000, "Where the trace is cut, however the story goes on.", "steps", 10, 20_000, live=False)
+MAX_STEPS = Knob(
+    "max_steps", "int", 2_000, "Where the trace is cut, however the story goes on.", "steps", 10, 20_000, live=False
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
 from kitlib.experiments.stage import Topic
+from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import kafka_server, made
 from kitlib.lab.clients import client_config
@@ -80,7 +80,9 @@ def write(producer: Producer, topic: str, records: Sequence[tuple[bytes | None, 
     left = producer.flush(DEADLINE_S)
     if troubles or left:
         reason = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
-        raise LabError(f"topic {topic}: {len(troubles) + left} of {len(records)} records were not acknowledged: {reason}. {ADVICE}")
+        raise LabError(
+            f"topic {topic}: {len(troubles) + left} of {len(records)} records were not acknowledged: {reason}. {ADVICE}"
+        )
     return [offset for offset in offsets if offset is not None]
 
 
@@ -116,13 +118,17 @@ class KafkaTopic:
         try:
             done = self.admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S)
         except KafkaException as error:
-            raise LabError(f"{self.name}-0: records below {offset} could not be deleted: {error.args[0].str()}. {ADVICE}") from error
+            raise LabError(
+                f"{self.name}-0: records below {offset} could not be deleted: {error.args[0].str()}. {ADVICE}"
+            ) from error
         return int(done.low_watermark)
 
     def offset_before(self, time: int) -> int | None:
         if time in (LATEST_TIME, EARLIEST_TIME):
             return self._watermarks()[1 if time == LATEST_TIME else 0]
-        found = self._ask(lambda: self.consumer.offsets_for_times([TopicPartition(self.name, 0, time)], timeout=DEADLINE_S))
+        found = self._ask(
+            lambda: self.consumer.offsets_for_times([TopicPartition(self.name, 0, time)], timeout=DEADLINE_S)
+        )
         return int(found[0].offset) if found[0].offset >= 0 else None
 
     def fetch(self, offset: int) -> Fetch:
@@ -171,8 +177,11 @@ class KafkaTopic:
             try:
                 return question()
             except KafkaException as error:
-                if not error.args[0].retriable() and not _is_passing(error.args[0]) or time.monotonic() > deadline:
-                    raise LabError(f"{self.name}-0: the broker did not answer: {error.args[0].str()}. {ADVICE}") from error
+                passing = error.args[0].retriable() or _is_passing(error.args[0])
+                if not passing or time.monotonic() > deadline:
+                    raise LabError(
+                        f"{self.name}-0: the broker did not answer: {error.args[0].str()}. {ADVICE}"
+                    ) from error
 
 
 @dataclass(slots=True)
@@ -225,7 +234,9 @@ class KafkaStage:
         cluster = kafka_server.ensure()
         admin = AdminClient(client_config(cluster))
         producer = Producer(
-            client_config(cluster, **{"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)})
+            client_config(
+                cluster, **{"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
+            )
         )
         create_topic(admin, OFFSETS_TOPIC, _replicas(cluster), {"cleanup.policy": "compact"})
         store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, max_fetch_records=500)

@@ -133,7 +133,9 @@ MAX_OFFSET_BEHIND = Knob(
 MAX_SPOUT_PENDING = Knob(
     "max_spout_pending", "int", 10, "How many tuples may be on their way at once.", "tuples", 1, 10_000, scale="log"
 )
-PROCESS_MS = Knob("process_ms", "int", 40, "How long the bolt works on a tuple, half to one and a half times.", "ms", 1, 5_000)
+PROCESS_MS = Knob(
+    "process_ms", "int", 40, "How long the bolt works on a tuple, half to one and a half times.", "ms", 1, 5_000
+)
 FAIL_PERCENT = Knob("fail_percent", "int", 0, "How many of a hundred tuples fail, by chance.", "%", 0, 100)
 COMMIT_EVERY_MS = Knob("commit_every_ms", "int", 50, "How often the spout commits.", "ms", 10, 60_000)
 FORCE_FROM_START = Knob(

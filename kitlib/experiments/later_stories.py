@@ -39,7 +39,16 @@ failed_offset_deleted = Experiment(
         k.RECORDS,
         k.FETCH_RECORDS,
         Knob("fail_offset", "int", 5, "The record whose tuple always fails.", "", -1, 5_000, live=False),
-        Knob("delete_before", "int", 20, "Retention removes every record below this offset.", "offset", 0, 10_000, live=False),
+        Knob(
+            "delete_before",
+            "int",
+            20,
+            "Retention removes every record below this offset.",
+            "offset",
+            0,
+            10_000,
+            live=False,
+        ),
         Knob("records_after", "int", 20, "How many records arrive after that.", "records", 0, 5_000, live=False),
         k.USE_START_OFFSET_TIME,
         k.FORCE_FROM_START,
@@ -73,8 +82,23 @@ uncommitted_cap = Experiment(
     (
         replace(k.RECORDS, default=60),
         replace(k.FETCH_RECORDS, default=10),
-        Knob("max_uncommitted_offsets", "int", 20, "How many offsets may be emitted and not yet committed.", "offsets", 1, 100_000, live=False),
-        Knob("retries_may_poll", "bool", False, "Whether a retry may be fetched although the cap is reached (1.2.2) or not (1.1.0).", live=False),
+        Knob(
+            "max_uncommitted_offsets",
+            "int",
+            20,
+            "How many offsets may be emitted and not yet committed.",
+            "offsets",
+            1,
+            100_000,
+            live=False,
+        ),
+        Knob(
+            "retries_may_poll",
+            "bool",
+            False,
+            "Whether a retry may be fetched although the cap is reached (1.2.2) or not (1.1.0).",
+            live=False,
+        ),
         Knob("fail_offset", "int", 5, "The record that fails once.", "", -1, 5_000),
         Knob("fail_after_ms", "int", 300, "How long it works before it fails.", "ms", 0, 10_000),
         k.MAX_SPOUT_PENDING,
@@ -107,8 +131,12 @@ def _tell_start_position(run: SpoutRun) -> None:
         run.note("spout", "error", topic, error=type(error).__name__.removesuffix("Error"))
         return
     kept = committed is not None and state != "expired"
-    why = "committed offset" if kept and position == committed else (
-        f"{'the committed offset is outside the log' if kept else 'no committed offset'}, auto.offset.reset={policy}"
+    why = (
+        "committed offset"
+        if kept and position == committed
+        else (
+            f"{'the committed offset is outside the log' if kept else 'no committed offset'}, auto.offset.reset={policy}"
+        )
     )
     run.note("spout", "start", topic, _ledger(position, position), offset=position, why=why)
     _read(run, topic, position, run.bounds[topic.name][1])

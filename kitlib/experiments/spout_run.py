@@ -88,7 +88,9 @@ class SpoutRun:
     fails: Fails = field(default=lambda offset, attempt, part: False)
     slow_ms: dict[int, int] = field(default_factory=dict)  # offset -> how much longer its first attempt takes
     never_finishes: frozenset[int] = frozenset()  # offsets whose tuples are neither acked nor failed
-    on_their_way: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # heap: (due_ms, order, offset, attempt, part)
+    on_their_way: list[tuple[int, int, int, int, int]] = field(
+        default_factory=list
+    )  # heap: (due_ms, order, offset, attempt, part)
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
     bounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # topic -> (start, end) of its log
     processed: dict[str, list[Range]] = field(default_factory=dict)  # topic -> ranges
@@ -317,14 +319,14 @@ class SpoutRun:
                 setattr(self.manager, name, value)
 
     def _latency(self, offset: int, attempt: int, part: int) -> int:
-        base = self.knobs["process_ms"]
+        base: int = self.knobs["process_ms"]
         more = self.slow_ms.get(offset, 0) if attempt == 1 else 0
         return more + max(1, base // 2 + int(self._chance("latency", offset, attempt, part) * base))
 
     def _tuple_fails(self, offset: int, attempt: int, part: int) -> bool:
         if self.fails(offset, attempt, part):
             return True
-        percent = self.knobs.get("fail_percent", 0)
+        percent: int = self.knobs.get("fail_percent", 0)
         return percent > 0 and self._chance("failure", offset, attempt, part) * 100 < percent
 
     def _chance(self, what: str, offset: int, attempt: int, part: int) -> float:

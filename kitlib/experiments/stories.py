@@ -41,7 +41,8 @@ def _tell_small_max_offset_behind(run: SpoutRun) -> None:
     run.append(topic, knobs["records"])
 
     def is_out(offset: int, attempt: int, part: int) -> bool:
-        return knobs["outage_from_ms"] <= run.now_ms < knobs["outage_from_ms"] + knobs["outage_ms"]
+        begin: int = knobs["outage_from_ms"]
+        return begin <= run.now_ms < begin + int(knobs["outage_ms"])
 
     run.fails = is_out
     run.start(topic)
@@ -100,7 +101,15 @@ retry_with_backoff = Experiment(
         Knob("retry_initial_delay_ms", "int", 50, "How long the first retry waits.", "ms", 0, 60_000),
         Knob("retry_delay_multiplier", "float", 2.0, "By how much each further retry waits longer.", "times", 1, 10),
         Knob("retry_delay_max_ms", "int", 1_000, "The longest that a retry waits.", "ms", 0, 600_000),
-        Knob("retry_limit", "int", 3, "How many retries before a record is given up; -1 for no limit.", "retries", -1, 100),
+        Knob(
+            "retry_limit",
+            "int",
+            3,
+            "How many retries before a record is given up; -1 for no limit.",
+            "retries",
+            -1,
+            100,
+        ),
     ),
     _tell_poison_record,
 )
@@ -124,7 +133,9 @@ def _tell_out_of_range(run: SpoutRun) -> None:
     run.stop()
 
 
-RECORDS_WHILE_DOWN = Knob("records_while_down", "int", 20, "How many records arrive while the spout is down.", "records", 0, 5_000, live=False)
+RECORDS_WHILE_DOWN = Knob(
+    "records_while_down", "int", 20, "How many records arrive while the spout is down.", "records", 0, 5_000, live=False
+)
 
 out_of_range = Experiment(
     "out_of_range",
@@ -133,7 +144,16 @@ out_of_range = Experiment(
     (
         k.RECORDS,
         k.FETCH_RECORDS,
-        Knob("delete_before", "int", 35, "Retention removes every record below this offset.", "offset", 0, 10_000, live=False),
+        Knob(
+            "delete_before",
+            "int",
+            35,
+            "Retention removes every record below this offset.",
+            "offset",
+            0,
+            10_000,
+            live=False,
+        ),
         RECORDS_WHILE_DOWN,
         k.USE_START_OFFSET_TIME,
         k.FORCE_FROM_START,
@@ -173,10 +193,25 @@ restart = Experiment(
         k.FETCH_RECORDS,
         Knob("crash_at_ms", "int", 100, "When the worker dies.", "ms", 1, 60_000, live=False),
         RECORDS_WHILE_DOWN,
-        Knob("same_topology_id", "bool", True, "A restart of the same topology (true), or a new submission (false).", live=False),
+        Knob(
+            "same_topology_id",
+            "bool",
+            True,
+            "A restart of the same topology (true), or a new submission (false).",
+            live=False,
+        ),
         k.FORCE_FROM_START,
         k.START_OFFSET_TIME,
-        Knob("stuck_offset", "int", -1, "A record that neither succeeds nor fails before the crash; -1 for none.", "", -1, 5_000, live=False),
+        Knob(
+            "stuck_offset",
+            "int",
+            -1,
+            "A record that neither succeeds nor fails before the crash; -1 for none.",
+            "",
+            -1,
+            5_000,
+            live=False,
+        ),
         k.MAX_OFFSET_BEHIND,
         *_COMMON,
     ),

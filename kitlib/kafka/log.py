@@ -106,9 +106,7 @@ class PartitionLog:
         `compressed` makes one batch of them all, which later fetches hand out whole.
         """
         first = self.end + gap
-        records = [
-            Record(first + index, value, timestamp_ms=at_ms) for index, value in enumerate(values)
-        ]
+        records = [Record(first + index, value, timestamp_ms=at_ms) for index, value in enumerate(values)]
         if compressed and records:
             self.batches.append(records)
         else:

@@ -117,9 +117,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """What a learner should take away, in one sentence."""
-        told = [
-            f"{count} {kind} ({self._mark(kind)})" for kind, count in self.counts.items() if count
-        ]
+        told = [f"{count} {kind} ({self._mark(kind)})" for kind, count in self.counts.items() if count]
         begin = f"{self.processed} of {self.appended} records were processed"
         if told:
             return f"{begin}: {'; '.join(told)}."

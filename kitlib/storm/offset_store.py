@@ -59,7 +59,7 @@ def read_stored_offset(store: OffsetStore, path: str) -> StoredOffset | None:
         text = store.read(path)
         stored: Any = json_simple.read(text) if text is not None else None
         topology_id, offset = stored["topology"]["id"], stored["offset"]
-    except Exception:  # Storm catches Throwable here: this is the rule, not carelessness of ours
+    except Exception:  # noqa: BLE001 - Storm catches Throwable here: it is the rule, not carelessness of ours
         return None
     if isinstance(topology_id, str) and type(offset) is int:
         return StoredOffset(topology_id, offset)
