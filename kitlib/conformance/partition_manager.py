@@ -268,7 +268,8 @@ def _log(topic: str, described: dict[str, Any], settings: dict[str, Any]) -> Par
     special = described.get("special", {})
     log.start, log.end = described["start"], described["end"]
     log.batches = [[Record(at, _payload(special.get(str(at)), at)) for at in unit] for unit in described["units"]]
-    log.offsets_by_time = {int(time): offset for time, offset in (described.get("time_offsets") or {}).items()}
+    by_time = described.get("time_offsets") or {}  # time stamp -> the broker's list of offsets
+    log.offsets_by_time = {int(time): offsets[0] for time, offsets in by_time.items() if offsets}
     return log
 
 
