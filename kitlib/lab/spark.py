@@ -135,7 +135,7 @@ def log_file() -> Path:
     return workspace.run_dir() / "spark" / f"spark-{os.getpid()}.log"
 
 
-def _start(app: str, master: str, settings: Mapping[str, str]) -> Session:
+def _start(app: str, master: str, settings: dict[str, str]) -> Session:
     workspace.ensure()
     found = java.find_java()
     jars = ensure_jars("spark")
@@ -146,7 +146,7 @@ def _start(app: str, master: str, settings: Mapping[str, str]) -> Session:
     try:
         with _environment_of(environment), _java_output() as output:
             _forget()  # a Java that was started by other means would not be quiet
-            SparkContext._gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+            SparkContext._gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             SparkContext._jvm = SparkContext._gateway.jvm
             return Session(SparkContext(conf=conf, gateway=SparkContext._gateway))
     except (PySparkException, Py4JError, OSError) as error:
@@ -179,6 +179,8 @@ def _settings(app: str, master: str, jars: list[Path]) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",  # re-planning costs more than it saves on two partitions
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # a JSON line on stderr for each error
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": (workspace.spark_dir() / "warehouse").as_uri(),
@@ -257,7 +259,7 @@ def _is_running(name: str) -> bool:
     """Whether the process that a scratch folder is named after (process id, start) still runs."""
     pid, _, born = name.partition("-")
     try:
-        return abs(psutil.Process(int(pid)).create_time() - float(born)) < 2
+        return bool(abs(psutil.Process(int(pid)).create_time() - float(born)) < 2)
     except (psutil.Error, ValueError):
         return False
 

@@ -6,9 +6,8 @@ idea is to keep only the steps that can still matter: for each record its first 
 emit, its first process and its repetitions. Such *facts* can be condensed again and again without
 changing the verdict, so that a batch job condenses once and a stream condenses after each batch.
 
-    lines ─> read_steps ─> facts ──> condense ──> follow_records ──> verdict
-                     └───> follow_lanes ─> jumps ────┘                  │
-                                └────────── lanes ──────────────────────┘
+    lines ─> read_steps ─┬─> facts ─> condense ─┬─> follow_records ─> count_anomalies
+                         └─> follow_lanes ──────┘
 
 A *lane* is one partition of one topic in one run. What happens to a lane in order (the committed
 position, the log's end, commits without progress) needs windows over its steps; `follow_lanes` takes
@@ -20,7 +19,6 @@ Left out: which setting allows an anomaly; the trace's own verdict says that.
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -47,6 +45,8 @@ LINE: Final = (
 FACTS: Final = (
     "run STRING, topic STRING, partition INT, offset BIGINT, part INT, word STRING, n BIGINT, at_ms BIGINT, times BIGINT"
 )
+
+MOVES: Final = "moves ARRAY<STRUCT<n: BIGINT, `to`: BIGINT, word: STRING>>"
 
 LANES: Final = (
     "run STRING, topic STRING, partition INT, first_n BIGINT, last_n BIGINT, position BIGINT, log_end BIGINT, "
@@ -143,10 +143,11 @@ def condense(all_facts: DataFrame) -> DataFrame:
     Processing the same part of a record again is kept as one more row, word `again`, with how often
     and when first. Condensing what is condensed, with later facts, gives what condensing all at once gives.
     """
+    together = all_facts.repartition(*LANE, "offset")  # one exchange serves this and `follow_records`
     in_order = Window.partitionBy(*LANE, "offset", "part", "word").orderBy("n")
     is_again = (F.col("word") == "process") & (F.row_number().over(in_order) > 1)
     return (
-        all_facts.withColumn("word", F.when(is_again, "again").otherwise(F.col("word")))
+        together.withColumn("word", F.when(is_again, "again").otherwise(F.col("word")))
         .groupBy(*LANE, "offset", "part", "word")
         .agg(F.min("n").alias("n"), F.min_by("at_ms", "n").alias("at_ms"), F.sum("times").alias("times"))
     )
@@ -156,11 +157,47 @@ def _lane_steps(steps: DataFrame) -> DataFrame:
     return steps.where((F.col("kind") == "step") & F.col("topic").isNotNull())
 
 
-def lane_events(steps: DataFrame, carried: DataFrame) -> DataFrame:
-    """Each step of a lane with the committed position and the log's bounds as they are after it.
+def follow_lanes(steps: DataFrame, carried: DataFrame) -> DataFrame:
+    """One row for each lane: LANES after these steps, and `moves`, the jumps over records in them.
 
-    `carried` has LANES: for each lane the row that an earlier batch ended with.
+    `carried` has LANES: the rows with which an earlier batch ended; the lanes of both are in the answer.
+    A *stretch* is a maximal run of commits without progress; a start or a commit with progress ends it.
     """
+    what, before = F.col("what"), F.col("position_before")
+    idle = F.coalesce((what == "commit") & (F.col("position") == before) & (F.col("log_end") > before), F.lit(False))
+    breaks = what.isin("start", "carried") | ((what == "commit") & ~F.col("idle"))
+    back = F.when(what == "reset", F.col("to") < F.col("from")).when(what != "carried", F.col("moved_to") < before)
+    so_far = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    events = _lane_events(steps, carried)
+    stretches = events.withColumns({"idle": idle, "back": F.coalesce(back, F.lit(False))}).withColumn(
+        "stretch", F.sum(breaks.cast("int")).over(so_far)
+    ).groupBy(*LANE, "stretch").agg(
+        F.max("carried").alias("carried"),
+        (F.count_if("idle") + F.coalesce(F.max("carried.idle_commits"), F.lit(0))).alias("commits"),
+        F.coalesce(F.max("carried.idle_first"), F.min(F.when(F.col("idle"), F.struct("n", "offset")))).alias("idle_first"),
+        F.count_if("back").alias("rewound"),
+        F.min(F.when(F.col("back"), F.struct(F.col("n"), F.coalesce("to", "offset").alias("offset")))).alias("rewound_first"),
+        F.min("n").alias("first_n"), F.max("n").alias("last_n"), F.max_by("position", "n").alias("position"),
+        F.max("log_end").alias("log_end"), F.max("log_start").alias("log_start"),
+        F.collect_list(_move()).alias("moves"),
+    )  # fmt: skip
+    is_stall = F.col("commits") >= STALL_COMMITS
+    was_stall = F.coalesce(F.col("carried.idle_commits"), F.lit(0)) >= STALL_COMMITS
+    return stretches.groupBy(*LANE).agg(
+        F.coalesce(F.max("carried.first_n"), F.min("first_n")).alias("first_n"), F.max("last_n").alias("last_n"),
+        F.max_by("position", "last_n").alias("position"),
+        F.max("log_end").alias("log_end"), F.max("log_start").alias("log_start"),
+        F.max_by("commits", "stretch").alias("idle_commits"), F.max_by("idle_first", "stretch").alias("idle_first"),
+        (F.count_if(is_stall & ~was_stall) + F.coalesce(F.max("carried.stalled"), F.lit(0))).alias("stalled"),
+        F.least(F.min(F.when(is_stall, F.col("idle_first"))), F.max("carried.stalled_first")).alias("stalled_first"),
+        (F.sum("rewound") + F.coalesce(F.max("carried.rewound"), F.lit(0))).alias("rewound"),
+        F.least(F.min("rewound_first"), F.max("carried.rewound_first")).alias("rewound_first"),
+        F.flatten(F.collect_list("moves")).alias("moves"),
+    )  # fmt: skip
+
+
+def _lane_events(steps: DataFrame, carried: DataFrame) -> DataFrame:
+    """Each step of a lane with the committed position and the log's bounds as they are after it."""
     what = F.col("what")
     written = (what == "commit") & F.coalesce("written", F.lit(True))
     none = F.lit(None).cast("long")
@@ -177,7 +214,7 @@ def lane_events(steps: DataFrame, carried: DataFrame) -> DataFrame:
         F.col("log_start").alias("starts"), F.struct("*").alias("carried"),
     )  # fmt: skip
     so_far = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    before = so_far.rowsBetween(Window.unboundedPreceding, -1)
+    before = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
     return of_batch.unionByName(earlier).withColumns({
         "position_before": F.last("moved_to", ignorenulls=True).over(before),
         "position": F.last("moved_to", ignorenulls=True).over(so_far),
@@ -186,59 +223,20 @@ def lane_events(steps: DataFrame, carried: DataFrame) -> DataFrame:
     })  # fmt: skip
 
 
-def follow_lanes(events: DataFrame) -> DataFrame:
-    """LANES after these events: positions, and the stalls and rewinds seen so far.
-
-    A *stretch* is a maximal run of commits without progress; a start or a commit with progress begins another.
-    """
-    what, before = F.col("what"), F.col("position_before")
-    idle = F.coalesce((what == "commit") & (F.col("position") == before) & (F.col("log_end") > before), F.lit(False))
-    breaks = what.isin("start", "carried") | ((what == "commit") & ~idle)
-    back = F.when(what == "reset", F.col("to") < F.col("from")).otherwise(F.col("moved_to") < before)
-    told = F.when(what == "reset", F.col("to")).otherwise(F.col("offset"))
-    so_far = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    in_stretches = events.withColumns({
-        "stretch": F.sum(breaks.cast("int")).over(so_far),
-        "idle": idle,
-        "back": F.coalesce((what != "carried") & back, F.lit(False)),
-    })  # fmt: skip
-    stretches = in_stretches.groupBy(*LANE, "stretch").agg(
-        F.max("carried").alias("carried"),
-        (F.count_if("idle") + F.coalesce(F.max("carried.idle_commits"), F.lit(0))).alias("commits"),
-        F.coalesce(F.max("carried.idle_first"), F.min(F.when(F.col("idle"), F.struct("n", "offset")))).alias("idle_first"),
-        F.count_if("back").alias("rewound"),
-        F.min(F.when(F.col("back"), F.struct(F.col("n"), told.alias("offset")))).alias("rewound_first"),
-        F.min("n").alias("first_n"), F.max("n").alias("last_n"), F.max_by("position", "n").alias("position"),
-        F.max("log_end").alias("log_end"), F.max("log_start").alias("log_start"),
-    )  # fmt: skip
-    is_stall = F.col("commits") >= STALL_COMMITS
-    was_stall = F.coalesce(F.col("carried.idle_commits"), F.lit(0)) >= STALL_COMMITS
-    return stretches.groupBy(*LANE).agg(
-        F.coalesce(F.max("carried.first_n"), F.min("first_n")).alias("first_n"), F.max("last_n").alias("last_n"),
-        F.max_by("position", "last_n").alias("position"),
-        F.max("log_end").alias("log_end"), F.max("log_start").alias("log_start"),
-        F.max_by("commits", "stretch").alias("idle_commits"), F.max_by("idle_first", "stretch").alias("idle_first"),
-        (F.count_if(is_stall & ~was_stall) + F.coalesce(F.max("carried.stalled"), F.lit(0))).alias("stalled"),
-        F.least(F.min(F.when(is_stall, F.col("idle_first"))), F.max("carried.stalled_first")).alias("stalled_first"),
-        (F.sum("rewound") + F.coalesce(F.max("carried.rewound"), F.lit(0))).alias("rewound"),
-        F.least(F.min("rewound_first"), F.max("carried.rewound_first")).alias("rewound_first"),
-    )  # fmt: skip
-
-
-def jumps(events: DataFrame) -> DataFrame:
-    """For each lane its moves over records, as an array: starts and resets (`skip`), deletions (`given`)."""
+def _move() -> Column:
+    """A jump over records at a step: a start or a reset (`skip`), a deletion (`given`); null at other steps."""
     what = F.col("what")
     to = F.when(what == "start", F.col("offset")).when(what == "delete", F.col("log_start")).otherwise(F.col("to"))
     word = F.when(what == "delete", "given").otherwise("skip")
-    moves = events.where(what.isin("start", "reset", "delete"))
-    return moves.groupBy(*LANE).agg(F.collect_list(F.struct(F.col("n"), to.alias("to"), word.alias("word"))).alias("moves"))
+    return F.when(what.isin("start", "reset", "delete"), F.struct(F.col("n"), to.alias("to"), word.alias("word")))
 
 
-def follow_records(condensed: DataFrame, lane_jumps: DataFrame) -> DataFrame:
+def follow_records(condensed: DataFrame, lanes: DataFrame) -> DataFrame:
     """One row for each record: when it was first appended, emitted, processed, skipped, given up.
 
-    A record is skipped by the first move over it that comes after its append and before its first
-    emit, and is then given up, as it is by a deletion after its append.
+    `lanes` are the rows of `follow_lanes`; their position, log_start and last_n go along. A record
+    is skipped by the first move over it that comes after its append and before its first emit, and is
+    then given up, as it is by a deletion after its append.
     """
     word, n = F.col("word"), F.col("n")
 
@@ -263,7 +261,7 @@ def follow_records(condensed: DataFrame, lane_jumps: DataFrame) -> DataFrame:
         return F.array_min(F.transform(moves, lambda move: move["n"]))
 
     return (
-        records.join(F.broadcast(lane_jumps), LANE, "left")
+        records.join(F.broadcast(lanes.select(*LANE, "position", "log_start", "last_n", "moves")), LANE, "left")
         .withColumn("skipped", F.least("skipped", passed_by("skip")))
         .withColumn("given", F.least("given", "skipped", passed_by("given")))
         .drop("moves")
@@ -282,16 +280,15 @@ def remembered(condensed: DataFrame, records: DataFrame) -> DataFrame:
     ))  # fmt: skip
 
 
-def verdict(records: DataFrame, lanes: DataFrame) -> DataFrame:
-    """One row for each lane: how many records, each anomaly's count and first witness, how late.
+def count_anomalies(records: DataFrame) -> DataFrame:
+    """One row for each lane with records: how many, each anomaly's count and first witness, how late.
 
     A witness is a struct of the step's number (`n`) and the record's offset.
     """
-    known = records.join(F.broadcast(lanes.select(*LANE, "position", "log_start", "last_n")), LANE, "left")
     gone_below = F.greatest(F.coalesce("position", F.lit(0)), F.coalesce("log_start", F.lit(0)))
     higher = Window.partitionBy(*LANE).orderBy(F.desc("offset")).rowsBetween(Window.unboundedPreceding, -1)
     written = F.col("appended").isNotNull() | (F.col("found") > 0)
-    judged = known.withColumns({
+    judged = records.withColumns({
         "written": written,
         "lost": written & F.col("processed").isNull() & (F.col("offset") < gone_below),
         "reordered": F.coalesce(F.min("processed").over(higher) < F.col("processed"), F.lit(False)),
@@ -301,10 +298,10 @@ def verdict(records: DataFrame, lanes: DataFrame) -> DataFrame:
     def witness(when: Column, n: Column, *then: str) -> Column:
         return F.min(F.when(when, F.struct(n.alias("n"), *then, "offset")))
 
-    counts = judged.groupBy(*LANE).agg(
+    return judged.groupBy(*LANE).agg(
         F.count_if("written").alias("written"),
-        F.count("appended").alias("appended"),
         F.sum("found").alias("found"),
+        F.count_if((F.col("found") > 0) & F.col("appended").isNull()).alias("unmentioned"),
         F.sum("unreadable").alias("unreadable"),
         F.count("processed").alias("processed"),
         F.count_if("lost").alias("lost"),
@@ -318,6 +315,3 @@ def verdict(records: DataFrame, lanes: DataFrame) -> DataFrame:
         F.max("late").alias("late_ms"),
         F.median("late").alias("median_late_ms"),
     )
-    ledger = lanes.select(*LANE, "first_n", "position", "log_end", "stalled", "stalled_first", "rewound", "rewound_first")
-    return counts.join(ledger, LANE, "full_outer")
-

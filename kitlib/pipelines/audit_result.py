@@ -1,0 +1,208 @@
+"""What an audit found: counts, first witnesses and delays for each partition, and one sentence.
+
+Left out: whether a setting allows what was found. An audit knows what happened; the trace's own
+verdict (`kitlib.monitor.delivery`) also knows the settings. `differences` compares the two.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.monitor.delivery import ANOMALIES, LaneVerdict, Verdict
+
+COLUMNS = ("topic", "partition", "written", "processed", *ANOMALIES, "late ms", "median ms", "unreadable")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How often one thing went wrong in a partition, and where it was seen first."""
+
+    kind: str
+    count: int = 0
+    witness: int | None = None  # the number of the first step that shows it; None when no step does
+    offset: int | None = None  # the record of that step
+
+    def __str__(self) -> str:
+        if not self.count:
+            return f"0 {self.kind}"
+        seen = f"first at offset {self.offset}" + ("" if self.witness is None else f", step {self.witness}")
+        return f"{self.count} {self.kind} ({seen})"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneAudit:
+    """The audit of one partition of one topic."""
+
+    topic: str
+    partition: int
+    written: int  # records that the trace appended or the topic holds
+    processed: int  # distinct records
+    findings: Mapping[str, Finding]
+    late_ms: int  # the longest time from append to first processing; 0 when nothing was processed
+    median_late_ms: float
+    found: int = 0  # records that lie in the topic now; retention may have taken others
+    unmentioned: int = 0  # of them, those that the trace says nothing of
+    unreadable: int = 0  # of them, those that are empty or no text
+
+    def count(self, kind: str) -> int:
+        """How many of one anomaly."""
+        return self.findings[kind].count
+
+    def row(self) -> tuple[str, ...]:
+        """This partition's line of the table, in the order of COLUMNS."""
+        counts = (str(self.count(kind)) for kind in ANOMALIES)
+        return (self.topic, str(self.partition), str(self.written), str(self.processed), *counts,
+                str(self.late_ms), f"{self.median_late_ms:g}", str(self.unreadable))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """The audit of a run: its partitions in the order of their first step, their sums, and one sentence."""
+
+    run: str
+    lanes: tuple[LaneAudit, ...]
+    steps: int = 0  # steps of the trace that were read
+    missing_steps: int = 0  # numbers below the highest one that no line has
+    repeated_steps: int = 0  # lines whose step was already read; they count once
+    unreadable_lines: int = 0  # lines of the trace topic that are no step
+    topics_read: tuple[str, ...] = field(default=())  # the topics that were compared with the trace
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Each anomaly's count over all partitions."""
+        return {kind: sum(lane.count(kind) for lane in self.lanes) for kind in ANOMALIES}
+
+    @property
+    def written(self) -> int:
+        """Records written, over all partitions."""
+        return sum(lane.written for lane in self.lanes)
+
+    @property
+    def processed(self) -> int:
+        """Distinct records processed, over all partitions."""
+        return sum(lane.processed for lane in self.lanes)
+
+    @property
+    def unreadable(self) -> int:
+        """Records of the topics and lines of the trace that could not be read."""
+        return self.unreadable_lines + sum(lane.unreadable for lane in self.lanes)
+
+    @property
+    def late_ms(self) -> int:
+        """The longest time from append to first processing in any partition."""
+        return max((lane.late_ms for lane in self.lanes), default=0)
+
+    def first(self, kind: str) -> Finding:
+        """The finding of this kind with the earliest witness; one with count 0 when there is none."""
+        seen = [lane.findings[kind] for lane in self.lanes if lane.count(kind)]
+        return min(seen, key=lambda finding: (finding.witness is None, finding.witness), default=Finding(kind))
+
+    @property
+    def sentence(self) -> str:
+        """What a learner should take away."""
+        if not self.lanes:
+            return "There is nothing to audit yet: no step of the trace names a record."
+        told = [str(Finding(kind, count, self.first(kind).witness, self.first(kind).offset))
+                for kind, count in self.counts.items() if count]  # fmt: skip
+        begin = f"{self.processed} of {self.written} records were processed"
+        text = f"{begin}: {'; '.join(told)}." if told else f"{begin}, each of them once and in order."
+        if self.unreadable:
+            text += f" {self.unreadable} records or lines could not be read."
+        if self.missing_steps:
+            text += f" The trace lacks {self.missing_steps} of its steps, so the counts may be wrong."
+        return text
+
+    def differences(self, verdict: Verdict) -> tuple[str, ...]:
+        """Where this audit and the trace's own verdict disagree; empty when they agree."""
+        ours, theirs = ({(lane.topic, lane.partition): lane for lane in of.lanes} for of in (self, verdict))
+        only = [f"{topic}-{number}: only one of the two has it" for topic, number in ours.keys() ^ theirs.keys()]
+        told = [text for lane in ours.keys() & theirs.keys() for text in _differences(ours[lane], theirs[lane])]  # type: ignore[arg-type]
+        return tuple(sorted(only + told))
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts and first witnesses as JSON values."""
+        return {
+            "run": self.run,
+            "written": self.written,
+            "processed": self.processed,
+            "counts": self.counts,
+            "late_ms": self.late_ms,
+            "unreadable": self.unreadable,
+            "steps": self.steps,
+            "missing_steps": self.missing_steps,
+            "repeated_steps": self.repeated_steps,
+            "topics_read": list(self.topics_read),
+            "sentence": self.sentence,
+            "partitions": [
+                {
+                    "topic": lane.topic,
+                    "partition": lane.partition,
+                    "written": lane.written,
+                    "found": lane.found,
+                    "unmentioned": lane.unmentioned,
+                    "unreadable": lane.unreadable,
+                    "processed": lane.processed,
+                    "late_ms": lane.late_ms,
+                    "median_late_ms": lane.median_late_ms,
+                    "anomalies": {
+                        kind: {"count": found.count, "witness": found.witness, "offset": found.offset}
+                        for kind, found in lane.findings.items()
+                    },
+                }
+                for lane in self.lanes
+            ],
+        }
+
+    def __repr__(self) -> str:
+        rows = [COLUMNS, *(lane.row() for lane in self.lanes)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([self.sentence, *lines] if self.lanes else [self.sentence])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in COLUMNS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in lane.row()) + "</tr>" for lane in self.lanes
+        )
+        return (
+            f"<div><p><b>{html.escape(self.sentence)}</b></p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+
+def lane_audits(lanes: Iterable[Mapping[str, Any]], counted: Iterable[Mapping[str, Any]]) -> tuple[LaneAudit, ...]:
+    """The rows of `follow_lanes` and of `count_anomalies` put together, lanes without a step last."""
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in (*lanes, *counted):
+        rows.setdefault((row["topic"], row["partition"]), {}).update(row)
+    in_order = sorted(rows.items(), key=lambda item: (item[1].get("first_n") is None, item[1].get("first_n"), item[0]))
+    return tuple(_lane_audit(*lane, row) for lane, row in in_order)
+
+
+def _lane_audit(topic: str, partition: int, row: Mapping[str, Any]) -> LaneAudit:
+    findings = {}
+    for kind in ANOMALIES:
+        first = row.get(f"{kind}_first") or {}
+        findings[kind] = Finding(kind, row.get(kind) or 0, first.get("n"), first.get("offset"))
+    return LaneAudit(
+        topic, partition, row.get("written") or 0, row.get("processed") or 0, findings,
+        row.get("late_ms") or 0, row.get("median_late_ms") or 0.0, row.get("found") or 0,
+        row.get("unmentioned") or 0, row.get("unreadable") or 0,
+    )  # fmt: skip
+
+
+def _differences(ours: LaneAudit, theirs: LaneVerdict) -> list[str]:
+    where = f"{ours.topic}-{ours.partition}"
+    pairs: list[tuple[str, object, object]] = [
+        ("written", ours.written, theirs.appended),
+        ("processed", ours.processed, theirs.processed),
+        ("late_ms", ours.late_ms, theirs.late_ms),
+    ]
+    for kind in ANOMALIES:
+        found, judged = ours.findings[kind], theirs.anomalies[kind]
+        pairs.append((kind, found.count, judged.count))
+        pairs.append((f"{kind}: first step and offset", (found.witness, found.offset), (judged.witness, judged.offset)))
+    return [f"{where} {name}: the audit says {left}, the trace says {right}" for name, left, right in pairs if left != right]

@@ -1,0 +1,166 @@
+"""Topics of the real broker as DataFrames, through Spark's Kafka connector.
+
+The connector waits for minutes when a topic or a broker is not there, and then fails with a page of
+Java. So the broker is asked first, by a client that answers at once; what Spark still has to say
+becomes one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from kitlib.errors import KnobError, LabError
+from kitlib.lab import clients, kafka_server
+from kitlib.lab import spark as kit_spark
+from kitlib.pipelines.delivery_frames import TOPIC_NAME
+
+TRACE_PREFIX = "kit.trace."
+SECONDS_TO_ANSWER = 10.0
+
+# librdkafka's names for what Spark's Java client calls otherwise; the rest have the same name or no counterpart.
+SAME_NAME = ("security.protocol", "sasl.kerberos.service.name", "ssl.endpoint.identification.algorithm", "client.id")
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """A cluster whose topics Spark reads."""
+
+    bootstrap: str
+    settings: Mapping[str, str]  # of a company's cluster, in librdkafka's names; empty for the kit's own
+
+    @classmethod
+    def find(cls, bootstrap: str | None = None) -> Topics:
+        """The cluster at `bootstrap`, or the kit's own, started if need be."""
+        if bootstrap is None:
+            cluster = kafka_server.ensure()
+            return cls(cluster.bootstrap, clients.file_config() if cluster.source == "external" else {})
+        return cls(bootstrap, clients.file_config() if bootstrap == kafka_server.external_bootstrap() else {})
+
+    def names(self) -> set[str]:
+        """All topics of the cluster. LabError when no broker answers in time."""
+        try:
+            return set(self._admin().list_topics(timeout=SECONDS_TO_ANSWER).topics)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise LabError(
+                f"no Kafka answers at {self.bootstrap} within {SECONDS_TO_ANSWER:g} s ({error}). "
+                "Look at `kit status`; start a broker with `kit up`."
+            ) from error
+
+    def identity(self, topic: str) -> str:
+        """What tells this topic from a later one of the same name. LabError when it is not there."""
+        try:
+            admin = self._admin()  # a client that is let go of answers nothing more
+            asked = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS_TO_ANSWER)
+            return str(asked[topic].result(SECONDS_TO_ANSWER).topic_id)
+        except (KafkaException, TimeoutError) as error:
+            raise LabError(f"topic {topic} at {self.bootstrap} cannot be described ({error}). Look at `kit status`.") from error
+
+    def read_trace(self, spark: SparkSession, run: str) -> DataFrame:
+        """The lines of a run's trace topic: run, line (its offset), value."""
+        reader = spark.read.format("kafka").options(**self._options(), startingOffsets="earliest", endingOffsets="latest")
+        return _lines(reader.option("assign", _first_partition(run)).option("failOnDataLoss", "false").load(), run)
+
+    def stream_trace(self, spark: SparkSession, run: str, lines_per_batch: int | None) -> DataFrame:
+        """The same as a stream; it fails when lines that were not read yet are gone."""
+        reader: DataStreamReader = spark.readStream.format("kafka").options(**self._options(), startingOffsets="earliest")
+        if lines_per_batch is not None:
+            reader = reader.option("maxOffsetsPerTrigger", lines_per_batch)
+        return _lines(reader.option("assign", _first_partition(run)).option("failOnDataLoss", "true").load(), run)
+
+    def read_source(self, spark: SparkSession, run: str, topics: Collection[str]) -> DataFrame:
+        """What lies in the topics now: run, topic, partition, offset, value."""
+        reader = spark.read.format("kafka").options(**self._options(), startingOffsets="earliest", endingOffsets="latest")
+        records = reader.option("subscribe", ",".join(sorted(topics))).option("failOnDataLoss", "false").load()
+        return records.select(F.lit(run).alias("run"), "topic", "partition", "offset", "value")
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "client.id": "kit", "log_level": 2, **self.settings})
+
+    def _options(self) -> dict[str, str]:
+        """The connector's options: the Java client's settings, each with `kafka.` before its name."""
+        options = {"bootstrap.servers": self.bootstrap} | java_settings(self.settings)
+        return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def trace_topic(run: str) -> str:
+    """The topic of a run's trace. KnobError when `run` is no name that a run has."""
+    topic = TRACE_PREFIX + run
+    if not run or not re.match(TOPIC_NAME, topic):
+        raise KnobError(
+            f"audit: {run[:60]!r} is not the name of a run. Expected letters, digits, '.', '_' and '-', at most "
+            f"{249 - len(TRACE_PREFIX)}; a trace's name is in its `run`."
+        )
+    return topic
+
+
+def check_trace_exists(topics: Topics, run: str) -> None:
+    """Raise LabError when there is no trace topic of this run, naming some that are there."""
+    wanted, present = trace_topic(run), topics.names()
+    if wanted in present:
+        return
+    others = sorted(name.removeprefix(TRACE_PREFIX) for name in present if name.startswith(TRACE_PREFIX))
+    told = f"There are traces of {', '.join(others[-5:])}" if others else "There is no trace at all"
+    raise LabError(
+        f"audit of run {run}: there is no topic {wanted} at {topics.bootstrap}. {told}; "
+        "run an experiment with the backend kafka and audit its trace's run."
+    )
+
+
+def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's security settings as the Java client names them. LabError for one that has no counterpart here."""
+    result = {name: value for name, value in settings.items() if name in SAME_NAME}
+    mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms")
+    if mechanism:
+        result["sasl.mechanism"] = mechanism
+    if "sasl.username" in settings:
+        module = "scram.ScramLoginModule" if (mechanism or "").startswith("SCRAM") else "plain.PlainLoginModule"
+        user, password = (_quoted(settings.get(f"sasl.{name}", "")) for name in ("username", "password"))
+        result["sasl.jaas.config"] = f"org.apache.kafka.common.security.{module} required username={user} password={password};"
+    if "ssl.ca.location" in settings:
+        result |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": settings["ssl.ca.location"]}
+    known = {*SAME_NAME, "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location"}
+    if unknown := sorted(name for name in settings if name.startswith(("ssl.", "sasl.")) and name not in known):
+        raise LabError(
+            f"the audit cannot hand {', '.join(unknown)} of KIT_KAFKA_CONFIG on to Spark. "
+            f"It knows {', '.join(sorted(known))}; use those, or read the trace with `kit run` alone."
+        )
+    return result
+
+
+@contextmanager
+def one_sentence(doing: str) -> Iterator[None]:
+    """Turn what Spark or its Java throws inside into a LabError of one sentence."""
+    try:
+        yield
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        kit_spark.check_alive()
+        raise LabError(f"{doing}: {first_line(error)}. Spark's log is {kit_spark.log_file()}.") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, without a full stop."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
+
+
+def _lines(records: DataFrame, run: str) -> DataFrame:
+    return records.select(F.lit(run).alias("run"), F.col("offset").alias("line"), "value")
+
+
+def _first_partition(run: str) -> str:
+    return f'{{"{trace_topic(run)}": [0]}}'  # a trace has one partition; its name holds nothing that JSON escapes
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
