@@ -115,6 +115,7 @@ def _differing_field(expected: Any, got: Any, path: str) -> tuple[str, Any, Any]
 def read_traces(path: Path | str) -> Iterator[dict[str, Any]]:
     """The recorded traces of one file, plain or gzipped. TraceError names the file and the line."""
     where = Path(path)
+    number = 0
     try:
         with _opened(where) as lines:
             for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE_BYTES + 1), b""), start=1):
@@ -125,7 +126,10 @@ def read_traces(path: Path | str) -> Iterator[dict[str, Any]]:
             f"{where}: there is no such file. Give the path of a recorded trace (.jsonl or .jsonl.gz)."
         ) from None
     except (OSError, EOFError, zlib.error) as error:
-        raise TraceError(f"{where}: it cannot be read ({error}). Give a whole .jsonl or .jsonl.gz file.") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise TraceError(
+            f"{where}, line {number + 1}: it cannot be read ({reason}). Give a whole .jsonl or .jsonl.gz file."
+        ) from None
 
 
 def bundled(*parts: str) -> Path:
@@ -136,7 +140,7 @@ def bundled(*parts: str) -> Path:
 def _opened(path: Path) -> io.BufferedIOBase:
     with path.open("rb") as raw:
         gzipped = raw.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if gzipped else path.open("rb")  # type: ignore[return-value]
+    return gzip.open(path, "rb") if gzipped else path.open("rb")
 
 
 def _trace(line: bytes, where: str) -> dict[str, Any]:
@@ -148,8 +152,11 @@ def _trace(line: bytes, where: str) -> dict[str, Any]:
         raise TraceError(f"{where}: it is not JSON ({str(error)[:80]}). Expected one trace a line.") from None
     if not isinstance(trace, dict) or not isinstance(trace.get("steps"), list) or not trace["steps"]:
         raise TraceError(f"{where}: it is no recorded trace. Expected an object with a list of steps.")
-    if not all(isinstance(step, dict) for step in trace["steps"]):
-        raise TraceError(f"{where}: a step is no object. Expected {{op, args, result, state}}.")
+    if not isinstance(trace.get("config"), dict):
+        raise TraceError(f"{where}: it has no config. Expected an object with the settings of the recorded class.")
+    for number, step in enumerate(trace["steps"]):
+        if not isinstance(step, dict) or not isinstance(step.get("op"), str) or not isinstance(step.get("args", {}), dict):
+            raise TraceError(f"{where}: step {number} is no recorded step. Expected {{op, args, result, state}}.")
     return trace
 
 

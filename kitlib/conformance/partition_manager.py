@@ -1,9 +1,9 @@
 """Replays recorded scripts of Storm 0.9.3's PartitionManager on the kit's model.
 
 The recorded answers of the broker are handed to the model, so that a replay judges the model alone;
-the log operations run on the kit's `PartitionLog`, whose starts and ends are compared as well, and
-which knows what each record holds. A model of the learner's own goes through the same door: anything
-that is built from (SpoutConfig, LogReader, OffsetStore) and has the ledgers' names.
+the log operations run on the kit's `PartitionLog`, whose starts and ends are compared as well. A
+model of the learner's own goes through the same door: anything that is built from (SpoutConfig,
+LogReader, OffsetStore) and has the ledgers' names.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class RecordedLog:
     """A LogReader that gives the answers which were recorded, and notes what it was asked."""
 
     topic: str
-    logs: dict[str, PartitionLog]  # by topic; what each record holds
+    logs: dict[str, PartitionLog]  # by topic: the kit's own, which a test holds against the recorded answers
+    special: dict[str, dict[str, str]]  # topic -> offset -> what is special about the record there
     answers: list[dict[str, Any]] = field(default_factory=list)  # of this step, in order
     calls: list[dict[str, Any]] = field(default_factory=list)  # made in this step
 
@@ -91,8 +92,8 @@ class RecordedLog:
             raise recorded_exception(answer["exception"])
         if answer.get("error"):
             return Fetch(error=FetchError.of(answer["error"]))
-        held = {record.offset: record for record in self.logs[self.topic].records()}
-        return Fetch([held.get(at, Record(at, b"")) for at in answer.get("returned", [])])
+        special = self.special.get(self.topic, {})
+        return Fetch([Record(at, _payload(special.get(str(at)), at)) for at in answer.get("returned", [])])
 
     def offset_before(self, time: int) -> int | None:
         answer = self._answer("getOffsetsBefore")
@@ -136,7 +137,7 @@ def replay(trace: dict[str, Any], build: Build = PartitionManager) -> Iterator[d
     logs = {topic: _log(topic, described, settings) for topic, described in trace.get("log", {}).items()}
     special = {topic: dict(described.get("special", {})) for topic, described in trace.get("log", {}).items()}
     store = FaultyStore(dict(trace.get("zk", {})))
-    reader = RecordedLog(settings["topic"], logs)
+    reader = RecordedLog(settings["topic"], logs, special)
     manager: Any = None
     for step in trace["steps"]:
         reader.answers, reader.calls, store.written = step.get("broker", []), [], None
@@ -153,7 +154,10 @@ def replay(trace: dict[str, Any], build: Build = PartitionManager) -> Iterator[d
         elif op == "zk_fault":
             store.faults.add(args["on"])
         elif op == "zk_set":
-            store.texts[args.get("path", _config(settings).committed_path())] = args.get("text", args.get("data"))
+            given = [args[name] for name in ("text", "data", "value", "json") if name in args]
+            store.texts[args.get("path", _config(settings).committed_path())] = (
+                given[0] if given else step["state"]["zk"]
+            )
         elif op == "zk_delete":
             store.texts.pop(args.get("path", _config(settings).committed_path()), None)
         elif op != "fault":

@@ -1,0 +1,51 @@
+"""README.md and CONTRIBUTING.md tell the truth: their links, commands and picture exist."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "CONTRIBUTING.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_of_a_page_lead_to_files(page: str) -> None:
+    """Every relative link leads to something that is there."""
+    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text())
+    missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
+    assert links and not missing
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_make_targets_named_on_a_page_exist(page: str) -> None:
+    """Every `make` target that is named is one of the Makefile's."""
+    named = set(re.findall(r"make ([a-z]+)", (ROOT / page).read_text()))
+    targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    unknown = named - targets - {"uses"}
+    assert not unknown
+
+
+def test_kit_commands_named_in_the_readme_exist() -> None:
+    """Every `kit` command that is named answers to --help."""
+    named = set(re.findall(r"(?:^|`|; )kit ([a-z]+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
+    shown = subprocess.run([sys.executable, "-m", "kitlib", "--help"], capture_output=True, text=True, check=True).stdout
+    commands = set(re.findall(r"^│ ([a-z]+) ", shown, flags=re.MULTILINE))
+    assert named and named <= commands
+
+
+def test_the_readme_shows_both_commands() -> None:
+    """The two commands that do everything are shown."""
+    text = (ROOT / "README.md").read_text()
+    assert "make lab" in text and "make test" in text
+
+
+def test_the_readmes_picture_is_what_the_experiment_draws() -> None:
+    """The picture is drawn from a run, not by hand."""
+    drawn = runpy.run_path(str(ROOT / "scripts" / "draw_readme.py"))["draw"]()
+    assert (ROOT / "docs" / "lost.svg").read_text(encoding="utf-8") == drawn
