@@ -33,7 +33,8 @@ test: setup ## Run every test: lint, unit, conformance, properties, Kafka, Spark
 	@exec $(BIN)/python -m pytest $(ARGS)
 
 bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json
-	@exec $(BIN)/python scripts/bench.py $(ARGS)
+	@mkdir -p build
+	@exec $(BIN)/kit bench --out build/bench.json $(ARGS)
 
 notebooks: setup ## Run all notebooks again and save their outputs
 	@exec $(BIN)/kit notebooks $(ARGS)
