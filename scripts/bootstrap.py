@@ -105,8 +105,9 @@ def make_environment() -> None:
     if os.environ.get("KIT_OFFLINE", "") not in ("", "0"):
         end("KIT_OFFLINE is set, but .venv is missing or older than requirements.lock. Run `make setup` once with a network.")
     begun = time.monotonic()
+    whole = is_environment_usable() and not BEGUN.exists()
     remove(STAMP)
-    if BEGUN.exists() or not is_environment_usable():
+    if not whole:
         discard_environment()
         say(f"1/4 a virtual environment in .venv, with Python {platform.python_version()}")
         ENVIRONMENT.mkdir()
@@ -131,7 +132,10 @@ def make_environment() -> None:
 
 
 def is_environment_usable() -> bool:
-    """Whether .venv has a Python that starts, is new enough, has pip, and was made for this folder."""
+    """Whether .venv has a Python that starts, is new enough and has pip, and was not moved here from another folder."""
+    with suppress(OSError, ValueError):
+        if json.loads(STAMP.read_text(encoding="utf-8")).get("root") != str(ROOT):
+            return False  # the programs in its bin folder still name the old place
     probe = (
         "import sys, importlib.util as u; print(sys.prefix); "
         f"sys.exit(sys.version_info < {OLDEST_PYTHON} or not u.find_spec('pip'))"
@@ -148,7 +152,7 @@ def discard_environment() -> None:
     old = ROOT / ".venv.old"
     shutil.rmtree(str(old), ignore_errors=True)
     if ENVIRONMENT.exists():
-        say("the environment in .venv is unfinished or does not start; making it anew")
+        say("the environment in .venv is unfinished, moved or does not start; making it anew")
         os.rename(ENVIRONMENT, old)
         shutil.rmtree(str(old), ignore_errors=True)
 
