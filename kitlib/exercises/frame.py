@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,13 +24,17 @@ from kitlib.experiments import get
 from kitlib.experiments.knobs import settle
 from kitlib.views.text import plain_text
 
+KIT = str(Path(__file__).resolve().parent.parent)  # the frames of a traceback in here are not the learner's
 SECONDS_PER_CHECK = 20.0  # a learner's loop without an end is stopped then
 
 
 class NotYet(Exception):
-    """The answer is not right: what is wrong with it, where to look, and perhaps a picture of it."""
+    """The answer is not right: what is wrong with it, where to look, and perhaps a picture of it.
 
-    def __init__(self, said: str, look: str = "", picture: Any = None) -> None:
+    Without `look` the exercise's first hint is shown; "" shows none, for an answer of a wrong shape.
+    """
+
+    def __init__(self, said: str, look: str | None = None, picture: Any = None) -> None:
         super().__init__(said)
         self.said, self.look, self.picture = said, look, picture
 
@@ -70,11 +75,11 @@ def find(exercise: Exercise, answer: Any) -> Finding:
     first_hint = exercise.hints[0] if exercise.hints else ""
     try:
         if answer is None or answer is ...:
-            raise NotYet("there is no answer yet.")
+            raise NotYet("there is no answer here.", "Put it in place of None and run this cell again.")
         with time_limit(SECONDS_PER_CHECK):
             return Finding(exercise.name, True, exercise.check(answer))
     except NotYet as wrong:
-        return Finding(exercise.name, False, wrong.said, wrong.look or first_hint, wrong.picture)
+        return Finding(exercise.name, False, wrong.said, first_hint if wrong.look is None else wrong.look, wrong.picture)
     except _TimeIsUpError:
         said = f"the check did not come to an end within {SECONDS_PER_CHECK:g} s."
         return Finding(exercise.name, False, said, "Look for a loop in your function that never ends.")
@@ -83,9 +88,9 @@ def find(exercise: Exercise, answer: Any) -> Finding:
 def whole_number(answer: Any, what: str = "the answer") -> int:
     """`answer` as an int; NotYet when it is no whole number."""
     if isinstance(answer, bool) or not isinstance(answer, int | float):
-        raise NotYet(f"{what} should be a number, this is {told(answer)}.")
+        raise NotYet(f"{what} should be a number, this is {told(answer)}.", "")
     if answer != answer or answer in (float("inf"), float("-inf")) or answer != int(answer):
-        raise NotYet(f"{what} should be a whole number, this is {told(answer)}.")
+        raise NotYet(f"{what} should be a whole number, this is {told(answer)}.", "")
     return int(answer)
 
 
@@ -93,7 +98,7 @@ def one_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> str
     """The one of `choices` that `answer` names, whatever its case and blanks; NotYet when it names none."""
     named = {plain_name(choice): choice for choice in choices}
     if not isinstance(answer, str) or plain_name(answer) not in named:
-        raise NotYet(f"{what} should be one of {', '.join(map(repr, named.values()))}, this is {told(answer)}.")
+        raise NotYet(f"{what} should be one of {', '.join(map(repr, named.values()))}, this is {told(answer)}.", "")
     return named[plain_name(answer)]
 
 
@@ -101,7 +106,7 @@ def some_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> se
     """The names in a set, list or tuple, each one of `choices`; a single name counts as a set of one."""
     given = [answer] if isinstance(answer, str) else answer
     if not isinstance(given, set | frozenset | list | tuple):
-        raise NotYet(f"{what} should be a set of names, this is {told(answer)}.")
+        raise NotYet(f"{what} should be a set of names, this is {told(answer)}.", "")
     known = list(choices)
     return {one_of(name, known, f"each name in {what}") for name in given}
 
@@ -109,29 +114,29 @@ def some_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> se
 def offsets_in(answer: Any, what: str = "the answer") -> list[int]:
     """Distinct offsets in ascending order, from a list, set, tuple or range; NotYet otherwise."""
     if not isinstance(answer, set | frozenset | list | tuple | range):
-        raise NotYet(f"{what} should be a list of offsets, this is {told(answer)}.")
+        raise NotYet(f"{what} should be a list of offsets, this is {told(answer)}.", "")
     return sorted({whole_number(offset, f"each offset in {what}") for offset in answer})
 
 
 def knobs_for(experiment: str, answer: Any, only: Iterable[str] = ()) -> dict[str, Any]:
     """The knobs in a dict, checked as the experiment checks them; `only` names those that may be turned."""
     if not isinstance(answer, Mapping):
-        raise NotYet(f"the answer should be a dict of knobs, this is {told(answer)}.")
+        raise NotYet(f"the answer should be a dict of knobs, this is {told(answer)}.", "")
     allowed = tuple(only)
     for name in answer:
         if allowed and name not in allowed:
-            raise NotYet(f"only {', '.join(allowed)} may be turned here, and this turns {plain_text(name, 60)}.")
+            raise NotYet(f"only {', '.join(allowed)} may be turned here, and this turns {plain_text(name, 60)}.", "")
     try:
         settled = settle(get(experiment).knobs, answer, experiment)
     except KnobError as error:
-        raise NotYet(str(error)) from error
+        raise NotYet(str(error), "") from error
     return {name: settled[name] for name in answer}
 
 
 def a_function(answer: Any, what: str = "the answer") -> Callable[..., Any]:
     """`answer` if it can be called; NotYet otherwise."""
     if not callable(answer):
-        raise NotYet(f"{what} should be a function, this is {told(answer)}. Give its name without parentheses.")
+        raise NotYet(f"{what} should be a function, this is {told(answer)}.", "Give its name without parentheses.")
     return answer  # type: ignore[no-any-return]
 
 
@@ -146,9 +151,9 @@ def called(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def crash_sentence(error: BaseException) -> str:
-    """`your code raised KeyError: 3, in its line 4 (ack).`"""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = f", in line {last[0].lineno} of {plain_text(last[0].name, 40)}" if last else ""
+    """`your code raised KeyError: 3, in line 4 of ack.`: the last line that is not the kit's own."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(KIT)]
+    where = f", in line {frames[-1].lineno} of {plain_text(frames[-1].name, 40)}" if frames else ""
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"your code raised {plain_text(what, 120)}{where}."
 
