@@ -16,7 +16,7 @@ import typer
 from kitlib import __version__
 from kitlib.errors import KitError
 
-COMMAND_MODULES = ("setup", "lab", "broker", "experiments", "conform", "bench")
+COMMAND_MODULES = ("setup", "lab", "broker", "experiments", "audit", "conform", "bench")
 
 app = typer.Typer(
     name="kit",
