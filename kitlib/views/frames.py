@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from kitlib.errors import TraceError
@@ -245,16 +246,20 @@ class _Ledger:
             self._look_at(data.get("offset", data.get("to")))
 
     def _read_state(self, state: dict[str, Any]) -> None:
-        start, end, committed, emitted = self.marks
+        """The partition's own numbers. Where no spout is at work nothing is pending, and the next one starts
+        at the commit, so without an emitted_to_offset that is where reading stands.
+        """
+        start, end, committed, _ = self.marks
+        committed = _int(state.get("committed_to"), committed)
         self.marks = (
             _int(state.get("log_start"), start),
             _int(state.get("log_end"), max(end, self.appended_to)),
-            _int(state.get("committed_to"), committed),
-            _int(state.get("emitted_to_offset"), emitted),
+            committed,
+            _int(state.get("emitted_to_offset"), committed),
         )
         self.retries = _int(state.get("retries"), self.retries)
         for name, flag in self.STATE_FLAGS:
-            ranges = state.get(name, ())
+            ranges = state.get(name, [])
             if ranges == self.ranges[name]:
                 continue
             ends = _ends(ranges)
@@ -366,7 +371,7 @@ def codes_of(flags: bytearray, base: int, marks: tuple[int, int, int, int]) -> s
     end = base + len(flags)
     edges = sorted({base, end, *(min(max(mark, base), end) for mark in (start, committed, emitted))})
     parts = []
-    for first, after in zip(edges, edges[1:], strict=False):
+    for first, after in pairwise(edges):
         positions = (first < start) * IS_GONE | (first < committed) * IS_BELOW_COMMIT | (first < emitted) * IS_READ
         parts.append(flags[first - base : after - base].translate(_CODES[positions >> 8]).decode("ascii"))
     return "".join(parts)

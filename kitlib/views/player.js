@@ -9,8 +9,7 @@ class Player {
     this.hatch = `url(#${hatchName})`;
     this.lanes = [];
     this.make(hatchName);
-    root.dataset.lmSuppressShortcuts = "true"; // JupyterLab's own arrow keys stay away
-    putAll(root, { class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("told").title}` });
+    putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("told").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
     this.onTold = () => this.take();
     model.on("change:told", this.onTold);
@@ -20,13 +19,14 @@ class Player {
   make(hatchName) {
     const told = this.model.get("told");
     const isRun = told.knobs.length > 0;
-    this.knobs = told.knobs.map((knob) => new KnobControl(knob, () => this.askForRun()));
+    this.knobs = told.knobs.map((knob) => new KnobControl(knob, () => this.askForRun(), (help) => put(this.help, "text", help)));
     this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
     this.seed.addEventListener("change", () => this.askForRun());
     this.forkButton = button("Fork here", "", () => this.ask({ do: "fork", at: this.at }));
     this.overButton = button("Start over", "", () => this.ask({ do: "start over" }));
     this.mood = html("span", { class: "kit-mood", role: "status" });
     const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), this.forkButton, this.overButton, this.mood);
+    this.help = html("p", { class: "kit-help", "aria-hidden": "true", text: "Point at a knob to read what it does." });
     const knobs = html("div", { class: "kit-knobs" }, ...this.knobs.map((knob) => knob.node));
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
     this.verdict = new VerdictLine((step) => this.moveTo(step));
@@ -46,7 +46,7 @@ class Player {
     this.legend = new Legend(this.look, this.hatch);
     this.root.replaceChildren(
       html("h3", { text: told.title }), html("p", { class: "kit-question", text: told.question }),
-      ...(isRun ? [knobs, actions] : []), this.error, this.verdict.node,
+      ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
       html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" }), this.stepText), this.sentence,
       this.picture, this.transport.buttons,
       html("p", { class: "kit-heading" }, html("b", { text: "How far is the commit behind, and what is in flight?" })),
@@ -72,7 +72,7 @@ class Player {
       for (const knob of this.knobs) knob.freeze(isForked && !knob.knob.live);
       if (told.set) this.knobs.forEach((knob) => knob.set(told.values[knob.knob.name]));
       if (told.set || this.seed.value === "") this.seed.value = told.seed;
-      this.seed.disabled = isForked;
+      this.seed.disabled = this.forkButton.disabled = isForked;
       put(this.mood, "text", isForked ? `Forked: steps 0 to ${this.timeline.forked_at} stay, your changes act after them.` : "");
     }
     this.root.dataset.answered = told.number;

@@ -11,6 +11,7 @@ complete: the parts are joined as they are, nothing is built and nothing is fetc
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ class Player(anywidget.AnyWidget):
     def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
         """Answer the browser: always, or it would wait for ever; with a sentence when it cannot be done."""
         number, at, is_set = int(question["number"]), -1, False
+        gc.disable()  # a run makes thousands of small objects; a full collection amid it costs more than the run
         try:
             if question["do"] == "fork":
                 at = self._fork(int(question["at"]))
@@ -118,6 +120,8 @@ class Player(anywidget.AnyWidget):
             sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
             self.told = {**self.told, "number": number, "error": sentence}
             raise
+        finally:
+            gc.enable()
         self._publish(number=number, at=at, is_set=is_set)
 
     def _rerun(self, given: dict[str, Any], seed: Any) -> None:
@@ -135,6 +139,8 @@ class Player(anywidget.AnyWidget):
     def _fork(self, at: int) -> int:
         if self.experiment is None or not self.knobs:
             raise KnobError("Player: this is a recorded trace and cannot be forked. Open its experiment instead.")
+        if self._base is not None:
+            raise KnobError("Player: this run is forked already. Start over to fork it elsewhere.")
         base = self.trace
         self.trace = self.experiment.fork(base, at)
         self._base = base

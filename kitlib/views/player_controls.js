@@ -24,17 +24,18 @@ function button(label, icon, onPress) {
 // A knob. A slider's positions are the knob's stops: {value, label} pairs made by the kernel, so that
 // 64-bit values stay exact and the last stop may be called "unlimited".
 class KnobControl {
-  constructor(knob, onMove) {
+  constructor(knob, onMove, onLook) {
     Object.assign(this, { knob, stops: knob.stops });
     const id = `kit-knob-${++madeControls}`;
-    const help = html("div", { class: "kit-help", id: `${id}-help`, text: knob.help });
+    const help = html("div", { class: "kit-unseen", id: `${id}-help`, text: knob.help });
     this.shown = html("output", { for: id, class: "kit-value" });
     if (knob.kind === "bool") this.input = html("input", { type: "checkbox" });
     else if (knob.kind === "choice") this.input = html("select", {}, ...this.stops.map((stop) => html("option", { value: stop.value, text: stop.label })));
     else this.input = html("input", { type: "range", min: 0, max: this.stops.length - 1, step: 1 });
     putAll(this.input, { id, "data-knob": knob.name, "aria-describedby": `${id}-help` });
     const label = html("label", { for: id, text: knob.name });
-    this.node = html("div", { class: "kit-knob" }, html("div", { class: "kit-knob-row" }, label, this.input, this.shown), help);
+    this.node = html("div", { class: "kit-knob" }, label, this.input, this.shown, help);
+    for (const event of ["pointerenter", "focusin"]) this.node.addEventListener(event, () => onLook(`${knob.name}: ${knob.help}`));
     this.set(knob.value);
     this.input.addEventListener(knob.isSlow ? "change" : "input", () => { this.tell(); onMove(); });
     if (knob.isSlow) this.input.addEventListener("input", () => this.tell());
@@ -105,7 +106,7 @@ class VerdictLine {
   draw(verdict) {
     put(this.sentence, "text", verdict.sentence);
     this.chips.replaceChildren(...verdict.anomalies.map((anomaly) => {
-      const mark = anomaly.count === 0 ? "" : anomaly.isViolation ? " ! violation" : " allowed";
+      const mark = anomaly.count === 0 ? "" : anomaly.isViolation ? ": violation!" : ", allowed";
       const text = `${anomaly.count.toLocaleString("en")} ${anomaly.kind}${mark}`;
       const cls = anomaly.count === 0 ? "kit-chip" : anomaly.isViolation ? "kit-chip kit-bad" : "kit-chip kit-some";
       if (anomaly.witness === null) return html("span", { class: cls, text });

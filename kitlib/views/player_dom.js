@@ -12,8 +12,12 @@ function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG_SPACE, tag), attributes, children);
 }
 
+// JupyterLab asks the focused element itself whether it may take a key; else its arrow keys move cells.
+const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
+
 function html(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
+  const keys = /^(input|select|button)$/.test(tag) ? KEYS_ARE_MINE : {};
+  return fill(document.createElement(tag), { ...keys, ...attributes }, children);
 }
 
 // Set an attribute (or the text) only when it differs from what was set last: the page's layout is

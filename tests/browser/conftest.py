@@ -1,0 +1,163 @@
+"""A real Chromium before a real JupyterLab, both of their own and gone at the end.
+
+Where no Chromium is found these tests are skipped, and the reason is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.conftest import wait_for
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SETTINGS = "@jupyterlab/apputils-extension"
+
+
+def find_chromium() -> str | None:
+    """The Chromium to test with: KIT_CHROMIUM, or the first known name on the PATH."""
+    return os.environ.get("KIT_CHROMIUM") or next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    path = find_chromium()
+    if path is None:
+        reason = f"no Chromium on the PATH (looked for {', '.join(NAMES)}); install it or set KIT_CHROMIUM"
+        print(f"browser tests are skipped: {reason}", file=sys.__stderr__)
+        pytest.skip(reason)
+    home = tmp_path_factory.mktemp("chromium-home")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path, args=ARGUMENTS, env={**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+        )
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab: where it is, its folder of notebooks, and its settings."""
+
+    url: str
+    token: str
+    folder: Path
+    settings: Path
+
+    def set_theme(self, theme: str) -> None:
+        (self.settings / SETTINGS).mkdir(parents=True, exist_ok=True)
+        (self.settings / SETTINGS / "themes.jupyterlab-settings").write_text(
+            json.dumps({"theme": f"JupyterLab {theme}"})
+        )
+
+    def open(self, page: Page, *cells: str) -> None:
+        """Open a new notebook with these cells and run all of them."""
+        name = f"test-{secrets.token_hex(4)}.ipynb"
+        notebook: dict[str, Any] = {
+            "cells": [
+                {
+                    "cell_type": "code",
+                    "id": f"cell-{n}",
+                    "metadata": {},
+                    "outputs": [],
+                    "execution_count": None,
+                    "source": cell,
+                }
+                for n, cell in enumerate(cells)
+            ],
+            "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+        (self.folder / name).write_text(json.dumps(notebook))
+        page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
+        page.wait_for_selector(".jp-CodeCell", timeout=30_000)
+        page.wait_for_function("window.jupyterapp && window.jupyterapp.commands.hasCommand('notebook:run-all-cells')")
+        ready = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+        page.wait_for_function(
+            f"{ready} && window.jupyterapp.shell.currentWidget.sessionContext.isReady", timeout=30_000
+        )
+        page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, kit_home: Path) -> Iterator[Lab]:
+    room = tmp_path_factory.mktemp("lab")
+    folder, settings, runtime = room / "notebooks", room / "settings", room / "runtime"
+    for each in (folder, settings / SETTINGS, runtime):
+        each.mkdir(parents=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+    (settings / SETTINGS / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    token = secrets.token_hex(16)
+    environment = os.environ | {
+        "JUPYTER_TOKEN": token,
+        "JUPYTER_RUNTIME_DIR": str(runtime),
+        "JUPYTERLAB_SETTINGS_DIR": str(settings),
+        "JUPYTERLAB_WORKSPACES_DIR": str(room / "workspaces"),
+        "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
+    }
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
+    command += ["--allow-root", f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
+    with (room / "log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+    try:
+        state = wait_for(lambda: _state_of(runtime, server), 40)
+        assert state, f"JupyterLab did not start: {(room / 'log').read_text()[-2000:]}"
+        yield Lab(f"http://127.0.0.1:{state['port']}", token, folder, settings)
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def _state_of(runtime: Path, server: subprocess.Popen[bytes]) -> dict[str, Any] | None:
+    """What the server says of itself, once it is listening."""
+    for file in runtime.glob("jpserver-*.json"):
+        try:
+            state: dict[str, Any] = json.loads(file.read_text())
+        except ValueError:
+            continue  # half written
+        return state if state["port"] else None
+    assert server.poll() is None, "JupyterLab ended before it listened"
+    return None
+
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(chromium: Browser) -> Iterator[OpenPage]:
+    """Opens pages in contexts of their own; `dialogs` and `errors` of a page collect what must not happen."""
+    contexts = []
+
+    def open_one(**options: Any) -> Page:
+        context = chromium.new_context(viewport={"width": 1100, "height": 1300}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.dialogs, page.errors = [], []  # type: ignore[attr-defined]
+        page.on("dialog", lambda dialog: (page.dialogs.append(dialog.message), dialog.dismiss()))  # type: ignore[attr-defined]
+        page.on("pageerror", lambda error: page.errors.append(str(error)))  # type: ignore[attr-defined]
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()

@@ -1,0 +1,240 @@
+"""Frames: a trace made ready to be drawn, exact after every step and in both directions."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.errors import TraceError
+from kitlib.experiments import get, names
+from kitlib.trace import Trace, from_ranges
+from kitlib.views.frames import MAX_SPAN, Frames, cells_of, codes_of, to_frames
+from kitlib.views.look import (
+    ALARM,
+    EXISTS,
+    FAILED,
+    IS_BELOW_COMMIT,
+    IS_GONE,
+    IS_READ,
+    PENDING,
+    PROCESSED,
+    REFUSED,
+    SKIPPED,
+    TWICE,
+    WAITING,
+    code_of,
+)  # fmt: skip
+from kitlib.views.sentences import tell
+from tests.views.traces import Spout, long_trace, story
+
+
+def brute_force(trace: Trace, number: int, topic: str) -> dict[int, str]:
+    """The code of each offset after a step, by following one record at a time from the start."""
+    steps = [s for s in trace.steps[: number + 1] if s.data.get("topic") == topic]
+    state: dict[str, Any] = {}
+    for step in steps:
+        state = {**step.state, "committed_to": step.state.get("committed_to", state.get("committed_to", 0))}
+    appended: dict[int, int] = {}
+    for step in steps:
+        if step.what == "append":
+            for offset in step.data.get("offsets", range(step.data["first"], step.data["last"] + 1)):
+                appended[offset] = step.number
+    codes = {}
+    for offset, since in appended.items():
+        mine = [s for s in steps if s.data.get("offset") == offset and s.number >= since]
+        effects = [s.data["part"] for s in mine if s.what == "process"]
+        flags = EXISTS
+        flags |= PROCESSED if effects else 0
+        flags |= TWICE if len(effects) > len(set(effects)) else 0
+        for name, flag in (("pending", PENDING), ("failed", FAILED), ("waiting", WAITING)):
+            flags |= flag if offset in from_ranges(state.get(name, [])) else 0
+        for step in mine:
+            if step.what == "fail" and step.data.get("retry") is False:
+                flags |= REFUSED
+            if step.what == "emit":
+                flags &= ~REFUSED
+        emits = [s.number for s in mine if s.what == "emit"]
+        for step in steps:
+            to = (
+                step.data.get("offset")
+                if step.what == "start"
+                else step.data.get("to")
+                if step.what == "reset"
+                else None
+            )
+            if to is not None and since < step.number and offset < to and not [n for n in emits if n < step.number]:
+                flags |= SKIPPED
+        flags |= IS_GONE if offset < state["log_start"] else 0
+        flags |= IS_BELOW_COMMIT if offset < state.get("committed_to", 0) else 0
+        flags |= IS_READ if offset < state.get("emitted_to_offset", state["committed_to"]) else 0
+        codes[offset] = code_of(flags)
+    return codes
+
+
+def check(trace: Trace, numbers: list[int]) -> None:
+    frames = to_frames(trace)
+    for number in numbers:
+        for lane, flags in enumerate(frames.flags_after(number)):
+            base = frames.lanes[lane].base
+            codes = codes_of(flags, base, frames.marks_after(lane, number))
+            expected = brute_force(trace, number, frames.lanes[lane].name.split(",")[0])
+            found = {base + i: code for i, code in enumerate(codes) if base + i in expected}
+            assert found == expected, (number, frames.said[number])
+
+
+@pytest.mark.parametrize("name", names())
+def test_frames_of_each_experiment_agree_with_a_record_by_record_reading(name: str) -> None:
+    """After any step of any experiment each record has the code that its own history gives it."""
+    trace = get(name).run(seed=2)
+    check(trace, [0, *range(7, len(trace), 23), len(trace) - 1])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.integers(20, 160), st.integers(0, 40), st.integers(0, 159))
+def test_frames_of_random_runs_agree_with_a_record_by_record_reading(
+    seed: int, steps: int, behind: int, at: int
+) -> None:
+    """The same for made-up runs with failures, clearings and losses."""
+    check(long_trace(steps, seed, records=50, behind=behind), [min(at, steps - 1), steps - 1])
+
+
+def test_frames_with_gaps_restart_and_retention_agree() -> None:
+    """Gaps, compaction, a restart, a reset and a deletion are drawn where they happened."""
+    spout = Spout()
+    spout.append(12, offsets=[0, 1, 2, 5, 6, 7, 8, 9, 10, 11])
+    spout.start(0)
+    for _ in range(4):
+        if (offset := spout.emit(6)) is not None:
+            spout.process(offset)
+    spout.append(4)
+    spout.start(9)
+    spout.delete(10)
+    spout.emitted_to = spout.committed_to = 12
+    spout.record("spout", "reset", **{"from": 9, "to": 12})
+    check(spout.trace, list(range(len(spout.trace))))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.integers(0, 199), st.integers(0, 199))
+def test_toggles_played_back_undo_themselves(seed: int, here: int, there: int) -> None:
+    """Flipping the toggles between two steps leads from either to the other."""
+    frames = to_frames(long_trace(200, seed, records=60))
+    low, high = sorted((here, there))
+    flags = frames.flags_after(high)
+    for step in range(high, low, -1):
+        for at in range(frames.begins[step], frames.begins[step + 1], 3):
+            first, length, flag = frames.toggles[at : at + 3]
+            for offset in range(first, first + length):
+                flags[frames.lane[step]][offset] ^= flag
+    assert flags == frames.flags_after(low)
+
+
+def test_frames_count_lag_pending_and_retries() -> None:
+    """The curves are the state's own numbers, summed over the partitions."""
+    trace = get("same_id_other_topic").run()
+    frames = to_frames(trace)
+    last: dict[str, dict[str, Any]] = {}
+    for step in trace.steps:
+        before = last.get(step.data["topic"], {"committed_to": 0, "retries": 0})
+        last[step.data["topic"]] = {**before, "pending": [], **step.state}
+        assert frames.lag[step.number] == sum(s["log_end"] - s["committed_to"] for s in last.values())
+        assert frames.pending[step.number] == sum(len(from_ranges(s["pending"])) for s in last.values())
+        assert frames.retries[step.number] == sum(s["retries"] for s in last.values())
+
+
+def test_window_contains_the_record_of_the_step() -> None:
+    """The close-up always shows the record that the step is about."""
+    frames = to_frames(long_trace(600, records=300))
+    for step, offset in enumerate(frames.offset):
+        if offset >= 0:
+            assert 0 <= offset - frames.window[step] < frames.lanes[0].boxes, frames.said[step]
+
+
+def test_frames_of_a_huge_jump_stay_small() -> None:
+    """A log of seven million records, jumped over in one step, is a handful of toggles."""
+    trace = Trace("jump", "jump")
+    end = 6_825_674 + 200
+    place = {"topic": "big", "partition": 3}
+    trace.record(0, "log", "append", **place, first=100, last=end - 1)
+    state = {"log_start": 100, "log_end": end, "committed_to": end, "emitted_to_offset": end}
+    trace.record(1, "spout", "start", **place, offset=end, stored=120, why="too far behind", state=state)
+    frames = to_frames(trace)
+    assert len(frames.toggles) == 6
+    codes = codes_of(frames.flags_after(1)[0], 100, frames.marks_after(0, 1))
+    assert codes.count("S") == len(codes) == end - 100
+    assert cells_of(codes, 120) == [(0, len(codes), "S")]
+
+
+def test_frames_of_an_impossible_span_are_bounded() -> None:
+    """A log that claims 2^62 records is drawn by its newest ones, in bounded memory."""
+    trace = Trace("huge", "huge")
+    trace.record(0, "log", "append", topic="t", partition=0, first=0, last=2**62)
+    lane = to_frames(trace).lanes[0]
+    assert lane.end - lane.base == MAX_SPAN
+
+
+BAD = [
+    ("append", {"first": "x", "last": 3}),
+    ("append", {}),
+    ("process", {"offset": [1]}),
+    ("compact", {"offsets": 7}),
+    ("emit", {}),
+]
+
+
+@pytest.mark.parametrize(("what", "data"), BAD, ids=str)
+def test_frames_of_broken_data_raise_a_trace_error(what: str, data: dict[str, Any]) -> None:
+    """A step whose data are not what its word needs is a TraceError that says what to do."""
+    trace = Trace("bad", "bad")
+    trace.record(0, "log", "append", topic="t", partition=0, first=0, last=5)
+    trace.record(0, "x", what, topic="t", partition=0, **data)
+    with pytest.raises(TraceError, match="Record the trace again"):
+        to_frames(trace)
+
+
+def test_unknown_words_are_told_and_change_nothing() -> None:
+    """A word that no picture knows is told as it stands."""
+    trace = Trace("new", "new")
+    trace.record(0, "acker", "tick", colour="<b>")
+    frames = to_frames(trace)
+    assert frames.said == ["acker: tick colour <b>"]
+    assert frames.lane == [-1] and frames.lanes == []
+
+
+def test_every_word_of_the_experiments_has_a_sentence() -> None:
+    """All words that occur are told as sentences, none as raw data."""
+    steps = [step for name in names() for step in get(name).run()] + list(story())
+    raw = {step.what for step in steps if tell(step).startswith(f"{step.actor}: {step.what}")}
+    assert raw == set()
+
+
+def test_frames_as_json_hold_everything_a_player_needs() -> None:
+    """The JSON has one item a step and reads back as it was."""
+    frames = to_frames(long_trace(100))
+    row = json.loads(frames.to_bytes(curves=["M0 0"]))
+    assert set(row) == set(Frames.__slots__) | {"curves"}
+    assert len(row["lane"]) == len(row["said"]) == len(row["begins"]) - 1 == len(row["marks"]) // 4 == 100
+
+
+def test_cells_show_the_most_alarming_code() -> None:
+    """One lost record among many committed ones is never averaged away."""
+    cells = cells_of("C" * 500 + "X" + "C" * 499, 100)
+    assert [code for *_, code in cells] == ["C", "X", "C"] and cells[0][0] == 0 and cells[-1][1] == 1000
+    assert ALARM.startswith("X")
+
+
+def test_frames_of_a_thousand_steps_take_a_few_milliseconds() -> None:
+    """1,000 steps become frames in well under the player's budget of 120 ms (the best of five is measured)."""
+    trace = long_trace(1000)
+
+    def once() -> float:
+        began = time.perf_counter()
+        to_frames(trace).to_bytes()
+        return time.perf_counter() - began
+
+    assert min(once() for _ in range(5)) < 0.060

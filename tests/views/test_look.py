@@ -1,0 +1,106 @@
+"""The table of meanings: one letter or shape and one colour for each, and none by colour alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kitlib.views.look import (
+    ALL_COLOURS,
+    BANDS,
+    BLACK,
+    DARK_GREY,
+    DARK_INK,
+    DARK_PAPER,
+    EXISTS,
+    FAILED,
+    GREY,
+    INK,
+    IS_BELOW_COMMIT,
+    IS_GONE,
+    IS_READ,
+    LOOK_OF,
+    LOOKS,
+    PAPER,
+    PENDING,
+    PROCESSED,
+    REFUSED,
+    SKIPPED,
+    TABLE,
+    TWICE,
+    WAITING,
+    badge_of,
+    code_of,
+)  # fmt: skip
+
+CASES = [
+    (0, ".", "an offset without a record"),
+    (EXISTS, "U", "a record that nobody has read"),
+    (EXISTS | PENDING | WAITING | IS_READ, "W", "fetched, not emitted yet"),
+    (EXISTS | PENDING | IS_READ, "P", "emitted, not acked"),
+    (EXISTS | PENDING | PROCESSED | IS_READ, "P", "worked on, but the ack has not come"),
+    (EXISTS | PENDING | FAILED | IS_READ, "F", "failed, to be fetched again"),
+    (EXISTS | PENDING | REFUSED | IS_READ, "N", "failed too far back: pending for ever"),
+    (EXISTS | PROCESSED | IS_READ, "D", "acked, above the commit"),
+    (EXISTS | PROCESSED | IS_READ | IS_BELOW_COMMIT, "C", "acked, below the commit"),
+    (EXISTS | PROCESSED | IS_READ | IS_BELOW_COMMIT | IS_GONE, "R", "acked and deleted"),
+    (EXISTS | REFUSED | IS_READ, "K", "cleared, the commit not there yet"),
+    (EXISTS | REFUSED | IS_READ | IS_BELOW_COMMIT, "X", "cleared, and the commit has passed it"),
+    (EXISTS | IS_GONE, "X", "deleted before anybody read it"),
+    (EXISTS | FAILED | PENDING | IS_GONE | IS_READ, "X", "deleted before its retry could fetch it"),
+    (EXISTS | PENDING | IS_GONE | IS_READ, "P", "deleted while a bolt works on it: it may still be done"),
+    (EXISTS | SKIPPED | IS_BELOW_COMMIT, "S", "jumped over"),
+    (EXISTS | SKIPPED | PROCESSED | IS_READ, "D", "jumped over, then read after all"),
+    (EXISTS | PROCESSED, "D", "done, then the position went back: it will be read again"),
+]
+
+
+@pytest.mark.parametrize(("flags", "code", "sentence"), CASES, ids=[case[2] for case in CASES])
+def test_code_of_case(flags: int, code: str, sentence: str) -> None:
+    """A record's flags and the partition's positions decide its code."""
+    assert code_of(flags) == TABLE[flags] == code, sentence
+
+
+def test_badges_tell_duplicates_and_work_that_the_spout_does_not_know_of() -> None:
+    """2x for a duplicate, 1x for work on a record that is still pending, none else."""
+    assert [badge_of(f) for f in (0, EXISTS | PROCESSED, PROCESSED | PENDING, PROCESSED | TWICE)] == [0, 0, 1, 2]
+
+
+def test_every_pair_of_looks_differs_in_more_than_colour() -> None:
+    """Colour never stands alone: letter, shape, outline or hatch differ too."""
+
+    def without_colour(look: object) -> tuple[object, ...]:
+        letter = look.code if look.shape == "letter" else ""
+        return (letter, look.shape, look.dash, look.hatch)
+
+    for one, other in itertools.combinations(LOOKS, 2):
+        assert without_colour(one) != without_colour(other), (one.name, other.name)
+    assert len({band[0] for band in BANDS.values()}) == len(BANDS)
+
+
+def test_every_code_has_a_look_and_every_colour_is_of_the_set() -> None:
+    """The table uses only codes that can be drawn, in Okabe and Ito's colours."""
+    assert set(TABLE) == set(LOOK_OF)
+    named = {"none", "ink", "grey"}
+    assert {c for look in LOOKS for c in (look.fill, look.text, look.edge)} - named <= ALL_COLOURS
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((light(one), light(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_on_boxes_and_pages_has_a_contrast_of_4_5() -> None:
+    """Letters can be read on their boxes, and the page's words on a light and on a dark page."""
+    pairs = [(look.text, look.fill) for look in LOOKS if look.fill != "none"]
+    pairs += [(BLACK, colour) for _, colour, _ in BANDS.values()]
+    pairs += [(INK, PAPER), (GREY, PAPER), (DARK_INK, DARK_PAPER), (DARK_GREY, DARK_PAPER)]
+    assert {pair: round(contrast(*pair), 1) for pair in pairs if contrast(*pair) < 4.5} == {}

@@ -1,0 +1,170 @@
+"""Static pictures: well-formed SVG that says in words what it shows, the same text for the same trace."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+
+from kitlib.errors import TraceError
+from kitlib.experiments import get, names
+from kitlib.trace import Trace
+from kitlib.views import show
+from kitlib.views.look import ALL_COLOURS, LOOKS
+from kitlib.views.svg import Svg, el
+from tests.views.payloads import FORBIDDEN, HOSTILE
+from tests.views.traces import long_trace, story
+
+SPACE = "{http://www.w3.org/2000/svg}"
+TRACES = {name: get(name).run() for name in names()} | {"story": story(), "long": long_trace(1000)}
+
+
+def parse(svg: str) -> ET.Element:
+    return ET.fromstring(svg)
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(node.itertext()) for node in parse(svg).iter(SPACE + "text")]
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_show_gives_well_formed_svg_with_title_and_description(name: str) -> None:
+    """Each picture is XML, has the role of an image, and names its title and description."""
+    trace = TRACES[name]
+    for at in (0, len(trace) // 2, len(trace) - 1):
+        root = parse(show(trace, at).svg)
+        title, description = root.find(SPACE + "title"), root.find(SPACE + "desc")
+        assert root.get("role") == "img"
+        assert title is not None and title.text and description is not None
+        assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
+        assert (description.text or "").startswith(f"After step {at} of ")
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_show_uses_only_the_colours_of_the_set_and_text_of_11_px(name: str) -> None:
+    """No colour outside the set, no text below 11 px, nothing fetched, nothing that runs."""
+    svg = show(TRACES[name]).svg
+    assert set(re.findall(r"#[0-9A-Fa-f]{6}\b", svg)) <= ALL_COLOURS
+    assert not re.search(r"#[0-9A-Fa-f]{3}\b[\";]|rgb|hsl", svg)
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', svg)]
+    assert sizes and min(sizes) >= 11
+    assert not [word for word in (*FORBIDDEN, "@import", "javascript:", "onload") if word in svg]
+    assert len(svg) < 60_000
+
+
+def test_show_twice_gives_the_same_bytes() -> None:
+    """The same trace and step give the same picture, so that a notebook's output can be compared."""
+    assert show(long_trace(300), 200) == show(long_trace(300), 200)
+    assert show(get("restart").run(seed=4)).svg == show(get("restart").run(seed=4)).svg
+
+
+def test_show_tells_in_words_what_it_draws() -> None:
+    """The plain text beside a picture is one sentence with the counts, and so is its description."""
+    picture = show(story())
+    assert (
+        repr(picture)
+        == picture.sentence
+        == (
+            "After step 35 of 35 steps, orders, partition 0: 7 not read yet, 1 deleted when done, 4 committed, 1 done, "
+            "4 waiting, 4 pending, 2 skipped, 1 lost."
+        )
+    )
+    assert picture._repr_svg_() == picture.svg
+    assert not hasattr(picture, "_repr_html_")
+
+
+def test_show_writes_each_offset_and_its_letter() -> None:
+    """A short log is a row of boxes, each with its offset and a letter; the legend explains those that occur."""
+    picture = show(story(), part="log")
+    found = texts(picture.svg)
+    assert [str(offset) for offset in range(24)] == [text for text in found if text.isdigit()]
+    for look in LOOKS:
+        assert (look.meaning in found) == (f" {look.name}" in picture.sentence), look.name
+    assert {"emitted to 17", "committed to 8", "log start 3", "log end 24", "2×"} <= set(found)
+
+
+def test_show_a_long_log_has_a_bar_with_ranges_and_a_close_up() -> None:
+    """A log that does not fit is a bar of runs with their ranges, and boxes where something happens."""
+    found = texts(show(long_trace(1000), 620, "log").svg)
+    assert [text for text in found if re.fullmatch(r"C 0 to \d+", text)]
+    assert sum(text.isdigit() for text in found) == 24
+
+
+def test_show_large_offsets_stand_below_the_boxes() -> None:
+    """An offset of seven digits does not fit into a box; every fifth stands below."""
+    trace = Trace("far", "far")
+    trace.record(0, "log", "append", topic="t", partition=0, first=6_825_674, last=6_825_690)
+    found = texts(show(trace, part="log").svg)
+    assert [text for text in found if text.isdigit()] == ["6825675", "6825680", "6825685", "6825690"]
+
+
+def test_show_parts_and_all_steps_can_be_drawn() -> None:
+    """The strips alone, the curves alone, and every single step of every experiment."""
+    trace = TRACES["small_max_offset_behind"]
+    assert "commit lag" not in texts(show(trace, part="log").svg)
+    assert not [text for text in texts(show(trace, part="plot").svg) if text.isdigit() and text == "7"]
+    for at in range(0, len(trace), 5):
+        parse(show(trace, at).svg)
+
+
+def test_show_several_partitions_has_a_strip_for_each() -> None:
+    """Each topic's partition has a strip of its own."""
+    found = texts(show(get("same_id_other_topic").run()).svg)
+    assert {"orders, partition 0", "payments, partition 0"} <= set(found)
+
+
+def test_show_an_empty_trace_says_so() -> None:
+    """A trace without steps is a picture without boxes, not an error."""
+    picture = show(Trace("none", "none"))
+    parse(picture.svg)
+    assert repr(picture) == "none: the trace has no steps."
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({"at": 99}, "no step 99"), ({"at": -1}, "no step -1"), ({"part": "<b>"}, "all, log, plot")],
+    ids=str,
+)
+def test_show_refuses_what_is_not_there(options: dict[str, Any], expected: str) -> None:
+    """A step or a part that does not exist is a TraceError that says what does."""
+    with pytest.raises(TraceError, match=expected):
+        show(story(), **options)
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
+def test_show_hostile_names_and_reasons_stay_text(payload: str) -> None:
+    """A topic, a reason, an error or an experiment's name that looks like markup is only ever text."""
+    trace = Trace("x", payload, backend=payload)
+    place = {"topic": payload, "partition": 0}
+    trace.record(0, "log", "append", **place, first=0, last=40)
+    trace.record(0, "spout", "start", **place, offset=3, stored=None, why=payload)
+    trace.record(0, payload, payload, **place, note=payload)
+    trace.record(0, "spout", "error", **place, error=payload, message=payload)
+    for at in range(4):
+        picture = show(trace, at)
+        tags = {node.tag.removeprefix(SPACE) for node in parse(picture.svg).iter()}
+        assert tags <= {
+            "svg",
+            "title",
+            "desc",
+            "style",
+            "defs",
+            "pattern",
+            "path",
+            "rect",
+            "g",
+            "text",
+            "tspan",
+            "circle",
+        }
+        assert not [word for word in FORBIDDEN if "<" in word and word in picture.svg]
+        assert not re.search(r"[\x00-\x08\x1b\x7f-\x9f\u202a-\u202e\ud800-\udfff]", picture.svg + repr(picture))
+
+
+def test_el_escapes_text_and_attributes() -> None:
+    """Whatever is not made by `el` itself is escaped, inside elements and inside attributes."""
+    made = el("text", '<b>&"', el("tspan", "x"), data_x='"><script>', stroke_width=None)
+    assert made == '<text data-x="&quot;&gt;&lt;script&gt;">&lt;b&gt;&amp;&quot;<tspan>x</tspan></text>'
+    assert isinstance(made, Svg)

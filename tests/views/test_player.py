@@ -1,0 +1,174 @@
+"""The player's half in the kernel: what it answers to the browser, and the script it sends there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KitError, KnobError
+from kitlib.experiments import get, names
+from kitlib.experiments.knobs import UNLIMITED, Knob
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
+from kitlib.views import Player
+from kitlib.views.player import HERE, SCRIPTS, stops_of
+from tests.views.traces import story
+
+SMALL = "small_max_offset_behind"
+
+
+@pytest.fixture
+def player() -> Iterator[Player]:
+    player = Player(SMALL)
+    yield player
+    player.close()
+
+
+def ask(player: Player, **question: Any) -> dict[str, Any]:
+    """Ask as the browser does, and give back what it is told."""
+    player._on_question(player, {"number": player.told["number"] + 1, **question}, [])
+    told: dict[str, Any] = player.told
+    return told
+
+
+@pytest.mark.parametrize("name", names())
+def test_player_of_each_experiment_holds_its_trace_and_verdict(name: str) -> None:
+    """A player shows the run and the verdict that the experiment itself gives."""
+    player = Player(name, seed=3)
+    trace = get(name).run(seed=3)
+    assert player.trace.steps == trace.steps
+    assert player.verdict == judge(trace)
+    assert [knob["name"] for knob in player.told["knobs"]] == [knob.name for knob in get(name).knobs]
+    assert len(json.loads(player.frames)["said"]) == len(trace)
+
+
+def test_player_plain_output_is_a_deterministic_sentence() -> None:
+    """Two players of the same run print the same text: the verdict, and no address."""
+    one, other = Player(SMALL), Player(SMALL)
+    assert repr(one) == repr(other)
+    assert repr(one) == f"<Player of {SMALL}: {one.verdict.sentence}>"
+    shown, also = one._repr_mimebundle_()[0], other._repr_mimebundle_()[0]
+    assert shown["text/plain"] == repr(one)
+    assert shown["image/svg+xml"] == also["image/svg+xml"]
+    assert shown["image/svg+xml"].startswith("<svg")
+
+
+def test_a_knob_moved_gives_another_run(player: Player) -> None:
+    """A knob's new value, sent as text, runs the experiment anew; 2^63 - 1 arrives exactly."""
+    told = ask(player, do="run", knobs={"max_offset_behind": str(UNLIMITED)}, seed="1")
+    assert told["error"] == ""
+    assert player.trace.knobs["max_offset_behind"] == UNLIMITED
+    assert player.verdict.counts["lost"] == 0
+    assert told["verdict"]["sentence"] == player.verdict.sentence
+    assert told["values"]["max_offset_behind"] == str(UNLIMITED)
+
+
+BAD = [
+    ({"do": "run", "knobs": {"max_offset_behind": "-7"}, "seed": "1"}, "max_offset_behind"),
+    ({"do": "run", "knobs": {"records": "NaN"}, "seed": "1"}, "records"),
+    ({"do": "run", "knobs": {"<b>": "1"}, "seed": "1"}, "no knob"),
+    ({"do": "run", "knobs": {}, "seed": "-1"}, "seed"),
+    ({"do": "run", "knobs": {}, "seed": "9" * 40}, "seed"),
+    ({"do": "run", "knobs": {}, "seed": ""}, "seed"),
+    ({"do": "fork", "at": 10**6}, "no step 1000000"),
+]
+
+
+@pytest.mark.parametrize(("question", "expected"), BAD, ids=lambda v: str(v)[:50])
+def test_a_bad_value_is_answered_by_a_sentence_and_changes_nothing(
+    player: Player, question: dict[str, Any], expected: str
+) -> None:
+    """A bad knob, seed or step is told as the KitError's sentence; the picture stays as it was."""
+    before = (player.trace, player.verdict, player.frames)
+    told = ask(player, **question)
+    assert expected in told["error"] and "Traceback" not in told["error"]
+    assert (player.trace, player.verdict, player.frames) == before
+    assert ask(player, do="run", knobs={}, seed="2")["error"] == ""
+
+
+def test_an_unexpected_failure_still_answers(player: Player) -> None:
+    """Even a bug in the kit is answered, or the browser would wait for ever; the log gets the traceback."""
+    with pytest.raises(KeyError):
+        ask(player, do="run", seed="1")
+    assert "KeyError" in player.told["error"] and player.told["number"] == 1
+
+
+def test_fork_keeps_the_past_and_changes_the_future(player: Player) -> None:
+    """After a fork only the steps behind it change, and a knob of the whole run is refused."""
+    before = player.trace
+    told = ask(player, do="fork", at=100)
+    assert told["at"] == 100 and player.trace.parent == {"run": before.run, "at": 100}
+    ask(player, do="run", knobs={"max_offset_behind": str(UNLIMITED)}, seed="1")
+    assert player.trace.steps[:101] == before.steps[:101]
+    assert len(player.trace) != len(before)
+    assert "already" in ask(player, do="fork", at=50)["error"]
+    told = ask(player, do="start over")
+    assert player.trace is before and told["set"] and told["error"] == ""
+
+
+def test_a_recorded_trace_has_no_knobs() -> None:
+    """A trace can be played without its experiment, and cannot be changed."""
+    player = Player(story())
+    assert player.told["knobs"] == [] and player.experiment is None
+    assert player.told["title"] == "sample"
+    assert "recorded" in ask(player, do="fork", at=1)["error"]
+    with pytest.raises(KnobError, match="recorded trace has no knobs"):
+        Player(story(), records=3)
+
+
+def test_player_refuses_bad_arguments_at_once() -> None:
+    """A wrong name or value is a KitError where the player is made."""
+    for arguments in ({"what": "nothing"}, {"what": SMALL, "records": 0}, {"what": SMALL, "backend": "paper"}):
+        with pytest.raises(KitError):
+            Player(**arguments)
+
+
+@pytest.mark.parametrize("name", names())
+def test_stops_lead_from_end_to_end_and_all_are_allowed(name: str) -> None:
+    """A slider stops at the ends, at the default and at the value it stands on; every stop is a good value."""
+    for knob in get(name).knobs:
+        stops = stops_of(knob, knob.default)
+        if knob.kind == "bool":
+            assert stops == []
+            continue
+        assert knob.default in stops and len(stops) <= 210
+        assert [knob.check(str(stop)) for stop in stops] == stops
+        if knob.kind != "choice":
+            assert (stops[0], stops[-1]) == (knob.low, knob.high) and stops == sorted(set(stops))
+
+
+def test_stops_of_a_logarithmic_knob_grow_and_end_at_unlimited() -> None:
+    """max_offset_behind goes 0, 1, 2, 3, 4, 5, 6, 8, 10, ... and then there is no bound."""
+    knob = next(knob for knob in get(SMALL).knobs if knob.name == "max_offset_behind")
+    stops = stops_of(knob, 7)
+    assert stops[:10] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 10] and stops[-2:] == [10**6, UNLIMITED]
+    told = Player(SMALL).told["knobs"]
+    assert next(k for k in told if k["name"] == "max_offset_behind")["stops"][-1]["label"] == "unlimited"
+
+
+def test_stops_of_a_fraction_are_even() -> None:
+    """A knob of fractions has about a hundred even stops."""
+    stops = stops_of(Knob("share", "float", 0.5, "help", low=0, high=1), 0.5)
+    assert len(stops) == 101 and stops[1] == 0.01
+
+
+def test_an_empty_trace_can_be_played() -> None:
+    """A trace without steps does not break the player."""
+    assert json.loads(Player(Trace("none", "none")).frames)["said"] == []
+
+
+def test_script_is_complete_readable_and_puts_text_in_as_text() -> None:
+    """The JavaScript needs nothing from elsewhere, never writes markup, and no part is longer than 400 lines."""
+    for name in (*SCRIPTS, "player.css"):
+        text = (HERE / name).read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 400, name
+        found = re.findall(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|\bimport\b|https?://[^w]|@import|url\(h",
+            text,
+        )
+        assert found == [], (name, found)
+    assert Player._esm.count("export default") == 1
