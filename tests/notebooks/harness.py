@@ -35,8 +35,11 @@ class Comparison:
     report: str
 
 
-def compare(path: Path, seconds: float = 60.0) -> Comparison:
-    """Run the notebook in a kernel of its own and compare its outputs; it may take `seconds` after its start."""
+def compare(path: Path, seconds: float = 60.0, failures: int = 3) -> Comparison:
+    """Run the notebook in a kernel of its own and compare its outputs; it may take `seconds` after its start.
+
+    It gives up after so many `failures`: what follows a failed cell mostly fails because of it.
+    """
     token = uuid.uuid4().hex
     with tempfile.TemporaryDirectory(prefix="kit-nbval-") as folder:
         account = Path(folder) / "account.json"
@@ -45,13 +48,14 @@ def compare(path: Path, seconds: float = 60.0) -> Comparison:
         sanitize.write_text(sanitize_rules())
         command = [
             sys.executable, "-m", "pytest", "--nbval", str(path), "--nbval-sanitize-with", str(sanitize),
-            "--nbval-cell-timeout", str(seconds), "-p", "tests.notebooks.nbval_plugin", "-p", "no:cacheprovider",
-            "-c", str(Path(folder) / "pytest.ini"), "--rootdir", str(path.parent), "--color=no", "--maxfail=3", "-q",
-            "-W", "ignore",
+            "--nbval-cell-timeout", str(seconds), "-p", "nbval.plugin", "-p", "tests.notebooks.nbval_plugin",
+            "-p", "no:cacheprovider",
+            "-c", str(Path(folder) / "pytest.ini"), "--rootdir", str(path.parent), "--color=no", "--maxfail", str(failures),
+            "-q", "-W", "ignore",
         ]
         environment = {
             **os.environ, "KIT_NOTEBOOK": path.stem, TOKEN_NAME: token, "KIT_NBVAL_ACCOUNT": str(account),
-            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
         process = subprocess.Popen(
             command, cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -1,0 +1,68 @@
+"""`kit tour` and `kit notebooks`: every notebook without a browser, as pages and as saved files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.conftest import our_processes
+from tests.notebooks.test_harness import written
+
+pytestmark = [pytest.mark.notebooks, pytest.mark.kafka, pytest.mark.timeout(120)]
+
+
+def kit(project: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kitlib", *arguments], capture_output=True, text=True, timeout=100, cwd=project,
+        env={**os.environ, "KIT_HOME": str(home)}, stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with two notebooks: one that runs, one that fails, with a stranger's HTML in an output."""
+    folder = tmp_path / "project" / "notebooks"
+    folder.mkdir(parents=True)
+    written(folder / "00_start_here.ipynb", "print('it runs', object())")
+    written(
+        folder / "01_fails.ipynb",
+        "from IPython.display import HTML; HTML('<script>alert(1)</script><img src=http://example.invalid/x>')",
+        "raise ValueError('<b>hostile</b>')",
+        "'never reached'",
+    )
+    return folder.parent
+
+
+def test_tour_writes_a_page_for_each_and_fails_if_one_failed(project: Path, new_home: Path) -> None:
+    """Pages and an index that needs no network; the failed notebook is named; exit code 1; nothing left running."""
+    done = kit(project, new_home, "tour", "--out", "pages")
+    assert done.returncode == 1, done.stderr
+    assert "00_start_here: every cell ran" in done.stderr
+    assert "01_fails: code cell 3: ValueError: <b>hostile</b>" in done.stderr
+    index = (project / "pages" / "index.html").read_text()
+    assert done.stdout.strip() == "pages/index.html" and "1 of 2 notebooks" in index
+    assert "&lt;b&gt;hostile" in index and "<b>hostile" not in index
+    for page in (project / "pages").glob("*.html"):
+        text = page.read_text()
+        assert "Content-Security-Policy" in text and "default-src 'none'" in text
+        assert text.count("<script") == text.count("alert(1)</script>")  # the stranger's, which the policy forbids
+    assert not [process for process in our_processes() if str(new_home) in " ".join(process.cmdline())]
+
+
+def test_notebooks_saves_what_runs_and_leaves_what_fails(project: Path, new_home: Path) -> None:
+    """`kit notebooks` saves a notebook that ran, keeps the file of one that failed, and `--check` then agrees."""
+    failing = project / "notebooks" / "01_fails.ipynb"
+    before = failing.read_bytes()
+    assert kit(project, new_home, "notebooks", "--check", "00").returncode == 1
+    done = kit(project, new_home, "notebooks")
+    assert done.returncode == 1 and "saved" in done.stderr
+    assert failing.read_bytes() == before
+    saved = nbformat.read(project / "notebooks" / "00_start_here.ipynb", as_version=4)
+    assert saved.cells[-1].outputs[0].text.startswith("it runs")
+    assert kit(project, new_home, "notebooks", "--check", "00").returncode == 0
+    assert not list(project.glob("notebooks/.*"))
