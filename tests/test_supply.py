@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kitlib.lab import doctor, jars, jupyter
+from kitlib.lab import jars, jupyter
 from tests.conftest import REPOSITORY
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
@@ -80,15 +80,14 @@ def test_installed_versions_are_the_locked_ones() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("floors", [doctor.FLOORS, jupyter.FLOORS], ids=["doctor", "lab"])
-def test_floors_are_those_of_the_project(floors: dict[str, str]) -> None:
+def test_floors_are_those_of_the_project() -> None:
     """The lowest versions that are checked at the start are those that pyproject.toml asks for, and the lock is above."""
     for requirement in DECLARED:
-        if requirement.name in floors:
+        if requirement.name in jupyter.FLOORS:
             lowest = next(s.version for s in requirement.specifier if s.operator == ">=")
-            assert Version(lowest) == Version(floors[requirement.name])
+            assert Version(lowest) == Version(jupyter.FLOORS[requirement.name])
             assert locked(requirement.name) >= Version(lowest)
-    assert set(floors) <= {requirement.name for requirement in DECLARED}
+    assert set(jupyter.FLOORS) <= {requirement.name for requirement in DECLARED}
 
 
 def test_pyspark_and_its_connector_are_of_one_release() -> None:

@@ -28,6 +28,7 @@ from packaging.version import Version
 
 from kitlib.errors import KitError
 from kitlib.lab import jars, java, workspace
+from kitlib.lab.jupyter import FLOORS
 
 Level = Literal["good", "note", "bad"]
 
@@ -35,9 +36,6 @@ PYTHON_FLOOR = (3, 11)
 DISK_FLOOR_MB = 1_000  # data of an afternoon; below it Kafka may stop in the middle of an experiment
 MEMORY_FLOOR_MB = 2_000  # a broker 325 MB, Spark about 1,000 MB, JupyterLab and a browser the rest
 SKEW_SECONDS = 300  # a broker refuses records dated an hour ahead; certificates fail earlier
-
-# The first releases without a known hole; pyproject.toml says which hole.
-FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.1", "jupyter-client": "8.9"}
 
 # Not foreign to Java, but a known cause of "it works for everybody but me".
 ODD_SETTINGS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "JUPYTER_CONFIG_PATH", "JUPYTER_PATH")
