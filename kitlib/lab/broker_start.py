@@ -152,7 +152,7 @@ def _wait_started(process: subprocess.Popen[bytes], token: str) -> state.Cluster
         ended = process.poll() is not None
         found = read()
         if found is not None and found.token == token and found.phase == "failed":
-            raise LabError(found.message)
+            raise state.failure_of(found)
         if found is not None and found.phase == "running" and found.identity.is_alive():
             return found
         if ended and process.returncode != 0:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kitlib.errors import DiskError, LabError
-from kitlib.lab.node import Node, read_meta
+from kitlib.lab.node import NO_ROOM, Node, read_meta
 from kitlib.lab.processes import wait_until
 from kitlib.lab.state import put_aside
 
@@ -105,7 +105,7 @@ def _finish(node: Node, draft: Path, tool: subprocess.Popen[bytes], check_stop: 
     output = tool.communicate()[0].decode("utf-8", "replace").strip()
     if tool.returncode != 0 or read_meta(draft) is None:
         last = (output.splitlines() or ["no output"])[-1]
-        if any(words in output for words in ("No space left", "File too large", "Disk quota")):
+        if any(words in output for words in NO_ROOM):
             free_mb = shutil.disk_usage(node.data.parent).free // 1_000_000
             raise DiskError(f"No room to format {node.data} ({free_mb} MB free): {last}. Make room, then try again.")
         raise LabError(f"Kafka could not format {node.data}: {last[:300]}. `kit doctor` looks at Java, jars and disk.")

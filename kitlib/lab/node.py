@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kitlib.errors import DiskError, LabError
+from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab.processes import identify
 
 HEAP_MB = {1: 384, 3: 256}
@@ -275,6 +275,14 @@ class Node:
         """Whether the last java ended because somebody else listens on its port."""
         return any("Address already in use" in line for line in self.tail)
 
+    def lost_its_room(self) -> bool:
+        """Whether the last java ended because there was no room to write."""
+        return any(words in line for line in self.tail for words in NO_ROOM)
+
+    def error(self) -> type[KitError]:
+        """The kind of error that the last death is."""
+        return DiskError if self.lost_its_room() else LabError
+
     def why_ended(self) -> str:
         """The reason of the last death in words, from the data folder, the log's tail and the exit code."""
         if self._reader is not None:
@@ -283,9 +291,9 @@ class Node:
         code = self.java.returncode if self.java is not None else None
         if not self.is_formatted():
             return f"its data folder {self.data} is gone"
-        if any(words in text for words in NO_ROOM):
+        if self.lost_its_room():
             free_mb = shutil.disk_usage(self.data).free // 1_000_000
-            return f"the disk is full or a limit on file sizes is reached ({free_mb} MB free in {self.data})"
+            return f"the disk is full or a limit on file sizes is reached ({free_mb} MB free in {self.data}; make room there)"
         if "OutOfMemoryError" in text:
             return f"out of memory (heap {self.machinery.heap_mb} MB; KIT_BROKER_HEAP_MB sets another)"
         if self.lost_its_port():

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kitlib.errors import DiskError, LabError
+from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import workspace
 from kitlib.lab.processes import Identity
 
@@ -62,6 +62,8 @@ class ClusterState:
     nodes: tuple[NodeState, ...] = ()
     # Why the phase is what it is, for people.
     message: str = ""
+    # The name of the KitError that ended it; empty unless the phase is failed.
+    failure: str = ""
     # What a learner should know about this start: data put aside, ports that moved.
     notes: tuple[str, ...] = field(default=())
 
@@ -72,6 +74,11 @@ class ClusterState:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+
+def failure_of(state: ClusterState) -> KitError:
+    """The error with which the warden gave up, as the caller should raise it."""
+    return (DiskError if state.failure == DiskError.__name__ else LabError)(state.message)
 
 
 def node_identity(state: ClusterState, node: NodeState) -> Identity | None:
@@ -136,7 +143,7 @@ def read_cluster_state(path: Path, say: Say) -> ClusterState | None:
 
 def _check_types(state: ClusterState) -> None:
     numbers = [state.pid, state.born_s, state.since, state.brokers, *(node.port for node in state.nodes)]
-    texts = [state.token, state.phase, state.message, *(node.phase for node in state.nodes)]
+    texts = [state.token, state.phase, state.message, state.failure, *(node.phase for node in state.nodes)]
     if not all(isinstance(number, int | float) for number in numbers) or not all(isinstance(t, str) for t in texts):
         raise TypeError("a value has the wrong type")
 

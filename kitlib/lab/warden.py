@@ -131,7 +131,7 @@ class Warden:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._asked_to_stop)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        failure: str | None = None
+        failure: KitError | None = None
         try:
             self._prepare()
             self._start_all()
@@ -139,10 +139,10 @@ class Warden:
         except Stopped:
             pass
         except KitError as error:
-            failure = str(error)
+            failure = error
         except Exception as error:  # noqa: BLE001  whatever it was, the brokers must not be left alone
             traceback.print_exc()
-            failure = f"The warden failed with {type(error).__name__}: {error}. Its log has more: warden.log."
+            failure = LabError(f"The warden failed with {type(error).__name__}: {error}. Its log has more: warden.log.")
         self._end(failure)
         return 0 if failure is None else 1
 
@@ -161,7 +161,7 @@ class Warden:
         except OSError:
             return False
 
-    def _end(self, failure: str | None) -> None:
+    def _end(self, failure: KitError | None) -> None:
         """Stop all nodes; then tell why it failed, or forget."""
         if self._has_home() and failure is None:
             self._write(phase="stopping")
@@ -170,7 +170,7 @@ class Warden:
             if failure is None:
                 state_file(self.spec.run_dir).unlink(missing_ok=True)
             else:
-                self._write(phase="failed", message=failure)
+                self._write(phase="failed", message=str(failure), failure=type(failure).__name__)
             shutil.rmtree(self.spec.run_dir / "tmp", ignore_errors=True)
         self.lock.release()
 
@@ -237,7 +237,7 @@ class Warden:
             reason = dead.why_ended()
             self._stop_nodes()
             if left == 0 or not dead.lost_its_port():
-                raise LabError(f"Broker {dead.number} did not start: {reason}. `kit logs` shows its log.")
+                raise dead.error()(f"Broker {dead.number} did not start: {reason}. `kit logs` shows its log.")
             self._move_ports()
         self._remember()
         for watch in self.watches.values():
@@ -314,7 +314,7 @@ class Warden:
         if not node.is_formatted() or len(watch.deaths) >= DEATHS:
             often = f"ended {len(watch.deaths)} times within {DEATHS_WINDOW_S:g} s, last" if len(watch.deaths) > 1 \
                 else "ended"
-            raise LabError(f"Broker {node.number} {often} because {reason}. Mend that, then `kit up` starts it again.")
+            raise node.error()(f"Broker {node.number} {often} because {reason}. Mend that, then `kit up` starts it again.")
         watch.phase = "starting"
         watch.next_probe = 0.0
         node.start()

@@ -68,6 +68,7 @@ def read_all(cluster: Cluster) -> Counter[int]:
     """How often each number is in the topic, from its start to its end, read with no group."""
     consumer = Consumer(client_config(cluster, **{
         "group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
+        "fetch.wait.max.ms": 20,
     }))  # fmt: skip
     try:
         partitions = consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
