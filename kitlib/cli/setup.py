@@ -52,7 +52,7 @@ def fetch() -> None:
     from kitlib.lab import jars, java, workspace
 
     workspace.ensure()
-    count = len(jars.ensure_jars("kafka")) + len(jars.ensure_jars("spark"))
+    count = sum(len(jars.ensure_jars(set_name)) for set_name in jars.SETS)
     found = java.find_java()
     typer.echo(f"{count} jars in {workspace.jars_dir()}, every sha256 as locked; Java {found.version} from {found.source}.")
     typer.echo("The lab now works without a network; KIT_OFFLINE=1 forbids it to try.")

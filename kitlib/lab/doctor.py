@@ -129,10 +129,11 @@ def _java() -> list[Line]:
 
 def _jars() -> list[Line]:
     lines = []
-    for set_name, label in (("kafka", f"Kafka {jars.KAFKA_VERSION}"), ("spark", f"Spark connector {jars.CONNECTOR_VERSION}")):
-        missing, damaged = jars.check_jars("kafka" if set_name == "kafka" else "spark")
+    labels = {"kafka": f"Kafka {jars.KAFKA_VERSION}", "spark": f"Spark connector {jars.CONNECTOR_VERSION}"}
+    for set_name in jars.SETS:
+        missing, damaged = jars.check_jars(set_name)
         total = len(jars.LOCK[set_name])
-        check = f"jars of {label}"
+        check = f"jars of {labels[set_name]}"
         if damaged:
             names = ", ".join(jar.file for jar in damaged)
             lines.append(Line(check, "bad", f"damaged: {names}", "Run `kit fetch`; it replaces them."))

@@ -36,6 +36,7 @@ from kitlib.lab import workspace
 
 SetName = Literal["kafka", "spark"]
 Progress = Callable[[str], None]
+SETS: tuple[SetName, ...] = ("kafka", "spark")
 
 FETCHERS = 6  # connections at once
 SILENCE_SECONDS = 20  # a server that sends nothing for so long is given up
@@ -200,30 +201,32 @@ def _fetch(jar: Jar, tries: int, folder: Path, stop: threading.Event, advance: C
 
         yield received
 
-    for attempt in range(1, tries + 1):
-        context = MavenContext(
-            resolver=PythonResolver(progress_callback=count),
-            repo_cache=folder / f"{jar.file}-{attempt}",
-            remote_repos=repositories(),
-            timeout=SILENCE_SECONDS,
-        )
-        try:
-            path = context.create_dependency(jar.coordinate).artifact.resolve()
-        except requests.exceptions.SSLError:
-            if attempt == tries or not _trust_the_system():
-                raise
-            continue
-        except requests.RequestException:
-            if attempt == tries:
-                raise
-            continue
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found == jar.sha256:
-            os.replace(path, jar.path)
-            return
-        if attempt == tries:
-            raise _Damaged(f"sha256 {found[:12]}..., {path.stat().st_size:,} bytes")
+    while True:
+        trusted = os.environ.get("REQUESTS_CA_BUNDLE")
+        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as cache:
+            context = MavenContext(
+                resolver=PythonResolver(progress_callback=count),
+                repo_cache=Path(cache),
+                remote_repos=repositories(),
+                timeout=SILENCE_SECONDS,
+            )
+            try:
+                path = context.create_dependency(jar.coordinate).artifact.resolve()
+                with path.open("rb") as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()
+                if found == jar.sha256:
+                    os.replace(path, jar.path)
+                    return
+                problem: Exception = _Damaged(f"sha256 {found[:12]}..., {path.stat().st_size:,} bytes")
+            except requests.exceptions.SSLError as error:
+                if not trusted and _trust_the_system():
+                    continue
+                problem = error
+            except requests.RequestException as error:
+                problem = error
+        tries -= 1
+        if not tries:
+            raise problem
 
 
 def repositories() -> dict[str, str]:
@@ -237,13 +240,11 @@ def repositories() -> dict[str, str]:
 
 
 def _trust_the_system() -> bool:
-    """Let downloads trust the system's certificate authorities, if they did not do so already."""
+    """Let downloads trust the system's certificate authorities, which a company's own may be among."""
     paths = ssl.get_default_verify_paths()
-    trusted = paths.cafile or paths.capath
-    if not trusted or os.environ.get("REQUESTS_CA_BUNDLE"):
-        return False
-    os.environ["REQUESTS_CA_BUNDLE"] = trusted
-    return True
+    if authorities := paths.cafile or paths.capath:
+        os.environ.setdefault("REQUESTS_CA_BUNDLE", authorities)
+    return bool(authorities)
 
 
 def _explain(set_name: str, jar: Jar, error: Exception, missing: list[Jar]) -> Exception:
@@ -327,8 +328,8 @@ def _shown(wanted: list[Jar], progress: Progress | None) -> Iterator[Callable[[i
 def main() -> int:
     """Have all jars in place; what `make setup` runs. Returns the exit code."""
     try:
-        for set_name in LOCK:
-            ensure_jars("kafka" if set_name == "kafka" else "spark")
+        for set_name in SETS:
+            ensure_jars(set_name)
     except KitError as error:
         print(f"setup: {error}", file=sys.stderr)
         return error.exit_code

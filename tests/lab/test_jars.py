@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import http.server
 import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -69,6 +71,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             self.wfile.write(content)
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):  # a client that does not trust us hangs up
+            super().handle()
 
     def log_message(self, format: str, *arguments: Any) -> None:
         pass
@@ -228,6 +234,31 @@ def test_ensure_jars_loopback_goes_round_a_broken_proxy(repository: Repository, 
     assert repository.asked.total() == 4
 
 
+def test_ensure_jars_an_authority_that_only_the_system_knows_is_trusted(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A repository whose certificate is signed by an authority of the system's, not of Python's, can be used."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        [program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=kit", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    repository.socket = context.wrap_socket(repository.socket, server_side=True)
+    monkeypatch.setenv("KIT_MAVEN_REPOSITORY", repository.url.replace("http:", "https:"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "")
+    monkeypatch.setenv("CURL_CA_BUNDLE", "")
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    jars.ensure_jars("spark", progress=lambda line: None)
+    assert set(repository.asked.values()) == {1}
+
+
 def start(code: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -247,7 +278,7 @@ def test_ensure_jars_stopped_in_the_middle_is_completed_by_the_next(
 ) -> None:
     """Ctrl-C or a kill during the download leaves no file that could be taken for whole; the next call completes it."""
     repository.faults[CUT] = ["stall"]
-    process = start("import sys; from kitlib.lab import jars; jars.LOCK.pop('kafka'); sys.exit(jars.main())")
+    process = start("import sys; from kitlib.lab import jars; jars.SETS = ('spark',); sys.exit(jars.main())")
     assert wait_for(lambda: repository.asked[CUT] and len(names_in(tmp_path / "home" / "jars")) >= 4, 30)
     process.send_signal(number)
     process.communicate(timeout=15)
@@ -262,7 +293,7 @@ def test_ensure_jars_a_full_disk_is_said(repository: Repository, tmp_path: Path)
     """When a jar cannot be kept, the error names it and what to do, and exits with the code of a disk error."""
     if shutil.which("bash") is None:
         pytest.skip("there is no bash to limit file sizes with")
-    code = "import sys; from kitlib.lab import jars; jars.LOCK.pop('kafka'); sys.exit(jars.main())"
+    code = "import sys; from kitlib.lab import jars; jars.SETS = ('spark',); sys.exit(jars.main())"
     ended = subprocess.run(
         ["bash", "-c", f"ulimit -f 1000; trap '' XFSZ; exec {sys.executable} -B -c \"$0\"", code],
         capture_output=True, text=True, timeout=60, check=False, env={**os.environ},
