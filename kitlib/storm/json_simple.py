@@ -98,7 +98,9 @@ def _token(kind: str, raw: str) -> tuple[str, Any]:
         case "word":
             return "value", _WORDS[raw]
         case "string":
-            return "value", re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", _unescaped, raw, flags=re.DOTALL)
+            text = re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", _unescaped, raw, flags=re.DOTALL)
+            # Two escapes may be the halves of one character.
+            return "value", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         case "mark":
             return raw, raw
     return "end", None
