@@ -29,6 +29,7 @@ TAIL_LINES = 200
 # These warn at every ordinary start and stop, and many times a second while another node is down.
 ONLY_ERRORS = ("org.apache.kafka.controller.QuorumController", "org.apache.kafka.clients.NetworkClient")
 LOG_BYTES, LOG_FILES = 2_000_000, 3
+_SIGNALS = {number.value: number.name for number in signal.Signals}
 # What the broker's log or the JVM's last words say when a disk, a quota or a limit leaves no room.
 NO_ROOM = ("No space left on device", "File too large", "Disk quota exceeded")
 
@@ -299,7 +300,7 @@ class Node:
         if self.lost_its_port():
             return f"its port ({', '.join(map(str, self.ports()))}) is taken by another program"
         if code is not None and code < 0:
-            return f"killed by {signal.Signals(-code).name}"
+            return f"killed by {_SIGNALS.get(-code, f'signal {-code}')}"
         complaints = [line for line in self.tail if " ERROR " in line or " FATAL " in line or "Exception" in line]
         last = (complaints or [line for line in self.tail if line] or ["its log is empty"])[-1]
         return f"exit code {code}: {last[:300]}"

@@ -143,7 +143,9 @@ def read_cluster_state(path: Path, say: Say) -> ClusterState | None:
 
 def _check_types(state: ClusterState) -> None:
     numbers = [state.pid, state.born_s, state.since, state.brokers, *(node.port for node in state.nodes)]
+    numbers += [number for node in state.nodes for number in (node.pid, node.born_s) if number is not None]
     texts = [state.token, state.phase, state.message, state.failure, *(node.phase for node in state.nodes)]
+    texts += state.notes
     if not all(isinstance(number, int | float) for number in numbers) or not all(isinstance(t, str) for t in texts):
         raise TypeError("a value has the wrong type")
 

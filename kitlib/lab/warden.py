@@ -335,11 +335,7 @@ class Warden:
         """The nodes to be held dead, and the ids of javas whose death was asked for."""
         path = requests_file(self.spec.run_dir)
         content = (state.read_json(path, self._note) if path.exists() else None) or {}
-        held, asked = content.get("held"), content.get("asked")
-        return (
-            frozenset(held if isinstance(held, list) else ()),
-            frozenset(asked if isinstance(asked, list) else ()),
-        )
+        return _numbers(content.get("held")), _numbers(content.get("asked"))
 
     def _pause(self, seconds: float) -> None:
         self.wake.wait(seconds)
@@ -370,6 +366,10 @@ class Warden:
             state.write_cluster_state(state_file(self.spec.run_dir), self.state)
         except KitError as error:
             print(error, file=sys.stderr, flush=True)
+
+
+def _numbers(value: object) -> frozenset[int]:
+    return frozenset(each for each in value if isinstance(each, int)) if isinstance(value, list) else frozenset()
 
 
 def _is_port(value: object) -> bool:

@@ -61,10 +61,15 @@ def test_read_of_nonsense_puts_the_file_aside_and_goes_on(tmp_path: Path, case: 
     assert len(said) == 1 and words in said[0] and "kafka.json.broken" in said[0]
 
 
-def test_read_of_wrong_types_puts_the_file_aside(tmp_path: Path) -> None:
-    """A process id that is a text is no process id."""
+@pytest.mark.parametrize(
+    "wrong",
+    [replace(STATE, pid="4711"), replace(STATE, notes=(1,)), replace(STATE, nodes=(state.NodeState(1, 2, pid="3"),))],  # type: ignore
+    ids=["warden", "note", "java"],
+)
+def test_read_of_wrong_types_puts_the_file_aside(tmp_path: Path, wrong: state.ClusterState) -> None:
+    """A process id that is a text is no process id, and a note that is a number is no note."""
     path = tmp_path / "kafka.json"
-    state.write_cluster_state(path, replace(STATE, pid="4711"))  # type: ignore[arg-type]
+    state.write_cluster_state(path, wrong)
     assert state.read_cluster_state(path, lambda text: None) is None
 
 
