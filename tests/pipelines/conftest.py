@@ -1,0 +1,115 @@
+"""What the tests of the audit share: hostile lines, traces made by Hypothesis, many traces in one Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from hypothesis import strategies as st
+
+from kitlib.experiments.kafka_stage import TRACE_PREFIX
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
+from kitlib.pipelines import delivery_frames as frames
+from kitlib.pipelines.audit_result import AuditResult
+from kitlib.pipelines.audit_rows import TraceRead, count, follow, follow_records, result_of
+from kitlib.trace import Trace
+
+Lines = Sequence[tuple[str, int, bytes | None]]  # run, line, value
+
+OFFSETS = st.integers(0, 11)  # few, so that steps meet
+PAIRS = st.tuples(OFFSETS, OFFSETS).map(sorted)
+
+DELIVERY_STEPS = st.one_of(
+    PAIRS.map(lambda pair: ("append", {"first": pair[0], "last": pair[1]})),
+    st.lists(OFFSETS, min_size=1, max_size=4, unique=True).map(sorted).map(
+        lambda offsets: ("append", {"first": offsets[0], "last": offsets[-1], "offsets": offsets})
+    ),
+    OFFSETS.map(lambda to: ("delete", {"to": to})),
+    OFFSETS.map(lambda offset: ("start", {"offset": offset, "why": "stored offset"})),
+    st.tuples(OFFSETS, OFFSETS).map(lambda pair: ("reset", {"from": pair[0], "to": pair[1]})),
+    OFFSETS.map(lambda offset: ("emit", {"offset": offset})),
+    OFFSETS.map(lambda offset: ("process", {"offset": offset})),
+    st.tuples(OFFSETS, st.integers(0, 1)).map(lambda pair: ("process", {"offset": pair[0], "part": pair[1]})),
+    st.tuples(st.sampled_from([3, 3, 3, 5]), st.booleans()).map(
+        lambda pair: ("commit", {"offset": pair[0], "written": pair[1]})
+    ),
+    PAIRS.map(lambda pair: ("clear", {"ranges": [list(pair)]})),
+    OFFSETS.map(lambda offset: ("give_up", {"offset": offset})),
+    st.just(("word_of_tomorrow", {"offset": "?"})),
+)
+
+
+@st.composite
+def runs_of_steps(draw: st.DrawFn) -> list[tuple[int, str, dict[str, Any]]]:
+    """Steps as (ms since the one before, word, data), with stretches of commits, in up to three lanes."""
+    lanes = st.sampled_from([("a", 0), ("a", 0), ("a", 1), ("b", 0)])
+    steps = []
+    for word, data in draw(st.lists(DELIVERY_STEPS, max_size=30)):
+        topic, partition = draw(lanes)
+        times = draw(st.integers(1, 7)) if word == "commit" else 1
+        steps += [(draw(st.integers(0, 5)), word, {"topic": topic, "partition": partition, **data})] * times
+    return steps
+
+
+def as_trace(run: str, steps: Sequence[tuple[int, str, dict[str, Any]]]) -> Trace:
+    """The steps as a trace on the model."""
+    trace = Trace(run=run, experiment="made_up")
+    at_ms = 0
+    for wait_ms, word, data in steps:
+        at_ms += wait_ms
+        trace.record(at_ms, "somebody", word, **data)
+    return trace
+
+
+def as_lines(traces: Sequence[Trace]) -> list[tuple[str, int, bytes | None]]:
+    """The lines of the traces as they would lie in their topics."""
+    return [(trace.run, number, line.encode()) for trace in traces for number, line in enumerate(trace.to_json_lines())]
+
+
+@pytest.fixture(scope="session")
+def audit_lines(spark: Any) -> Callable[..., dict[str, AuditResult]]:
+    """Audit lines that lie in memory, of many runs in one Spark job, in one or more batches."""
+
+    def audit_in_memory(*batches: Lines) -> dict[str, AuditResult]:
+        carried: list[dict[str, Any]] = []
+        known = spark.createDataFrame([], frames.FACTS)
+        for lines in batches:
+            steps = frames.read_steps(spark.createDataFrame(list(lines), "run STRING, line BIGINT, value BINARY")).persist()
+            lanes = follow(spark, steps, carried)
+            condensed = frames.condense(frames.facts(steps).unionByName(known)).persist()
+            known = frames.remembered(condensed, follow_records(spark, condensed, lanes)).localCheckpoint()
+            steps.unpersist()
+            condensed.unpersist()
+            carried = [{name: value for name, value in lane.items() if name != "moves"} for lane in lanes]
+        counted = count(spark, known, carried)
+        runs = {run for lines in batches for run, _, _ in lines}
+        return {
+            run: result_of(
+                run, TraceRead(), [row for row in carried if row["run"] == run],
+                [row for row in counted if row["run"] == run], set(),
+            )
+            for run in runs
+        }  # fmt: skip
+
+    return audit_in_memory
+
+
+@pytest.fixture(scope="session")
+def write_lines(broker: Cluster) -> Callable[..., None]:
+    """Append values to a topic, by default a run's trace topic, and wait until they are acknowledged."""
+    producer = Producer(client_config(broker, **{"enable.idempotence": True}))
+
+    def write(run: str, values: Sequence[bytes | None], topic: str | None = None) -> None:
+        failures: list[Any] = []
+        for value in values:
+            producer.produce(
+                topic or TRACE_PREFIX + run, value=value, partition=0,
+                on_delivery=lambda error, _: failures.append(error) if error else None,
+            )  # fmt: skip
+        assert producer.flush(20) == 0
+        assert not failures
+
+    return write

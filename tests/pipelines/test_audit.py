@@ -1,0 +1,291 @@
+"""The audit on Spark reaches the verdict that the trace itself gives, whatever lies in the topics."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from kitlib import experiments
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_stage import TRACE_PREFIX, publish
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
+from kitlib.monitor.delivery import judge
+from kitlib.pipelines.audit import AuditResult, audit, audit_stream
+from kitlib.pipelines.checkpoint import CheckpointError
+from kitlib.pipelines.topics import java_settings
+from kitlib.trace import Trace
+from tests.conftest import wait_for
+from tests.pipelines.conftest import as_lines, as_trace, runs_of_steps
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+AuditLines = Callable[..., dict[str, AuditResult]]
+WriteLines = Callable[..., None]
+
+HOSTILE_LINES: Sequence[bytes | None] = (
+    None,
+    b"",
+    b"\xff\xfe\x00",
+    b"\x00",
+    b"\x1b]0;owned\x07",
+    b"<img src=x onerror=alert(1)>",
+    b"null",
+    b"[1, 2]",
+    b'{"n": 1',
+    b"[" * 100_000 + b"]" * 100_000,
+    b'{"n": 1e400, "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": 0}}',
+    b'{"n": ' + b"9" * 400 + b', "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": 0}}',
+    b'{"n": NaN, "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": 0}}',
+    b'{"n": -5, "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": 0}}',
+    b'{"n": "0", "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": 0}}',
+    b'{"n": 700, "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": "0"}}',
+    b'{"n": 700, "at_ms": 0, "what": "emit", "data": {"topic": "<script>", "offset": 0}}',
+    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 9223372036854775807}}',
+    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 900000000000}}',
+    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 9, "last": 3}}',
+    b'{"n": 700, "at_ms": 0, "what": "clear", "data": {"topic": "t", "ranges": [[-9223372036854775808, 9223372036854775807]]}}',
+    b'{"n": 700, "at_ms": 0, "what": "clear", "data": {"topic": "t", "ranges": [[3]]}}',
+    b'{"n": 700, "at_ms": 0, "what": "commit", "data": {"topic": "t"}}',
+    b'{"n": 700, "at_ms": 0, "what": "emit"}',
+)
+HOSTILE_RECORDS: Sequence[bytes | None] = (None, b"\xff\xfe", b"\xed\xa0\x80", b"x" * 900_000, b"\x1b[31m", b"<b>", b"{")
+
+
+@pytest.fixture
+def run_on_model(broker: Cluster) -> Callable[..., Trace]:
+    """A run of an experiment on the model, its trace in a topic of its own."""
+    count = 0
+
+    def run(name: str, cut: int | None = None, **knobs: Any) -> Trace:
+        nonlocal count
+        trace = experiments.get(name).run(backend="model", **knobs)
+        count += 1
+        trace = replace(trace, run=f"{trace.run}-{experiments.__name__}-{id(run)}-{count}")
+        publish(replace(trace, steps=trace.steps[:cut]), broker)
+        return trace
+
+    return run
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", experiments.names())
+def test_audit_of_a_run_on_the_real_broker_equals_the_verdict(name: str, broker: Cluster, spark: Any) -> None:
+    """Batch and stream reach the counts and first witnesses of the verdict, and find no record that the trace lacks."""
+    trace = experiments.get(name).run(backend="kafka")
+    found = audit(trace.run)
+    assert found.differences(judge(trace)) == ()
+    assert (found.steps, found.missing_steps, found.unreadable) == (len(trace), 0, 0)
+    assert found.topics_read == tuple(sorted({step.data["topic"] for step in trace if "topic" in step.data}))
+    assert [lane.unmentioned for lane in found.lanes] == [0] * len(found.lanes)
+
+
+def test_audit_of_each_experiment_on_the_model_equals_the_verdict(audit_lines: AuditLines) -> None:
+    """Every experiment's model trace, with three seeds, is audited as it is judged."""
+    traces = [
+        replace(trace, run=f"{trace.run}-{seed}")
+        for name in experiments.names() for seed in (1, 2, 3) for trace in [experiments.get(name).run(seed=seed)]
+    ]  # fmt: skip
+    found = audit_lines(as_lines(traces))
+    assert {trace.run: found[trace.run].differences(judge(trace)) for trace in traces} == {trace.run: () for trace in traces}
+
+
+def test_audit_of_any_steps_equals_the_verdict_in_one_batch_and_in_two(audit_lines: AuditLines) -> None:
+    """Whatever the steps are, and wherever a stream's first batch ends, the audit's counts are the verdict's."""
+    made: list[tuple[Any, float]] = []
+
+    @settings(max_examples=300, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(runs_of_steps(), st.floats(0, 1))
+    def make(steps: Any, cut: float) -> None:
+        made.append((steps, cut))
+
+    make()
+    traces = [as_trace(f"run-{number}", steps) for number, (steps, _) in enumerate(made)]
+    cuts = {trace.run: round(cut * (len(trace) + 1)) for trace, (_, cut) in zip(traces, made, strict=True)}
+    lines = as_lines(traces)
+    whole = audit_lines(lines)
+    first = [line for line in lines if line[1] < cuts[line[0]]]
+    halves = audit_lines(first, [line for line in lines if line[1] >= cuts[line[0]]])
+    for trace in traces:
+        assert whole[trace.run].differences(judge(trace)) == (), "\n".join(trace.to_json_lines())
+        assert halves[trace.run] == whole[trace.run], f"cut at {cuts[trace.run]}\n" + "\n".join(trace.to_json_lines())
+
+
+@pytest.mark.kafka
+def test_audit_stream_stopped_in_the_middle_goes_on_where_it_was(
+    run_on_model: Callable[..., Trace], write_lines: WriteLines, spark: Any, tmp_path: Path
+) -> None:
+    """A stream that is stopped, restarted, and whose last batch is done again counts each step exactly once."""
+    trace = run_on_model("small_max_offset_behind", cut=150)
+    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50, lines_per_batch=60) as stream:
+        stream.catch_up()
+        first = stream.result()
+        assert first.steps == 150
+        assert first.differences(judge(replace(trace, steps=trace.steps[:150]))) == ()
+    write_lines(trace.run, [step.to_json().encode() for step in trace.steps[150:]])
+    last = max((tmp_path / "here/query/commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    forget(last)  # as if the crash had come between the batch and Spark's note of it
+    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50, lines_per_batch=60) as stream:
+        assert stream.finish().differences(judge(trace)) == ()
+    forget(max((tmp_path / "here/query/commits").glob("[0-9]*"), key=lambda path: int(path.name)))
+    forget(max((tmp_path / "here/state").glob("*.json"), key=lambda path: int(path.stem)))  # ... and before its end
+    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50) as stream:
+        result = stream.finish()
+    assert (result.differences(judge(trace)), result.steps, result.repeated_steps) == ((), len(trace), 0)
+    assert result == audit(trace.run)
+
+
+def delete_topic(broker: Cluster, topic: str) -> None:
+    """Delete a topic and wait until it is gone."""
+    admin = AdminClient(client_config(broker))
+    admin.delete_topics([topic])[topic].result(20)
+    assert wait_for(lambda: topic not in admin.list_topics(timeout=10).topics, 20)
+
+
+def forget(file: Path) -> None:
+    """Remove a file of a checkpoint and its checksum."""
+    file.unlink()
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.kafka
+def test_audit_of_a_damaged_checkpoint_names_the_file_and_changes_nothing(
+    run_on_model: Callable[..., Trace], spark: Any, tmp_path: Path
+) -> None:
+    """A checkpoint that is cut, incomplete or another's is refused with the file's name; nothing in it is touched."""
+    trace, other = run_on_model("happy_path"), run_on_model("happy_path")
+    for run, folder in ((trace.run, "good"), (other.run, "other")):
+        with audit_stream(run, checkpoint=tmp_path / folder, every_ms=50, lines_per_batch=50) as stream:
+            stream.finish()
+    foreign_metadata = (tmp_path / "other/query/metadata").read_text()
+    damages: dict[str, Callable[[Path], Any]] = {
+        "query/offsets/1 is cut short": lambda folder: (folder / "query/offsets/1").write_text(""),
+        "query/offsets/2 is damaged": lambda folder: (folder / "query/offsets/2").write_text("v1\n{\n{\n"),
+        "query/offsets/1 is missing": lambda folder: forget(folder / "query/offsets/1"),
+        "query/offsets/2 is missing": lambda folder: forget(folder / "query/offsets/2"),
+        "query/commits/1 is missing": lambda folder: [forget(folder / f"query/commits/{batch}") for batch in (1, 2)],
+        "query/metadata is missing or of another query": lambda folder: (folder / "query/metadata").write_text(foreign_metadata),
+        "state/2.json is missing": lambda folder: forget(folder / "state/2.json"),
+        "state/2.json is damaged": lambda folder: (folder / "state/2.json").write_text('{"read":'),
+        "state/facts-2 is missing": lambda folder: shutil.rmtree(folder / "state/facts-2"),
+        "audit.json is damaged": lambda folder: (folder / "audit.json").write_text("?"),
+        "belongs to run": lambda folder: shutil.copy(tmp_path / "other/audit.json", folder / "audit.json"),
+        "no audit.json": lambda folder: forget(folder / "audit.json"),
+    }
+    for number, (told, damage) in enumerate(damages.items()):
+        folder = Path(shutil.copytree(tmp_path / "good", tmp_path / str(number)))
+        damage(folder)
+        before = content(folder)
+        with pytest.raises(CheckpointError) as caught:
+            audit_stream(trace.run, checkpoint=folder)
+        assert told in str(caught.value)
+        assert "choose another checkpoint folder" in str(caught.value)
+        assert content(folder) == before
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+@pytest.mark.kafka
+def test_audit_stream_on_a_checkpoint_in_use_says_so(
+    run_on_model: Callable[..., Trace], spark: Any, tmp_path: Path
+) -> None:
+    """Two audits never share a checkpoint."""
+    trace = run_on_model("start_position")
+    with (
+        audit_stream(trace.run, checkpoint=tmp_path / "one", every_ms=50),
+        pytest.raises(LabError, match="another audit uses it now"),
+    ):
+        audit_stream(trace.run, checkpoint=tmp_path / "one")
+
+
+@pytest.mark.kafka
+def test_audit_of_a_trace_topic_with_hostile_lines_counts_them_and_goes_on(
+    run_on_model: Callable[..., Trace], write_lines: WriteLines, spark: Any
+) -> None:
+    """Lines that are no steps are counted as unreadable, and the verdict on the rest stands."""
+    trace = run_on_model("several_tuples", cut=50)
+    write_lines(trace.run, HOSTILE_LINES)
+    write_lines(trace.run, [step.to_json().encode() for step in trace.steps[40:]])  # ten of them again
+    found = audit(trace.run)
+    assert found.differences(judge(trace)) == ()
+    assert (found.unreadable_lines, found.repeated_steps, found.missing_steps) == (len(HOSTILE_LINES), 10, 0)
+    shown = repr(found) + found._repr_html_() + json.dumps(found.to_json())
+    assert "script" not in shown
+    assert f"{len(HOSTILE_LINES)} records or lines could not be read" in found.sentence
+
+
+@pytest.mark.kafka
+def test_audit_counts_records_that_the_trace_does_not_mention(
+    broker: Cluster, write_lines: WriteLines, spark: Any
+) -> None:
+    """Records that somebody else wrote count as written; null and non-text ones as unreadable; none is fatal."""
+    trace = experiments.get("happy_path").run(backend="kafka")
+    topic = trace.steps[0].data["topic"]
+    write_lines(trace.run, HOSTILE_RECORDS, topic)
+    found, verdict = audit(trace.run), judge(trace)
+    assert found.lanes[0].unmentioned == len(HOSTILE_RECORDS)
+    assert found.lanes[0].unreadable == 3
+    assert found.written == verdict.appended + len(HOSTILE_RECORDS)
+    assert found.counts == verdict.counts
+    assert audit(trace.run, source=False).differences(verdict) == ()
+
+
+@pytest.mark.kafka
+def test_audit_without_its_topics_says_what_is_missing(broker: Cluster, spark: Any) -> None:
+    """A run without a trace, a topic that is gone and a broker that is not there are each told in a sentence."""
+    trace = experiments.get("start_position").run(backend="kafka")
+    with pytest.raises(LabError, match=rf"no topic kit\.trace\.no-such-run at .* There are traces of .*{trace.run}"):
+        audit("no-such-run")
+    with pytest.raises(KnobError, match="not the name of a run"):
+        audit("../../x")
+    with pytest.raises(LabError, match=r"no Kafka answers at 127\.0\.0\.1:9 "):
+        audit(trace.run, bootstrap="127.0.0.1:9")
+    topic = trace.steps[0].data["topic"]
+    delete_topic(broker, topic)
+    with pytest.raises(LabError, match="pass source=False"):
+        audit(trace.run)
+    assert audit(trace.run, source=False).differences(judge(trace)) == ()
+
+
+@pytest.mark.kafka
+def test_audit_stream_over_a_topic_made_anew_refuses_to_go_on(
+    run_on_model: Callable[..., Trace], broker: Cluster, spark: Any, tmp_path: Path
+) -> None:
+    """When the trace topic was deleted and made again, its old checkpoint speaks of another topic and is refused."""
+    trace = run_on_model("start_position")
+    with audit_stream(trace.run, checkpoint=tmp_path / "old", every_ms=50) as stream:
+        stream.finish()
+    topic = TRACE_PREFIX + trace.run
+    delete_topic(broker, topic)
+    publish(trace, broker)
+    with pytest.raises(CheckpointError, match="deleted and made anew"):
+        audit_stream(trace.run, checkpoint=tmp_path / "old")
+
+
+def test_java_settings_of_a_company_cluster_are_translated_or_refused() -> None:
+    """librdkafka's security settings get the Java client's names; one without a counterpart is named."""
+    told = java_settings({
+        "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "me", "sasl.password": 'a"b',
+        "ssl.ca.location": "ca.pem", "queue.buffering.max.ms": "5",
+    })  # fmt: skip
+    assert told == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="a\\"b";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "ca.pem",
+    }
+    with pytest.raises(LabError, match=r"ssl\.key\.pem"):
+        java_settings({"ssl.key.pem": "..."})
