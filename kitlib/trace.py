@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import html
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -264,3 +265,21 @@ def to_ranges(offsets: Iterable[int]) -> list[Range]:
 def from_ranges(ranges: Iterable[Range]) -> list[int]:
     """The offsets of inclusive ranges, in the ranges' order."""
     return [offset for first, last in ranges for offset in range(first, last + 1)]
+
+
+def add_to_ranges(ranges: list[Range], offset: int) -> None:
+    """Add one offset to ascending, disjoint, inclusive ranges, in place."""
+    at = bisect_left(ranges, offset, key=lambda found: found[1])
+    if at < len(ranges) and ranges[at][0] <= offset:
+        return
+    joins_left = at > 0 and ranges[at - 1][1] == offset - 1
+    joins_right = at < len(ranges) and ranges[at][0] == offset + 1
+    if joins_left and joins_right:
+        ranges[at - 1][1] = ranges[at][1]
+        del ranges[at]
+    elif joins_left:
+        ranges[at - 1][1] = offset
+    elif joins_right:
+        ranges[at][0] = offset
+    else:
+        ranges.insert(at, [offset, offset])

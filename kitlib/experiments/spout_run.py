@@ -11,7 +11,6 @@ Left out: the tuple trees between spout and bolt, and their time-out.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -30,7 +29,7 @@ from kitlib.storm.partition_manager import (
 )
 from kitlib.storm.retry import BackoffPartitionManager
 from kitlib.storm.uncommitted_cap import UncommittedCapManager
-from kitlib.trace import Range, Trace, to_ranges
+from kitlib.trace import Range, Trace, add_to_ranges, to_ranges
 
 IDLE_MS = 10  # how long the spout waits when there was nothing to emit
 ERROR_MS = 50  # how long it waits after a failed fetch
@@ -190,7 +189,7 @@ class SpoutRun:
     def note(self, actor: str, what: str, topic: Topic, state: dict[str, Any] | None = None, **data: Any) -> None:
         """Write one step that the story itself makes happen."""
         if what == "process":
-            _add(self.processed.setdefault(topic.name, []), data["offset"])
+            add_to_ranges(self.processed.setdefault(topic.name, []), data["offset"])
         self._record(actor, what, topic, state, **data)
 
     # -- the loop ----------------------------------------------------------------------------------
@@ -256,7 +255,7 @@ class SpoutRun:
         if self._tuple_fails(offset, attempt, part):
             self._fail(manager, topic, offset)
             return
-        _add(self.processed.setdefault(topic.name, []), offset)
+        add_to_ranges(self.processed.setdefault(topic.name, []), offset)
         self._record("bolt", "process", topic, offset=offset, part=part)
         cleared = manager.ack(offset)
         if cleared:
@@ -338,7 +337,8 @@ class SpoutRun:
         assert self.config and self.manager
         begin = self.manager.committed_to
         if stored is None:
-            return "no stored offset"
+            text = self.stage.store.read(self.config.committed_path())
+            return "no stored offset" if text is None else "the stored text holds no usable offset and counts as none"
         if stored <= 0:
             return f"a stored offset of {stored} counts as none"
         if begin == stored:
@@ -379,21 +379,3 @@ class SpoutRun:
             "number_failed": manager.number_failed,
             "retries": self.retries,
         }
-
-
-def _add(ranges: list[Range], offset: int) -> None:
-    """Add one offset to ascending, inclusive, disjoint ranges."""
-    at = bisect_left(ranges, offset, key=lambda found: found[1])
-    if at < len(ranges) and ranges[at][0] <= offset:
-        return
-    joins_left = at > 0 and ranges[at - 1][1] == offset - 1
-    joins_right = at < len(ranges) and ranges[at][0] == offset + 1
-    if joins_left and joins_right:
-        ranges[at - 1][1] = ranges[at][1]
-        del ranges[at]
-    elif joins_left:
-        ranges[at - 1][1] = offset
-    elif joins_right:
-        ranges[at][0] = offset
-    else:
-        ranges.insert(at, [offset, offset])
