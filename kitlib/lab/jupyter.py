@@ -37,8 +37,10 @@ START_NOTEBOOK = "notebooks/00_start_here.ipynb"
 # a file read by a notebook's pictures, and kernels whose channels any local process can read.
 FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.1", "jupyter-client": "8.9.0"}
 
-# The two places in which JupyterLab would ask or tell something in the first minute.
-NO_NEWS = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+# The places in which JupyterLab would ask or tell something in the first minute. The language servers
+# are for writing code at length; looking for them runs npm, which leaves files in the home folder.
+QUIET = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True, "@jupyterlab/lsp-extension": True}}
+NO_LANGUAGE_SERVERS = {"ServerApp": {"jpserver_extensions": {"jupyter_lsp": False}}}
 NO_UPDATES = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
 }
@@ -93,12 +95,21 @@ def check_versions() -> None:
 
 
 def write_settings() -> None:
-    """Put the folders and the two files in place that keep JupyterLab from asking and telling."""
-    labconfig = config_dir() / "labconfig"
-    for folder in (labconfig, runtime_dir()):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    workspace.write_atomic(labconfig / "page_config.json", json.dumps(NO_NEWS, indent=2))
-    workspace.write_atomic(labconfig / "default_setting_overrides.json", json.dumps(NO_UPDATES, indent=2))
+    """Put the folders and the files in place that keep JupyterLab from asking and telling."""
+    runtime_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, settings in (
+        ("labconfig/page_config.json", QUIET),
+        ("labconfig/default_setting_overrides.json", NO_UPDATES),
+        ("jupyter_server_config.d/kit.json", NO_LANGUAGE_SERVERS),
+    ):
+        workspace.write_atomic(config_dir() / name, json.dumps(settings, indent=2))
+
+
+def clear_leftovers() -> None:
+    """Remove what a killed JupyterLab has left in the runtime folder; only for who holds the lab's lock."""
+    for pattern in ("jpserver-*", "kernel-*.json"):
+        for path in runtime_dir().glob(pattern):
+            path.unlink(missing_ok=True)
 
 
 def command(port: int, port_is_fixed: bool, root: Path, notebook: str | None) -> list[str]:
@@ -131,6 +142,7 @@ def environment() -> dict[str, str]:
     return with_kitlib(workspace.direct_loopback({
         **kept,
         "JUPYTER_CONFIG_DIR": str(config_dir()),
+        "JUPYTER_CONFIG_PATH": str(config_dir()),  # before all others, those of this environment included
         "JUPYTER_DATA_DIR": str(config_dir() / "data"),
         "JUPYTER_RUNTIME_DIR": str(runtime_dir()),
         "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel called python3 is the one of this environment

@@ -217,6 +217,7 @@ def start(
             raise LabError(f"Port {port} is in use by {holder}. End it, or leave --port out for the next free one.")
         printer.step(f"Port {asked} is in use by {holder}; JupyterLab takes the next free one")
     jupyter.write_settings()
+    jupyter.clear_leftovers()
     root = jupyter.project_dir()
     reaper.run(
         jupyter.command(asked, port is not None, root, notebook), jupyter.log_path(), root, jupyter.environment()

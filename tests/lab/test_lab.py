@@ -206,7 +206,7 @@ def test_notebook_that_is_missing_is_refused_before_anything_starts(new_home: Pa
 
 
 def test_users_own_jupyter_configuration_changes_nothing(new_home: Path, tmp_path: Path) -> None:
-    """A user's broken and dangerous Jupyter configuration neither stops the lab nor opens it to the network."""
+    """A user's broken and dangerous Jupyter configuration neither stops nor opens the lab; nothing is added to it."""
     config = tmp_path / "user" / ".jupyter"
     config.mkdir(parents=True)
     (config / "jupyter_server_config.py").write_text("raise SystemExit('broken configuration')\n")
@@ -224,6 +224,7 @@ def test_users_own_jupyter_configuration_changes_nothing(new_home: Path, tmp_pat
     check_loopback(lab.processes())
     assert lab.kernel().run("print('fine')") == "fine"
     assert lab.end() == 130
+    assert [path for path in config.parent.rglob("*") if path.is_file()] == [config / "jupyter_server_config.py"]
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None or os.geteuid() != 0, reason="needs unshare(1) and its rights")

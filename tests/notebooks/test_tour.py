@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def test_tour_writes_a_page_for_each_and_fails_if_one_failed(project: Path, new_
     assert done.stdout.strip() == "pages/index.html" and "1 of 2 notebooks" in index
     assert "&lt;b&gt;hostile" in index and "<b>hostile" not in index
     for page in (project / "pages").glob("*.html"):
-        text = page.read_text()
+        text = html.unescape(page.read_text())
         assert "Content-Security-Policy" in text and "default-src 'none'" in text
         assert text.count("<script") == text.count("alert(1)</script>")  # the stranger's, which the policy forbids
     assert not [process for process in our_processes() if str(new_home) in " ".join(process.cmdline())]
