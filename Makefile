@@ -42,7 +42,7 @@ notebooks: setup ## Run all notebooks again and save their outputs
 lint: setup ## ruff, mypy --strict and the arrows between the rooms
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-logo --no-cache
 
 lock: setup ## Write requirements.lock and jars.lock.json anew (needs uv and a network)
 	@command -v uv >/dev/null || { echo "lock: uv is needed: pip install uv" >&2; exit 5; }
@@ -53,6 +53,6 @@ lock: setup ## Write requirements.lock and jars.lock.json anew (needs uv and a n
 clean: ## Remove what make made here: .venv and caches
 	@if [ -d .venv ] && [ ! -e .venv/.kit-ready ] && [ ! -e .venv/.kit-begun ]; then \
 		echo "clean: .venv was not made by make; it stays"; else rm -rf .venv; fi
-	@rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+	@rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	@find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "clean: done. Jars, Kafka's data and logs are in $${KIT_HOME:-your cache folder, under delivery-lab}; they stay, delete them by hand."

@@ -192,7 +192,7 @@ def install(*arguments: str) -> None:
     """Install into .venv with uv, where there is one, else with pip. Ends the process if that fails."""
     uv = shutil.which("uv")
     if uv:
-        if run([uv, "pip", "install", "--python", str(PYTHON), *arguments]) == 0:
+        if run([uv, "pip", "install", "--compile-bytecode", "--python", str(PYTHON), *arguments]) == 0:
             return
         say("uv could not do it (.venv/setup.log says why); trying pip")
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off"]
