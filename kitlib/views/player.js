@@ -166,7 +166,11 @@ class Player {
   // Arrow keys scrub and space plays, unless the focus is on a control that has its own use for them.
   onKey(event) {
     const isControl = /^(INPUT|SELECT|BUTTON|OPTION)$/.test(event.target.tagName) && event.target !== this.transport.slider;
-    if (isControl || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isControl) {
+      if (!event.shiftKey) event.stopPropagation(); // JupyterLab would take Enter for itself
+      return;
+    }
     const stride = event.shiftKey ? 10 : 1;
     const moves = {
       ArrowRight: () => this.moveTo(this.at + stride),

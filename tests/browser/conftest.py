@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
 
 from tests.conftest import wait_for
 
@@ -141,23 +141,49 @@ def _state_of(runtime: Path, server: subprocess.Popen[bytes]) -> dict[str, Any] 
     return None
 
 
-OpenPage = Callable[..., Page]
+class Watched:
+    """A page and what happened on it that must not: dialogs, script errors, requests to elsewhere."""
+
+    def __init__(self, browser: Browser, lab: Lab, **options: Any) -> None:
+        self.lab = lab
+        self.context = browser.new_context(viewport={"width": 1100, "height": 1300}, **options)
+        self.page = self.context.new_page()
+        self.dialogs: list[str] = []
+        self.errors: list[str] = []
+        self.elsewhere: list[str] = []
+        self.sent: list[str] = []  # messages to the kernel
+        self.page.on("dialog", self._on_dialog)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", self._on_request)
+        self.page.on(
+            "websocket", lambda socket: socket.on("framesent", lambda frame: self.sent.append(str(frame)[:200]))
+        )
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def _on_request(self, request: Request) -> None:
+        if not request.url.startswith((self.lab.url, "data:", "blob:")):
+            self.elsewhere.append(request.url)
+
+    def check(self) -> None:
+        """Nothing happened that must not."""
+        assert (self.dialogs, self.errors, self.elsewhere) == ([], [], [])
 
 
-@pytest.fixture
-def open_page(chromium: Browser) -> Iterator[OpenPage]:
-    """Opens pages in contexts of their own; `dialogs` and `errors` of a page collect what must not happen."""
-    contexts = []
+MakePage = Callable[..., Watched]
 
-    def open_one(**options: Any) -> Page:
-        context = chromium.new_context(viewport={"width": 1100, "height": 1300}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.dialogs, page.errors = [], []  # type: ignore[attr-defined]
-        page.on("dialog", lambda dialog: (page.dialogs.append(dialog.message), dialog.dismiss()))  # type: ignore[attr-defined]
-        page.on("pageerror", lambda error: page.errors.append(str(error)))  # type: ignore[attr-defined]
-        return page
 
-    yield open_one
-    for context in contexts:
-        context.close()
+@pytest.fixture(scope="module")
+def make_page(chromium: Browser, lab: Lab) -> Iterator[MakePage]:
+    """Opens pages, each in a context of its own."""
+    made: list[Watched] = []
+
+    def make(**options: Any) -> Watched:
+        made.append(Watched(chromium, lab, **options))
+        return made[-1]
+
+    yield make
+    for watched in made:
+        watched.context.close()

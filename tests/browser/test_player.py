@@ -1,0 +1,345 @@
+"""The player in a real Chromium and a real JupyterLab: fast, right, readable, and deaf to hostile content."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page
+
+from kitlib.experiments import get
+from kitlib.views.frames import to_frames
+from kitlib.views.partition import lane_views, place_mark
+from tests.browser.conftest import Lab, MakePage, Watched
+
+pytestmark = pytest.mark.browser
+
+KNOBS = {"records": 400, "max_steps": 1000, "duration_ms": 5000}
+CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', **{KNOBS})\nplayer"
+ROOT = ".kit-player"
+
+
+@pytest.fixture(scope="module")
+def watched(lab: Lab, make_page: MakePage) -> Watched:
+    """A page with a player of a run of 1,000 steps."""
+    lab.set_theme("Light")
+    watched = make_page()
+    lab.open(watched.page, CELL)
+    watched.page.wait_for_selector(f"{ROOT}[data-step='999']")
+    return watched
+
+
+@pytest.fixture
+def page(watched: Watched) -> Iterator[Page]:
+    """That page, as after "Start over" and on its first step; nothing forbidden may happen on it."""
+    page = watched.page
+    answered = int(attribute(page, "answered"))
+    page.get_by_role("button", name="Start over").click()
+    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
+    page.locator(ROOT).focus()
+    page.keyboard.press("Home")
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    watched.sent.clear()
+    yield page
+    watched.check()
+
+
+def attribute(page: Page, name: str) -> str:
+    value = page.locator(ROOT).get_attribute(f"data-{name}")
+    assert value is not None
+    return value
+
+
+def press(page: Page, *keys: str) -> int:
+    for key in keys:
+        page.keyboard.press(key)
+    return int(attribute(page, "step"))
+
+
+def skip_if_busy(measured: str) -> None:
+    """A measurement says nothing about the player while other programs want more than the machine has."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > 1.5 * cores:
+        pytest.skip(f"measured {measured}, but the machine is too busy to judge it: load {load:.1f} on {cores} cores")
+
+
+def type_seed(page: Page, text: str) -> None:
+    page.get_by_label("Seed").select_text()
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    """From a key on a slider to the painted picture of another 1,000-step run: under 120 ms for 95 of 100.
+
+    The best of up to three rounds of 40 counts; on a machine that is busy with other things nothing is judged.
+    """
+    page.evaluate(
+        """() => {
+          const root = document.querySelector(".kit-player");
+          window.times = [];
+          let began = 0;
+          root.addEventListener("keydown", () => { began = performance.now(); }, true);
+          new MutationObserver(() => requestAnimationFrame(() => {
+            const painted = new MessageChannel();
+            painted.port1.onmessage = () => window.times.push(performance.now() - began);
+            painted.port2.postMessage(0);
+          })).observe(root, { attributes: true, attributeFilter: ["data-answered"] });
+        }"""
+    )
+    page.locator("input[data-knob=process_ms]").focus()
+    best = float("inf")
+    for _ in range(3):
+        page.evaluate("window.times.length = 0")
+        for number in range(40):
+            page.keyboard.press("ArrowRight" if number % 2 else "ArrowLeft")
+            page.wait_for_function("number => window.times.length > number", arg=number)
+        times = sorted(page.evaluate("window.times"))
+        best = min(best, times[37])
+        with capsys.disabled():
+            print(
+                f"\nknob to picture: median {times[20]:.0f} ms, 95th percentile {times[37]:.0f} ms, worst {times[-1]:.0f} ms"
+            )
+        if best < 120:
+            break
+    assert page.locator(".kit-step").inner_text().endswith("of 999")
+    if best >= 120:
+        skip_if_busy(f"95th percentile {best:.0f} ms")
+    assert best < 120
+
+
+def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
+    page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Playing 1,000 steps draws 30 or more different pictures a second, and the kernel hears nothing of it."""
+    page.get_by_label("Speed, steps per second").select_option("60")
+    page.evaluate(
+        """() => {
+          window.drawn = [];
+          window.watcher = new MutationObserver(() => window.drawn.push(performance.now()));
+          window.watcher.observe(document.querySelector(".kit-player"), { attributes: true, attributeFilter: ["data-step"] });
+        }"""
+    )
+    best = 0.0
+    for _ in range(3):
+        page.locator(ROOT).focus()
+        page.keyboard.press("Home")
+        page.evaluate("window.drawn.length = 0")
+        page.keyboard.press(" ")
+        page.wait_for_function("window.drawn.length > 100")
+        page.keyboard.press(" ")
+        drawn = page.evaluate("window.drawn")
+        best = max(best, 100 / (drawn[100] - drawn[0]) * 1000)
+        if best >= 30:
+            break
+    with capsys.disabled():
+        print(f"\nplaying: {best:.0f} pictures a second")
+    assert page.get_by_role("button", name="Play", exact=True).count() == 1
+    assert watched.sent == []
+    if best < 30:
+        skip_if_busy(f"{best:.0f} pictures a second")
+    assert best >= 30
+
+
+def test_scrubbing_asks_the_kernel_nothing_and_the_keyboard_moves(page: Page, watched: Watched) -> None:
+    """Arrow keys, Home, End, the slider and dragging on the curves move through the steps in the browser."""
+    assert press(page, "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft") == 2
+    assert press(page, "Shift+ArrowRight") == 12
+    assert press(page, "End") == 999
+    assert press(page, "Home") == 0
+    page.get_by_label("Step", exact=True).focus()
+    assert press(page, "ArrowRight") == 1
+    for name, step in (("One step forward", 2), ("One step back", 1), ("Last step", 999), ("First step", 0)):
+        page.get_by_role("button", name=name).click()
+        assert int(attribute(page, "step")) == step
+    box = page.locator(".kit-scrub").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20, steps=5)
+    page.mouse.up()
+    assert abs(int(attribute(page, "step")) - 500) <= 2
+    assert watched.sent == []
+
+
+@pytest.mark.parametrize("name", ["poison_record", "out_of_range"])
+def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, lab: Lab, name: str) -> None:
+    """At any step, reached from any side, boxes, positions and words are those of the static picture."""
+    trace = get("poison_record").run(**KNOBS)
+    if name != "poison_record":
+        other = make_page()
+        page, trace = other.page, get(name).run(seed=5)
+        lab.open(page, f"from kitlib.views import Player\nPlayer('{name}', seed=5)")
+        page.wait_for_selector(f"{ROOT}[data-step='{len(trace) - 1}']")
+    frames = to_frames(trace)
+    steps = len(frames)
+    for step in (steps - 1, 0, steps // 3, steps // 2, steps // 4, steps - 2, 7):
+        page.get_by_label("Step", exact=True).fill(str(step))
+        drawn = page.evaluate(
+            """() => [...document.querySelector(".kit-player > svg.kit").querySelectorAll(":scope > g > g")].map((lane) => ({
+              boxes: [...lane.querySelectorAll("[data-code]")].filter((box) => box.dataset.code).map((box) => [+box.dataset.offset, box.dataset.code]),
+              marks: Object.fromEntries([...lane.querySelectorAll("[data-mark]")].map((mark) => [mark.dataset.mark, +mark.dataset.x])),
+              words: [...lane.querySelectorAll(":scope > text")].map((text) => text.textContent),
+            }))"""
+        )
+        for lane, view in zip(drawn, lane_views(frames, step), strict=True):
+            first = view.window - view.base
+            codes = view.codes[first : first + view.boxes]
+            assert lane["boxes"] == [[view.window + i, code] for i, code in enumerate(codes)]
+            start, end, committed, emitted = (place_mark(view, mark)[0] for mark in view.marks)
+            assert lane["marks"] == {"start": start, "end": end, "committed": committed, "emitted": emitted}
+            assert lane["words"] == [view.name, view.summary()]
+        assert page.locator(".kit-said").inner_text() == frames.said[step]
+
+
+def test_slider_moves_are_coalesced_and_the_latest_wins(page: Page) -> None:
+    """Thirty moves at once are a few runs, and the last one is what is shown."""
+    before = int(attribute(page, "answered"))
+    page.evaluate(
+        """() => {
+          const slider = document.querySelector("input[data-knob=records]");
+          for (let stop = 5; stop < 35; stop++) {
+            slider.value = stop;
+            slider.dispatchEvent(new Event("input"));
+          }
+        }"""
+    )
+    page.wait_for_function(
+        "[...document.querySelectorAll('.kit-player > svg.kit text')].some((text) => text.textContent === 'log end 35')"
+    )
+    assert int(attribute(page, "answered")) - before <= 3
+
+
+def test_a_bad_value_is_told_as_a_sentence(page: Page) -> None:
+    """A bad seed is answered in the widget by one sentence, which goes away with the next good value."""
+    type_seed(page, "-5")
+    page.wait_for_selector(".kit-error:not([hidden])")
+    assert page.get_by_role("alert").inner_text() == "seed is '-5', expected a whole number from 0 on."
+    type_seed(page, "7")
+    page.wait_for_selector(".kit-error", state="hidden")
+
+
+def test_fork_here_and_start_over(page: Page) -> None:
+    """A fork keeps the steps before it, says so, freezes the knobs of the whole run; starting over undoes it."""
+    press(page, "Home", *["Shift+ArrowRight"] * 6)
+    page.get_by_role("button", name="Fork here").click()
+    page.wait_for_function("document.querySelector('.kit-mood').textContent !== ''")
+    assert page.locator(".kit-mood").inner_text() == "Forked: steps 0 to 60 stay, your changes act after them."
+    assert attribute(page, "step") == "60"
+    assert page.locator("input[data-knob=records]").is_disabled()
+    page.locator("input[data-knob=fail_percent]").focus()
+    answered = int(attribute(page, "answered"))
+    page.keyboard.press("End")
+    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
+    assert attribute(page, "step") == "60"
+    assert page.locator(".kit-error").is_hidden()
+    page.get_by_role("button", name="Start over").click()
+    page.wait_for_function("document.querySelector('.kit-mood').textContent === ''")
+    assert page.locator("input[data-knob=fail_percent]").input_value() == "0"
+    assert page.locator("input[data-knob=records]").is_enabled()
+
+
+def test_a_verdict_leads_to_its_first_witness(page: Page) -> None:
+    """Each anomaly that was found is a button to the first step that shows it."""
+    chip = page.get_by_role("button", name=re.compile("stalled"))
+    witness = re.search(r"step (\d+)", chip.get_attribute("aria-label") or "")
+    assert witness is not None
+    chip.click()
+    assert attribute(page, "step") == witness.group(1)
+
+
+def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
+    """Controls have names, images titles and descriptions, ids are unique, the focus is seen, no text is tiny."""
+    wrong = page.evaluate(
+        """() => {
+          const root = document.querySelector(".kit-player"), wrong = [];
+          for (const node of root.querySelectorAll("input, select, button")) {
+            const name = node.getAttribute("aria-label") || node.textContent.trim() || [...(node.labels ?? [])].map((l) => l.textContent).join("");
+            if (!name.trim()) wrong.push(`no name: ${node.outerHTML}`);
+          }
+          for (const node of root.querySelectorAll("[aria-describedby], [aria-labelledby]"))
+            for (const id of (node.getAttribute("aria-describedby") || node.getAttribute("aria-labelledby")).split(" "))
+              if (!document.getElementById(id)?.textContent) wrong.push(`nothing called ${id}`);
+          for (const image of root.querySelectorAll("svg:not([aria-hidden])"))
+            if (image.getAttribute("role") !== "img" || !image.querySelector("title")?.textContent) wrong.push("an image without a title");
+          const ids = [...document.querySelectorAll("[id]")].map((node) => node.id).filter((id) => id.startsWith("kit-"));
+          if (new Set(ids).size !== ids.length) wrong.push("an id twice");
+          for (const text of root.querySelectorAll("svg text, p, label, span, button, li")) {
+            const image = text.ownerSVGElement;
+            const scale = image ? image.getBoundingClientRect().width / image.viewBox.baseVal.width : 1;
+            if (text.getClientRects().length && parseFloat(getComputedStyle(text).fontSize) * scale < 10.99) wrong.push(`tiny: ${text.textContent}`);
+          }
+          return wrong;
+        }"""
+    )
+    assert wrong == []
+    description = page.locator(f"{ROOT} > svg desc").first.text_content()
+    assert description is not None and description.startswith(
+        "After step 0 of 999, events, partition 0: 400 not read yet"
+    )
+    page.keyboard.press("Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_player_and_picture_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
+    """On either theme the words stand out from the page by 4.5 or more, and the screenshot is not blank."""
+    lab.set_theme(theme)
+    watched = make_page(color_scheme=theme.lower())
+    cell = "from kitlib.views import Player, show\nplayer = Player('small_max_offset_behind')\nplayer"
+    lab.open(watched.page, cell, "show(player.trace)")
+    watched.page.wait_for_selector(f"{ROOT}[data-step]")
+    watched.page.wait_for_selector(".jp-RenderedSVG img")
+    low = watched.page.evaluate(
+        """() => {
+          const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+          const light = (colour) => {
+            const [r, g, b] = parse(colour).slice(0, 3).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          const root = document.querySelector(".kit-player"), paper = light(getComputedStyle(root).backgroundColor), low = [];
+          for (const node of root.querySelectorAll("h3, p, label, text.ink, text.grey, .kit-chip, .kit-value")) {
+            const style = getComputedStyle(node), colour = node.ownerSVGElement ? style.fill : style.color;
+            const [dark, bright] = [light(colour), paper].sort((a, b) => a - b);
+            if ((bright + 0.05) / (dark + 0.05) < 4.5) low.push([node.textContent.slice(0, 30), colour]);
+          }
+          return [low, paper > 0.5];
+        }"""
+    )
+    assert low == [[], theme == "Light"]
+    assert len(watched.page.locator(ROOT).screenshot()) > 30_000
+    assert len(watched.page.locator(".jp-RenderedSVG img").screenshot()) > 10_000
+    watched.check()
+
+
+def test_hostile_content_opens_no_dialog_and_asks_for_nothing(lab: Lab, make_page: MakePage) -> None:
+    """Names, reasons and errors made of markup and scripts are shown as text: no dialog, no request, no element."""
+    lab.set_theme("Light")
+    watched = make_page()
+    page = watched.page
+    lab.open(
+        page,
+        "from kitlib.views import Player, show; from kitlib.trace import Trace; from tests.views.payloads import HOSTILE\n"
+        "trace = Trace('x', HOSTILE[0], HOSTILE[1])\n"
+        "for n, bad in enumerate(HOSTILE):\n"
+        "    place = {'topic': bad, 'partition': 0}\n"
+        "    trace.record(n, 'log', 'append', first=0, last=30, **place)\n"
+        "    trace.record(n, 'spout', 'start', offset=2, stored=None, why=bad, **place)\n"
+        "    trace.record(n, bad, bad, note=bad, **place)\n"
+        "    trace.record(n, 'spout', 'error', error=bad, message=bad, **place)\n"
+        "player = Player(trace)\nplayer",
+        "show(trace)",
+        "from IPython.display import HTML\nHTML(show(trace, 40).to_html())",
+    )
+    page.wait_for_selector(f"{ROOT}[data-step='83']")
+    page.wait_for_selector(".jp-RenderedSVG img")
+    page.wait_for_selector(".jp-RenderedHTMLCommon svg.kit")
+    page.locator(ROOT).focus()
+    for step in range(82, -1, -1):
+        page.keyboard.press("ArrowLeft")
+        assert int(attribute(page, "step")) == step
+    assert page.locator(f"{ROOT} :is(img, script, iframe, object, a, foreignObject, style)").count() == 0
+    assert page.locator(".jp-RenderedHTMLCommon svg :is(img, script, iframe, a, foreignObject)").count() == 0
+    watched.check()
