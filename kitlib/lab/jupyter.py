@@ -39,7 +39,13 @@ FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.
 
 # The places in which JupyterLab would ask or tell something in the first minute. The language servers
 # are for writing code at length; looking for them runs npm, which leaves files in the home folder.
-QUIET = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True, "@jupyterlab/lsp-extension": True}}
+SILENCED = (
+    "@jupyterlab/apputils-extension:announcements",
+    "@jupyterlab/lsp-extension",
+    "@jupyterlab/notebook-extension:language-server",
+    "@jupyterlab/fileeditor-extension:language-server",
+)
+QUIET = {"disabledExtensions": dict.fromkeys(SILENCED, True)}
 NO_LANGUAGE_SERVERS = {"ServerApp": {"jpserver_extensions": {"jupyter_lsp": False}}}
 NO_UPDATES = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
