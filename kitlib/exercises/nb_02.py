@@ -9,7 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kitlib.errors import KnobError
-from kitlib.exercises.frame import Exercise, NotYet, a_function, called, knobs_for, offsets_in, one_of, told, whole_number
+from kitlib.exercises.frame import (
+    Exercise,
+    NotYet,
+    a_function,
+    called,
+    knobs_for,
+    offsets_in,
+    one_of,
+    told,
+    whole_number,
+)
 from kitlib.experiments import run
 from kitlib.experiments.knobs import MAX_OFFSET_BEHIND
 from kitlib.kafka.log import PartitionLog
@@ -38,7 +48,8 @@ def check_smallest_bound(answer: Any) -> str:
     if not is_first_retried(bound, FETCH):
         raise NotYet(
             f"with a bound of {bound} the failure of record 0 is refused.",
-            "`fail` measures from emitted_to_offset. Which offset is that after this fetch: the last record's, or another?",
+            "`fail` measures from emitted_to_offset. Which offset is that after this fetch: the last record's, or "
+            "another?",
         )
     if bound > 0 and is_first_retried(bound - 1, FETCH):
         raise NotYet(f"with a bound of {bound} it is retried, but a smaller bound would do.", "Try some with spout_with.")
@@ -78,7 +89,8 @@ def compare_forgotten(given: Any, trace: Trace) -> None:
                 "A refused failure alone is not forgotten: it stays in pending. Look at the clear steps.",
             )
         raise NotYet(
-            f"offset {offset} was cleared at step {cleared[offset].number} while its tuple was still on its way, and it was "
+            f"offset {offset} was cleared at step {cleared[offset].number} while its tuple was still on its way, and "
+            "it was "
             f"worked on all the same, at step {processed[offset].number}.",
             "Take out what was worked on, before or after.",
             show(trace, at=cleared[offset].number),
@@ -114,7 +126,8 @@ def check_stop_the_partition(answer: Any) -> str:
             show(trace),
         )
     return (
-        f"with {name}={value} the bolt worked on {verdict.processed} of {verdict.appended} records and then on nothing new: whenever "
+        f"with {name}={value} the bolt worked on {verdict.processed} of {verdict.appended} records and then on nothing "
+        "new: whenever "
         "the spout may ask again, the poison record has just failed, so a fetch brings failed records only."
     )
 
@@ -126,7 +139,8 @@ def check_choose_a_default(answer: Any) -> str:
         verdict = judge(trace)
         if verdict.processed < verdict.appended:
             raise NotYet(
-                f"with a bound of {shown(bound)} and fetches of {size} records, {verdict.processed} of {verdict.appended} records "
+                f"with a bound of {shown(bound)} and fetches of {size} records, {verdict.processed} of "
+                f"{verdict.appended} records "
                 f"get through the outage: {verdict.counts['lost']} are lost, the others stay pending.",
                 "Look at the table of round 2, in every column.",
                 show(trace),
@@ -143,7 +157,10 @@ def check_choose_a_default(answer: Any) -> str:
             'Run poison_record with records=200 and your bound. Is that still the default you want?',
             show(trace),
         )
-    return f"with a bound of {shown(bound)} the outage costs nothing, and you know the price: one poison record is {seen}. Write down why you pay it."
+    return (
+        f"with a bound of {shown(bound)} the outage costs nothing, and you know the price: one poison record is {seen}. "
+        "Write down why you pay it."
+    )
 
 
 def a_default(answer: Any) -> tuple[int, str]:
@@ -176,7 +193,8 @@ def _exercise(name: str, question: str, check: Callable[[Any], str], *hints: str
 EXERCISES = (
     _exercise(
         "smallest_bound",
-        f"A fetch brings {FETCH} records and all of them are handed out; nothing has finished yet. What is the *smallest* "
+        f"A fetch brings {FETCH} records and all of them are handed out; nothing has finished yet. What is the "
+        "*smallest* "
         "`max_offset_behind` with which a failure of the *first* of them is retried?",
         check_smallest_bound,
         "Make a spout with `spout_with(bound, records=...)`, let it emit everything, and look at `emitted_to_offset`.",
@@ -184,16 +202,20 @@ EXERCISES = (
     ),
     _exercise(
         "forgotten",
-        "Write `forgotten(trace)`: the offsets that an ack cleared out of `pending` and that were never worked on. A `clear` step has "
+        "Write `forgotten(trace)`: the offsets that an ack cleared out of `pending` and that were never worked on. A "
+        "`clear` step has "
         '`step.data["ranges"]`, a list of `[first, last]`, both inclusive; a `process` step has `step.data["offset"]`.',
         check_forgotten,
         "Collect two sets: what the clear steps cleared, and what the process steps worked on.",
-        "A cleared record may still be worked on afterwards, as its tuple is on its way. Compare at the end of the trace.",
+        "A cleared record may still be worked on afterwards, as its tuple is on its way. Compare at the end of the "
+        "trace.",
     ),
     _exercise(
         "stop_the_partition",
-        "In `poison_record`, leave `process_ms` at its default. Turn **one** other knob, `max_spout_pending` or `fetch_records`, so that the "
-        "poison record stops the whole partition: fewer than half of the 40 records are worked on, however long one waits. "
+        "In `poison_record`, leave `process_ms` at its default. Turn **one** other knob, `max_spout_pending` or "
+        "`fetch_records`, so that the "
+        "poison record stops the whole partition: fewer than half of the 40 records are worked on, however long one "
+        "waits. "
         "Answer with a dict of that one knob.",
         check_stop_the_partition,
         "New records are fetched only while `failed` is empty. What keeps the spout from asking during that time?",
@@ -201,8 +223,10 @@ EXERCISES = (
     ),
     _exercise(
         "choose_a_default",
-        "Choose your default: a `max_offset_behind` for a service that must not lose a record in the outage of round 2, for any fetch size from "
-        '5 to 40. Say also what this bound does with one poison record among 200 records: `"stalled"` (the commit stays there) or `"lost"` (it is '
+        "Choose your default: a `max_offset_behind` for a service that must not lose a record in the outage of round "
+        "2, for any fetch size from "
+        '5 to 40. Say also what this bound does with one poison record among 200 records: `"stalled"` (the commit '
+        'stays there) or `"lost"` (it is '
         "passed without a word). There is more than one right answer; write one sentence below it: why this one?",
         check_choose_a_default,
         "The table of round 2 shows which bounds survive every column.",

@@ -1,0 +1,309 @@
+"""The exercises of notebook 03: the first capstone, a spout that jumped over most of its backlog.
+
+The facts of the incident are given to the learner; what follows from them is computed here by the
+start rule of the PartitionManager and by the experiments, at the moment of the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kitlib.exercises.frame import Exercise, NotYet, knobs_for, one_of, told, whole_number
+from kitlib.experiments import run
+from kitlib.kafka.log import PartitionLog
+from kitlib.monitor.delivery import judge
+from kitlib.storm import json_simple
+from kitlib.storm.earlier import DEFAULT_MAX_OFFSET_BEHIND, EarlierPartitionManager
+from kitlib.storm.java_long import MAX_LONG
+from kitlib.storm.offset_store import MemoryOffsetStore, read_stored_offset
+from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
+from kitlib.views import show
+from kitlib.views.sentences import count
+
+STORED = 15_266_940  # what ZooKeeper held for the partition
+LOG_END = 22_092_614  # where the partition's log ended at the redeployment
+LINES = ("A", "B", "C", "D")  # the log lines as the notebook retells them
+
+
+def jumped_spout() -> PartitionManager:
+    """The 0.9.2 spout of the incident after its start: redeployed, not forced, with its default bound."""
+    return redeployed_spout(EarlierPartitionManager, LOG_END, max_offset_behind=DEFAULT_MAX_OFFSET_BEHIND)
+
+
+def redeployed_spout(kind: type[PartitionManager], log_end: int, **settings: Any) -> PartitionManager:
+    """A spout of a new topology id, after its start on a log that ends at `log_end`; STORED is stored."""
+    config = SpoutConfig("events", "spout", topology_id="topology-2", **settings)
+    store = MemoryOffsetStore()
+    store.write(config.committed_path(), json_simple.write({"topology": {"id": "topology-1"}, "offset": STORED}))
+    return kind(config, PartitionLog("events", end=log_end), store)
+
+
+def check_silent_jump(answer: Any) -> str:
+    given = whole_number(answer)
+    spout = jumped_spout()
+    skipped = spout.committed_to - STORED
+    if given == skipped:
+        return (
+            f"the spout began at {spout.committed_to:,} although {STORED:,} was stored. Whatever lay between was "
+            "skipped "
+            "in one step, without an error."
+        )
+    if given in (spout.committed_to, STORED):
+        raise NotYet(f"{given:,} is an offset, a place in the log. The question is how many records lie between two places.")
+    if given == skipped - DEFAULT_MAX_OFFSET_BEHIND:
+        raise NotYet(
+            f"you took the bound of {DEFAULT_MAX_OFFSET_BEHIND:,} off.",
+            "The bound decides whether the spout jumps. Does it also decide where to?",
+        )
+    if given == DEFAULT_MAX_OFFSET_BEHIND:
+        raise NotYet(f"{given:,} is the bound; how far the spout really jumped is another number.", "Run the start rule.")
+    if abs(given - skipped) == 1:
+        raise NotYet("you are off by one.", "A stored offset is the next one to read; so is the offset where the spout began.")
+    raise NotYet(f"{given:,} records is not the distance between what was stored and where the spout began.")
+
+
+def true_lines() -> set[str]:
+    """Those of the retold log lines that agree with what the start rule does."""
+    spout = jumped_spout()
+    began, earliest = spout.committed_to, 0
+    found = read_stored_offset(spout.store, spout.config.committed_path())
+    stored = found.offset if found else None
+    claims = {
+        "A": stored == STORED and found is not None and found.topology_id != spout.config.topology_id,
+        "B": stored == STORED,
+        "C": stored == LOG_END and began == earliest,
+        "D": began == LOG_END,
+    }
+    return {line for line, is_true in claims.items() if is_true}
+
+
+def check_lying_line(answer: Any) -> str:
+    line = one_of(answer, LINES)
+    spout = jumped_spout()
+    if line in true_lines():
+        raise NotYet(
+            {
+                "A": f"line A only tells what was stored, and that was {STORED:,}.",
+                "B": f"line B is true: {STORED:,} is what the spout's last life had committed.",
+                "D": f"line D is true: the start rule gives {spout.committed_to:,}.",
+            }[line],
+            "Take each line for a claim, and run the start rule on the numbers.",
+        )
+    return (
+        f"line {line} lies twice. It names the new offset as if it were the commit, and it promises the earliest one. "
+        "The rule measures from the log's end unless force_from_start is set, and goes to "
+        "the very offset it measured from; start_offset_time is never asked. A log line says what its author expected."
+    )
+
+
+JUMP_KNOBS = ("same_topology_id", "force_from_start", "start_offset_time", "max_offset_behind", "records_while_down")
+
+
+def check_reproduce_the_jump(answer: Any) -> str:
+    knobs = knobs_for("restart", answer, JUMP_KNOBS)
+    if len(knobs) > 3:
+        raise NotYet(f"three knobs are enough, this turns {len(knobs)}.", "Leave those at their default that change nothing.")
+    trace = run("restart", **knobs)
+    starts = [step for step in trace if step.what == "start"]
+    begun = starts[-1].data
+    stored, offset, end = begun["stored"], begun["offset"], starts[-1].state["log_end"]
+    picture = show(trace, at=starts[-1].number)
+    if trace.knobs["same_topology_id"]:
+        raise NotYet("this restarts the same topology; in the incident the code was changed and submitted anew.", picture=picture)
+    if trace.knobs["force_from_start"]:
+        raise NotYet(
+            f"this start is forced, and begins at {offset}. In the incident force_from_start had been set back to "
+            "false.", picture=picture
+        )
+    if starts[0].data["offset"] != 0:
+        raise NotYet(
+            "here the first life has already begun at the log's end, so nothing was ever stored.",
+            "Leave start_offset_time alone.",
+        )
+    if not stored:
+        raise NotYet("here nothing was stored before the crash.", "Let the first life commit something.")
+    if offset == stored:
+        raise NotYet(
+            f"the spout begins at {offset}, the stored offset: the log's end at {end} is not too far ahead of it for "
+            "these knobs.",
+            "Which knob says what too far is? Compare it with the distance.",
+            picture,
+        )
+    return (
+        f"stored was {stored}, the log ended at {end}, and the spout began at {offset}: "
+        f"{judge(trace).counts['skipped']} records were skipped "
+        f"because {begun['why']}."
+    )
+
+
+BUG_RECORDS, BUG_BOUND = 40, 10
+
+
+def committed_after(kind: type[PartitionManager], acks: Iterable[int]) -> int:
+    """The committed offset after these acks of 40 emitted records with a bound of 10."""
+    log = PartitionLog("events", max_fetch_records=BUG_RECORDS)
+    log.append([b"a record"] * BUG_RECORDS)
+    config = SpoutConfig("events", "spout", max_offset_behind=BUG_BOUND, force_from_start=True)
+    spout = kind(config, log, MemoryOffsetStore())
+    for _ in range(BUG_RECORDS):
+        spout.next()
+    for offset in acks:
+        spout.ack(offset)
+    spout.commit()
+    return spout.committed_to
+
+
+def check_second_bug(answer: Any) -> str:
+    if not isinstance(answer, list | tuple):
+        raise NotYet(f"the answer should be a list of offsets in the order of their acks, this is {told(answer)}.")
+    acks = [whole_number(offset, "each ack") for offset in answer]
+    if not acks:
+        raise NotYet("without an ack nothing is cleared.", "One ack can be enough.")
+    if any(not 0 <= offset < BUG_RECORDS for offset in acks) or len(set(acks)) != len(acks):
+        raise NotYet(f"each ack should name another one of the {BUG_RECORDS} emitted records, 0 to {BUG_RECORDS - 1}.")
+    later = young_losses(PartitionManager, acks)
+    only_earlier = [offset for offset in young_losses(EarlierPartitionManager, acks) if offset not in later]
+    if not only_earlier:
+        committed = committed_after(EarlierPartitionManager, acks)
+        below = [offset for offset in range(committed) if offset not in acks]
+        if not below:
+            raise NotYet(
+                f"under 0.9.2 the commit is {committed} then, and everything below it is finished.",
+                "Leave some records unfinished, and ack one far ahead.",
+            )
+        raise NotYet(
+            f"under 0.9.2 the commit is {committed} and has passed {count(len(below), 'unfinished record')}, all "
+            "further than "
+            f"{BUG_BOUND} behind an acked one. The bound allows that.",
+            "Look for a victim within the bound: between the acked record and the ones that are too old.",
+        )
+    return (
+        f"under 0.9.2 the commit has passed {count(len(only_earlier), 'unfinished record')} within {BUG_BOUND} of the "
+        "highest acked one, the "
+        f"first is {only_earlier[0]}; under 0.9.3 none. One record that was too old made 0.9.2 forget everything below "
+        "the acked one."
+    )
+
+
+def young_losses(kind: type[PartitionManager], acks: list[int]) -> list[int]:
+    """Unfinished offsets below the commit that are at most the bound below the highest acked one."""
+    committed, bound = committed_after(kind, acks), max(acks) - BUG_BOUND
+    return [offset for offset in range(max(0, bound), committed) if offset not in acks]
+
+
+START_KNOBS = ("max_offset_behind", "force_from_start")
+
+
+def check_defend_a_start(answer: Any) -> str:
+    if not isinstance(answer, Mapping):
+        raise NotYet(f"the answer should be a dict, this is {told(answer)}.")
+    for name in (*START_KNOBS, "price"):
+        if answer.get(name, ...) is ...:
+            raise NotYet(f"there is no answer for {name} yet.")
+    knobs = knobs_for("restart", {name: value for name, value in answer.items() if name != "price"}, START_KNOBS)
+    price = one_of(answer["price"], ("duplicates", "loss"), "price")
+    check_backlogs(knobs)
+    redeployed = judge(run("restart", same_topology_id=False, **knobs)).counts
+    crashed = judge(run("restart", same_topology_id=True, **knobs)).counts
+    outrun = {forced: run("out_of_range", **{**knobs, "force_from_start": forced}) for forced in (True, False)}
+    lost = {forced: judge(trace).counts["lost"] for forced, trace in outrun.items()}
+    repeats = redeployed["duplicated"] - crashed["duplicated"]
+    loses = lost[knobs["force_from_start"]] - min(lost.values())
+    real_price = "duplicates" if repeats > 0 else "loss"
+    if price != real_price:
+        raise NotYet(
+            {
+                "duplicates": f"with these settings a redeployment works on {repeats} records again; that is their price.",
+                "loss": "with these settings a redeployment repeats nothing more than a crash does, but when retention was "
+                f"faster {loses} records are jumped over that were still there.",
+            }[real_price],
+            "Run restart with same_topology_id=False, and out_of_range, with your settings.",
+            show(outrun[knobs["force_from_start"]]) if real_price == "loss" else None,
+        )
+    return (
+        f"no backlog is jumped over at a redeployment, and you know the price: {price}. Write down why your service "
+        "can pay it, and what "
+        "would tell you that it is paying."
+    )
+
+
+def check_backlogs(knobs: Mapping[str, Any]) -> None:
+    """NotYet when a redeployment with these settings loses records, or jumps over a backlog larger than its bound."""
+    for waiting in (20, 200):
+        trace = run("restart", same_topology_id=False, records_while_down=waiting, **knobs)
+        counts, start = judge(trace).counts, [step for step in trace if step.what == "start"][-1]
+        if counts["skipped"] or counts["lost"]:
+            was_at, begins = start.data["stored"], start.data["offset"]
+            raise NotYet(
+                f"with these settings and {waiting} records that arrived while the spout was down, a redeployment "
+                f"loses {counts['lost']} and "
+                f"skips {counts['skipped']}: it was at {was_at} and begins at {begins}.",
+                "How large may a backlog be before it is jumped over? Is there a backlog you would want to lose?",
+                show(trace, at=start.number),
+            )
+    bound = knobs["max_offset_behind"]
+    backlog = min(bound + 1, MAX_LONG - STORED)
+    spout = redeployed_spout(PartitionManager, STORED + backlog, **knobs)
+    if spout.committed_to > STORED:
+        raise NotYet(
+            f"a small backlog survives, but with {backlog:,} records waiting the redeployment begins at the log's end.",
+            "However large your number is, a backlog can be larger. The users of 0.9.2 had such a number, too.",
+        )
+
+
+def _exercise(name: str, question: str, check: Callable[[Any], str], *hints: str) -> Exercise:
+    return Exercise(name, question, check, hints)
+
+
+EXERCISES = (
+    _exercise(
+        "silent_jump",
+        "How many records did the spout skip in the incident? Let the start rule tell you where it began.",
+        check_silent_jump,
+        "`begins_at(15_266_940, end=22_092_614, ...)` with the settings of the incident. The earlier release is "
+        "`EarlierPartitionManager`.",
+        "The redeployment has another topology id, is not forced, and has the bound of 0.9.2, "
+        "`DEFAULT_MAX_OFFSET_BEHIND`.",
+    ),
+    _exercise(
+        "lying_line",
+        'Which of the four log lines lies? Answer `"A"`, `"B"`, `"C"` or `"D"`.',
+        check_lying_line,
+        "Take each line for a claim about the numbers, and check it against the start rule.",
+    ),
+    _exercise(
+        "reproduce_the_jump",
+        "Reproduce the incident in small, with the experiment `restart` and at most three knobs of `same_topology_id`, "
+        "`force_from_start`, "
+        "`start_offset_time`, `max_offset_behind` and `records_while_down`. Answer with a dict of them.",
+        check_reproduce_the_jump,
+        "The code was changed and redeployed; force_from_start had been set back to false; the bound was smaller than "
+        "the backlog.",
+        "In the small story the stored offset is 20 and the log ends at 60.",
+    ),
+    _exercise(
+        "second_bug",
+        f"0.9.2 had a second bug in the same few lines. All {BUG_RECORDS} records are emitted, the bound is "
+        f"{BUG_BOUND}. Find a list of acks, in their order, after "
+        "which the commit of 0.9.2 has passed an unfinished record that is **within** the bound: at most "
+        f"{BUG_BOUND} below the highest acked one. Under 0.9.3 no list does that.",
+        check_second_bug,
+        "Use `unprocessed_below_commit` with `EarlierPartitionManager`, and keep only what lies within the bound. The "
+        "shortest list has one ack.",
+        "An ack clears only when the smallest pending record is too far behind it. So ack one that is far ahead, and "
+        "leave the rest.",
+    ),
+    _exercise(
+        "defend_a_start",
+        "Choose the start settings of your service: `max_offset_behind` and `force_from_start`. A redeployment must "
+        "not jump over its backlog, "
+        'however large. Then name the price that your choice still has, `"duplicates"` or `"loss"`: what does a '
+        'redeployment repeat, or what is '
+        "jumped over when retention was faster? Answer with a dict of the two settings and `price`; write your reasons "
+        "below it.",
+        check_defend_a_start,
+        "Try both values of `force_from_start` on `restart` with `same_topology_id=False`, and on `out_of_range`.",
+        "Which bound is larger than every backlog?",
+    ),
+)
