@@ -1,0 +1,271 @@
+"""The trace: steps in order, forks that share a past, JSON lines both ways, and files that were damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib import trace as trace_module
+from kitlib.errors import TraceError
+from kitlib.trace import SCHEMA, Step, Trace, UnreadableTraceError, from_ranges, to_ranges
+
+EVIL = "<img src=x onerror=alert(1)>\x1b]0;evil\x07 & \"'"
+
+
+def small() -> Trace:
+    trace = Trace("a-run", "happy_path", knobs={"records": 3})
+    trace.record(0, "log", "append", topic="events", partition=0, first=0, last=2)
+    trace.record(5, "spout", "emit", state={"pending": [[0, 0]]}, topic="events", partition=0, offset=0)
+    trace.record(5, "spout", "emit", topic="events", partition=0, offset=1)
+    return trace
+
+
+# -- record, at, fork -----------------------------------------------------------------------------
+
+
+def test_record_numbers_steps_from_zero() -> None:
+    """Steps are numbered 0, 1, 2, ... and `at` finds them by number."""
+    trace = small()
+    assert [step.number for step in trace] == [0, 1, 2] and len(trace) == 3
+    assert trace.at(1) is trace.steps[1] and trace.at(1).data["offset"] == 0
+
+
+def test_record_earlier_than_the_last_step_is_refused_and_changes_nothing() -> None:
+    """Time in a trace never falls; the same ms twice is allowed."""
+    trace = small()
+    with pytest.raises(TraceError, match=r"trace a-run: step 3 \(ack\) is at 4 ms, before the last one at 5 ms"):
+        trace.record(4, "spout", "ack")
+    assert len(trace) == 3
+
+
+@pytest.mark.parametrize("number", [-1, 3, 10**30])
+def test_at_outside_of_the_trace_is_refused(number: int) -> None:
+    """A step that there is not is told with the numbers that there are; -1 does not mean the last one."""
+    with pytest.raises(TraceError, match=rf"there is no step {number}. Expected 0 to 2\."):
+        small().at(number)
+
+
+def test_at_of_an_empty_trace_says_that_it_is_empty() -> None:
+    """An empty trace has no numbers to offer."""
+    with pytest.raises(TraceError, match="there is no step 0, the trace is empty"):
+        Trace("r", "e").at(0)
+
+
+def test_step_never_changes() -> None:
+    """A step cannot be assigned to, so that forks may share it."""
+    with pytest.raises(FrozenInstanceError):
+        small().at(0).at_ms = 7  # type: ignore[misc]
+
+
+def test_fork_shares_the_prefix_and_lets_another_future_follow() -> None:
+    """The fork has the same steps up to `number`, the changed knobs and its parent; the parent stays as it was."""
+    parent = small()
+    fork = parent.fork(1, records=9, more=True)
+    assert all(mine is its for mine, its in zip(fork.steps, parent.steps[:2], strict=True))
+    assert (fork.run, fork.parent, fork.knobs) == ("a-run.fork1", {"run": "a-run", "at": 1}, {"records": 9, "more": True})
+    fork.record(6, "spout", "stop")
+    assert (len(fork), len(parent), parent.knobs) == (3, 3, {"records": 3})
+    assert parent.fork(0, run="own").run == "own"
+
+
+def test_fork_at_a_step_that_there_is_not_is_refused() -> None:
+    """A fork begins at a step of the trace."""
+    with pytest.raises(TraceError, match="there is no step 3"):
+        small().fork(3)
+
+
+# -- JSON lines -----------------------------------------------------------------------------------
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+DATA = st.dictionaries(st.text(), JSON_VALUES, max_size=4)
+WORD = st.text(max_size=8)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    parent = st.none() | st.fixed_dictionaries({"run": WORD, "at": st.integers(0, 5)})
+    trace = Trace(draw(WORD), draw(WORD), draw(st.sampled_from(["model", "kafka"])), draw(st.integers()), draw(DATA), draw(parent))
+    for later in draw(st.lists(st.integers(0, 1_000), max_size=6)):
+        now = trace.steps[-1].at_ms + later if trace.steps else later
+        trace.steps.append(Step(len(trace), now, draw(WORD), draw(WORD), draw(DATA), draw(DATA)))
+    return trace
+
+
+@settings(deadline=None)
+@given(traces())
+def test_json_lines_any_trace_comes_back_equal(trace: Trace) -> None:
+    """What is written is read back equal, a line a step after the header, and no line holds a newline."""
+    lines = list(trace.to_json_lines())
+    assert len(lines) == len(trace) + 1 and not any("\n" in line or "\r" in line for line in lines)
+    assert Trace.from_json_lines(lines) == trace
+
+
+def test_json_lines_header_and_steps_are_as_documented() -> None:
+    """The header names the schema first; a step without a state has none in its line."""
+    header, first, second, _ = small().to_json_lines()
+    assert header == (
+        '{"kit_trace":1,"run":"a-run","experiment":"happy_path","backend":"model","seed":1,"knobs":{"records":3},"parent":null}'
+    )
+    assert first == '{"n":0,"at_ms":0,"actor":"log","what":"append","data":{"topic":"events","partition":0,"first":0,"last":2}}'
+    assert json.loads(second)["state"] == {"pending": [[0, 0]]}
+
+
+HARMLESS: dict[str, Callable[[list[str]], Iterator[str]]] = {
+    "newlines at the ends": lambda lines: (line + "\n" for line in lines),
+    "CR LF at the ends": lambda lines: (line + "\r\n" for line in lines),
+    "a byte order mark": lambda lines: ("\ufeff" * (number == 0) + line for number, line in enumerate(lines)),
+    "blank lines": lambda lines: (part for line in lines for part in ("", line, "  \n")),
+    "a BOM, then a blank line": lambda lines: iter(["\ufeff\n", *lines]),
+}
+
+
+@pytest.mark.parametrize("case", HARMLESS)
+def test_json_lines_written_by_another_tool_are_the_same(case: str) -> None:
+    """Ends of lines, a byte order mark and blank lines change nothing."""
+    assert Trace.from_json_lines(HARMLESS[case](list(small().to_json_lines()))) == small()
+
+
+def test_json_lines_of_hostile_texts_stay_one_line_and_come_back() -> None:
+    """Line separators, NUL, lone surrogates and escapes in the data do not break a line or an encoding."""
+    trace = Trace("r", "e")
+    nasty = "\u2028\u2029\x85\n\r\x00\ud800\x1b[31m"
+    trace.record(0, nasty, nasty, value=nasty)
+    lines = list(trace.to_json_lines())
+    assert all(line.isascii() and len(line.splitlines()) == 1 for line in lines)
+    assert Trace.from_json_lines(lines) == trace
+
+
+def _step(**changes: Any) -> str:
+    row = {"n": 1, "at_ms": 5, "actor": "spout", "what": "emit", "data": {}} | changes
+    return json.dumps({name: value for name, value in row.items() if value is not ...})
+
+
+# What stands where step 1 should be -> the words of the sentence.
+BAD_STEPS = {
+    "a line cut in the middle": ('{"n":1,"at_ms":5,"act', "it is not JSON"),
+    "no JSON at all": ("emit 5", "it is not JSON"),
+    "a million brackets": ("[" * 999_999, "it is not JSON"),
+    "a million objects": ('{"n":' * 150_000, "it is not JSON"),
+    "a line longer than a million characters": ('{"n":1' + " " * 1_000_000 + "}", "characters long, at most 1,000,000 are read"),
+    "an integer of ten thousand digits": (_step(at_ms=0).replace("0", "1" * 10_000), "it is not JSON"),
+    "a list": ("[1]", "expected a JSON object, got [1]"),
+    "a text": ('"step"', "expected a JSON object, got 'step'"),
+    "a step too far": (_step(n=2), "expected step 1, got step 2"),
+    "a step that was there already": (_step(n=0), "expected step 1, got step 0"),
+    "no number": (_step(n=...), "the step has no 'n'"),
+    "no time": (_step(at_ms=...), "the step has no 'at_ms'"),
+    "no actor": (_step(actor=...), "the step has no 'actor'"),
+    "no word": (_step(what=...), "the step has no 'what'"),
+    "no data": (_step(data=...), "the step has no 'data'"),
+    "a number that is true": (_step(n=True), "n should be of type int, got True"),
+    "a number with a fraction": (_step(n=1.0), "n should be of type int, got 1.0"),
+    "a time in words": (_step(at_ms="5"), "at_ms should be of type int, got '5'"),
+    "an actor that is null": (_step(actor=None), "actor should be of type str, got None"),
+    "a word that is a list": (_step(what=["emit"]), "what should be of type str, got ['emit']"),
+    "data that are a list": (_step(data=[1]), "data should be of type dict, got [1]"),
+    "a state that is a list": (_step(state=[1]), "state should be of type dict, got [1]"),
+    "a time before the last step's": (_step(at_ms=-1), "it is at -1 ms, before the last step at 0 ms"),
+    "a second header": (small().header(), "the step has no 'n'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STEPS)
+def test_json_lines_bad_step_names_its_line_and_keeps_what_was_good(case: str) -> None:
+    """A damaged line is told by its number, and the steps before it are kept and can be read on."""
+    text, words = BAD_STEPS[case]
+    header, first, *rest = small().to_json_lines()
+    with pytest.raises(UnreadableTraceError) as raised:
+        Trace.from_json_lines([header, "", first, text, *rest], where="run.jsonl")
+    told = str(raised.value)
+    assert told.startswith("run.jsonl, line 4: ") and words in told and len(told) < 300
+    assert "The 1 steps before it can be read" in told
+    assert raised.value.partial is not None
+    assert raised.value.partial.steps == small().steps[:1] and raised.value.exit_code == 4
+
+
+HEADER = json.loads(small().header())
+BAD_HEADERS = {
+    "a step instead": (small().at(0).to_json(), "expected a header with 'kit_trace': 1, got None"),
+    "another schema": (json.dumps(HEADER | {"kit_trace": 2}), "expected a header with 'kit_trace': 1, got 2"),
+    "a schema that is a text": (json.dumps(HEADER | {"kit_trace": "1"}), "got '1'"),
+    "no run": (json.dumps({"kit_trace": SCHEMA}), "the header has no 'run'"),
+    "a run that is a number": (json.dumps(HEADER | {"run": 7}), "run should be of type str, got 7"),
+    "a seed that is true": (json.dumps(HEADER | {"seed": True}), "seed should be of type int, got True"),
+    "knobs that are a list": (json.dumps(HEADER | {"knobs": []}), "knobs should be of type dict, got []"),
+    "a parent that is a text": (json.dumps(HEADER | {"parent": "me"}), "parent should be of type dict, got 'me'"),
+    "a picture": ("\x89PNG\r\n", "it is not JSON"),
+    "a zip": ("PK\x03\x04", "it is not JSON"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_HEADERS)
+def test_json_lines_bad_header_leaves_nothing(case: str) -> None:
+    """Without a header there is no trace: the sentence names line 1, and nothing is kept."""
+    text, words = BAD_HEADERS[case]
+    with pytest.raises(UnreadableTraceError) as raised:
+        Trace.from_json_lines([text, *small().to_json_lines()], where="run.jsonl")
+    assert str(raised.value).startswith("run.jsonl, line 1: ") and words in str(raised.value)
+    assert raised.value.partial is None
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["\ufeff"], ["\n", " \r\n"]], ids=["none", "empty", "only a BOM", "blank"])
+def test_json_lines_of_nothing_are_refused(lines: list[str]) -> None:
+    """An empty file is no trace."""
+    with pytest.raises(UnreadableTraceError, match=r"run\.jsonl: it is empty. Expected a header line"):
+        Trace.from_json_lines(lines, where="run.jsonl")
+
+
+def test_json_lines_are_not_read_past_the_first_bad_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading stops at the damage: what comes after it is not asked for."""
+    monkeypatch.setattr(trace_module, "MAX_LINE_CHARS", 1_000)
+
+    def lines() -> Iterator[str]:
+        yield small().header()
+        yield "x" * 1_001
+        pytest.fail("a line after the damage was read")
+
+    with pytest.raises(UnreadableTraceError, match="line 2: it is 1,001 characters long"):
+        Trace.from_json_lines(lines())
+
+
+# -- what is shown --------------------------------------------------------------------------------
+
+
+def test_repr_counts_the_words() -> None:
+    """A trace shows its experiment, its backend and how often each word occurs."""
+    assert repr(small()) == "<Trace of happy_path on the model: 3 steps (1 append, 2 emit)>"
+    assert repr(Trace("r", "a\x1b[31m")) == "<Trace of a\ufffd[31m on the model: 0 steps ()>"
+    assert str(small().at(1)) == "#1 at 5 ms: spout emit (topic=events, partition=0, offset=0)"
+
+
+def test_html_of_hostile_data_is_escaped() -> None:
+    """Nothing that a record, an actor or a name holds becomes markup."""
+    trace = Trace("r", EVIL)
+    for _ in range(20):
+        trace.record(0, EVIL, EVIL, value=EVIL)
+    page = trace._repr_html_()
+    assert "<img" not in page and "&lt;img" in page and page.count("<tr>") == 1 + 12
+    assert "\x1b" not in page and "\x07" not in page
+
+
+# -- ranges ---------------------------------------------------------------------------------------
+
+
+@given(st.sets(st.integers(-(2**63), 2**63) | st.integers(0, 30)))
+def test_ranges_both_ways_keep_the_offsets(offsets: set[int]) -> None:
+    """Offsets become ascending, disjoint ranges that do not touch, and come back."""
+    ranges = to_ranges(offsets)
+    assert from_ranges(ranges) == sorted(offsets)
+    assert all(first <= last for first, last in ranges)
+    assert all(one[1] + 1 < other[0] for one, other in pairwise(ranges))
