@@ -39,7 +39,7 @@ class Step:
 
     def __str__(self) -> str:
         told = ", ".join(f"{key}={value}" for key, value in self.data.items())
-        return f"#{self.number} at {self.at_ms} ms: {self.actor} {self.what}" + (f" ({told})" if told else "")
+        return _visible(f"#{self.number} at {self.at_ms} ms: {self.actor} {self.what}" + (f" ({told})" if told else ""))
 
     def to_json(self) -> str:
         """This step as one line of JSON, without the newline."""
@@ -117,13 +117,13 @@ class Trace:
 
     def __repr__(self) -> str:
         told = ", ".join(f"{count} {what}" for what, count in self.words().items())
-        return f"<Trace of {self.experiment} on the {self.backend}: {len(self.steps)} steps ({told})>"
+        return _visible(f"<Trace of {self.experiment} on the {self.backend}: {len(self.steps)} steps ({told})>")
 
     def _repr_html_(self) -> str:
         """A table of the last steps, escaped; pictures come from `kitlib.views`."""
         rows = "".join(
-            f"<tr><td>{step.number}</td><td>{step.at_ms}</td><td>{html.escape(step.actor)}</td>"
-            f"<td>{html.escape(step.what)}</td><td>{html.escape(json.dumps(step.data)[:120])}</td></tr>"
+            f"<tr><td>{step.number}</td><td>{step.at_ms}</td><td>{html.escape(_visible(step.actor))}</td>"
+            f"<td>{html.escape(_visible(step.what))}</td><td>{html.escape(json.dumps(step.data)[:120])}</td></tr>"
             for step in self.steps[-12:]
         )
         return (
@@ -169,7 +169,7 @@ class Trace:
                 if trace is None:
                     trace = cls._from_header(row)
                 else:
-                    trace.steps.append(_step_from(row, len(trace.steps)))
+                    trace.steps.append(_step_from(row, trace.steps))
             except _BadLine as bad:
                 good = len(trace.steps) if trace else 0
                 error = UnreadableTraceError(
@@ -194,7 +194,7 @@ class Trace:
                 backend=_typed(row, "backend", str),
                 seed=_typed(row, "seed", int),
                 knobs=_typed(row, "knobs", dict),
-                parent=row.get("parent"),
+                parent=None if row.get("parent") is None else _typed(row, "parent", dict),
             )
         except KeyError as missing:
             raise _BadLine(f"the header has no {missing}") from None
@@ -222,18 +222,22 @@ def _parse(text: str) -> dict[str, Any]:
     return row
 
 
-def _step_from(row: dict[str, Any], number: int) -> Step:
+def _step_from(row: dict[str, Any], before: list[Step]) -> Step:
+    number = len(before)
     try:
         found = _typed(row, "n", int)
         if found != number:
             raise _BadLine(f"expected step {number}, got step {found}")
+        at_ms = _typed(row, "at_ms", int)
+        if before and at_ms < before[-1].at_ms:
+            raise _BadLine(f"it is at {at_ms} ms, before the last step at {before[-1].at_ms} ms")
         return Step(
             number,
-            _typed(row, "at_ms", int),
+            at_ms,
             _typed(row, "actor", str),
             _typed(row, "what", str),
             _typed(row, "data", dict),
-            row.get("state") or {},
+            _typed(row, "state", dict) if "state" in row else {},
         )
     except KeyError as missing:
         raise _BadLine(f"the step has no {missing}") from None
@@ -244,6 +248,11 @@ def _typed(row: dict[str, Any], name: str, kind: type) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise _BadLine(f"{name} should be of type {kind.__name__}, got {_short(value)}")
     return value
+
+
+def _visible(text: str) -> str:
+    """`text` with a mark for each character that a terminal or page would obey and not show."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def _short(value: object) -> str:
