@@ -1,0 +1,325 @@
+"""The exercises of notebooks 00 and 01: solutions pass, stubs and plausible wrong answers fail in words of their own."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from kitlib.errors import KitError
+from kitlib.exercises import check, exercises, frame, hint, nb_00, nb_01, recorded
+from kitlib.exercises.frame import Exercise, NotYet, called, find
+from kitlib.experiments import run
+from kitlib.storm.earlier import EarlierPartitionManager
+from kitlib.storm.partition_manager import PartitionManager
+from kitlib.trace import from_ranges
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+OURS = {"00_start_here": nb_00.EXERCISES, "01_partition_manager": nb_01.EXERCISES}
+
+
+def ack_of_0_9_2(manager: Any, offset: int) -> Any:
+    """The stub of exercise own_ack."""
+    manager.number_acked += 1
+    pending, limit = manager.pending, manager.config.max_offset_behind
+    if pending and pending.first() < offset - limit:
+        return pending.clear_below(offset)
+    pending.discard(offset)
+
+
+def mended_ack(manager: Any, offset: int) -> None:
+    manager.number_acked += 1
+    pending, limit = manager.pending, manager.config.max_offset_behind
+    if pending and pending.first() < offset - limit:
+        pending.clear_below(offset - limit)
+    pending.discard(offset)
+
+
+def ack_that_clears_too_much(manager: Any, offset: int) -> None:
+    manager.number_acked += 1
+    manager.pending.clear_below(offset)
+    manager.pending.discard(offset)
+
+
+def ack_that_keeps_one_less(manager: Any, offset: int) -> None:
+    manager.number_acked += 1
+    if manager.pending:
+        manager.pending.clear_below(offset - manager.config.max_offset_behind + 1)
+    manager.pending.discard(offset)
+
+
+def ack_that_ends_retries(manager: Any, offset: int) -> None:
+    mended_ack(manager, offset)
+    manager.failed.discard(offset)
+
+
+def ack_that_does_not_count(manager: Any, offset: int) -> None:
+    mended_ack(manager, offset)
+    manager.number_acked -= 1
+
+
+def ack_that_breaks_later(manager: Any, offset: int) -> None:
+    mended_ack(manager, offset)
+    if offset > 101:
+        raise LookupError("lost my way")
+
+
+def ack_with_too_few_arguments(manager: Any) -> None:
+    return None
+
+
+class MendedManager(PartitionManager):
+    """A whole class is an answer, too."""
+
+    def ack(self, offset: int) -> Any:
+        return mended_ack(self, offset)
+
+
+SOLUTIONS: list[tuple[str, Any, str]] = [
+    ("mend_the_crash", {"force_from_start": True}, "5 records are processed twice"),
+    ("mend_the_crash", {"commit_every_ms": 20}, "none of them twice"),
+    ("mend_the_crash", {"commit_every_ms": "2e1"}, "none of them twice"),
+    ("name_the_anomalies", {"duplicated", "reordered"}, "allowed by the settings"),
+    ("name_the_anomalies", ["Reordered", "duplicated "], "allowed by the settings"),
+    ("done_but_not_saved", 6, "a crash now would repeat 6"),
+    ("done_but_not_saved", 6.0, "a crash now would repeat 6"),
+    ("what_is_committed", 3, "[3, 6, 9]"),
+    ("cheap_restart", {"max_spout_pending": 1}, "The price is waiting"),
+    ("commit_goes_back", "next, next, ack 0, ack 1, commit, fail 0, next, commit", "write 2, then 0"),
+    ("commit_goes_back", ["next", "ack 0", "commit", "fail 0", "next", "next", "commit"], "write 1, then 0"),
+    ("forgotten_too_much", range(29, 37), "8 of them are inside the limit"),
+    ("forgotten_too_much", [36, 35, 34, 33, 32, 31, 30, 29], "37, which is finished, is still pending"),
+    ("own_ack", mended_ack, "every recorded step"),
+    ("own_ack", MendedManager, "every recorded step"),
+]
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("mend_the_crash", {}, "turns 0 knobs"),
+    ("mend_the_crash", {"force_from_start": True, "commit_every_ms": 20}, "turns 2 knobs"),
+    ("mend_the_crash", {"commit_every_ms": 50}, "50 already"),
+    ("mend_the_crash", {"commit_every_ms": 46}, "only 5 of 6 records are processed (no stored offset"),
+    ("mend_the_crash", {"start_offset_time": "latest"}, "only 0 of 6"),
+    ("mend_the_crash", {"crash_at_ms": 60}, "belongs to the story"),
+    ("mend_the_crash", {"max_steps": 10}, "belongs to the story"),
+    ("mend_the_crash", {"force_from_strat": True}, "has no knob 'force_from_strat'"),
+    ("mend_the_crash", {"commit_every_ms": 0}, "expected 10 to 60,000 ms"),
+    ("mend_the_crash", "force_from_start", "a dict of knobs"),
+    ("name_the_anomalies", set(), "2 more"),
+    ("name_the_anomalies", "duplicated", "1 more"),
+    ("name_the_anomalies", {"lost", "duplicated", "reordered"}, "'lost' does not occur"),
+    ("name_the_anomalies", {"skipped", "reordered"}, "'skipped' does not occur"),
+    ("name_the_anomalies", {"duplicated", "reordered", "stalled"}, "'stalled' does not occur"),
+    ("name_the_anomalies", {"repeated"}, "should be one of 'lost'"),
+    ("name_the_anomalies", 2, "a set of names"),
+    ("done_but_not_saved", 10, "10 records are processed in all"),
+    ("done_but_not_saved", 4, "the committed offset itself"),
+    ("done_but_not_saved", 5, "it is not 5"),
+    ("done_but_not_saved", "6", "should be a number"),
+    ("done_but_not_saved", True, "should be a number"),
+    ("done_but_not_saved", float("nan"), "a whole number"),
+    ("what_is_committed", 6, "the failed offset 3 would count as done"),
+    ("what_is_committed", 9, "2 offsets below it are not"),
+    ("what_is_committed", 8, "the highest acked offset"),
+    ("what_is_committed", 7, "how many were acked"),
+    ("what_is_committed", 2, "one further"),
+    ("what_is_committed", 10, "emitted_to_offset"),
+    ("what_is_committed", -1, "it is not -1"),
+    ("cheap_restart", {}, "the restart repeats 38"),
+    ("cheap_restart", {"max_spout_pending": 3}, "the restart repeats 38"),
+    ("cheap_restart", {"max_offset_behind": 5}, "1 will never be processed (max_offset_behind=5"),
+    ("cheap_restart", {"process_ms": 1000}, "40 will never be processed (no stored offset"),
+    ("cheap_restart", {"stuck_offset": -1}, "belongs to the story"),
+    ("commit_goes_back", "next, ack 0, commit, fail 0, commit", "in failed and not in pending"),
+    ("commit_goes_back", "next, commit, ack 0, commit", "never less than before"),
+    ("commit_goes_back", "next, ack 0, commit", "takes two"),
+    ("commit_goes_back", "next, ack 1, back", "'back' is no call"),
+    ("commit_goes_back", "next, ack 7", "'ack 7' is no call"),
+    ("commit_goes_back", "ack 0, next", "before that offset was emitted"),
+    ("commit_goes_back", ["next"] * 41, "41 calls"),
+    ("commit_goes_back", 3, "one text of calls"),
+    ("forgotten_too_much", range(37), "0.9.3 forgets 29 of them too"),
+    ("forgotten_too_much", range(29), "both releases forget them"),
+    ("forgotten_too_much", range(29, 38), "37 is the acked one"),
+    ("forgotten_too_much", range(28, 37), "fewer"),
+    ("forgotten_too_much", range(30, 37), "more"),
+    ("forgotten_too_much", [3, 44], "not the offsets"),
+    ("forgotten_too_much", ["29"], "should be a number"),
+    ("own_ack", ack_of_0_9_2, "pending should be {106..109} then, yours is {105..109}"),
+    ("own_ack", EarlierPartitionManager, "pending should be"),
+    ("own_ack", ack_that_clears_too_much, "pending should be"),
+    ("own_ack", ack_that_keeps_one_less, "pending should be {100, 105..109}"),
+    ("own_ack", ack_that_ends_retries, "failed should be {101} then, yours is {}"),
+    ("own_ack", ack_that_does_not_count, "number_acked should be"),
+    ("own_ack", ack_that_breaks_later, "your code raised LookupError: lost my way"),
+    ("own_ack", ack_with_too_few_arguments, "your code raised TypeError"),
+    ("own_ack", dict, "0 of"),
+    ("own_ack", PartitionManager.ack, "the kit's own"),
+    ("own_ack", "ack", "your ack or your class"),
+]
+
+
+def name_of(value: Any) -> str:
+    return getattr(value, "__name__", str(value))[:40]
+
+
+@pytest.mark.parametrize(("name", "answer", "says"), SOLUTIONS, ids=name_of)
+def test_check_solution_passes(name: str, answer: Any, says: str) -> None:
+    """A right answer is told to be right, with the reason."""
+    finding = check(name, answer)
+    assert finding.passed, finding
+    assert repr(finding).startswith("Right: ")
+    assert says in finding.said
+
+
+@pytest.mark.parametrize(("name", "answer", "says"), WRONG, ids=name_of)
+def test_check_wrong_answer_fails_with_a_sentence_of_its_own(name: str, answer: Any, says: str) -> None:
+    """A plausible wrong answer is told what is wrong with it."""
+    finding = check(name, answer)
+    assert not finding.passed
+    assert repr(finding).startswith("Not yet: ")
+    assert says in repr(finding)
+    assert "Traceback" not in repr(finding) and "\n" not in repr(finding)
+
+
+@pytest.mark.parametrize("exercise", [*nb_00.EXERCISES, *nb_01.EXERCISES], ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("answer", [None, ..., object(), [], "", b"\x1b[31m", -1, lambda: None], ids=name_of)
+def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
+    """No exercise accepts an answer that nobody has worked on."""
+    finding = check(exercise.name, answer)
+    assert not finding.passed
+    assert "\x1b" not in repr(finding)
+
+
+def test_every_exercise_has_a_solution_wrong_answers_and_hints() -> None:
+    """Each exercise of the two notebooks is in both tables, and its hints can be asked for."""
+    for exercise in [*nb_00.EXERCISES, *nb_01.EXERCISES]:
+        assert any(name == exercise.name for name, _, _ in SOLUTIONS)
+        assert sum(name == exercise.name for name, _, _ in WRONG) >= 5
+        assert [hint(exercise.name, number) for number in range(1, len(exercise.hints) + 1)] == list(exercise.hints)
+        assert len(exercise.hints) >= 2
+
+
+@pytest.mark.parametrize("notebook", OURS)
+def test_notebook_asks_the_registered_questions_and_stores_their_stubs(notebook: str) -> None:
+    """The notebook prints each question as it is registered, and its stored check output is a "Not yet"."""
+    cells = nbformat.read(NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for exercise in OURS[notebook]:
+        assert exercise.question in prose, exercise.name
+        stub = next(cell for cell in cells if cell.cell_type == "code" and f'check("{exercise.name}"' in cell.source)
+        assert stub.outputs[0]["data"]["text/plain"].startswith("Not yet: ")
+
+
+def test_notebook_00_story_is_the_checked_one() -> None:
+    """The story that the learner runs and the one that the check runs have the same knobs."""
+    cells = nbformat.read(NOTEBOOKS / "00_start_here.ipynb", as_version=4).cells
+    line = next(line for cell in cells for line in cell.source.splitlines() if line.startswith("story = "))
+    assert line == f"story = dict({', '.join(f'{name}={value}' for name, value in nb_00.STORY.items())})"
+
+
+def test_done_but_not_saved_truth_is_read_off_the_trace() -> None:
+    """The answer is what the run's own steps say: processed offsets that the first written commit does not cover."""
+    trace = run("happy_path", **nb_00.SCRUBBED)
+    commit = next(step for step in trace if step.what == "commit" and step.data["written"])
+    done = [step.data["offset"] for step in trace.steps[: commit.number] if step.what == "process"]
+    assert sorted(done) == from_ranges(commit.state["processed"])
+    assert check("done_but_not_saved", sum(offset >= commit.data["offset"] for offset in done)).passed
+
+
+def test_truths_move_with_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is typed in: with other numbers in the question, another answer is the right one."""
+    monkeypatch.setattr(nb_01, "LIMIT", 5)
+    monkeypatch.setattr(nb_01, "ACKED", (1, 2))
+    monkeypatch.setattr(nb_00, "STUCK", {"stuck_offset": 0})
+    assert check("forgotten_too_much", range(32, 37)).passed
+    assert not check("forgotten_too_much", range(29, 37)).passed
+    assert check("what_is_committed", 0).passed
+    assert not check("name_the_anomalies", {"duplicated", "reordered"}).passed
+
+
+def test_own_ack_picture_shows_both_partitions() -> None:
+    """The picture of the first difference has a strip for Storm and one for the learner's code."""
+    picture = check("own_ack", ack_of_0_9_2).picture
+    assert "Storm 0.9.3" in picture.svg and "your code" in picture.svg
+    assert check("own_ack", ack_of_0_9_2).picture.svg == picture.svg
+    assert check("own_ack", ack_that_breaks_later).picture is None
+
+
+def test_first_difference_of_the_kits_own_is_none() -> None:
+    """The kit's PartitionManager repeats every bundled step, so the exercise can be solved."""
+    assert recorded.first_difference(PartitionManager) is None
+    assert recorded.conformance(PartitionManager).agrees
+
+
+def test_check_unknown_exercise_is_an_error_that_lists_them() -> None:
+    """A misspelt exercise is not a wrong answer; the error names those there are."""
+    with pytest.raises(KitError, match="mend_the_crash"):
+        check("mend_the_cash", {})
+
+
+def test_hint_that_does_not_exist_is_an_error() -> None:
+    """Asking for one hint too many says how many there are."""
+    with pytest.raises(KitError, match="3 hints"):
+        hint("mend_the_crash", 4)
+    with pytest.raises(KitError, match="hint 0"):
+        hint("mend_the_crash", 0)
+
+
+def test_finding_to_json_has_no_picture() -> None:
+    """A finding can be written down as JSON."""
+    finding = check("what_is_committed", 6)
+    assert finding.to_json() == {
+        "exercise": "what_is_committed", "passed": False, "said": finding.said, "look": finding.look,
+    }
+
+
+def test_exercises_are_in_the_order_of_the_notebooks() -> None:
+    """The list of exercises follows the notebooks, and each has one name."""
+    names = list(exercises())
+    assert names[:8] == [exercise.name for exercise in (*nb_00.EXERCISES, *nb_01.EXERCISES)]
+
+
+def test_find_function_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner's endless loop ends the check with a sentence, and the timer that was there goes on."""
+
+    def endless(number: int) -> int:
+        while True:
+            number += 1
+
+    monkeypatch.setattr(frame, "SECONDS_PER_CHECK", 0.2)
+    before = signal.getitimer(signal.ITIMER_REAL)[0]
+    finding = find(Exercise("loop", "?", lambda answer: str(called(answer, 1))), endless)
+    assert not finding.passed and "did not come to an end within 0.2 s" in finding.said
+    assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) == (before > 0)
+
+
+def test_called_names_the_learners_line_and_not_the_kits() -> None:
+    """An exception inside of the kit points at the learner's line that led there."""
+
+    def asks_for_nothing(spout: PartitionManager) -> int:
+        return spout.pending.first()
+
+    with pytest.raises(NotYet, match=r"KeyError.*of asks_for_nothing"):
+        called(asks_for_nothing, nb_01.spout_on(1))
+
+
+def test_find_answer_whose_repr_raises_is_still_told() -> None:
+    """An answer that cannot be shown does not break the check."""
+
+    class Shy:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    assert "RuntimeError" in check("what_is_committed", Shy()).said
+
+
+@pytest.mark.parametrize("name", ["own_ack"])
+def test_check_leaves_the_kits_class_alone(name: str) -> None:
+    """Checking a learner's ack changes nothing about the kit's own class."""
+    ack: Callable[..., Any] = PartitionManager.ack
+    check(name, ack_of_0_9_2)
+    assert PartitionManager.ack is ack
