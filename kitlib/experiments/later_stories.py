@@ -11,7 +11,7 @@ from kitlib.errors import KitError
 from kitlib.experiments import knobs as k
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.spout_run import SpoutRun
+from kitlib.experiments.spout_run import FROM_THE_EARLIEST, SpoutRun, Times
 from kitlib.experiments.stage import Topic
 from kitlib.experiments.stories import PATIENCE_MS, RECORDS_WHILE_DOWN
 
@@ -21,10 +21,11 @@ def _tell_failed_offset_deleted(run: SpoutRun) -> None:
     topic = run.stage.create_topic("events", knobs["fetch_records"])
     run.append(topic, knobs["records"])
     run.fails = lambda offset, attempt, part: offset == knobs["fail_offset"]
-    run.start(topic, force_from_start=True)
+    run.start(topic, **FROM_THE_EARLIEST)
     assert run.config
     run.run_for(100, until=run.is_settled)
     run.config.force_from_start = knobs["force_from_start"]
+    run.config.start_offset_time = Times[knobs["start_offset_time"]]
     run.delete_before(topic, min(knobs["delete_before"], topic.end))
     run.append(topic, knobs["records_after"])
     run.run_for(1_000, until=run.is_settled)

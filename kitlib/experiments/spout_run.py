@@ -37,6 +37,7 @@ QUIET_COMMITS = 6  # so many commits with nothing between them: nothing will mov
 MAX_STEPS = 20_000  # a run that goes on for ever is cut here
 
 Times = {"earliest": EARLIEST_TIME, "latest": LATEST_TIME}
+FROM_THE_EARLIEST: dict[str, Any] = {"force_from_start": True, "start_offset_time": EARLIEST_TIME}  # for a first start
 Fails = Callable[[int, int, int], bool]  # (offset, attempt, part) -> whether the tuple fails
 
 
@@ -128,8 +129,7 @@ class SpoutRun:
             id=spout_id,
             topology_id=topology_id,
             zk_root=f"/{self.trace.run}",
-            start_offset_time=Times[knobs.get("start_offset_time", "earliest")],
-            **({"force_from_start": knobs.get("force_from_start", True)} | config),
+            **(self._start_settings() | config),
         )
         self.topic, self.reader = topic, NotedTopic(topic)
         self.bounds.setdefault(topic.name, (topic.start, topic.end))
@@ -282,6 +282,12 @@ class SpoutRun:
         self._record("spout", "commit", topic, offset=manager.committed_to, written=written)
 
     # -- the parts that the knobs decide -------------------------------------------------------------
+
+    def _start_settings(self) -> dict[str, Any]:
+        return {
+            "force_from_start": self.knobs.get("force_from_start", True),
+            "start_offset_time": Times[self.knobs.get("start_offset_time", "earliest")],
+        }
 
     def _new_manager(self) -> PartitionManager:
         """The PartitionManager of the release that the knobs name, over this run's topic and store."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from kitlib.experiments import knobs as k
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.spout_run import SpoutRun
+from kitlib.experiments.spout_run import FROM_THE_EARLIEST, SpoutRun
 
 PATIENCE_MS = 60_000  # virtual time after which a story that should drain is ended
 
@@ -119,7 +119,7 @@ def _tell_out_of_range(run: SpoutRun) -> None:
     knobs = run.knobs
     topic = run.stage.create_topic("events", knobs["fetch_records"])
     run.append(topic, knobs["records"])
-    run.start(topic, force_from_start=True)
+    run.start(topic, **FROM_THE_EARLIEST)
     seen = knobs["records"] // 3
     run.run_for(PATIENCE_MS, until=lambda: _committed(run) >= seen)
     run.crash()
@@ -174,7 +174,7 @@ def _tell_restart(run: SpoutRun) -> None:
     topic = run.stage.create_topic("events", knobs["fetch_records"])
     run.append(topic, knobs["records"])
     run.never_finishes = frozenset({knobs["stuck_offset"]})
-    run.start(topic, force_from_start=True)
+    run.start(topic, **FROM_THE_EARLIEST)
     run.run_for(knobs["crash_at_ms"], until=run.is_settled)
     run.crash()
     run.never_finishes = frozenset()
@@ -225,7 +225,7 @@ def _tell_same_id_other_topic(run: SpoutRun) -> None:
     payments = run.stage.create_topic("payments", knobs["fetch_records"])
     run.append(orders, knobs["records"])
     run.append(payments, knobs["records_of_other"])
-    run.start(orders, force_from_start=True)
+    run.start(orders, **FROM_THE_EARLIEST)
     run.run_for(PATIENCE_MS, until=run.is_settled)
     run.stop()
     spout_id = "spout" if knobs["same_id"] else "spout-of-payments"

@@ -226,6 +226,7 @@ class _Ledger:
     first_processed: dict[int, int] = field(default_factory=dict)  # offset -> ms
     highest_processed: int = -1
     given_up: dict[int, tuple[int, str]] = field(default_factory=dict)  # offset -> (step, why); the first stands
+    dropped: dict[int, str] = field(default_factory=dict)  # offset -> why a start began above it, finished or not
     fates: dict[int, str] = field(default_factory=dict)  # offset -> why it is held up; for stalls
     failed_at: dict[int, int] = field(default_factory=dict)  # offset -> commits before its last failure; until emitted
     commits: int = 0
@@ -263,6 +264,9 @@ class _Ledger:
     def _on_start(self, step: Step) -> None:
         offset = step.data["offset"]
         self._jump(step, offset, self._start_reason(step))
+        for below in self.appended_at:
+            if below < offset and below not in self.first_processed:
+                self.dropped.setdefault(below, self._start_reason(step))
         if self.position is not None and offset < self.position:
             self.tallies["rewound"].add(step.number, offset, self._start_reason(step))
         self.position = offset
@@ -379,7 +383,7 @@ class _Ledger:
         for offset in sorted(self.appended_at):
             if offset in self.first_processed or offset >= max(committed, self.log_start):
                 continue
-            step, reason = self.given_up.get(offset, (self.last_step, ""))
+            step, reason = self.given_up.get(offset, (self.last_step, self.dropped.get(offset, "")))
             self.tallies["lost"].add(step, offset, reason)
         late = (ms - self.appended_at[at] for at, ms in self.first_processed.items() if at in self.appended_at)
         return LaneVerdict(
