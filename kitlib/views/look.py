@@ -52,7 +52,7 @@ LOOKS = (
     Look("X", "lost", "lost: never worked on, and nobody will try", "none", "ink", RED, "cross"),
     Look("N", "failed for good", "failed, too far behind to be tried again", "none", "ink", RED, hatch=True),
     Look("F", "failed", "failed, to be fetched again", RED, BLACK, BLACK),
-    Look("S", "skipped", "skipped: the position jumped over it", "none", "ink", "ink", "slash", "4 3"),
+    Look("S", "skipped", "skipped: the position jumped over it", "none", "ink", "grey", "slash", "2 3"),
     Look("K", "given up", "given up: out of pending, never worked on", "none", "ink", "ink", "cross", "4 3"),
     Look("P", "pending", "pending: emitted, no ack yet", ORANGE, BLACK, BLACK),
     Look("W", "waiting", "waiting to be emitted", SKY, BLACK, BLACK),

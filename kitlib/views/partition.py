@@ -9,29 +9,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kitlib.views.frames import Frames, cells_of, codes_of
+from kitlib.views.bar import draw_bar
+from kitlib.views.frames import Frames, codes_of
 from kitlib.views.look import (
     BADGES,
     BANDS,
-    BAR_TALL,
-    BAR_Y,
     BLUE,
-    CELLS,
     LANE_TALL,
     LEFT,
     LOOK_OF,
     LOOKS,
     NAME_Y,
-    PINK,
     STRIP,
     STRIP_Y,
     TALL,
-    TWICE,
     WIDTH,
     ZOOM,
     Look,
 )
-from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.paint import draw_frame, edge_paint, letter_paint
+from kitlib.views.svg import Svg, el, group
 from kitlib.views.text import plain_text
 
 RIGHT = LEFT + STRIP
@@ -96,7 +93,7 @@ def draw_lane(view: LaneView, top: int) -> Svg:
         el("text", view.summary(), cls="ink", x=LEFT, y=NAME_Y + 17),
     ]
     if view.has_bar:
-        parts.append(_bar(view))
+        parts.append(draw_bar(view.codes, view.flags, view.base, view.window, view.boxes, view.marks))
     parts.append(group(*_boxes(view), *_marks(view), transform=f"translate(0 {STRIP_Y + drop})"))
     return group(*parts, transform=f"translate(0 {top})")
 
@@ -116,8 +113,8 @@ def draw_box(look: Look, offset: int, badge: int, width: int, is_current: bool =
     middle = width // 2
     if look.shape == "dot":
         return el("circle", cls="grey", cx=middle, cy=TALL / 2, r=2)
-    parts = [_frame(look, 1, 0, width - 2, TALL)]
-    paint = _paint(look)
+    parts = [draw_frame(look, 1, 0, width - 2, TALL)]
+    paint = letter_paint(look)
     digits = str(offset)
     if len(digits) * 7 <= width:
         parts.append(
@@ -127,11 +124,10 @@ def draw_box(look: Look, offset: int, badge: int, width: int, is_current: bool =
         parts.append(el("text", digits, cls="grey", x=1, y=TALL + 11, font_size=11))
     band = BANDS.get(badge)
     if look.shape in ("cross", "slash"):
-        stroke = {"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge}
         left, right = middle - min(7, middle - 3), middle + min(7, middle - 3)
         cross, slash = f"M{left} 18L{right} 33M{right} 18L{left} 33", f"M{left} 33L{right} 18"
         path = cross if look.shape == "cross" else slash
-        parts.append(el("path", d=path, stroke_width=3, **stroke))
+        parts.append(el("path", d=path, stroke_width=3, **edge_paint(look)))
     elif look.shape == "letter":
         parts.append(
             el("text", look.code, x=middle, y=30, text_anchor="middle", font_size=15, font_weight="bold", **paint)
@@ -154,31 +150,6 @@ def draw_box(look: Look, offset: int, badge: int, width: int, is_current: bool =
             )
         )
     return group(*parts)
-
-
-def _frame(look: Look, x: float, y: float, width: float, height: float) -> Svg:
-    cls = f"{look.edge}-line" if look.edge in ("ink", "grey") else None
-    return el(
-        "rect",
-        x=x,
-        y=y,
-        width=width,
-        height=height,
-        fill=HATCH if look.hatch else look.fill,
-        cls=cls,
-        stroke=None if cls else look.edge,
-        stroke_dasharray=look.dash or None,
-        stroke_width=1.5 if look.shape in ("cross", "slash") or look.hatch else 1,
-    )
-
-
-def _paint(look: Look) -> dict[str, object]:
-    """How to write on a box. On a hatch the letters get a border in the page's colour."""
-    if look.text != "ink":
-        return {"fill": look.text}
-    if look.hatch:
-        return {"cls": "ink paper-line", "stroke_width": 4, "paint_order": "stroke", "stroke_linejoin": "round"}
-    return {"cls": "ink"}
 
 
 def _marks(view: LaneView) -> list[Svg]:
@@ -235,106 +206,6 @@ def place_mark(view: LaneView, offset: int) -> tuple[int, int]:
     return (LEFT + index * (STRIP // view.boxes), 0) if index <= view.boxes else (RIGHT, 1)
 
 
-def _bar(view: LaneView) -> Svg:
-    """The whole log: runs of alike records, the two positions, and where the close-up looks."""
-    scale = STRIP / max(1, len(view.flags))
-
-    def at(offset: int) -> float:
-        return LEFT + min(max(0, offset - view.base), len(view.flags)) * scale
-
-    bottom = BAR_Y + BAR_TALL
-    left, right = at(view.window), at(view.window + view.boxes)
-    parts = [
-        el(
-            "path",
-            d=f"M{left:.1f} {bottom}L{LEFT} {STRIP_Y + ZOOM}H{RIGHT}L{right:.1f} {bottom}Z",
-            cls="grey",
-            opacity=0.13,
-        )
-    ]
-    limit = max(1, CELLS * len(view.codes) // max(1, len(view.flags)))
-    for first, after, code in cells_of(view.codes, limit):
-        parts.append(_run(LOOK_OF[code], view.base, first, after, LEFT + first * scale, (after - first) * scale))
-    again = (
-        "".join("2" if flag & TWICE else "0" for flag in view.flags[: len(view.codes)])
-        if TWICE in _bits(view.flags)
-        else ""
-    )
-    for first, after, code in cells_of(again.replace("2", "X").replace("0", "U"), limit):
-        if code == "X":
-            width = max(3.0, (after - first) * scale)
-            parts.append(
-                el(
-                    "rect",
-                    x=LEFT + first * scale,
-                    y=bottom - 5,
-                    width=width,
-                    height=5,
-                    fill=PINK,
-                    stroke="#000000",
-                    stroke_width=0.5,
-                )
-            )
-    parts.append(
-        el(
-            "rect",
-            cls="ink-line",
-            x=left - 1.5,
-            y=BAR_Y - 3,
-            width=right - left + 3,
-            height=BAR_TALL + 6,
-            rx=2,
-            fill="none",
-            stroke_width=2,
-        )
-    )
-    committed, emitted = at(view.marks[2]), at(view.marks[3])
-    parts.append(el("path", d=f"M{emitted:.1f} {BAR_Y - 4}l-4 -6h8Z", cls="ink"))
-    parts.append(el("path", d=f"M{committed:.1f} {bottom + 4}l-4 6h8Z", fill=BLUE, cls="ink-line", stroke_width=0.8))
-    return group(*parts)
-
-
-def _bits(flags: bytearray) -> set[int]:
-    """The flags that occur at all."""
-    seen = 0
-    for value in set(flags):
-        seen |= value
-    return {1 << bit for bit in range(8) if seen & 1 << bit}
-
-
-def _run(look: Look, base: int, first: int, after: int, x: float, width: float) -> Svg:
-    """A piece of the bar that stands for several records, with its letter and range where they fit."""
-    y, middle = BAR_Y, BAR_Y + BAR_TALL / 2
-    if look.shape == "dot":
-        return el("path", d=f"M{x:.1f} {middle}h{width:.1f}", cls="grey-line", stroke_dasharray="1 4")
-    parts = [_frame(look, x, y, width, BAR_TALL)]
-    if look.shape == "cross" and width < 14:
-        # Too narrow for a letter: the cross itself.
-        side = min(width, 10) / 2
-        centre = x + width / 2
-        path = f"M{centre - side:.1f} {middle - 5}l{2 * side:.1f} 10m0 -10l{-2 * side:.1f} 10"
-        parts.append(
-            el(
-                "path",
-                d=path,
-                stroke_width=1.2,
-                **({"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge}),
-            )
-        )
-    last = base + after - 1
-    label = f"{base + first}" if after - first == 1 else f"{base + first} to {last}"
-    letter = "×" if look.shape == "cross" else "" if look.shape == "empty" else look.code
-    if width >= 7 * (len(label) + 3):
-        label = f"{letter} {label}".strip()
-    elif width >= 14 and letter:
-        label = letter
-    else:
-        label = ""
-    if label:
-        parts.append(el("text", label, x=x + width / 2, y=y + 14, text_anchor="middle", **_paint(look)))
-    return group(*parts)
-
-
 def draw_legend(codes: set[str], badges: set[int], top: int) -> tuple[Svg, int]:
     """What the boxes mean, only those that occur, in two columns; and its height."""
     items: list[tuple[Svg, str]] = []
@@ -358,14 +229,21 @@ def draw_legend(codes: set[str], badges: set[int], top: int) -> tuple[Svg, int]:
 def _swatch(look: Look) -> Svg:
     if look.shape == "dot":
         return el("circle", cls="grey", cx=13, cy=9, r=2)
-    parts = [_frame(look, 2, 0, 22, 18)]
+    parts = [draw_frame(look, 2, 0, 22, 18)]
     if look.shape in ("cross", "slash"):
         path = "M8 4L18 14M18 4L8 14" if look.shape == "cross" else "M8 14L18 4"
-        parts.append(
-            el("path", d=path, stroke_width=2, **({"cls": "ink-line"} if look.edge == "ink" else {"stroke": look.edge}))
-        )
+        parts.append(el("path", d=path, stroke_width=2, **edge_paint(look)))
     elif look.shape == "letter":
         parts.append(
-            el("text", look.code, x=13, y=14, text_anchor="middle", font_size=13, font_weight="bold", **_paint(look))
+            el(
+                "text",
+                look.code,
+                x=13,
+                y=14,
+                text_anchor="middle",
+                font_size=13,
+                font_weight="bold",
+                **letter_paint(look),
+            )
         )
     return group(*parts)

@@ -9,7 +9,8 @@ class LogBar {
     this.bracket = svg("rect", { class: "ink-line", y: bar_y - 3, height: bar_tall + 6, rx: 2, fill: "none", "stroke-width": 2 });
     this.emitted = svg("path", { class: "ink" });
     this.committed = svg("path", { class: "ink-line", fill: look.blue, "stroke-width": 0.8 });
-    this.node = svg("g", {}, this.beam, this.pieces, this.bracket, this.emitted, this.committed);
+    this.labels = svg("g"); // above the bracket, which may cross them
+    this.node = svg("g", {}, this.beam, this.pieces, this.bracket, this.labels, this.emitted, this.committed);
   }
 
   draw(places, codes, flags) {
@@ -26,10 +27,10 @@ class LogBar {
     const size = Math.max(1, Math.ceil(codes.length / limit));
     const runs = runsOf(codes, size, (code) => this.look.alarm[code]);
     runs.forEach(([first, after], index) => {
-      this.runs[index] ??= new BarRun(this.look, this.pieces, this.hatch);
+      this.runs[index] ??= new BarRun(this.look, this.pieces, this.labels, this.hatch);
       this.runs[index].draw(runs[index][2], places.base + first, places.base + after - 1, left + first * scale, (after - first) * scale);
     });
-    for (let i = runs.length; i < this.runs.length; i++) show(this.runs[i].node, false);
+    for (let i = runs.length; i < this.runs.length; i++) this.runs[i].hide();
     const twice = runsOf(flags.subarray(0, codes.length), size, (value) => (value & this.look.twice ? 0 : 1)).filter((run) => run[2] & this.look.twice);
     twice.forEach(([first, after], index) => {
       this.again[index] ??= this.pieces.parentNode.insertBefore(
@@ -59,7 +60,7 @@ function runsOf(items, size, rank) {
 
 // A piece of the bar that stands for several records, with its letter and its range where they fit.
 class BarRun {
-  constructor(look, parent, hatch) {
+  constructor(look, pieces, labels, hatch) {
     Object.assign(this, { look, hatch });
     const { bar_y, bar_tall } = look.geometry;
     this.middle = bar_y + bar_tall / 2;
@@ -67,8 +68,14 @@ class BarRun {
     this.frame = svg("rect", { y: bar_y, height: bar_tall });
     this.cross = svg("path", { "stroke-width": 1.2 });
     this.words = svg("text", { y: bar_y + 14, "text-anchor": "middle" });
-    this.node = svg("g", {}, this.line, this.frame, this.cross, this.words);
-    parent.append(this.node);
+    this.node = svg("g", {}, this.line, this.frame, this.cross);
+    pieces.append(this.node);
+    labels.append(this.words);
+  }
+
+  hide() {
+    show(this.node, false);
+    show(this.words, false);
   }
 
   draw(code, first, last, x, width) {
@@ -94,6 +101,6 @@ class BarRun {
     const range = first === last ? `${first}` : `${first} to ${last}`;
     const label = width >= 7 * (range.length + 3) ? `${letter} ${range}`.trim() : width >= 14 ? letter : "";
     show(this.words, label !== "");
-    putAll(this.words, { text: label, x: x + width / 2, ...textPaint(look) });
+    putAll(this.words, { text: label, x: x + width / 2, ...textPaint({ ...look, hatch: true }) });
   }
 }

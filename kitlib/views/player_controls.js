@@ -33,7 +33,8 @@ class KnobControl {
     else if (knob.kind === "choice") this.input = html("select", {}, ...this.stops.map((stop) => html("option", { value: stop.value, text: stop.label })));
     else this.input = html("input", { type: "range", min: 0, max: this.stops.length - 1, step: 1 });
     putAll(this.input, { id, "data-knob": knob.name, "aria-describedby": `${id}-help` });
-    const label = html("label", { for: id, text: knob.name });
+    const words = knob.name.split(/(?<=_)/).flatMap((word) => [word, html("wbr")]); // long names break at underscores
+    const label = html("label", { for: id }, ...words);
     this.node = html("div", { class: "kit-knob" }, label, this.input, this.shown, help);
     for (const event of ["pointerenter", "focusin"]) this.node.addEventListener(event, () => onLook(`${knob.name}: ${knob.help}`));
     this.set(knob.value);
