@@ -25,7 +25,7 @@ from kitlib.lab import jars, java, node, state, warden, workspace
 from kitlib.lab.processes import wait_until
 
 # The longest that a start, a restart or somebody else's start may take, jars not counted.
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 150.0
 HEAP_VARIABLE = "KIT_BROKER_HEAP_MB"
 Say = Callable[[str], None]
 

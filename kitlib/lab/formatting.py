@@ -19,7 +19,7 @@ from kitlib.lab.node import NO_ROOM, Node, read_meta
 from kitlib.lab.processes import wait_until
 from kitlib.lab.state import put_aside
 
-FORMAT_TIMEOUT_S = 60.0
+FORMAT_TIMEOUT_S = 120.0
 META_VERSION = "1"
 
 

@@ -35,7 +35,7 @@ from kitlib.lab.node import Machinery, Node
 from kitlib.lab.processes import end_trees, find_by_argument, identify
 
 PORT_TRIES = 5
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
 # The warden looks around this often; the end of a java wakes it at once.
 TICK_S = 0.25
