@@ -142,8 +142,9 @@ class Kernel:
         path = self.lab.home / "run" / "jupyter" / f"kernel-{self.id}.json"
         self.client = BlockingKernelClient(connection_file=str(path))
         self.client.load_connection_file()
+        self.client.hb_channel.time_to_dead = 20.0  # a busy machine is not a dead kernel
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=30)
+        self.client.wait_for_ready(timeout=40)
 
     def run(self, code: str, seconds: float = 60) -> str:
         """What the code printed; an error in it is an error here."""
