@@ -68,7 +68,7 @@ class Knob:
             return value if isinstance(value, bool) else _refuse()
         if self.kind == "choice":
             return value if value in self.choices else _refuse()
-        if isinstance(value, bool):
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
             return _refuse()
         if isinstance(value, str) and value.strip().lower() == "unlimited" and self.high == UNLIMITED:
             return UNLIMITED
