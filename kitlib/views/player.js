@@ -4,7 +4,7 @@
 
 class Player {
   constructor(model, root) {
-    Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, playing: 0, asked: 0, waiting: null, isBusy: false });
+    Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
     const hatchName = `kit-hatch-${++madeControls}`;
     this.hatch = `url(#${hatchName})`;
     this.lanes = [];
@@ -57,6 +57,7 @@ class Player {
   take() {
     const told = this.model.get("told");
     this.isBusy = told.number < this.asked;
+    if (!this.isBusy) clearTimeout(this.patience);
     this.error.hidden = told.error === "";
     put(this.error, "text", told.error);
     if (told.error === "") {
@@ -73,8 +74,9 @@ class Player {
       if (told.set) this.knobs.forEach((knob) => knob.set(told.values[knob.knob.name]));
       if (told.set || this.seed.value === "") this.seed.value = told.seed;
       this.seed.disabled = this.forkButton.disabled = isForked;
-      put(this.mood, "text", isForked ? `Forked: steps 0 to ${this.timeline.forked_at} stay, your changes act after them.` : "");
+      this.forked = isForked ? `Forked: steps 0 to ${this.timeline.forked_at} stay, your changes act after them.` : "";
     }
+    put(this.mood, "text", this.forked);
     this.root.dataset.answered = told.number;
     if (this.waiting && !this.isBusy) {
       const next = this.waiting;
@@ -95,7 +97,9 @@ class Player {
       return;
     }
     this.isBusy = true;
-    this.model.send({ ...question, number: ++this.asked });
+    this.asked = Math.max(this.asked, this.model.get("told").number) + 1; // another view may have asked too
+    this.model.send({ ...question, number: this.asked });
+    this.patience = setTimeout(() => put(this.mood, "text", "Waiting for the kernel. If it was restarted, run the cell again."), 2000);
   }
 
   moveTo(step) {
@@ -188,6 +192,7 @@ class Player {
 
   close() {
     this.pause();
+    clearTimeout(this.patience);
     this.model.off("change:told", this.onTold);
   }
 }
@@ -195,8 +200,9 @@ class Player {
 // The meaning of all codes, as the kernel wrote it, made quick to look up.
 function readLook(look) {
   const byCode = Object.fromEntries(look.looks.map((one) => [one.code, one]));
-  const alarm = Object.fromEntries(look.looks.map((one, rank) => [one.code, rank]));
-  return { ...look, byCode, alarm };
+  // The looks are in the order of alarm, so a code's rank is its place among them.
+  const ranks = Uint8Array.from(look.table, (code) => look.looks.indexOf(byCode[code]));
+  return { ...look, byCode, ranks };
 }
 
 export default {

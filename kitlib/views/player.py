@@ -75,18 +75,18 @@ class Player(anywidget.AnyWidget):
         """KnobError for a bad knob, seed or backend, and for knobs given beside a recorded trace."""
         if isinstance(what, Trace) and (knobs or seed != 1):
             raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
-        self.experiment = _experiment_of(what)
-        self.knobs: tuple[Knob, ...] = (
-            () if isinstance(what, Trace) or self.experiment is None else self.experiment.knobs
-        )
+        self.experiment: Experiment | None
+        self.knobs: tuple[Knob, ...] = ()
         if isinstance(what, Trace):
+            self.experiment = get(what.experiment) if what.experiment in names() else None
             self.trace = what
         else:
-            assert self.experiment is not None  # _experiment_of has raised otherwise
+            self.experiment = get(what) if isinstance(what, str) else what
+            self.knobs = self.experiment.knobs
             self.trace = self.experiment.run(backend=backend, seed=seed, **knobs)
         self.verdict: Verdict = judge(self.trace)
         self._first = self.trace  # where "start over" goes back to
-        self._base: Trace | None = None  # the run that was forked, while one is
+        self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
         super().__init__()
         self._publish(number=0, at=-1, is_set=True)
         self.on_msg(self._on_question)
@@ -133,8 +133,7 @@ class Player(anywidget.AnyWidget):
             return
         by_name = {knob.name: knob for knob in self.knobs if knob.live}
         checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
-        assert self.trace.parent is not None
-        self.trace = self.experiment.fork(self._base, int(self.trace.parent["at"]), **checked)
+        self.trace = self.experiment.fork(*self._base, **checked)
 
     def _fork(self, at: int) -> int:
         if self.experiment is None or not self.knobs:
@@ -143,7 +142,7 @@ class Player(anywidget.AnyWidget):
             raise KnobError("Player: this run is forked already. Start over to fork it elsewhere.")
         base = self.trace
         self.trace = self.experiment.fork(base, at)
-        self._base = base
+        self._base = (base, at)
         return at
 
     def _publish(self, *, number: int, at: int, is_set: bool) -> None:
@@ -164,15 +163,6 @@ class Player(anywidget.AnyWidget):
                 "seed": str(self.trace.seed),
                 "verdict": _verdict(self.verdict),
             }
-
-
-def _experiment_of(what: str | Experiment | Trace) -> Experiment | None:
-    """The experiment, or None for a recorded trace of one that this kit does not know."""
-    if isinstance(what, Experiment):
-        return what
-    if isinstance(what, Trace):
-        return get(what.experiment) if what.experiment in names() else None
-    return get(what)
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -13,7 +13,7 @@ class LogBar {
     this.node = svg("g", {}, this.beam, this.pieces, this.bracket, this.labels, this.emitted, this.committed);
   }
 
-  draw(places, codes, flags) {
+  draw(places, ranks, flags) {
     const { left, strip, bar_y, bar_tall, strip_y, zoom, cells } = this.look.geometry;
     const scale = strip / Math.max(1, flags.length);
     const at = (offset) => left + Math.min(Math.max(0, offset - places.base), flags.length) * scale;
@@ -23,15 +23,15 @@ class LogBar {
     putAll(this.bracket, { x: from - 1.5, width: to - from + 3 });
     put(this.emitted, "d", `M${at(places.emitted)} ${bar_y - 4}l-4 -6h8Z`);
     put(this.committed, "d", `M${at(places.committed)} ${bottom + 4}l-4 6h8Z`);
-    const limit = Math.max(1, Math.floor((cells * codes.length) / Math.max(1, flags.length)));
-    const size = Math.max(1, Math.ceil(codes.length / limit));
-    const runs = runsOf(codes, size, (code) => this.look.alarm[code]);
-    runs.forEach(([first, after], index) => {
+    const limit = Math.max(1, Math.floor((cells * ranks.length) / Math.max(1, flags.length)));
+    const size = Math.max(1, Math.ceil(ranks.length / limit));
+    const runs = runsOf(ranks, size, (rank) => rank);
+    runs.forEach(([first, after, rank], index) => {
       this.runs[index] ??= new BarRun(this.look, this.pieces, this.labels, this.hatch);
-      this.runs[index].draw(runs[index][2], places.base + first, places.base + after - 1, left + first * scale, (after - first) * scale);
+      this.runs[index].draw(this.look.looks[rank], places.base + first, places.base + after - 1, left + first * scale, (after - first) * scale);
     });
     for (let i = runs.length; i < this.runs.length; i++) this.runs[i].hide();
-    const twice = runsOf(flags.subarray(0, codes.length), size, (value) => (value & this.look.twice ? 0 : 1)).filter((run) => run[2] & this.look.twice);
+    const twice = runsOf(flags.subarray(0, ranks.length), size, (value) => (value & this.look.twice ? 0 : 1)).filter((run) => run[2] & this.look.twice);
     twice.forEach(([first, after], index) => {
       this.again[index] ??= this.pieces.parentNode.insertBefore(
         svg("rect", { y: bottom - 5, height: 5, fill: this.look.pink, stroke: "#000000", "stroke-width": 0.5 }), this.bracket);
@@ -61,7 +61,7 @@ function runsOf(items, size, rank) {
 // A piece of the bar that stands for several records, with its letter and its range where they fit.
 class BarRun {
   constructor(look, pieces, labels, hatch) {
-    Object.assign(this, { look, hatch });
+    this.hatch = hatch;
     const { bar_y, bar_tall } = look.geometry;
     this.middle = bar_y + bar_tall / 2;
     this.line = svg("path", { class: "grey-line", "stroke-dasharray": "1 4" });
@@ -78,8 +78,7 @@ class BarRun {
     show(this.words, false);
   }
 
-  draw(code, first, last, x, width) {
-    const look = this.look.byCode[code];
+  draw(look, first, last, x, width) {
     const isDot = look.shape === "dot";
     const isCross = look.shape === "cross" && width < 14;
     show(this.node, true);
@@ -97,7 +96,7 @@ class BarRun {
       put(this.cross, "d", `M${centre - side} ${this.middle - 5}l${2 * side} 10m0 -10l${-2 * side} 10`);
       putAll(this.cross, edgePaint(look.edge));
     }
-    const letter = look.shape === "cross" ? "×" : look.shape === "empty" ? "" : code;
+    const letter = look.shape === "cross" ? "×" : look.shape === "empty" ? "" : look.code;
     const range = first === last ? `${first}` : `${first} to ${last}`;
     const label = width >= 7 * (range.length + 3) ? `${letter} ${range}`.trim() : width >= 14 ? letter : "";
     show(this.words, label !== "");

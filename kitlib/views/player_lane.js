@@ -28,36 +28,36 @@ class LaneStrip {
 
   // Draw the lane at `top` and return its height; `seen` collects the codes and badges that occur.
   draw(timeline, top, seen) {
-    const { table, badges, looks } = this.look;
+    const { ranks, badges, looks } = this.look;
     const places = timeline.placesOf(this.lane);
     const flags = timeline.flags[this.lane];
     const length = Math.max(0, Math.min(places.logEnd - places.base, flags.length));
-    const codes = new Array(length);
-    const counts = new Map();
+    const found = new Uint8Array(length); // each offset's place in `looks`
+    const counts = new Uint32Array(looks.length);
     let badgesSeen = 0;
     for (let i = 0; i < length; i++) {
       const offset = places.base + i;
-      const code = table[flags[i] | (offset < places.start) << 8 | (offset < places.committed) << 9 | (offset < places.emitted) << 10];
-      codes[i] = code;
-      counts.set(code, (counts.get(code) ?? 0) + 1);
+      const rank = ranks[flags[i] | (offset < places.start) << 8 | (offset < places.committed) << 9 | (offset < places.emitted) << 10];
+      found[i] = rank;
+      counts[rank] += 1;
       badgesSeen |= 1 << badges[flags[i]];
     }
-    for (const code of counts.keys()) seen.codes.add(code);
+    looks.forEach((look, rank) => counts[rank] && seen.codes.add(look.code));
     seen.badges |= badgesSeen;
     put(this.node, "transform", `translate(0 ${top})`);
     put(this.name, "text", places.name.length > 48 ? places.name.slice(0, 48) + "…" : places.name);
-    const told = looks.filter((look) => look.code !== "." && counts.has(look.code)).reverse();
-    put(this.summary, "text", told.map((look) => `${counts.get(look.code).toLocaleString("en")} ${look.name}`).join(", ") || "the log is empty");
+    const told = looks.flatMap((look, rank) => (look.code !== "." && counts[rank] ? [`${counts[rank].toLocaleString("en")} ${look.name}`] : []));
+    put(this.summary, "text", told.reverse().join(", ") || "the log is empty");
     const hasBar = places.end - places.base > places.boxes;
     const height = this.measure(hasBar);
     show(this.bar.node, hasBar);
-    if (hasBar) this.bar.draw(places, codes, flags);
+    if (hasBar) this.bar.draw(places, found, flags);
     const current = timeline.currentOf(this.lane);
     this.makeBoxes(places.boxes);
     this.boxes.forEach((box, index) => {
       const at = places.window - places.base + index;
       const offset = places.window + index;
-      box.draw(at < length ? codes[at] : "", offset, at < length ? +badges[flags[at]] : 0, offset === current);
+      box.draw(at < length ? looks[found[at]].code : "", offset, at < length ? +badges[flags[at]] : 0, offset === current);
     });
     const positions = { emitted: places.emitted, committed: places.committed, start: places.start, end: places.logEnd };
     for (const mark of this.marks) mark.draw(positions[mark.kind], places);
