@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kitlib import trace as trace_module
 from kitlib.errors import TraceError
-from kitlib.trace import SCHEMA, Step, Trace, UnreadableTraceError, from_ranges, to_ranges
+from kitlib.trace import SCHEMA, Step, Trace, UnreadableTraceError, add_to_ranges, from_ranges, to_ranges
 
 EVIL = "<img src=x onerror=alert(1)>\x1b]0;evil\x07 & \"'"
 
@@ -269,3 +269,12 @@ def test_ranges_both_ways_keep_the_offsets(offsets: set[int]) -> None:
     assert from_ranges(ranges) == sorted(offsets)
     assert all(first <= last for first, last in ranges)
     assert all(one[1] + 1 < other[0] for one, other in pairwise(ranges))
+
+
+@given(st.lists(st.integers(0, 30), max_size=40))
+def test_ranges_that_grow_one_by_one_are_those_of_all_at_once(offsets: list[int]) -> None:
+    """Ranges kept up to date offset by offset are the ranges of the set."""
+    ranges: list[list[int]] = []
+    for offset in offsets:
+        add_to_ranges(ranges, offset)
+    assert ranges == to_ranges(set(offsets))

@@ -1,0 +1,290 @@
+"""What each experiment claims, on the model: counts and marks, by a table; forks, seeds and the cut."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib import experiments
+from kitlib.errors import KnobError, TraceError
+from kitlib.experiments import ALL, get
+from kitlib.experiments.experiment import Experiment
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace, from_ranges
+
+ALONE = {"max_spout_pending": 1}
+RETENTION_WAS_FASTER = "use_start_offset_time_if_offset_out_of_range"
+
+# (experiment, knobs) -> processed and appended records, the counts that are not 0, the violations.
+# "reordered" is left out: with ten tuples on their way any order may come.
+Claim = tuple[str, dict[str, Any], tuple[int, int], dict[str, int], set[str]]
+CLAIMS: dict[str, Claim] = {
+    "nothing fails, nothing is wrong": ("happy_path", {}, (40, 40), {}, set()),
+    "one tuple at a time keeps the order": ("happy_path", ALONE, (40, 40), {}, set()),
+    "failures by chance are retried until all is done": ("happy_path", {"fail_percent": 30}, (40, 40), {}, set()),
+    "a bound smaller than a fetch loses what failed": (
+        "small_max_offset_behind", {}, (13, 60), {"lost": 46, "stalled": 2}, set()),
+    "the same outage without a bound loses nothing, but the commit waits": (
+        "small_max_offset_behind", {"max_offset_behind": "unlimited"}, (60, 60), {"stalled": 1}, set()),
+    "the same bound without an outage loses nothing": (
+        "small_max_offset_behind", {"outage_ms": 0}, (60, 60), {}, set()),
+    "a bound of 0 retries nothing at all": ("small_max_offset_behind", {"max_offset_behind": 0}, (8, 60), {"stalled": 1}, set()),
+    "a poison record blocks the commit for ever": ("poison_record", {}, (39, 40), {"stalled": 1}, set()),
+    "without the poison record all is well": ("poison_record", {"poison_offset": -1}, (40, 40), {}, set()),
+    "a bound gives the poison record up": ("poison_record", {"max_offset_behind": 5}, (39, 40), {"lost": 1}, set()),
+    "a retry limit gives the poison record up": ("retry_with_backoff", {}, (39, 40), {"lost": 1, "stalled": 1}, set()),
+    "without a limit it is retried for ever, and the commit waits": (
+        "retry_with_backoff", {"retry_limit": -1}, (39, 40), {"stalled": 1}, set()),
+    "out of range, not forced: the whole backlog is jumped over": (
+        "out_of_range", {RETENTION_WAS_FASTER: True, "force_from_start": False}, (31, 70), {"lost": 39, "skipped": 29}, set()),
+    "out of range, forced to the earliest: only what retention took is lost": (
+        "out_of_range", {RETENTION_WAS_FASTER: True, "force_from_start": True}, (56, 70), {"lost": 14, "skipped": 4}, set()),
+    "out of range, not followed: everything stops": (
+        "out_of_range", {RETENTION_WAS_FASTER: False, "force_from_start": False}, (21, 70), {"lost": 14, "stalled": 1},
+        {"stalled"}),
+    "out of range, not followed, forced: everything stops as well": (
+        "out_of_range", {RETENTION_WAS_FASTER: False, "force_from_start": True}, (21, 70), {"lost": 14, "stalled": 1},
+        {"stalled"}),
+    "retention that was not faster does no harm": ("out_of_range", {"delete_before": 20}, (70, 70), {"duplicated": 1}, set()),
+    "a stuck record freezes the commit, and the restart does all the rest again": (
+        "restart", {"stuck_offset": 2, "crash_at_ms": 400}, (60, 60), {"duplicated": 37, "stalled": 1}, {"stalled"}),
+    "a stuck first record leaves nothing stored, and the start jumps to the end": (
+        "restart", {"stuck_offset": 0, "crash_at_ms": 400}, (39, 60), {"lost": 21, "skipped": 20, "stalled": 1}, {"stalled"}),
+    "the same id on another topic takes over its offset": (
+        "same_id_other_topic", {}, (60, 100), {"lost": 40, "skipped": 40}, {"lost", "skipped"}),
+    "an id of its own begins at the end": ("same_id_other_topic", {"same_id": False}, (40, 100), {"lost": 60, "skipped": 60}, set()),
+    "an id of its own, forced, reads everything": (
+        "same_id_other_topic", {"same_id": False, "force_from_start": True}, (100, 100), {}, set()),
+    "one failed tuple does the record's other two again": ("several_tuples", {}, (20, 20), {"duplicated": 2}, set()),
+    "one tuple a record has no others to do again": ("several_tuples", {"parts": 1}, (20, 20), {}, set()),
+    "each further failure does them again": ("several_tuples", {"failures": 3}, (20, 20), {"duplicated": 6}, set()),
+    "a failed record that is deleted stops everything in 0.9.3": (
+        "failed_offset_deleted", {}, (39, 60), {"lost": 1, "skipped": 20, "stalled": 1}, {"stalled"}),
+    "with the later manager the new records flow, and the commit stays": (
+        "failed_offset_deleted", {"release": "1.1.0"}, (59, 60), {"lost": 1, "stalled": 1}, {"stalled"}),
+    "a full cap never retries": ("uncommitted_cap", {}, (29, 60), {"stalled": 1}, {"stalled"}),
+    "a retry that may always poll drains": ("uncommitted_cap", {"retries_may_poll": True}, (60, 60), {"stalled": 1}, set()),
+}  # fmt: skip
+
+
+def not_zero(trace: Trace) -> dict[str, int]:
+    return {kind: count for kind, count in judge(trace).counts.items() if count and kind != "reordered"}
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_experiment_shows_what_it_claims(case: str) -> None:
+    """Each experiment's headline is what its verdict says, with the marks that belong to it."""
+    name, knobs, (processed, appended), counts, violations = CLAIMS[case]
+    trace = get(name).run(**knobs)
+    verdict = judge(trace)
+    assert (verdict.processed, verdict.appended) == (processed, appended)
+    assert not_zero(trace) == counts
+    assert set(verdict.violations) == violations
+
+
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_experiment_headlines_do_not_depend_on_luck(seed: int) -> None:
+    """Whatever the seed, the happy path is whole, the poison record is the only one missing, and a redeploy at the latest loses."""
+    assert not_zero(get("happy_path").run(seed=seed)) == {}
+    poison = judge(get("poison_record").run(seed=seed))
+    assert poison.processed == 39 and poison.counts["lost"] == 0 and poison.counts["stalled"] >= 1
+    redeploy = get("restart").run(seed=seed, same_topology_id=False, force_from_start=True, start_offset_time="latest")
+    assert judge(redeploy).counts["lost"] > 0 and judge(redeploy).violations == ()
+
+
+A1 = list(itertools.product((True, False), (True, False), ("earliest", "latest")))
+
+
+def restart_knobs(same: bool, forced: bool, time: str) -> dict[str, Any]:
+    return {"same_topology_id": same, "force_from_start": forced, "start_offset_time": time, "records_while_down": 50}
+
+
+@pytest.mark.parametrize(("same", "forced", "time"), A1)
+def test_restart_eight_futures_only_a_forced_redeploy_asks_the_settings(same: bool, forced: bool, time: str) -> None:
+    """A crash goes on from the stored offset whatever the settings; a forced redeploy replays all, or loses what was not done."""
+    found = not_zero(get("restart").run(**restart_knobs(same, forced, time)))
+    if same or not forced:
+        assert found == {"duplicated": 1}
+    elif time == "earliest":
+        assert found == {"duplicated": 21, "rewound": 1}
+    else:
+        assert found == {"lost": 69, "skipped": 59}
+
+
+# The group's committed offset, the policy -> (where it begins or None, lost, duplicated): 30 records, 10 more, 10 of them done.
+GROUPS = {
+    ("none", "earliest"): (0, 0, 0), ("none", "latest"): (40, 40, 0), ("none", "none"): (None, 0, 0),
+    ("inside", "earliest"): (10, 0, 0), ("inside", "latest"): (10, 0, 0), ("inside", "none"): (10, 0, 0),
+    ("deleted", "earliest"): (15, 5, 0), ("deleted", "latest"): (40, 30, 0), ("deleted", "none"): (None, 5, 0),
+    ("beyond_end", "earliest"): (0, 0, 0), ("beyond_end", "latest"): (40, 40, 0), ("beyond_end", "none"): (None, 0, 0),
+    ("expired", "earliest"): (0, 0, 10), ("expired", "latest"): (40, 30, 0), ("expired", "none"): (None, 0, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("committed", "policy"), GROUPS)
+def test_start_position_asks_the_policy_only_without_a_usable_offset(committed: str, policy: str) -> None:
+    """auto.offset.reset is asked when there is no committed offset or it lies outside the log, and never else."""
+    trace = get("start_position").run(committed=committed, auto_offset_reset=policy)
+    counts = judge(trace).counts
+    last = [step for step in trace if step.what in ("start", "error")][-1]
+    begin = last.data["offset"] if last.what == "start" else None
+    assert (begin, counts["lost"], counts["duplicated"]) == GROUPS[committed, policy]
+    if begin is None:
+        assert last.data["error"] == ("OffsetOutOfRange" if committed in ("deleted", "beyond_end") else "NoOffsetForPartition")
+
+
+# -- any knobs ------------------------------------------------------------------------------------
+
+
+@st.composite
+def settings_of(draw: st.DrawFn, experiment: Experiment) -> dict[str, Any]:
+    """Any values of some of its knobs, small enough for a short run."""
+    found: dict[str, Any] = {"max_steps": draw(st.integers(10, 300))}
+    for knob in experiment.knobs:
+        if knob.name == "max_steps" or not draw(st.booleans()):
+            continue
+        if knob.kind == "bool":
+            found[knob.name] = draw(st.booleans())
+        elif knob.kind == "choice":
+            found[knob.name] = draw(st.sampled_from(knob.choices))
+        elif knob.kind == "float":
+            found[knob.name] = draw(st.floats(knob.low, knob.high))
+        else:
+            low, high = int(knob.low), int(knob.high)
+            found[knob.name] = draw(st.integers(low, min(high, low + 60)) | st.sampled_from([low, min(high, 2_000)]))
+    return found
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_experiment_any_knobs_gives_a_trace_that_holds_together(name: str) -> None:
+    """Whatever the knobs, a run ends within its steps, its trace is JSON both ways, and its states agree with its steps."""
+
+    @settings(deadline=None, max_examples=12)
+    @given(settings_of(get(name)), st.integers(0, 2**63 - 1))
+    def any_knobs(knobs: dict[str, Any], seed: int) -> None:
+        trace = get(name).run(seed=seed, **knobs)
+        assert len(trace) <= knobs["max_steps"] and trace.knobs == {k.name: trace.knobs[k.name] for k in get(name).knobs}
+        assert Trace.from_json_lines(trace.to_json_lines()) == trace
+        json.dumps(judge(trace).to_json())
+        processed: dict[str, set[int]] = {}
+        for step in trace:
+            topic, state = step.data["topic"], step.state
+            if step.what == "process":
+                processed.setdefault(topic, set()).add(step.data["offset"])
+            assert from_ranges(state["processed"]) == sorted(processed.get(topic, ()))
+            assert 0 <= state["log_start"] <= state["log_end"]
+            if step.what == "commit":
+                assert state["committed_to"] == step.data["offset"]
+            if step.what == "emit":
+                assert step.data["offset"] < state["log_end"]
+
+    any_knobs()
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_run_same_seed_gives_the_same_trace_and_another_seed_another(name: str) -> None:
+    """A run is decided by its knobs and its seed: the same ones give the same lines."""
+    first, again = get(name).run(seed=7), get(name).run(seed=7)
+    assert list(first.to_json_lines()) == list(again.to_json_lines())
+    other = get(name).run(seed=8)
+    assert (other.steps != first.steps) is (name != "start_position")
+
+
+@pytest.mark.parametrize("steps", [10, 11, 57, 100])
+@pytest.mark.parametrize("name", experiments.names())
+def test_run_cut_at_max_steps_is_a_beginning_of_the_whole(name: str, steps: int) -> None:
+    """max_steps cuts the trace and changes nothing before the cut."""
+    whole = get(name).run()
+    cut = get(name).run(max_steps=steps)
+    assert cut.steps == whole.steps[:steps]
+
+
+def test_run_that_never_ends_is_cut() -> None:
+    """A poison record watched for a minute ends at the bound of steps."""
+    trace = get("poison_record").run(duration_ms=60_000, max_steps=20_000)
+    assert len(trace) <= 20_000 and judge(trace).counts["stalled"] == 1
+
+
+# -- forks ----------------------------------------------------------------------------------------
+
+# Experiment -> a live knob and a value that makes another future.
+OTHER_FUTURES: dict[str, dict[str, Any]] = {
+    "happy_path": {"fail_percent": 50}, "small_max_offset_behind": {"max_offset_behind": 1_000},
+    "poison_record": {"poison_offset": -1}, "retry_with_backoff": {"retry_limit": 1}, "out_of_range": {"process_ms": 5},
+    "restart": {"commit_every_ms": 500}, "same_id_other_topic": {"max_spout_pending": 1}, "several_tuples": {"fail_offset": 19},
+    "uncommitted_cap": {"process_ms": 5}, "failed_offset_deleted": {"process_ms": 5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_FUTURES)
+def test_fork_keeps_the_past_and_changes_the_future(name: str) -> None:
+    """Up to the fork's step the traces are equal, step by step; after it the changed knob rules; the parent stays as it was."""
+    parent = get(name).run()
+    lines, at = list(parent.to_json_lines()), 20
+    fork = get(name).fork(parent, at, **OTHER_FUTURES[name])
+    assert fork.steps[: at + 1] == parent.steps[: at + 1] and fork.steps != parent.steps
+    assert fork.parent == {"run": parent.run, "at": at}
+    assert fork.knobs == parent.knobs | OTHER_FUTURES[name]
+    assert list(parent.to_json_lines()) == lines
+
+
+@pytest.mark.parametrize("name", experiments.names())
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_fork_without_a_change_is_the_same_run(name: str, place: str) -> None:
+    """A fork that changes nothing meets the same luck and goes the same way."""
+    parent = get(name).run()
+    at = {"first": 0, "middle": len(parent) // 2, "last": len(parent) - 1}[place]
+    assert get(name).fork(parent, at).steps == parent.steps
+
+
+def test_fork_of_a_fork_is_refused() -> None:
+    """A fork's past has two sets of knobs; it says to fork the run that it came from."""
+    fork = get("happy_path").fork(get("happy_path").run(), 30, fail_percent=50)
+    with pytest.raises(KnobError, match=r"is a fork already\. Fork the run that it came from\."):
+        get("happy_path").fork(fork, 40)
+
+
+def test_fork_of_another_experiments_run_is_refused() -> None:
+    """A story cannot be gone on with by another story."""
+    with pytest.raises(KnobError, match=r"poison_record: run happy-path-model-1 is one of happy_path\."):
+        get("poison_record").fork(get("happy_path").run(), 5)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "words"),
+    [
+        ({"records": 5}, r"happy_path: records cannot change in the middle of a run, expected one of .*fail_percent"),
+        ({"max_steps": 50}, "max_steps cannot change in the middle"),
+        ({"release": "1.1.0"}, "release cannot change in the middle"),
+        ({"nonsense": 5}, "nonsense cannot change in the middle"),
+        ({"fail_percent": 101}, r"fail_percent is 101, expected 0 to 100 %"),
+        ({"fail_percent": True}, r"fail_percent is True, expected 0 to 100 %"),
+    ],
+)
+def test_fork_with_a_bad_knob_is_refused(knobs: dict[str, Any], words: str) -> None:
+    """Only a live knob may change at a fork, and only to a value in its range."""
+    with pytest.raises(KnobError, match=words):
+        get("happy_path").fork(get("happy_path").run(), 5, **knobs)
+
+
+@pytest.mark.parametrize("at", [-1, 10**6])
+def test_fork_at_a_step_that_there_is_not_is_refused(at: int) -> None:
+    """A fork begins at a step of the trace."""
+    with pytest.raises(TraceError, match=f"there is no step {at}"):
+        get("happy_path").fork(get("happy_path").run(), at)
+
+
+# -- small things ---------------------------------------------------------------------------------
+
+
+def test_experiments_are_named_asked_and_documented() -> None:
+    """Every experiment has a title, a question for the learner, and knob names that occur once."""
+    assert experiments.names() == [experiment.name for experiment in ALL]
+    for experiment in ALL:
+        assert experiment.question.endswith("?") and experiment.title and experiment.title in repr(experiment)
+        assert len({knob.name for knob in experiment.knobs}) == len(experiment.knobs)
