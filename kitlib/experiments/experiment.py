@@ -45,9 +45,14 @@ class Experiment:
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
 
-        KnobError for a knob that is not live, or when `at` is no step of `trace`.
+        KnobError for a knob that is not live, or when `trace` is a fork itself or another experiment's;
+        TraceError when `at` is no step of `trace`.
         """
         trace.at(at)
+        if trace.parent is not None:
+            raise KnobError(f"{self.name}: run {trace.run} is a fork already. Fork the run that it came from.")
+        if trace.experiment != self.name:
+            raise KnobError(f"{self.name}: run {trace.run} is one of {trace.experiment}. Fork it with that experiment.")
         live = {knob.name for knob in self.knobs if knob.live}
         for name in knobs:
             if name not in live:
