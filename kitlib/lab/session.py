@@ -189,13 +189,13 @@ def sitting(printer: Printer, signals: Signals, port: int | None, notebook: str 
         reaper = Reaper(token, workspace.run_dir() / "logs" / "reaper.log")
         server = start(printer, signals, reaper, port, notebook)
         write_note(token, since, server.address(notebook))
-        printer.step("JupyterLab is open. Ctrl-C ends it, its kernels and Kafka; notebooks and records stay.")
+        printer.step("JupyterLab is open. Ctrl-C here ends the lab; notebooks and records stay.")
         printer.line(f"\n  {server.address(notebook)}\n", data=True)
         if browser:
             open_browser(server)
         return watch(reaper, signals)
     except Ended as end:
-        printer.line("\nEnding JupyterLab, its kernels and Kafka; Ctrl-C once more ends them by force.")
+        printer.line("\nEnding the lab; Ctrl-C once more ends it by force.")
         return end.exit_code
     finally:
         if reaper is not None:
@@ -226,7 +226,8 @@ def start(
     before = printer.steps
     cluster = kafka_server.ensure(progress=printer.step)
     if printer.steps == before:
-        printer.step(f"Kafka was already running at {cluster.bootstrap}")
+        own = cluster.source == "kit"
+        printer.step(f"Kafka {'was already running' if own else 'is yours and stays'}: {cluster.bootstrap}")
     signals.check()
     return jupyter.wait_until_open(pid, SECONDS_TO_OPEN, lambda: is_running(pid))
 
@@ -262,7 +263,7 @@ def watch(reaper: Reaper, signals: Signals) -> int:
 def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:
     """Let the reaper end everything; do it here if the reaper is gone."""
     def by_force() -> None:
-        printer.line("Ending them by force.")
+        printer.line("Ending it by force.")
         reaper.stop(now=True)
 
     signals.hurry = by_force

@@ -117,9 +117,9 @@ def test_second_ctrl_c_ends_by_force(new_home: Path) -> None:
     kernel.run("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     kernel.start("import time\nwhile True:\n    try: time.sleep(1000)\n    except KeyboardInterrupt: pass")
     lab.process.send_signal(signal.SIGINT)
-    lab.wait_for_words("once more ends them by force")
+    lab.wait_for_words("once more ends it by force")
     lab.process.send_signal(signal.SIGINT)
-    lab.wait_for_words("by force.\nEnding them by force")
+    lab.wait_for_words("by force.\nEnding it by force")
     assert lab.wait(5) == 130
     assert_all_gone(lab, 0)
 
