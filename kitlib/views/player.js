@@ -42,7 +42,7 @@ class Player {
     putAll(this.description, { id: `${hatchName}-desc` });
     put(this.picture, "aria-labelledby", `${hatchName}-title ${hatchName}-desc`);
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
-    this.plot = new Plot(this.look, (step) => this.moveTo(step));
+    this.plot = new Plot(this.look, (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); });
     this.legend = new Legend(this.look, this.hatch);
     this.root.replaceChildren(
       html("h3", { text: told.title }), html("p", { class: "kit-question", text: told.question }),
@@ -169,7 +169,9 @@ class Player {
 
   // Arrow keys scrub and space plays, unless the focus is on a control that has its own use for them.
   onKey(event) {
-    const isControl = /^(INPUT|SELECT|BUTTON|OPTION)$/.test(event.target.tagName) && event.target !== this.transport.slider;
+    const tag = event.target.tagName;
+    const isPress = tag === "BUTTON" && (event.key === " " || event.key === "Enter");
+    const isControl = isPress || (/^(INPUT|SELECT|OPTION)$/.test(tag) && event.target !== this.transport.slider);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (isControl) {
       if (!event.shiftKey) event.stopPropagation(); // JupyterLab would take Enter for itself
