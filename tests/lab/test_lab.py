@@ -12,10 +12,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from kitlib.lab import kafka_server
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
 from tests.lab.labs import Kernel, Lab
 
@@ -255,3 +257,12 @@ def test_lab_asked_to_end_by_kill_ends_everything(new_home: Path) -> None:
     assert "Everything has ended" in lab.said
     assert not lab.processes()
     assert not list((new_home / "run").glob("lab.json"))
+
+
+def test_lab_with_a_cluster_of_the_users_own_leaves_it_running(broker: Any, new_home: Path) -> None:
+    """With KIT_KAFKA_BOOTSTRAP the lab starts no broker, and its end leaves the cluster as it was."""
+    lab = Lab(new_home, env={"KIT_KAFKA_BOOTSTRAP": broker.bootstrap}).open()
+    assert f"Kafka is yours and stays: {broker.bootstrap}" in lab.said
+    assert not lab.find("kafka.Kafka")
+    assert lab.end() == 130
+    assert kafka_server.status().phase == "running"
