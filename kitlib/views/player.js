@@ -48,9 +48,10 @@ class Player {
       html("h3", { text: told.title }), html("p", { class: "kit-question", text: told.question }),
       ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
       html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" }), this.stepText), this.sentence,
-      this.picture, this.transport.buttons,
-      html("p", { class: "kit-heading" }, html("b", { text: "How far is the commit behind, and what is in flight?" })),
-      this.transport.slider, this.plot.node, this.legend.node);
+      html("div", { class: "kit-stage" }, html("div", {}, this.picture, this.transport.buttons,
+        html("p", { class: "kit-heading" }, html("b", { text: "How far is the commit behind, and what is in flight?" })),
+        this.transport.slider, this.plot.node)),
+      this.legend.node);
   }
 
   // The kernel has answered (or the page has just opened): show what it says.

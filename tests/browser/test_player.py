@@ -181,7 +181,7 @@ def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, la
     for step in (steps - 1, 0, steps // 3, steps // 2, steps // 4, steps - 2, 7):
         page.get_by_label("Step", exact=True).fill(str(step))
         drawn = page.evaluate(
-            """() => [...document.querySelector(".kit-player > svg.kit").querySelectorAll(":scope > g > g")].map((lane) => ({
+            """() => [...document.querySelector(".kit-stage svg.kit").querySelectorAll(":scope > g > g")].map((lane) => ({
               boxes: [...lane.querySelectorAll("[data-code]")].filter((box) => box.dataset.code).map((box) => [+box.dataset.offset, box.dataset.code]),
               marks: Object.fromEntries([...lane.querySelectorAll("[data-mark]")].map((mark) => [mark.dataset.mark, +mark.dataset.x])),
               words: [...lane.querySelectorAll(":scope > text")].map((text) => text.textContent),
@@ -210,7 +210,7 @@ def test_slider_moves_are_coalesced_and_the_latest_wins(page: Page) -> None:
         }"""
     )
     page.wait_for_function(
-        "[...document.querySelectorAll('.kit-player > svg.kit text')].some((text) => text.textContent === 'log end 35')"
+        "[...document.querySelectorAll('.kit-stage svg.kit text')].some((text) => text.textContent === 'log end 35')"
     )
     assert int(attribute(page, "answered")) - before <= 3
 
@@ -278,7 +278,7 @@ def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
         }"""
     )
     assert wrong == []
-    description = page.locator(f"{ROOT} > svg desc").first.text_content()
+    description = page.locator(f"{ROOT} .kit-stage svg desc").first.text_content()
     assert description is not None and description.startswith(
         "After step 0 of 999, events, partition 0: 400 not read yet"
     )
