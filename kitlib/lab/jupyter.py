@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import shlex
 import socket
 import sys
 import time
@@ -129,6 +130,8 @@ def command(port: int, port_is_fixed: bool, root: Path, notebook: str | None) ->
         "ServerApp.root_dir": root,
         "ServerApp.allow_remote_access": False,
         "ServerApp.allow_root": os.geteuid() == 0,  # in a container one is root
+        # The user's shell, but not a login shell: that would forget where `kit` is.
+        "ServerApp.terminado_settings": f"shell_command={shlex.quote(os.environ.get('SHELL') or 'sh')}",
         "LabApp.default_url": page,
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         "LabApp.news_url": None,
@@ -153,6 +156,7 @@ def environment() -> dict[str, str]:
         "JUPYTER_RUNTIME_DIR": str(runtime_dir()),
         "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel called python3 is the one of this environment
         "IPYTHONDIR": str(workspace.home() / "ipython"),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),  # so `kit` is found
         "PYTHONNOUSERSITE": "1",
         "KIT_HOME": str(workspace.home()),
     }))

@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
+import websocket
 
 from kitlib.lab import kafka_server
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
@@ -65,6 +66,18 @@ def test_kernel_started_by_the_lab_finds_kitlib_and_its_notebooks_name(kernel: K
     """A notebook's kernel imports kitlib from any folder, runs in our Python, and knows its notebook's name."""
     assert kernel.run("import sys; print(sys.executable)") == sys.executable
     assert kernel.run("import os; os.chdir('/'); from kitlib.lab import made; print(made.notebook())") == "probe_one"
+
+
+def test_terminal_in_jupyterlab_finds_the_command(lab: Lab, tmp_path: Path) -> None:
+    """In a terminal of JupyterLab `kit` is the lab's own, and it speaks of the lab's own workspace."""
+    _, terminal = lab.ask("api/terminals", {})
+    address = f"ws://127.0.0.1:{lab.port}/terminals/websocket/{terminal['name']}?token={lab.token}"
+    line = websocket.create_connection(address, timeout=20)
+    line.send(json.dumps(["stdin", f"command -v kit > '{tmp_path}/kit'; echo $KIT_HOME > '{tmp_path}/home'\r"]))
+    assert wait_for(lambda: (tmp_path / "home").exists() and (tmp_path / "home").read_text(), 20)
+    line.close()
+    assert (tmp_path / "kit").read_text().strip() == str(Path(sys.executable).parent / "kit")
+    assert (tmp_path / "home").read_text().strip() == str(lab.home)
 
 
 def test_kernel_channels_are_encrypted(lab: Lab, kernel: Kernel) -> None:
