@@ -184,7 +184,7 @@ def _lanes_of(trace: Trace) -> dict[tuple[Any, Any], Lane]:
         key = (data["topic"], data["partition"])
         lane = lanes.get(key)
         if lane is None:
-            lane = lanes[key] = Lane(place(data), -1, 0)
+            lane = lanes[key] = Lane(place(data, trace.run), -1, 0)
         if step.what == "append":
             first = _int(data.get("first"), 0)
             lane.base = first if lane.base < 0 else min(lane.base, first)

@@ -26,11 +26,10 @@ def tell(step: Step) -> str:
     return plain_text(f"{step.actor}: {step.what} {_told(step.data)}".strip())
 
 
-def place(data: Data) -> str:
-    """`orders, partition 0`, or an empty text for a step that belongs to no partition."""
-    if "topic" not in data or "partition" not in data:
-        return ""
-    return f"{plain_text(data['topic'], 60)}, partition {plain_text(data['partition'], 12)}"
+def place(data: Data, run: str) -> str:
+    """`orders, partition 0`: without the run's own prefix, so that both backends' pictures say the same."""
+    topic = str(data["topic"]).removeprefix(f"kit.{run}.")
+    return f"{plain_text(topic, 60)}, partition {plain_text(data['partition'], 12)}"
 
 
 def count(number: int, one: str, many: str = "") -> str:

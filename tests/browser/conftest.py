@@ -101,7 +101,7 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory, kit_home: Path) -> Iterator[Lab]:
+def lab(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, kit_home: Path) -> Iterator[Lab]:
     room = tmp_path_factory.mktemp("lab")
     folder, settings, runtime = room / "notebooks", room / "settings", room / "runtime"
     for each in (folder, settings / SETTINGS, runtime):

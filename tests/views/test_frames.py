@@ -221,6 +221,13 @@ def test_frames_as_json_hold_everything_a_player_needs() -> None:
     assert len(row["lane"]) == len(row["said"]) == len(row["begins"]) - 1 == len(row["marks"]) // 4 == 100
 
 
+def test_lane_of_a_real_topic_is_named_without_the_run() -> None:
+    """A topic on the real broker carries the run's name; the picture leaves it out, so that runs can be compared."""
+    trace = Trace("happy-path-5b956fc0", "happy_path", "kafka")
+    trace.record(0, "log", "append", topic="kit.happy-path-5b956fc0.events", partition=0, first=0, last=3)
+    assert to_frames(trace).lanes[0].name == "events, partition 0"
+
+
 def test_cells_show_the_most_alarming_code() -> None:
     """One lost record among many committed ones is never averaged away."""
     cells = cells_of("C" * 500 + "X" + "C" * 499, 100)
