@@ -227,7 +227,7 @@ EXERCISES = (
         "records_while_down=0`). With which knobs does the restart repeat fewer than ten records and lose none?",
         check_cheap_restart,
         (
-            "Two knobs make the number small. One of them does it by giving the stuck record up.",
+            "A knob that gives the stuck record up makes the number small and loses a record.",
             "What is repeated is what was handed out above the stuck record.",
             "Look at max_spout_pending.",
         ),
