@@ -116,13 +116,6 @@ def check_reproduce_the_jump(answer: Any) -> str:
             f"this start is forced, and begins at {offset}. In the incident force_from_start had been set back to "
             "false.", picture=picture
         )
-    if starts[0].data["offset"] != 0:
-        raise NotYet(
-            "here the first life has already begun at the log's end, so nothing was ever stored.",
-            "Leave start_offset_time alone.",
-        )
-    if not stored:
-        raise NotYet("here nothing was stored before the crash.", "Let the first life commit something.")
     if offset == stored:
         raise NotYet(
             f"the spout begins at {offset}, the stored offset: the log's end at {end} is not too far ahead of it for "
@@ -223,8 +216,7 @@ def check_defend_a_start(answer: Any) -> str:
         )
     return (
         f"no backlog is jumped over at a redeployment, and you know the price: {price}. Write down why your service "
-        "can pay it, and what "
-        "would tell you that it is paying."
+        "can pay it, and what would tell you that it is paying."
     )
 
 
@@ -271,6 +263,7 @@ EXERCISES = (
         'Which of the four log lines lies? Answer `"A"`, `"B"`, `"C"` or `"D"`.',
         check_lying_line,
         "Take each line for a claim about the numbers, and check it against the start rule.",
+        "What does the line call a commit, and which offset does it promise? Compare both with where the spout began.",
     ),
     _exercise(
         "reproduce_the_jump",

@@ -1,0 +1,287 @@
+"""The exercises of notebooks 02 and 03: solutions pass, stubs and plausible wrong answers fail in words of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from kitlib.exercises import check, hint, nb_02, nb_03
+from kitlib.exercises.frame import Exercise
+from kitlib.experiments import run
+from kitlib.monitor.delivery import judge
+from kitlib.storm.earlier import EarlierPartitionManager
+from kitlib.storm.partition_manager import PartitionManager
+from kitlib.trace import Trace, from_ranges
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+OURS = {"02_max_offset_behind": nb_02.EXERCISES, "03_out_of_range_and_restart": nb_03.EXERCISES}
+
+
+def cleared(trace: Trace) -> set[int]:
+    return {offset for step in trace if step.what == "clear" for offset in from_ranges(step.data["ranges"])}
+
+
+def worked_on(trace: Trace) -> set[int]:
+    return {step.data["offset"] for step in trace if step.what == "process"}
+
+
+def forgotten(trace: Trace) -> set[int]:
+    return cleared(trace) - worked_on(trace)
+
+
+def forgotten_as_a_list(trace: Trace) -> list[int]:
+    return sorted(forgotten(trace))
+
+
+def all_that_was_cleared(trace: Trace) -> set[int]:
+    return cleared(trace)
+
+
+def without_the_ends(trace: Trace) -> set[int]:
+    ranges = [found for step in trace if step.what == "clear" for found in step.data["ranges"]]
+    return {offset for first, last in ranges for offset in range(first, last)} - worked_on(trace)
+
+
+def of_the_last_clear_only(trace: Trace) -> set[int]:
+    clears = [step for step in trace if step.what == "clear"]
+    return {*from_ranges(clears[-1].data["ranges"])} - worked_on(trace) if clears else set()
+
+
+def all_that_was_refused(trace: Trace) -> set[int]:
+    return {step.data["offset"] for step in trace if step.what == "fail" and not step.data["retry"]}
+
+
+def all_that_was_never_worked_on(trace: Trace) -> set[int]:
+    return {step.data["offset"] for step in trace if step.what == "emit"} - worked_on(trace)
+
+
+def stub(trace: Trace) -> None:
+    return None
+
+
+def misspelt(trace: Trace) -> Any:
+    return trace.step  # type: ignore[attr-defined]
+
+
+SKIPPED = nb_03.LOG_END - nb_03.STORED
+NOT_FORCED = {"max_offset_behind": "unlimited", "force_from_start": False}
+FORCED = {"max_offset_behind": "unlimited", "force_from_start": True}
+
+SOLUTIONS: list[tuple[str, Any, str]] = [
+    ("smallest_bound", 250, "with one less it is refused"),
+    ("smallest_bound", 250.0, "with one less it is refused"),
+    ("forgotten", forgotten, "agrees on"),
+    ("forgotten", forgotten_as_a_list, "agrees on"),
+    ("stop_the_partition", {"max_spout_pending": 1}, "19 of 40"),
+    ("stop_the_partition", {"max_spout_pending": "1"}, "19 of 40"),
+    ("choose_a_default", {"max_offset_behind": 40, "poison": "lost"}, "one poison record is lost"),
+    ("choose_a_default", {"max_offset_behind": 100, "poison": "Lost"}, "one poison record is lost"),
+    ("choose_a_default", {"max_offset_behind": "unlimited", "poison": "stalled"}, "one poison record is stalled"),
+    ("choose_a_default", {"max_offset_behind": 1_000, "poison": "stalled"}, "one poison record is stalled"),
+    ("silent_jump", SKIPPED, "without an error"),
+    ("lying_line", "C", "lies twice"),
+    ("lying_line", " c", "lies twice"),
+    ("reproduce_the_jump", {"same_topology_id": False, "max_offset_behind": 30}, "29 records were skipped"),
+    (
+        "reproduce_the_jump",
+        {"same_topology_id": False, "force_from_start": False, "max_offset_behind": 39},
+        "29 records were skipped",
+    ),
+    (
+        "reproduce_the_jump",
+        {"same_topology_id": False, "max_offset_behind": 100, "records_while_down": 500},
+        "509 records were skipped",
+    ),
+    ("second_bug", [30], "10 unfinished records within 10"),
+    ("second_bug", [*range(1, 12), 25], "10 unfinished records within 10"),
+    ("defend_a_start", {**NOT_FORCED, "price": "loss"}, "the price: loss"),
+    ("defend_a_start", {**FORCED, "price": "duplicates"}, "the price: duplicates"),
+    ("defend_a_start", {**FORCED, "max_offset_behind": 50, "price": "duplicates"}, "the price: duplicates"),
+]
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("smallest_bound", 249, "is refused"),
+    ("smallest_bound", 251, "a smaller bound would do"),
+    ("smallest_bound", 0, "is refused"),
+    ("smallest_bound", -5, "expected 0 to unlimited"),
+    ("smallest_bound", "250", "should be a number"),
+    ("smallest_bound", 249.5, "a whole number"),
+    ("forgotten", stub, "returns None"),
+    ("forgotten", all_that_was_cleared, "worked on all the same, at step"),
+    ("forgotten", without_the_ends, "the last one of its range"),
+    ("forgotten", of_the_last_clear_only, "nobody worked on it"),
+    ("forgotten", all_that_was_refused, "no ack cleared it"),
+    ("forgotten", all_that_was_never_worked_on, "no ack cleared it"),
+    ("forgotten", misspelt, "AttributeError"),
+    ("forgotten", [8, 9], "should be a function"),
+    ("stop_the_partition", {"max_spout_pending": 2}, "39 of 40"),
+    ("stop_the_partition", {"fetch_records": 1}, "how many new records come at once"),
+    ("stop_the_partition", {"process_ms": 1}, "may be turned here"),
+    ("stop_the_partition", {"max_spout_pending": 1, "fetch_records": 1}, "this turns 2"),
+    ("stop_the_partition", {}, "this turns 0"),
+    ("stop_the_partition", {"max_spout_pending": 0}, "expected 1 to"),
+    ("stop_the_partition", {"max_spout_pendin": 1}, "may be turned here"),
+    ("choose_a_default", {"max_offset_behind": 20, "poison": "lost"}, "fetches of 40 records"),
+    ("choose_a_default", {"max_offset_behind": 5, "poison": "lost"}, "fetches of 5 records"),
+    ("choose_a_default", {"max_offset_behind": 0, "poison": "stalled"}, "the others stay pending"),
+    ("choose_a_default", {"max_offset_behind": 40, "poison": "stalled"}, "the commit passes it without a word"),
+    ("choose_a_default", {"max_offset_behind": "unlimited", "poison": "lost"}, "nothing ever clears"),
+    ("choose_a_default", {"max_offset_behind": 40}, "no answer for poison"),
+    ("choose_a_default", {"max_offset_behind": 40, "poison": "harmless"}, "should be one of"),
+    ("choose_a_default", {"max_offset_behind": "large", "poison": "lost"}, "expected 0 to unlimited"),
+    ("silent_jump", nb_03.LOG_END, "is an offset"),
+    ("silent_jump", nb_03.STORED, "is an offset"),
+    ("silent_jump", SKIPPED - 100_000, "took the bound"),
+    ("silent_jump", 100_000, "is the bound"),
+    ("silent_jump", SKIPPED + 1, "off by one"),
+    ("silent_jump", SKIPPED - 1, "off by one"),
+    ("silent_jump", 12, "is not the distance"),
+    ("lying_line", "A", "only tells what was stored"),
+    ("lying_line", "B", "had committed"),
+    ("lying_line", "D", "is true"),
+    ("lying_line", "E", "should be one of"),
+    ("lying_line", 3, "should be one of"),
+    ("reproduce_the_jump", {}, "restarts the same topology"),
+    ("reproduce_the_jump", {"max_offset_behind": 30}, "restarts the same topology"),
+    (
+        "reproduce_the_jump",
+        {"same_topology_id": False, "force_from_start": True, "max_offset_behind": 30},
+        "this start is forced",
+    ),
+    ("reproduce_the_jump", {"same_topology_id": False, "max_offset_behind": 40}, "not too far ahead"),
+    ("reproduce_the_jump", {"same_topology_id": False, "start_offset_time": "latest"}, "not too far ahead"),
+    ("reproduce_the_jump", {"same_topology_id": False, "crash_at_ms": 1}, "may be turned here"),
+    (
+        "reproduce_the_jump",
+        {"same_topology_id": False, "max_offset_behind": 9, "records_while_down": 9, "force_from_start": False},
+        "three knobs are enough",
+    ),
+    ("second_bug", [], "without an ack"),
+    ("second_bug", [10], "everything below it is finished"),
+    ("second_bug", list(range(40)), "everything below it is finished"),
+    ("second_bug", list(range(1, 12)), "1 unfinished record, all further than"),
+    ("second_bug", [40], "0 to 39"),
+    ("second_bug", [30, 30], "another one of the 40"),
+    ("second_bug", {30}, "in the order of their acks"),
+    ("second_bug", ["30"], "should be a number"),
+    ("defend_a_start", {**NOT_FORCED, "price": "duplicates"}, "25 records are jumped over"),
+    ("defend_a_start", {**FORCED, "price": "loss"}, "works on 20 records again"),
+    ("defend_a_start", {**NOT_FORCED, "max_offset_behind": 100_000, "price": "loss"}, "100,001 records waiting"),
+    ("defend_a_start", {**NOT_FORCED, "max_offset_behind": 30, "price": "loss"}, "20 records that arrived"),
+    ("defend_a_start", {**NOT_FORCED, "max_offset_behind": 100, "price": "loss"}, "200 records that arrived"),
+    ("defend_a_start", {**NOT_FORCED, "price": "nothing"}, "should be one of"),
+    ("defend_a_start", {**NOT_FORCED}, "no answer for price"),
+    ("defend_a_start", {**NOT_FORCED, "price": "loss", "records": 5}, "may be turned here"),
+]
+
+
+def name_of(value: Any) -> str:
+    return getattr(value, "__name__", str(value))[:40]
+
+
+@pytest.mark.parametrize(("name", "answer", "says"), SOLUTIONS, ids=name_of)
+def test_check_solution_passes(name: str, answer: Any, says: str) -> None:
+    """A right answer is told to be right, with the reason."""
+    finding = check(name, answer)
+    assert finding.passed, finding
+    assert repr(finding).startswith("Right: ")
+    assert says in finding.said
+
+
+@pytest.mark.parametrize(("name", "answer", "says"), WRONG, ids=name_of)
+def test_check_wrong_answer_fails_with_a_sentence_of_its_own(name: str, answer: Any, says: str) -> None:
+    """A plausible wrong answer is told what is wrong with it."""
+    finding = check(name, answer)
+    assert not finding.passed
+    assert repr(finding).startswith("Not yet: ")
+    assert says in repr(finding), finding
+    assert "Traceback" not in repr(finding) and "\n" not in repr(finding)
+
+
+@pytest.mark.parametrize("exercise", [*nb_02.EXERCISES, *nb_03.EXERCISES], ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("answer", [None, ..., object(), [], "", b"\x1b[31m", -1, lambda *_: None, {}], ids=name_of)
+def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
+    """No exercise accepts an answer that nobody has worked on."""
+    finding = check(exercise.name, answer)
+    assert not finding.passed
+    assert "\x1b" not in repr(finding)
+
+
+def test_every_exercise_has_a_solution_wrong_answers_and_hints() -> None:
+    """Each exercise of the two notebooks is in both tables, and its hints can be asked for."""
+    for exercise in [*nb_02.EXERCISES, *nb_03.EXERCISES]:
+        assert any(name == exercise.name for name, _, _ in SOLUTIONS)
+        assert sum(name == exercise.name for name, _, _ in WRONG) >= 5
+        assert [hint(exercise.name, number) for number in range(1, len(exercise.hints) + 1)] == list(exercise.hints)
+        assert len(exercise.hints) >= 2
+
+
+def test_no_question_or_hint_tells_the_number() -> None:
+    """What a learner should find is not printed in the question or in a hint."""
+    texts = [text for exercise in nb_03.EXERCISES for text in (exercise.question, *exercise.hints)]
+    assert not any(f"{SKIPPED:,}" in text or str(SKIPPED) in text for text in texts)
+
+
+@pytest.mark.parametrize("notebook", OURS)
+def test_notebook_asks_the_registered_questions_and_stores_their_stubs(notebook: str) -> None:
+    """The notebook prints each question as it is registered, and its stored check output is a "Not yet"."""
+    cells = nbformat.read(NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for exercise in OURS[notebook]:
+        assert exercise.question in prose, exercise.name
+        stub_cell = next(cell for cell in cells if f'check("{exercise.name}"' in cell.source)
+        assert stub_cell.outputs[0]["data"]["text/plain"].startswith("Not yet: ")
+
+
+def test_notebook_03_retells_the_numbers_that_are_checked() -> None:
+    """The log lines of the notebook have the stored offset and the log's end that the checks use."""
+    cells = nbformat.read(NOTEBOOKS / "03_out_of_range_and_restart.ipynb", as_version=4).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert f"{nb_03.STORED:,}" in prose and f"{nb_03.LOG_END:,}" in prose
+    assert f"{SKIPPED:,}" not in prose and str(SKIPPED) not in prose
+
+
+def test_truths_move_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is typed in: with other numbers in the question, another answer is the right one."""
+    monkeypatch.setattr(nb_02, "FETCH", 100)
+    assert check("smallest_bound", 100).passed and not check("smallest_bound", 250).passed
+    monkeypatch.setattr(nb_03, "LOG_END", nb_03.STORED + 200_000)
+    assert check("silent_jump", 200_000).passed and not check("silent_jump", SKIPPED).passed
+    monkeypatch.setattr(nb_03, "BUG_BOUND", 35)
+    assert check("second_bug", [38]).passed and not check("second_bug", [30]).passed
+
+
+def test_silent_jump_without_a_jump_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the bound is not exceeded the rule goes on from the stored offset, and nothing is skipped."""
+    monkeypatch.setattr(nb_03, "LOG_END", nb_03.STORED + nb_03.DEFAULT_MAX_OFFSET_BEHIND)
+    assert nb_03.jumped_spout().committed_to == nb_03.STORED
+    assert check("silent_jump", 0).passed
+
+
+def test_second_bug_no_history_of_one_ack_breaks_0_9_3() -> None:
+    """0.9.3 never passes an unfinished record within the bound; 0.9.2 does after every ack beyond it."""
+    for offset in range(nb_03.BUG_RECORDS):
+        assert not nb_03.young_losses(PartitionManager, [offset])
+        assert bool(nb_03.young_losses(EarlierPartitionManager, [offset])) == (offset > nb_03.BUG_BOUND)
+
+
+def test_forgotten_is_what_the_verdict_calls_lost_or_about_to_be() -> None:
+    """Whatever a run of the exercise lost was forgotten: cleared and never worked on."""
+    for seed, knobs in nb_02.FORGOTTEN_RUNS:
+        trace = run("small_max_offset_behind", seed=seed, **knobs)
+        assert judge(trace).counts["lost"] <= len(forgotten(trace))
+
+
+def test_wrong_answers_about_a_run_bring_its_picture() -> None:
+    """Where a run shows what is wrong, its picture comes with the sentence, the same each time."""
+    for name, answer in [
+        ("forgotten", all_that_was_cleared),
+        ("stop_the_partition", {"fetch_records": 1}),
+        ("choose_a_default", {"max_offset_behind": 5, "poison": "lost"}),
+        ("reproduce_the_jump", {"same_topology_id": False, "max_offset_behind": 40}),
+        ("defend_a_start", {**NOT_FORCED, "price": "duplicates"}),
+    ]:
+        assert check(name, answer).picture.svg == check(name, answer).picture.svg
