@@ -142,6 +142,7 @@ def log_file() -> Path:
 
 
 def _start(app: str, master: str, settings: dict[str, str]) -> Session:
+    _forget()  # a Java that was started by other means would not be quiet
     workspace.ensure()
     found = java.find_java()
     jars = ensure_jars("spark")
@@ -151,7 +152,6 @@ def _start(app: str, master: str, settings: dict[str, str]) -> Session:
         conf.set(name, value)
     try:
         with _environment_of(environment), _java_output() as output:
-            _forget()  # a Java that was started by other means would not be quiet
             SparkContext._gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             SparkContext._jvm = SparkContext._gateway.jvm
             context = SparkContext(conf=conf, gateway=SparkContext._gateway)
@@ -189,6 +189,7 @@ def _settings(app: str, master: str, jars: list[Path]) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",  # re-planning costs more than it saves on two partitions
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # a JSON line on stderr for each error
+        "spark.sql.codegen.cache.maxEntries": "1000",  # one audit alone makes more than the usual 100
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": (workspace.spark_dir() / "warehouse").as_uri(),

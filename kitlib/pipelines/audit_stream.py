@@ -24,12 +24,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import DiskError, KitError, LabError
+from kitlib.lab import made, workspace
 from kitlib.lab import spark as kit_spark
-from kitlib.lab import workspace
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines.audit_result import AuditResult
 from kitlib.pipelines.audit_rows import TraceRead, count, follow, follow_records, found_in, names_of, result_of
-from kitlib.pipelines.checkpoint import Checkpoint, CheckpointError, Owner
+from kitlib.pipelines.checkpoint import Checkpoint, Owner
 from kitlib.pipelines.topics import Topics, check_trace_exists, first_line, one_sentence, trace_topic
 
 
@@ -67,6 +67,7 @@ class AuditStream:
         try:
             stream.checkpoint.check(owner)
             if not (folder / "audit.json").exists():
+                made.remember("checkpoint", folder)
                 stream.checkpoint.claim(owner)
             with one_sentence(f"streaming audit of run {run}"):
                 lines = topics.stream_trace(spark, run, lines_per_batch)
@@ -179,7 +180,10 @@ class AuditStream:
     def _failure(self, error: BaseException) -> KitError:
         """Why the query ended, and what is safe to do."""
         kit_spark.check_alive()
-        return self.trouble or CheckpointError(self.checkpoint.folder, f"the audit of run {self.run} ended, {first_line(error)}")
+        return self.trouble or LabError(
+            f"the audit of run {self.run} ended, {first_line(error)}. Start it again with another checkpoint folder to audit "
+            f"from the beginning, or call audit(); checkpoint {self.checkpoint.folder} was left as it is."
+        )
 
     def _lock_folder(self) -> None:
         try:

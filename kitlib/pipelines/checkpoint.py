@@ -1,5 +1,6 @@
 """A streaming audit's folder: whose it is, what it holds, and whether it can be gone on from.
 
+    .made-by-kit    says that `kit reset` may remove the folder
     audit.json      the run, the topic and its identity, the query's id
     .lock           held by the audit that uses the folder now
     query/          Spark's own checkpoint: offsets/N is written before batch N, commits/N after it
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kitlib.errors import LabError
-from kitlib.lab import workspace
+from kitlib.lab import made, workspace
 
 SCHEMA = 1
 STATES_KEPT = 2
@@ -74,7 +75,7 @@ class Checkpoint:
 
     def check(self, owner: Owner) -> None:
         """Raise CheckpointError unless the folder is new or a whole checkpoint of this owner."""
-        inside = {entry.name for entry in self.folder.iterdir()} - {".lock"}
+        inside = {entry.name for entry in self.folder.iterdir()} - {".lock", made.MARKER}
         if not inside:
             return
         if "audit.json" not in inside:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -195,6 +197,38 @@ def test_audit_of_a_damaged_checkpoint_names_the_file_and_changes_nothing(
 def content(folder: Path) -> dict[str, bytes]:
     """Every file of a folder."""
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+@pytest.mark.kafka
+def test_audit_stream_whose_topic_is_deleted_and_made_anew_ends_with_a_sentence(
+    run_on_model: Callable[..., Trace], broker: Cluster, spark: Any, tmp_path: Path
+) -> None:
+    """Steps that were not yet read are gone: the stream ends and says so, and nothing is counted as read."""
+    trace = run_on_model("happy_path")
+    with audit_stream(trace.run, checkpoint=tmp_path / "running", every_ms=50) as stream:
+        stream.catch_up()
+        delete_topic(broker, TRACE_PREFIX + trace.run)
+        publish(replace(trace, steps=trace.steps[:10]), broker)
+        with pytest.raises(LabError, match=f"the audit of run {trace.run} ended, "):
+            wait_for(lambda: stream.catch_up(), 20)
+        assert stream.result().steps == len(trace)
+
+
+@pytest.mark.kafka
+def test_kit_audit_prints_the_audit_as_json(broker: Cluster) -> None:
+    """`kit audit RUN --json` prints counts and witnesses on stdout and nothing of Spark's; a run that is not there is exit 3."""
+    trace = experiments.get("small_max_offset_behind").run(backend="kafka")
+
+    def kit_audit(run: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kitlib", "audit", run, "--json"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+
+    done = kit_audit(trace.run)
+    assert (done.returncode, done.stderr) == (0, "kit: starting Spark and reading the trace\n")
+    assert json.loads(done.stdout)["counts"] == judge(trace).counts
+    failed = kit_audit("no-such-run")
+    assert (failed.returncode, failed.stdout) == (3, "")
+    assert failed.stderr.startswith("kit: audit of run no-such-run: there is no topic")
 
 
 @pytest.mark.kafka
