@@ -40,15 +40,19 @@ def create_topic(admin: AdminClient, name: str, replicas: int, config: dict[str,
     """
     made.remember("topic", name)
     topic = NewTopic(name, num_partitions=1, replication_factor=replicas, config=config or {})
-    try:
-        admin.create_topics([topic], operation_timeout=DEADLINE_S, request_timeout=DEADLINE_S)[name].result(DEADLINE_S)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise LabError(f"topic {name} could not be created: {error.args[0].str()}. {ADVICE}") from error
+
+    def create() -> None:
+        try:
+            admin.create_topics([topic], operation_timeout=DEADLINE_S, request_timeout=DEADLINE_S)[name].result(DEADLINE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
 
     def has_leader() -> bool:
-        found = admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions
+        found = _asked(lambda: admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions, f"topic {name} is not seen")
         return bool(found) and all(partition.leader >= 0 for partition in found.values())
+
+    _asked(create, f"topic {name} could not be created")
 
     _await(has_leader, f"topic {name} has no leader")
 
@@ -115,12 +119,10 @@ class KafkaTopic:
     def delete_before(self, offset: int) -> int:
         """DeleteRecords: the broker moves the log's start and drops what lies below; the new start."""
         wanted = TopicPartition(self.name, 0, offset)
-        try:
-            done = self.admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S)
-        except KafkaException as error:
-            raise LabError(
-                f"{self.name}-0: records below {offset} could not be deleted: {error.args[0].str()}. {ADVICE}"
-            ) from error
+        done = _asked(
+            lambda: self.admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S),
+            f"{self.name}-0: records below {offset} could not be deleted",
+        )
         return int(done.low_watermark)
 
     def offset_before(self, time: int) -> int | None:
@@ -171,17 +173,7 @@ class KafkaTopic:
         return int(low), int(high)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """The answer to a metadata question; asked again while a leader is being found."""
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            try:
-                return question()
-            except KafkaException as error:
-                passing = error.args[0].retriable() or _is_passing(error.args[0])
-                if not passing or time.monotonic() > deadline:
-                    raise LabError(
-                        f"{self.name}-0: the broker did not answer: {error.args[0].str()}. {ADVICE}"
-                    ) from error
+        return _asked(question, f"{self.name}-0: the broker did not answer")
 
 
 @dataclass(slots=True)
@@ -348,6 +340,8 @@ def _is_passing(error: KafkaError) -> bool:
     """True for troubles that end when a broker is back."""
     return error.code() in (
         KafkaError._TRANSPORT,
+        KafkaError._DESTROY_BROKER,  # the client lets go of a broker that it lost
+        KafkaError._NOENT,  # no leader is known
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
         KafkaError._WAIT_COORD,
@@ -356,6 +350,19 @@ def _is_passing(error: KafkaError) -> bool:
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
     )
+
+
+def _asked(question: Callable[[], Any], trouble: str) -> Any:
+    """The answer of the broker; asked again while one comes back or a leader is found. LabError after DEADLINE_S."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return question()
+        except KafkaException as error:
+            reason = error.args[0]
+            if not (reason.retriable() or _is_passing(reason)) or time.monotonic() > deadline:
+                raise LabError(f"{trouble}: {reason.str()}. {ADVICE}") from error
+            time.sleep(0.02)
 
 
 def _await(condition: Callable[[], bool], trouble: str) -> None:

@@ -180,8 +180,8 @@ class PartitionManager:
         it; new records wait. Out of range with `use_start_offset_time_if_offset_out_of_range` moves
         `emitted_to_offset` and nothing else: `failed` and `pending` stay, even if what they name is gone.
         Raises FailedFetchError (out of range without that setting, any other error code, an OSError of
-        the reader) and FetchCrashedError (any other exception of the reader); the ledgers are then
-        as before.
+        the reader) and FetchCrashedError (any other exception of the reader, but for a KitError, which
+        comes through as it is); the ledgers are then as before.
         """
         failed, retrying = self.failed, bool(self.failed)
         offset = failed.first() if retrying else self.emitted_to_offset
@@ -289,6 +289,8 @@ class PartitionManager:
                 f"{config.topic}-{config.partition}: the fetch from offset {offset} failed "
                 f"({type(trouble).__name__}: {trouble}). Find the partition's leader again and call next() once more."
             ) from trouble
+        except KitError:  # the reader itself has said what to do
+            raise
         except Exception as trouble:
             raise FetchCrashedError(
                 f"{config.topic}-{config.partition}: the fetch from offset {offset} raised "
