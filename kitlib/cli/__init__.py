@@ -9,17 +9,40 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from kitlib import __version__
 from kitlib.errors import KitError
 
 COMMAND_MODULES = ("setup", "lab", "broker", "experiments", "audit", "conform", "bench")
 
+
+class _StoppedError(Exception):
+    """Ctrl-C, or an answer that was not given."""
+
+
+class _UnreadError(Exception):
+    """Nobody reads stdout any more."""
+
+
+class _Group(TyperGroup):
+    """Lets a Ctrl-C and a closed pipe come to `main`; typer would end the process without a word, or with 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, typer.Abort):
+            raise _StoppedError from None
+        except BrokenPipeError:
+            raise _UnreadError from None
+
+
 app = typer.Typer(
     name="kit",
+    cls=_Group,
     help="Delivery Lab: learn what at least once and exactly once mean, on a real Kafka and Spark.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -59,9 +82,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         if os.environ.get("KIT_DEBUG"):
             raise
         _end(str(error), error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, _StoppedError):
         _end("stopped.", 130)
-    except BrokenPipeError:
+    except (BrokenPipeError, _UnreadError):
         _give_up_stdout()
         sys.exit(141)
     except OSError as error:
