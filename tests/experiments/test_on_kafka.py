@@ -1,0 +1,348 @@
+"""The experiments on a real broker: the model's verdict, kept traces and offsets, and a broker that dies."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kitlib import experiments
+from kitlib.errors import KitError, LabError
+from kitlib.experiments import get, kafka_stage
+from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.kafka_stage import KafkaStage, KafkaTopic, create_topic, publish
+from kitlib.experiments.knobs import MAX_SPOUT_PENDING
+from kitlib.experiments.spout_run import FROM_THE_EARLIEST, SpoutRun
+from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
+from kitlib.lab import kafka_server
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
+from kitlib.monitor.delivery import judge
+from kitlib.storm.offset_store import read_stored_offset
+from kitlib.storm.partition_manager import FailedFetchError, PartitionManager, SpoutConfig
+from kitlib.trace import Step, Trace
+
+pytestmark = pytest.mark.kafka
+
+FOLLOW = "use_start_offset_time_if_offset_out_of_range"
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in experiments.names()),
+    ("happy_path", {"max_spout_pending": 1, "fetch_records": 1, "records": 10}),
+    ("happy_path", {"fail_percent": 30}),
+    ("small_max_offset_behind", {"max_offset_behind": "unlimited"}),
+    ("poison_record", {"max_offset_behind": 5}),
+    ("poison_record", {"release": "0.9.2", "max_offset_behind": 5}),
+    ("poison_record", {"release": "1.1.0"}),
+    ("retry_with_backoff", {"retry_limit": -1}),
+    *(("out_of_range", {FOLLOW: follow, "force_from_start": forced}) for follow in (True, False) for forced in (True, False)),
+    ("out_of_range", {"release": "0.9.2"}),
+    ("out_of_range", {"delete_before": 10_000}),
+    *(
+        ("restart", {"same_topology_id": same, "force_from_start": forced, "start_offset_time": time, "records_while_down": 50})
+        for same, forced, time in itertools.product((True, False), (True, False), ("earliest", "latest"))
+    ),
+    ("restart", {"stuck_offset": 0, "crash_at_ms": 400}),
+    ("same_id_other_topic", {"same_id": False}),
+    ("same_id_other_topic", {"force_from_start": True}),
+    ("several_tuples", {"failures": 3}),
+    ("failed_offset_deleted", {"release": "1.1.0"}),
+    ("failed_offset_deleted", {FOLLOW: False}),
+    ("failed_offset_deleted", {"force_from_start": True}),
+    ("uncommitted_cap", {"retries_may_poll": True}),
+    *(
+        ("start_position", {"committed": committed, "auto_offset_reset": policy})
+        for committed, policy in [
+            ("none", "earliest"), ("none", "none"), ("inside", "latest"), ("deleted", "earliest"), ("deleted", "latest"),
+            ("deleted", "none"), ("beyond_end", "earliest"), ("beyond_end", "none"), ("expired", "earliest"), ("expired", "latest"),
+        ]
+    ),
+]  # fmt: skip
+
+
+def told(case: tuple[str, dict[str, Any]]) -> str:
+    return " ".join([case[0], *(f"{name}={value}" for name, value in case[1].items())])
+
+
+def plain(steps: list[Step], run: str) -> list[tuple[Any, ...]]:
+    """Steps without the run's name in their topics."""
+    return [
+        (step.at_ms, step.actor, step.what, step.data | {"topic": str(step.data["topic"]).removeprefix(f"kit.{run}.")}, step.state)
+        for step in steps
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=told)
+def test_experiment_on_the_broker_does_what_the_model_does(broker: Cluster, case: tuple[str, dict[str, Any]]) -> None:
+    """The same knobs and seed give the same verdict on a real broker as on the model, and the same steps."""
+    name, knobs = case
+    model, real = get(name).run(**knobs), get(name).run(backend="kafka", **knobs)
+    assert judge(real).counts == judge(model).counts
+    assert (judge(real).sentence, judge(real).late_ms) == (judge(model).sentence, judge(model).late_ms)
+    assert judge(real).violations == judge(model).violations
+    assert plain(real.steps, real.run) == plain(model.steps, model.run)
+
+
+def read_topic(broker: Cluster, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    """Key and value of every record of a topic's one partition."""
+    consumer = Consumer(client_config(broker, **{"group.id": uuid.uuid4().hex, "enable.auto.commit": False}))
+    try:
+        partition = TopicPartition(topic, 0, 0)
+        _, end = consumer.get_watermark_offsets(partition, timeout=20)
+        consumer.assign([partition])
+        found: list[tuple[bytes | None, bytes | None]] = []
+        while len(found) < end:
+            messages = consumer.consume(end - len(found), timeout=20)
+            assert messages, f"{len(found)} of {end} records of {topic}"
+            found += [(message.key(), message.value()) for message in messages]
+        return found
+    finally:
+        consumer.close()
+
+
+def test_trace_topic_holds_the_traces_lines(broker: Cluster) -> None:
+    """kit.trace.<run> holds the JSON lines in order, the header's key is `header`, a step's key its number."""
+    trace = get("several_tuples").run(backend="kafka")
+    records = read_topic(broker, f"kit.trace.{trace.run}")
+    assert [key for key, _ in records] == [b"header", *(b"%d" % number for number in range(len(trace)))]
+    lines = [(value or b"").decode() for _, value in records]
+    assert lines == list(trace.to_json_lines()) and Trace.from_json_lines(lines) == trace
+
+
+def test_source_topic_holds_the_appended_records(broker: Cluster) -> None:
+    """The records that the trace says were appended are in the topic that it names."""
+    trace = get("several_tuples").run(backend="kafka", records=7)
+    topic = trace.at(0).data["topic"]
+    assert topic == f"kit.{trace.run}.lines"
+    assert read_topic(broker, topic) == [(None, b"word0 word1 word2")] * 7
+
+
+def test_fork_on_the_broker_keeps_the_past(broker: Cluster) -> None:
+    """A fork of a real run is a real run with topics of its own, the same past and the model's future."""
+    parent = get("happy_path").run(backend="kafka")
+    fork = get("happy_path").fork(parent, 20, fail_percent=50)
+    model = get("happy_path").fork(get("happy_path").run(), 20, fail_percent=50)
+    assert fork.run != parent.run and fork.parent == {"run": parent.run, "at": 20}
+    assert plain(fork.steps[:21], fork.run) == plain(parent.steps[:21], parent.run)
+    assert plain(fork.steps, fork.run) == plain(model.steps, model.run)
+
+
+def test_two_runs_at_once_do_not_meet(broker: Cluster) -> None:
+    """Runs have topics and offset paths of their own, also with the same spout id and seed."""
+    first, second = (get("restart").run(backend="kafka") for _ in range(2))
+    assert first.run != second.run and plain(first.steps, first.run) == plain(second.steps, second.run)
+
+
+# -- a broker that dies ---------------------------------------------------------------------------
+
+
+def dying(name: str, at: int) -> Experiment:
+    """The experiment with a SIGKILL of the broker just before step `at` of its story is taken."""
+    experiment = get(name)
+
+    def story(run: SpoutRun) -> None:
+        run.stage = DyingStage(run.stage, run.trace, at)  # type: ignore[assignment]
+        experiment.story(run)
+
+    return Experiment(experiment.name, experiment.title, experiment.question, experiment.knobs, story)
+
+
+class DyingStage:
+    """A stage whose topics kill the broker once, in the middle of the run, before they do what they are asked."""
+
+    backend = "kafka"
+
+    def __init__(self, real: Any, trace: Trace, at: int) -> None:
+        self.real, self.trace, self.at, self.killed = real, trace, at, 0
+
+    def maybe_kill(self) -> None:
+        if len(self.trace) >= self.at and not self.killed:
+            self.killed = kafka_server.kill_node(1)
+
+    @property
+    def store(self) -> Any:
+        return Hit(self.real.store, self.maybe_kill)
+
+    def create_topic(self, name: str, max_fetch_records: int) -> Any:
+        return Hit(self.real.create_topic(name, max_fetch_records), self.maybe_kill)
+
+
+class Hit:
+    """Calls `first` before each call of the wrapped object."""
+
+    def __init__(self, inner: Any, first: Any) -> None:
+        object.__setattr__(self, "_inner", inner)
+        object.__setattr__(self, "_first", first)
+
+    def __getattr__(self, name: str) -> Any:
+        self._first()
+        return getattr(self._inner, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._inner, name, value)
+
+
+DELETES_AT = next(step.number for step in get("out_of_range").run() if step.what == "delete")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "at"), [("happy_path", 30), ("out_of_range", DELETES_AT), ("restart", 100)])
+def test_broker_killed_in_the_middle_of_a_run_the_run_ends_with_the_same_verdict(broker: Cluster, name: str, at: int) -> None:
+    """After a SIGKILL the run waits for the broker to be back and goes on: same steps, same verdict, same records."""
+    real, model = dying(name, at).run(backend="kafka"), get(name).run()
+    assert plain(real.steps, real.run) == plain(model.steps, model.run)
+    assert judge(real).sentence == judge(model).sentence
+    kafka_server.ensure()
+    assert len(read_topic(broker, f"kit.trace.{real.run}")) == len(real) + 1
+
+
+# -- stored offsets -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stage(broker: Cluster) -> Iterator[KafkaStage]:
+    opened = KafkaStage.open(f"test-{uuid.uuid4().hex[:8]}")
+    yield opened
+    opened.close()
+
+
+def spout(stage: KafkaStage, topic: KafkaTopic, **settings: Any) -> PartitionManager:
+    return PartitionManager(SpoutConfig("events", "spout", zk_root=f"/{stage.run}", **settings), topic, stage.store)
+
+
+@pytest.mark.slow
+def test_stored_offsets_survive_the_end_of_the_broker(broker: Cluster) -> None:
+    """What a commit wrote into the compacted topic is read back by a new process of everything."""
+    run = f"test-{uuid.uuid4().hex[:8]}"
+    path = f"/{run}/spout/partition_0"
+    before = KafkaStage.open(run)
+    try:
+        topic = before.create_topic("events", 5)
+        topic.append([b"v"] * 12)
+        manager = spout(before, topic, **FROM_THE_EARLIEST)
+        for _ in range(7):
+            emission = manager.next()
+            assert emission.record is not None
+            manager.ack(emission.record.offset)
+        text = manager.commit()
+    finally:
+        before.close()
+    assert kafka_server.down()
+    assert kafka_server.ensure().bootstrap == broker.bootstrap
+    after = KafkaStage.open(run)
+    try:
+        assert after.store.read(path) == text
+        again = KafkaTopic(topic.name, after.offsets.topic.consumer, after.producer, after.admin)
+        assert (again.start, again.end) == (0, 12)
+        assert spout(after, again).committed_to == 7
+    finally:
+        after.close()
+
+
+def test_stored_offset_last_write_of_a_path_counts(stage: KafkaStage) -> None:
+    """A read sees the last write of its path, by whichever store it was made; other paths do not matter."""
+    other = KafkaStage.open(f"test-{uuid.uuid4().hex[:8]}")
+    try:
+        path = f"/{stage.run}/spout/partition_0"
+        assert stage.store.read(path) is None
+        for text in ("one", "two"):
+            other.store.write(path, text)
+            other.store.write(path + "0", "not this")
+        assert (stage.store.read(path), other.store.read(path)) == ("two", "two")
+        stage.store.write(path, "three")
+        assert other.store.read(path) == "three"
+    finally:
+        other.close()
+
+
+NOT_OFFSETS = {
+    "no JSON": b"offset 7", "no text": b"\xff\xfe\x00", "no bytes": b"", "a list": b"[7]",
+    "a float": b'{"topology":{"id":"t"},"offset":7.0}',
+    "a million brackets": b"[" * 900_000, "a tombstone": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NOT_OFFSETS)
+def test_stored_offset_that_is_none_counts_as_nothing_stored(broker: Cluster, stage: KafkaStage, case: str) -> None:
+    """Whatever somebody wrote into the offsets' topic, the start goes on as if nothing were stored."""
+    topic = stage.create_topic("events", 5)
+    topic.append([b"v"] * 12)
+    path = f"/{stage.run}/spout/partition_0"
+    stage.store.write(path, '{"topology":{"id":"topology-1"},"offset":5}')
+    assert spout(stage, topic).committed_to == 5
+    producer = Producer(client_config(broker))
+    producer.produce("kit.offsets", key=path.encode(), value=NOT_OFFSETS[case], partition=0)
+    assert producer.flush(20) == 0
+    assert read_stored_offset(stage.store, path) is None
+    assert spout(stage, topic).committed_to == 12
+    assert spout(stage, topic, **FROM_THE_EARLIEST).committed_to == 0
+
+
+# -- a real partition as a log --------------------------------------------------------------------
+
+
+def test_topic_fetches_as_the_model_and_tells_out_of_range(stage: KafkaStage) -> None:
+    """At most so many records from the asked offset; the end is an empty answer; beyond the end and below the start are out of range."""
+    topic = stage.create_topic("events", 5)
+    assert topic.append([b"a", None, b"c"]) == [0, 1, 2] and topic.append([b"v"] * 9) == list(range(3, 12))
+    first = topic.fetch(0)
+    assert [(record.offset, record.value) for record in first.records] == [(0, b"a"), (1, None), (2, b"c"), (3, b"v"), (4, b"v")]
+    assert [record.offset for record in topic.fetch(10).records] == [10, 11]
+    assert topic.fetch(12).records == () and topic.fetch(12).error is FetchError.NO_ERROR
+    assert topic.fetch(13).error is topic.fetch(-1).error is FetchError.OFFSET_OUT_OF_RANGE
+    assert topic.delete_before(6) == 6 == topic.start
+    assert topic.fetch(5).error is FetchError.OFFSET_OUT_OF_RANGE
+    assert [record.offset for record in topic.fetch(6).records] == [6, 7, 8, 9, 10]
+    assert (topic.offset_before(EARLIEST_TIME), topic.offset_before(LATEST_TIME)) == (6, 12)
+    stamp = topic.fetch(7).records[0].timestamp_ms
+    assert topic.offset_before(stamp) in range(6, 8) and topic.offset_before(stamp + 3_600_000) is None
+
+
+def test_topic_that_does_not_exist_is_a_lab_error(
+    broker: Cluster, stage: KafkaStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spout on a topic that is not there says so at its start, by name, with what to do."""
+    monkeypatch.setattr(kafka_stage, "DEADLINE_S", 2.0)
+    missing = KafkaTopic("kit.no-such-topic", stage.offsets.topic.consumer, stage.producer, stage.admin)
+    with pytest.raises(LabError, match=r"kit\.no-such-topic.*`kit status`"):
+        missing.fetch(0)
+    with pytest.raises(KitError):
+        spout(stage, missing)
+    assert "kit.no-such-topic" not in AdminClient(client_config(broker)).list_topics(timeout=20).topics
+
+
+@pytest.mark.parametrize("name", ["..", "a b", "x" * 250, "ä", "a/b", ""], ids=["dots", "blank", "long", "umlaut", "slash", "empty"])
+def test_topic_with_a_bad_name_is_a_kit_error(broker: Cluster, name: str) -> None:
+    """A name that the broker refuses is told in a sentence, and nothing is made."""
+    run = Trace(name, "happy_path", "kafka")
+    with pytest.raises(KitError):
+        publish(run, broker) if name not in ("..", "") else create_topic(AdminClient(client_config(broker)), name, 1)
+
+
+def test_fetch_failing_over_the_network_is_a_failed_fetch(stage: KafkaStage) -> None:
+    """A spout whose reader raises an OSError tells it as a failed fetch and keeps its ledgers."""
+    topic = stage.create_topic("events", 5)
+    topic.append([b"v"])
+    manager = spout(stage, topic, **FROM_THE_EARLIEST)
+
+    class Silent:
+        offset_before = topic.offset_before
+
+        def fetch(self, offset: int) -> Any:
+            raise TimeoutError("no records")
+
+    manager.log = Silent()
+    with pytest.raises(FailedFetchError, match="TimeoutError: no records"):
+        manager.next()
+    manager.log = topic
+    assert manager.next().record is not None
+
+
+def test_knobs_named_by_the_stories_are_those_of_the_table() -> None:
+    """The knobs used above are knobs of their experiments."""
+    for name, knobs in CASES:
+        assert set(knobs) <= {knob.name for knob in (*get(name).knobs, MAX_STEPS, MAX_SPOUT_PENDING)}
