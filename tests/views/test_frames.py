@@ -27,14 +27,15 @@ from kitlib.views.look import (
     SKIPPED,
     TWICE,
     WAITING,
+    badge_of,
     code_of,
 )  # fmt: skip
 from kitlib.views.sentences import tell
 from tests.views.traces import Spout, long_trace, story
 
 
-def brute_force(trace: Trace, number: int, topic: str) -> dict[int, str]:
-    """The code of each offset after a step, by following one record at a time from the start."""
+def brute_force(trace: Trace, number: int, topic: str) -> dict[int, tuple[str, int]]:
+    """The code and the badge of each offset after a step, by following one record at a time from the start."""
     steps = [s for s in trace.steps[: number + 1] if s.data.get("topic") == topic]
     state: dict[str, Any] = {}
     for step in steps:
@@ -72,7 +73,7 @@ def brute_force(trace: Trace, number: int, topic: str) -> dict[int, str]:
         flags |= IS_GONE if offset < state["log_start"] else 0
         flags |= IS_BELOW_COMMIT if offset < state.get("committed_to", 0) else 0
         flags |= IS_READ if offset < state.get("emitted_to_offset", state["committed_to"]) else 0
-        codes[offset] = code_of(flags)
+        codes[offset] = code_of(flags), badge_of(flags)
     return codes
 
 
@@ -83,7 +84,7 @@ def check(trace: Trace, numbers: list[int]) -> None:
             base = frames.lanes[lane].base
             codes = codes_of(flags, base, frames.marks_after(lane, number))
             expected = brute_force(trace, number, frames.lanes[lane].name.split(",")[0])
-            found = {base + i: code for i, code in enumerate(codes) if base + i in expected}
+            found = {base + i: (code, badge_of(flags[i])) for i, code in enumerate(codes) if base + i in expected}
             assert found == expected, (number, frames.said[number])
 
 
@@ -117,6 +118,20 @@ def test_frames_with_gaps_restart_and_retention_agree() -> None:
     spout.emitted_to = spout.committed_to = 12
     spout.record("spout", "reset", **{"from": 9, "to": 12})
     check(spout.trace, list(range(len(spout.trace))))
+
+
+def test_a_refused_record_that_is_emitted_again_is_pending_again() -> None:
+    """A failure that was not retried stays so until a restart hands the record out once more."""
+    spout = Spout(behind=0)
+    spout.append(3)
+    spout.start(0)
+    spout.emit()
+    spout.fail(0)
+    spout.start(0)
+    spout.emit()
+    frames = to_frames(spout.trace)
+    codes = [codes_of(frames.flags_after(at)[0], 0, frames.marks_after(0, at))[0] for at in range(len(frames))]
+    assert "".join(codes) == "UUPNUP"
 
 
 @settings(max_examples=15, deadline=None)

@@ -12,7 +12,8 @@ from kitlib.errors import TraceError
 from kitlib.experiments import get, names
 from kitlib.trace import Trace
 from kitlib.views import show
-from kitlib.views.look import ALL_COLOURS, LOOKS
+from kitlib.views.look import ALL_COLOURS, LOOKS, PLOT_RIGHT, RISE
+from kitlib.views.plot import curve
 from kitlib.views.svg import Svg, el
 from tests.views.payloads import FORBIDDEN, HOSTILE
 from tests.views.traces import long_trace, story
@@ -90,6 +91,19 @@ def test_show_a_long_log_has_a_bar_with_ranges_and_a_close_up() -> None:
     found = texts(show(long_trace(1000), 620, "log").svg)
     assert [text for text in found if re.fullmatch(r"C 0 to \d+", text)]
     assert sum(text.isdigit() for text in found) == 24
+
+
+def test_show_rings_the_record_of_the_step() -> None:
+    """The record that the step is about has a ring, and only that one; a commit rings none."""
+    trace = story()
+    rings = [show(trace, at, "log").svg.count('rx="3"') for at in range(len(trace))]
+    assert rings == [int("offset" in step.data and step.what != "commit") for step in trace.steps]
+
+
+def test_curve_has_a_corner_wherever_the_value_changes() -> None:
+    """A curve goes level to each change and then straight up or down, to the right edge."""
+    assert curve([0, 0, 4, 2, 2]) == f"M150 {RISE}H445V0H592V{RISE // 2}H{PLOT_RIGHT}"
+    assert (curve([]), curve([7])) == ("", f"M150 0H{PLOT_RIGHT}")
 
 
 def test_show_large_offsets_stand_below_the_boxes() -> None:

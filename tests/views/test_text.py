@@ -32,6 +32,12 @@ def test_show_hostile_content_gives_no_markup_and_no_control_character(payload: 
         assert len(html.unescape(shown)) < 1600
 
 
+@pytest.mark.parametrize("mark", sorted(BIDI), ids=ascii)
+def test_show_marks_of_direction_are_written_as_escapes(mark: str) -> None:
+    """No character that turns the reading direction gets through, whichever it is."""
+    assert plain_text(f"a{mark}b") == f"a\\u{ord(mark):04x}b"
+
+
 @given(st.binary(max_size=300), st.integers(0, 100))
 def test_show_any_bytes_is_short_and_harmless(value: bytes, limit: int) -> None:
     """Any bytes at all are shown by at most `limit` of them, each as at most ten characters."""
