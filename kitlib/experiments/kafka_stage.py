@@ -33,23 +33,32 @@ TRACE_PREFIX = "kit.trace."
 ADVICE = "Look at `kit status`; start a broker with `kit up`."
 
 
-def create_topic(admin: AdminClient, name: str, replicas: int, config: dict[str, str] | None = None) -> None:
+def create_topic(
+    admin: AdminClient, name: str, replicas: int, config: dict[str, str] | None = None, shared: bool = False
+) -> None:
     """Create a topic of one partition and wait until its leader is known; one that is there already is kept.
+
+    A `shared` topic is no notebook's own, so `kit reset NOTEBOOK` leaves it alone.
 
     LabError when the broker refuses or does not answer within DEADLINE_S.
     """
-    made.remember("topic", name)
+    if not shared:
+        made.remember("topic", name)
     topic = NewTopic(name, num_partitions=1, replication_factor=replicas, config=config or {})
 
     def create() -> None:
         try:
-            admin.create_topics([topic], operation_timeout=DEADLINE_S, request_timeout=DEADLINE_S)[name].result(DEADLINE_S)
+            admin.create_topics([topic], operation_timeout=DEADLINE_S, request_timeout=DEADLINE_S)[name].result(
+                DEADLINE_S
+            )
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
     def has_leader() -> bool:
-        found = _asked(lambda: admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions, f"topic {name} is not seen")
+        found = _asked(
+            lambda: admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions, f"topic {name} is not seen"
+        )
         return bool(found) and all(partition.leader >= 0 for partition in found.values())
 
     _asked(create, f"topic {name} could not be created")
@@ -230,7 +239,7 @@ class KafkaStage:
                 cluster, **{"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
             )
         )
-        create_topic(admin, OFFSETS_TOPIC, _replicas(cluster), {"cleanup.policy": "compact"})
+        create_topic(admin, OFFSETS_TOPIC, _replicas(cluster), {"cleanup.policy": "compact"}, shared=True)
         store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, max_fetch_records=500)
         return cls(run, cluster, admin, producer, KafkaOffsetStore(store))
 

@@ -259,7 +259,7 @@ class SpoutRun:
         self._record("bolt", "process", topic, offset=offset, part=part)
         cleared = manager.ack(offset)
         if cleared:
-            self._record("spout", "clear", topic, ranges=to_ranges(cleared))
+            self._record("spout", "clear", topic, ranges=to_ranges(cleared), by=offset)
         self._record("spout", "ack", topic, offset=offset)
 
     def _fail(self, manager: PartitionManager, topic: Topic, offset: int) -> None:

@@ -15,7 +15,7 @@ An anomaly is *allowed* when a setting of the run explains it, and a *violation*
 words of a trace that are read here, all with `topic` and `partition`:
 
     log    append {first, last, offsets?}   delete {to}
-    spout  start {offset, why}   emit {offset}   reset {from, to}   fail {offset, retry}   clear {ranges}
+    spout  start {offset, why}   emit {offset}   reset {from, to}   fail {offset, retry}   clear {ranges, by}
            give_up {offset}   commit {offset, written}   error {error}
     bolt   process {offset, part}
 
@@ -311,8 +311,10 @@ class _Ledger:
             self.failed_at[offset] = self.commits
 
     def _on_clear(self, step: Step) -> None:
+        reason = f"{self._bound()} gives up what lies further back"
+        oldest_kept = step.data.get("by", MAX_OFFSET) - self.knobs.get("max_offset_behind", 0)
         for offset in from_ranges(step.data["ranges"]):
-            self.given_up.setdefault(offset, (step.number, f"{self._bound()} gives up what lies further back"))
+            self.given_up.setdefault(offset, (step.number, reason if offset < oldest_kept else ""))
 
     def _on_give_up(self, step: Step) -> None:
         reason = f"retry_limit={self.knobs.get('retry_limit')} gives up after so many retries"
@@ -374,6 +376,8 @@ class _Ledger:
             return ""  # it failed, and its retry never comes
         if self.last_error == "OFFSET_OUT_OF_RANGE":
             return "use_start_offset_time_if_offset_out_of_range=False stops at an offset that is not there"
+        if offset in self.emitted and offset not in self.first_processed and offset not in self.fates:
+            return "a tuple that is neither acked nor failed is waited for"
         return self.fates.get(offset, "")
 
     def verdict(self) -> LaneVerdict:
