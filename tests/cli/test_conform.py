@@ -1,0 +1,128 @@
+"""`kit conform`: any file from any folder, and a planted difference."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitlib import cli
+from kitlib.conformance.golden import bundled
+
+SCENARIOS = bundled("storm", "pm_scenarios.jsonl.gz")
+
+
+@pytest.fixture
+def kit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process: exit code, stdout, stderr."""
+    monkeypatch.setenv("KIT_DEBUG", "")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["conform", *arguments])
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def plain() -> bytes:
+    return gzip.decompress(SCENARIOS.read_bytes())
+
+
+def planted(plain: bytes, trace: int = 2, step: int = 3) -> bytes:
+    """The scenarios with one recorded number changed."""
+    lines = plain.splitlines()
+    found = json.loads(lines[trace])
+    found["steps"][step]["state"]["emittedToOffset"] += 1
+    lines[trace] = json.dumps(found).encode()
+    return b"\n".join(lines) + b"\n"
+
+
+def test_conform_without_files_replays_those_of_the_kit(kit: Callable[..., Any]) -> None:
+    """The bundled traces agree with every step, and the sum of both files is printed."""
+    code, out, err = kit("partition_manager")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "16114/16114 steps matched in all"
+    assert [line.split(" steps")[0] for line in out.splitlines()] == ["1024/1024", "15090/15090", "16114/16114"]
+
+
+@pytest.mark.parametrize("is_gzipped", [False, True], ids=["plain", "gzipped"])
+def test_conform_file_in_another_folder_agrees(tmp_path: Path, plain: bytes, is_gzipped: bool) -> None:
+    """A file is found relative to where the command is called, plain or gzipped, whatever it is called, with blanks and umlauts."""
+    folder = tmp_path / "ein Ördner"
+    folder.mkdir()
+    (folder / "traces.dat").write_bytes(gzip.compress(plain, 1) if is_gzipped else plain)
+    ended = subprocess.run(
+        [sys.executable, "-m", "kitlib", "conform", "partition_manager", "traces.dat"], cwd=folder, capture_output=True, text=True,
+        timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])},
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "1024/1024 steps matched, 95 traces, traces.dat\n"
+
+
+def test_conform_planted_difference_is_printed_and_ends_with_1(kit: Callable[..., Any], tmp_path: Path, plain: bytes) -> None:
+    """The first difference is told with trace, step, operation, field, both values and the trace's meaning."""
+    path = tmp_path / "planted.jsonl"
+    path.write_bytes(planted(plain))
+    trace = json.loads(plain.splitlines()[2])
+    value = trace["steps"][3]["state"]["emittedToOffset"]
+    code, out, err = kit("partition_manager", str(path))
+    assert (code, err) == (1, "")
+    lost = len(trace["steps"]) - 3
+    assert out.splitlines() == [
+        f"{1024 - lost}/1024 steps matched, 95 traces, {path}",
+        f"  first difference: {trace['name']}, step 3 ({trace['steps'][3]['op']}): state.emittedToOffset should be {value + 1}, "
+        f"the model has {value}.",
+        f"  meaning: {trace['meaning']}",
+    ]
+
+
+def test_conform_goes_on_after_a_file_that_differs(kit: Callable[..., Any], tmp_path: Path, plain: bytes) -> None:
+    """One difference makes the exit code 1, and the other files are replayed all the same."""
+    path = tmp_path / "planted.jsonl"
+    path.write_bytes(planted(plain))
+    code, out, _ = kit("partition_manager", str(path), str(SCENARIOS))
+    assert code == 1 and f"1024/1024 steps matched, 95 traces, {SCENARIOS}" in out
+    assert out.splitlines()[-1].endswith("/2048 steps matched in all")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("none.jsonl", None, "there is no such file"), ("empty.jsonl", b"", "it holds no trace"),
+        ("cut.jsonl.gz", SCENARIOS.read_bytes()[:5_000], "it cannot be read"), ("text.jsonl", b"hello\n", "line 1: it is not JSON"),
+        ("list.jsonl", b"[]\n", "line 1: it is no recorded trace"),
+    ],
+)  # fmt: skip
+def test_conform_bad_file_ends_with_4_and_one_line(
+    kit: Callable[..., Any], tmp_path: Path, name: str, content: bytes | None, words: str
+) -> None:
+    """A file that cannot be replayed is named with what is wrong, and is no difference."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    code, _, err = kit("partition_manager", str(path))
+    assert code == 4 and len(err.splitlines()) == 1
+    assert err.startswith("kit: ") and name in err and words in err
+
+
+def test_conform_directory_ends_with_4(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """A directory is no file of traces."""
+    code, out, err = kit("partition_manager", str(tmp_path))
+    assert (code, out) == (4, "") and "Is a directory" in err
+
+
+@pytest.mark.parametrize("model", ["", "acker", "Partition_Manager", "../../x"])
+def test_conform_unknown_model_is_told_with_those_there_are(kit: Callable[..., Any], model: str) -> None:
+    """A model's name is one of the list."""
+    code, out, err = kit(model)
+    assert (code, out) == (4, "") and "The models are partition_manager." in err

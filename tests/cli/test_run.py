@@ -1,0 +1,105 @@
+"""`kit run`: an experiment from the terminal, as text and as JSON, with its trace in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitlib import cli, experiments
+from kitlib.experiments import get
+from kitlib.monitor.delivery import ANOMALIES, judge
+from kitlib.trace import Trace
+
+
+@pytest.fixture
+def kit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process: exit code, stdout, stderr."""
+    monkeypatch.setenv("KIT_DEBUG", "")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["run", *arguments])
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_run_prints_question_trace_and_sentence(kit: Callable[..., Any], name: str) -> None:
+    """An experiment on the model prints its title, its question, its trace's words and the verdict's sentence."""
+    code, out, err = kit(name)
+    trace = get(name).run()
+    assert (code, err) == (0, "")
+    assert out == f"{get(name).title}\n{get(name).question}\n\n{trace!r}\n{judge(trace).sentence}\n"
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_run_json_is_one_line_that_parses(kit: Callable[..., Any], name: str) -> None:
+    """--json prints one object with run, knobs, seed and verdict, and nothing else."""
+    code, out, err = kit(name, "--json", "--seed", "3")
+    told = json.loads(out)
+    assert (code, err, len(out.splitlines())) == (0, "", 1)
+    assert (told["experiment"], told["backend"], told["seed"]) == (name, "model", 3)
+    assert set(told["knobs"]) == {knob.name for knob in get(name).knobs}
+    assert list(told["verdict"]["counts"]) == list(ANOMALIES)
+    assert told["verdict"] == json.loads(json.dumps(judge(get(name).run(seed=3)).to_json()))
+
+
+def test_run_knobs_are_checked_as_everywhere(kit: Callable[..., Any]) -> None:
+    """Each option is a knob: words, exponents and truths are read, and the values are those of the trace."""
+    told = json.loads(kit("out_of_range", "--json", "--records", "1e2", "--force-from-start", "yes", "--max-offset-behind", "unlimited")[1])
+    assert (told["knobs"]["records"], told["knobs"]["force_from_start"]) == (100, True)
+    assert told["knobs"]["max_offset_behind"] == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["happy_path", "--records", "0"], "records is '0', expected 1 to 5,000 records"),
+        (["happy_path", "--records", "-1"], "records is '-1'"), (["happy_path", "--records", "1e9"], "records is '1e9'"),
+        (["happy_path", "--records", "NaN"], "records is 'NaN'"), (["happy_path", "--records", ""], "records is ''"),
+        (["happy_path", "--records", "1" + "0" * 30], "records is '1000"),
+        (["happy_path", "--max-offset-behind", "-1"], "expected 0 to unlimited offsets"),
+        (["restart", "--same-topology-id", "maybe"], "expected true or false"),
+        (["restart", "--start-offset-time", "never"], "expected one of earliest, latest"),
+        (["happy_path", "--seed", "-1"], "seed is '-1'"), (["happy_path", "--backend", "storm"], "expected one of model, kafka"),
+    ],
+)  # fmt: skip
+def test_run_bad_value_ends_with_2_and_one_line(kit: Callable[..., Any], arguments: list[str], words: str) -> None:
+    """A bad value ends with 2 and one line that names knob, value and range; nothing is printed on stdout."""
+    code, out, err = kit(*arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1) and err.startswith("kit: ") and words in err
+
+
+def test_run_trace_file_holds_the_trace(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """--trace keeps the steps as JSON lines that are read back equal."""
+    path = tmp_path / "happy path.jsonl"
+    assert kit("happy_path", "--seed", "9", "--trace", str(path))[0] == 0
+    with path.open() as lines:
+        assert Trace.from_json_lines(lines, path.name) == get("happy_path").run(seed=9)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_run_trace_file_that_cannot_be_written_ends_with_74(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """A path through something that is no folder is told in one line, and nothing is half-written."""
+    (tmp_path / "file").write_text("mine")
+    code, _, err = kit("happy_path", "--trace", str(tmp_path / "file" / "t.jsonl"))
+    assert code == 74 and len(err.splitlines()) == 1 and "Traceback" not in err
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("file", "mine")]
+
+
+@pytest.mark.kafka
+def test_run_on_kafka_says_where_the_trace_is(kit: Callable[..., Any], broker: Any) -> None:
+    """On the real broker the verdict is the model's, and the last line names the trace's topic."""
+    code, out, err = kit("several_tuples", "--backend", "kafka")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[-2] == judge(get("several_tuples").run()).sentence
+    assert lines[-1].startswith("The trace is in topic kit.trace.several-tuples-")
+    told = json.loads(kit("several_tuples", "--backend", "kafka", "--json")[1])
+    assert told["backend"] == "kafka" and told["verdict"]["counts"]["duplicated"] == 2
