@@ -33,7 +33,6 @@ def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:
     config: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap, "client.id": "kit", "log_level": 2}
     if cluster.source == "kit":
         config |= {
-            "broker.address.family": "v4",
             # A broker that was killed is back within seconds; do not wait longer than that to see it.
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,

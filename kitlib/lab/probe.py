@@ -97,7 +97,7 @@ def check_cluster(cluster_id: str | None, ports: list[int], timeout_s: float = 1
     from confluent_kafka.admin import AdminClient
 
     bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
-    admin = AdminClient({"bootstrap.servers": bootstrap, "broker.address.family": "v4", "log_level": 2})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     deadline = time.monotonic() + timeout_s
     found = "no answer"
     while time.monotonic() < deadline:

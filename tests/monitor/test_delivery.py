@@ -265,9 +265,12 @@ SENTENCES: dict[str, tuple[Told, dict[str, Any], str]] = {
     "a violation": (
         [APPEND, START, *each("process", range(1, 10)), *written(10)], {},
         "9 of 10 records were processed: 1 lost (violation, no setting explains it)."),
-    "a bound without bound": (
-        [APPEND, START, ("clear", {"ranges": [[0, 9]]}), *written(10)], {"max_offset_behind": MAX_OFFSET},
-        "0 of 10 records were processed: 10 lost (allowed: max_offset_behind=unlimited gives up what lies further back)."),
+    "a clearing beyond its bound": (
+        [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {"max_offset_behind": 5},
+        "0 of 10 records were processed: 10 lost (violation, no setting explains it)."),
+    "a clearing without a bound": (
+        [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {"max_offset_behind": MAX_OFFSET},
+        "0 of 10 records were processed: 10 lost (violation, no setting explains it)."),
 }  # fmt: skip
 
 
