@@ -1,7 +1,7 @@
 """What all tests share: one workspace, one real broker, one Spark session, and a check that nothing stays behind.
 
 Every process that a test starts inherits `KIT_TEST_SESSION`, so that the check at the end knows its
-own from those of the rest of the machine. `KIT_TEST_STRICT=1` (set by `make test`) makes new files
+own from those of the rest of the machine. `KIT_TEST_STRICT=1` (set by `.ci/run`) makes new files
 outside the workspace an error as well; it is off by default because somebody may be editing beside.
 """
 
@@ -76,12 +76,12 @@ def kit_home() -> Iterator[Path]:
         left = wait_for(lambda: not our_processes(), 5) or our_processes()
         for process in [] if left is True else left:
             process.kill()
-        files_left = files_outside() - files_before if os.environ.get("KIT_TEST_STRICT") else set()
     finally:
         os.environ.clear()
         os.environ.update(before)
         tempfile.tempdir = None
         shutil.rmtree(room, ignore_errors=True)
+    files_left = files_outside() - files_before if os.environ.get("KIT_TEST_STRICT") else set()
     assert left is True, f"processes of the tests were left running: {[describe(process) for process in left]}"
     assert not files_left, f"files were left outside of the workspace: {sorted(map(str, files_left))}"
 
@@ -189,7 +189,7 @@ def files_outside() -> set[Path]:
     folders = [home, home / ".cache", home / ".local" / "share", home / ".jupyter", home / ".ipython",
                home / ".local" / "share" / "jupyter" / "runtime", users_home() / "run", users_home() / "data",
                REPOSITORY, REPOSITORY / "notebooks"]
-    caches = {".pytest_cache", ".hypothesis", ".mypy_cache", ".ruff_cache", "build", "__pycache__"}
+    caches = {".pytest_cache", ".hypothesis", ".mypy_cache", ".ruff_cache", ".import_linter_cache", "build", "__pycache__"}
     return {
         entry for folder in folders if folder.is_dir() for entry in folder.iterdir() if entry.name not in caches
     }
