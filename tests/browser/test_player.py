@@ -167,7 +167,7 @@ def test_scrubbing_asks_the_kernel_nothing_and_the_keyboard_moves(page: Page, wa
     assert watched.sent == []
 
 
-@pytest.mark.parametrize("name", ["poison_record", "out_of_range"])
+@pytest.mark.parametrize("name", ["poison_record", "out_of_range", "same_id_other_topic"])
 def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, lab: Lab, name: str) -> None:
     """At any step, reached from any side, boxes, positions and words are those of the static picture."""
     trace = get("poison_record").run(**KNOBS)
