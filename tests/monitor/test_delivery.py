@@ -190,6 +190,8 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
     "a stall behind a retry that waits its turn is allowed": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {"retry_initial_delay_ms": 5},
         ("stalled", 1, 4, "waits for its next retry")),
+    "a stall behind a tuple that is neither acked nor failed is allowed": (
+        [APPEND, START, *each("emit", [0]), *idle(5)], {}, ("stalled", 1, 3, "neither acked nor failed")),
     "a stall at an offset that retention took is a violation": (
         [APPEND, START, *each("fail", [0], retry=True), ("delete", {"to": 5}), *idle(5)], {}, ("stalled", 1, 4, "")),
     "a stall of a spout that is told to stop there is allowed": (
