@@ -9,7 +9,7 @@ class Player {
     this.hatch = `url(#${hatchName})`;
     this.lanes = [];
     this.make(hatchName);
-    putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("told").title}` });
+    putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
     this.onTold = () => this.take();
     model.on("change:told", this.onTold);
@@ -17,9 +17,9 @@ class Player {
   }
 
   make(hatchName) {
-    const told = this.model.get("told");
-    const isRun = told.knobs.length > 0;
-    this.knobs = told.knobs.map((knob) => new KnobControl(knob, () => this.askForRun(), (help) => put(this.help, "text", help)));
+    const heading = this.model.get("heading");
+    const isRun = heading.knobs.length > 0;
+    this.knobs = heading.knobs.map((knob) => new KnobControl(knob, () => this.askForRun(), (help) => put(this.help, "text", help)));
     this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
     this.seed.addEventListener("change", () => this.askForRun());
     this.forkButton = button("Fork here", "", () => this.ask({ do: "fork", at: this.at }));
@@ -45,7 +45,7 @@ class Player {
     this.plot = new Plot(this.look, (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); });
     this.legend = new Legend(this.look, this.hatch);
     this.root.replaceChildren(
-      html("h3", { text: told.title }), html("p", { class: "kit-question", text: told.question }),
+      html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
       ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
       html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" }), this.stepText), this.sentence,
       html("div", { class: "kit-stage" }, html("div", {}, this.picture, this.transport.buttons,

@@ -69,7 +69,8 @@ class Player(anywidget.AnyWidget):
 
     look = traitlets.Dict(LOOK).tag(sync=True)  # what the codes mean; the same for all players
     frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.frames, for the trace shown now
-    told = traitlets.Dict({}).tag(sync=True)  # everything else; `number` is that of the question answered
+    heading = traitlets.Dict({}).tag(sync=True)  # title, question and knobs: sent once, as they never change
+    told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's question with this `number`
 
     def __init__(self, what: str | Experiment | Trace, *, backend: str = "model", seed: int = 1, **knobs: Any) -> None:
         """KnobError for a bad knob, seed or backend, and for knobs given beside a recorded trace."""
@@ -88,6 +89,11 @@ class Player(anywidget.AnyWidget):
         self._first = self.trace  # where "start over" goes back to
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
         super().__init__()
+        self.heading = {
+            "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
+            "question": self.experiment.question if self.experiment else "",
+            "knobs": [_control(knob, self.trace) for knob in self.knobs],
+        }
         self._publish(number=0, at=-1, is_set=True)
         self.on_msg(self._on_question)
 
@@ -156,9 +162,6 @@ class Player(anywidget.AnyWidget):
                 "error": "",
                 "at": at,  # the step to show; -1 leaves it to the browser
                 "set": is_set,  # whether the controls are to follow
-                "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
-                "question": self.experiment.question if self.experiment else "",
-                "knobs": [_control(knob, self.trace) for knob in self.knobs],
                 "values": values,
                 "seed": str(self.trace.seed),
                 "verdict": _verdict(self.verdict),

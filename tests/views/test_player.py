@@ -42,7 +42,7 @@ def test_player_of_each_experiment_holds_its_trace_and_verdict(name: str) -> Non
     trace = get(name).run(seed=3)
     assert player.trace.steps == trace.steps
     assert player.verdict == judge(trace)
-    assert [knob["name"] for knob in player.told["knobs"]] == [knob.name for knob in get(name).knobs]
+    assert [knob["name"] for knob in player.heading["knobs"]] == [knob.name for knob in get(name).knobs]
     assert len(json.loads(player.frames)["said"]) == len(trace)
 
 
@@ -113,8 +113,8 @@ def test_fork_keeps_the_past_and_changes_the_future(player: Player) -> None:
 def test_a_recorded_trace_has_no_knobs() -> None:
     """A trace can be played without its experiment, and cannot be changed."""
     player = Player(story())
-    assert player.told["knobs"] == [] and player.experiment is None
-    assert player.told["title"] == "sample"
+    assert player.heading["knobs"] == [] and player.experiment is None
+    assert player.heading["title"] == "sample"
     assert "recorded" in ask(player, do="fork", at=1)["error"]
     with pytest.raises(KnobError, match="recorded trace has no knobs"):
         Player(story(), records=3)
@@ -146,7 +146,7 @@ def test_stops_of_a_logarithmic_knob_grow_and_end_at_unlimited() -> None:
     knob = next(knob for knob in get(SMALL).knobs if knob.name == "max_offset_behind")
     stops = stops_of(knob, 7)
     assert stops[:10] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 10] and stops[-2:] == [10**6, UNLIMITED]
-    told = Player(SMALL).told["knobs"]
+    told = Player(SMALL).heading["knobs"]
     assert next(k for k in told if k["name"] == "max_offset_behind")["stops"][-1]["label"] == "unlimited"
 
 
