@@ -49,7 +49,7 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
     """Where every record is after step `at` (the last one if None) and how the run went: SVG.
 
     `part` is "all", "log" (the strips alone) or "plot" (the curves alone). TraceError when the trace
-    has no such step, KeyError-like mistakes in `part` included.
+    has no such step, and for another `part`.
     """
     if part not in PARTS:
         raise TraceError(f"show: there is no part {plain_text(part, 40)!r}. Expected one of {', '.join(PARTS)}.")
