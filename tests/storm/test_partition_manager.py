@@ -129,6 +129,8 @@ class SpoutOnAChangingLog(RuleBasedStateMachine):
             bound = to_long(null_payload - self.config.max_offset_behind)
             fetched = {*before["pending"], *range(before["emitted_to_offset"], manager.emitted_to_offset)}
             self.excused.update(offset for offset in fetched if offset < bound)
+        if not before["waiting"]:
+            self.check_what_was_fetched(before, [*emission.acked, *([emission.record.offset] if emission.record else [])])
         if emission.record is not None:
             assert emission.record.value is not None and emission.tuples == (b"v",)
             self.emitted.append(emission.record.offset)
@@ -138,6 +140,20 @@ class SpoutOnAChangingLog(RuleBasedStateMachine):
             # Out of range: the position goes to the start or to the end, as the settings say.
             assert manager.emitted_to_offset in (self.log.start, self.log.end)
             self.excused.update(range(before["emitted_to_offset"], manager.emitted_to_offset))
+
+    def check_what_was_fetched(self, before: dict[str, Any], handled: list[int]) -> None:
+        """A fetch brings failed records if there are any, else new ones, in order, each pending and no longer failed."""
+        manager = self.manager
+        fetched = [*handled, *(record.offset for record in manager.waiting_to_emit)]
+        assert fetched == sorted(set(fetched))
+        if before["failed"]:
+            assert set(fetched) <= set(before["failed"])
+        else:
+            assert all(offset >= before["emitted_to_offset"] for offset in fetched)
+        assert not set(fetched) & set(manager.failed)
+        assert set(fetched) <= set(manager.pending) | self.acked | self.excused
+        if fetched:
+            assert manager.emitted_to_offset >= max(before["emitted_to_offset"], fetched[-1] + 1)
 
     @precondition(lambda self: self.emitted)
     @rule(data=st.data(), again=st.booleans())
