@@ -52,10 +52,12 @@ def check_smallest_bound(answer: Any) -> str:
             "another?",
         )
     if bound > 0 and is_first_retried(bound - 1, FETCH):
-        raise NotYet(f"with a bound of {bound} it is retried, but a smaller bound would do.", "Try some with spout_with.")
+        raise NotYet(
+            f"with a bound of {bound} it is retried, but a smaller bound would do.", "Try some with spout_with."
+        )
     return (
-        f"with a bound of {bound} record 0 is just not too far below emitted_to_offset; with one less it is refused. "
-        "So a bound smaller than a fetch refuses the oldest records of every fetch."
+        f"with a bound of {bound} record 0 is just not too far below emitted_to_offset; with one less it is "
+        "refused. So a bound smaller than a fetch refuses the oldest records of every fetch."
     )
 
 
@@ -89,9 +91,8 @@ def compare_forgotten(given: Any, trace: Trace) -> None:
                 "A refused failure alone is not forgotten: it stays in pending. Look at the clear steps.",
             )
         raise NotYet(
-            f"offset {offset} was cleared at step {cleared[offset].number} while its tuple was still on its way, and "
-            "it was "
-            f"worked on all the same, at step {processed[offset].number}.",
+            f"offset {offset} was cleared at step {cleared[offset].number} while its tuple was still on its way, "
+            f"and it was worked on all the same, at step {processed[offset].number}.",
             "Take out what was worked on, before or after.",
             show(trace, at=cleared[offset].number),
         )
@@ -126,9 +127,9 @@ def check_stop_the_partition(answer: Any) -> str:
             show(trace),
         )
     return (
-        f"with {name}={value} the bolt worked on {verdict.processed} of {verdict.appended} records and then on nothing "
-        "new: whenever "
-        "the spout may ask again, the poison record has just failed, so a fetch brings failed records only."
+        f"with {name}={value} the bolt worked on {verdict.processed} of {verdict.appended} records and then on "
+        "nothing new: whenever the spout may ask again, the poison record has just failed, so a fetch brings "
+        "failed records only."
     )
 
 
@@ -140,8 +141,8 @@ def check_choose_a_default(answer: Any) -> str:
         if verdict.processed < verdict.appended:
             raise NotYet(
                 f"with a bound of {shown(bound)} and fetches of {size} records, {verdict.processed} of "
-                f"{verdict.appended} records "
-                f"get through the outage: {verdict.counts['lost']} are lost, the others stay pending.",
+                f"{verdict.appended} records get through the outage: {verdict.counts['lost']} are lost, the others "
+                "stay pending.",
                 "Look at the table of round 2, in every column.",
                 show(trace),
             )
@@ -154,12 +155,12 @@ def check_choose_a_default(answer: Any) -> str:
         }[seen]
         raise NotYet(
             f"the bound survives the outage, but the poison record is not {expected}: with {shown(bound)}, {told_of}.",
-            'Run poison_record with records=200 and your bound. Is that still the default you want?',
+            "Run poison_record with records=200 and your bound. Is that still the default you want?",
             show(trace),
         )
     return (
-        f"with a bound of {shown(bound)} the outage costs nothing, and you know the price: one poison record is {seen}. "
-        "Write down why you pay it."
+        f"with a bound of {shown(bound)} the outage costs nothing, and you know the price: one poison record is "
+        f"{seen}. Write down why you pay it."
     )
 
 
@@ -194,40 +195,36 @@ EXERCISES = (
     _exercise(
         "smallest_bound",
         f"A fetch brings {FETCH} records and all of them are handed out; nothing has finished yet. What is the "
-        "*smallest* "
-        "`max_offset_behind` with which a failure of the *first* of them is retried?",
+        "*smallest* `max_offset_behind` with which a failure of the *first* of them is retried?",
         check_smallest_bound,
         "Make a spout with `spout_with(bound, records=...)`, let it emit everything, and look at `emitted_to_offset`.",
         "`fail` retries when offset >= emitted_to_offset - max_offset_behind. Here the offset is 0.",
     ),
     _exercise(
         "forgotten",
-        "Write `forgotten(trace)`: the offsets that an ack cleared out of `pending` and that were never worked on. A "
-        "`clear` step has "
-        '`step.data["ranges"]`, a list of `[first, last]`, both inclusive; a `process` step has `step.data["offset"]`.',
+        'Write `forgotten(trace)`: the offsets that an ack cleared out of `pending` and that were never worked '
+        'on. A `clear` step has `step.data["ranges"]`, a list of `[first, last]`, both inclusive; a `process` '
+        'step has `step.data["offset"]`.',
         check_forgotten,
         "Collect two sets: what the clear steps cleared, and what the process steps worked on.",
-        "A cleared record may still be worked on afterwards, as its tuple is on its way. Compare at the end of the "
-        "trace.",
+        "A cleared record may still be worked on afterwards, as its tuple is on its way. Compare at the end of "
+        "the trace.",
     ),
     _exercise(
         "stop_the_partition",
         "In `poison_record`, leave `process_ms` at its default. Turn **one** other knob, `max_spout_pending` or "
-        "`fetch_records`, so that the "
-        "poison record stops the whole partition: fewer than half of the 40 records are worked on, however long one "
-        "waits. "
-        "Answer with a dict of that one knob.",
+        "`fetch_records`, so that the poison record stops the whole partition: fewer than half of the 40 records "
+        "are worked on, however long one waits. Answer with a dict of that one knob.",
         check_stop_the_partition,
         "New records are fetched only while `failed` is empty. What keeps the spout from asking during that time?",
         "Think of how many tuples may be on their way at once.",
     ),
     _exercise(
         "choose_a_default",
-        "Choose your default: a `max_offset_behind` for a service that must not lose a record in the outage of round "
-        "2, for any fetch size from "
-        '5 to 40. Say also what this bound does with one poison record among 200 records: `"stalled"` (the commit '
-        'stays there) or `"lost"` (it is '
-        "passed without a word). There is more than one right answer; write one sentence below it: why this one?",
+        'Choose your default: a `max_offset_behind` for a service that must not lose a record in the outage of '
+        'round 2, for any fetch size from 5 to 40. Say also what this bound does with one poison record among 200 '
+        'records: `"stalled"` (the commit stays there) or `"lost"` (it is passed without a word). There is more '
+        'than one right answer; write one sentence below it: why this one?',
         check_choose_a_default,
         "The table of round 2 shows which bounds survive every column.",
         "For the poison record, run `poison_record` with `records=200` and your bound, and look at the verdict.",

@@ -46,20 +46,25 @@ def check_silent_jump(answer: Any) -> str:
     if given == skipped:
         return (
             f"the spout began at {spout.committed_to:,} although {STORED:,} was stored. Whatever lay between was "
-            "skipped "
-            "in one step, without an error."
+            "skipped in one step, without an error."
         )
     if given in (spout.committed_to, STORED):
-        raise NotYet(f"{given:,} is an offset, a place in the log. The question is how many records lie between two places.")
+        raise NotYet(
+            f"{given:,} is an offset, a place in the log. The question is how many records lie between two places."
+        )
     if given == skipped - DEFAULT_MAX_OFFSET_BEHIND:
         raise NotYet(
             f"you took the bound of {DEFAULT_MAX_OFFSET_BEHIND:,} off.",
             "The bound decides whether the spout jumps. Does it also decide where to?",
         )
     if given == DEFAULT_MAX_OFFSET_BEHIND:
-        raise NotYet(f"{given:,} is the bound; how far the spout really jumped is another number.", "Run the start rule.")
+        raise NotYet(
+            f"{given:,} is the bound; how far the spout really jumped is another number.", "Run the start rule."
+        )
     if abs(given - skipped) == 1:
-        raise NotYet("you are off by one.", "A stored offset is the next one to read; so is the offset where the spout began.")
+        raise NotYet(
+            "you are off by one.", "A stored offset is the next one to read; so is the offset where the spout began."
+        )
     raise NotYet(f"{given:,} records is not the distance between what was stored and where the spout began.")
 
 
@@ -91,9 +96,9 @@ def check_lying_line(answer: Any) -> str:
             "Take each line for a claim, and run the start rule on the numbers.",
         )
     return (
-        f"line {line} lies twice. It names the new offset as if it were the commit, and it promises the earliest one. "
-        "The rule measures from the log's end unless force_from_start is set, and goes to "
-        "the very offset it measured from; start_offset_time is never asked. A log line says what its author expected."
+        f"line {line} lies twice. It names the new offset as if it were the commit, and it promises the earliest "
+        "one. The rule measures from the log's end unless force_from_start is set, and goes to the very offset it "
+        "measured from; start_offset_time is never asked. A log line says what its author expected."
     )
 
 
@@ -103,30 +108,34 @@ JUMP_KNOBS = ("same_topology_id", "force_from_start", "start_offset_time", "max_
 def check_reproduce_the_jump(answer: Any) -> str:
     knobs = knobs_for("restart", answer, JUMP_KNOBS)
     if len(knobs) > 3:
-        raise NotYet(f"three knobs are enough, this turns {len(knobs)}.", "Leave those at their default that change nothing.")
+        raise NotYet(
+            f"three knobs are enough, this turns {len(knobs)}.", "Leave those at their default that change nothing."
+        )
     trace = run("restart", **knobs)
     starts = [step for step in trace if step.what == "start"]
     begun = starts[-1].data
     stored, offset, end = begun["stored"], begun["offset"], starts[-1].state["log_end"]
     picture = show(trace, at=starts[-1].number)
     if trace.knobs["same_topology_id"]:
-        raise NotYet("this restarts the same topology; in the incident the code was changed and submitted anew.", picture=picture)
+        raise NotYet(
+            "this restarts the same topology; in the incident the code was changed and submitted anew.", picture=picture
+        )
     if trace.knobs["force_from_start"]:
         raise NotYet(
             f"this start is forced, and begins at {offset}. In the incident force_from_start had been set back to "
-            "false.", picture=picture
+            "false.",
+            picture=picture,
         )
     if offset == stored:
         raise NotYet(
-            f"the spout begins at {offset}, the stored offset: the log's end at {end} is not too far ahead of it for "
-            "these knobs.",
+            f"the spout begins at {offset}, the stored offset: the log's end at {end} is not too far ahead of it "
+            "for these knobs.",
             "Which knob says what too far is? Compare it with the distance.",
             picture,
         )
     return (
         f"stored was {stored}, the log ended at {end}, and the spout began at {offset}: "
-        f"{judge(trace).counts['skipped']} records were skipped "
-        f"because {begun['why']}."
+        f"{judge(trace).counts['skipped']} records were skipped because {begun['why']}."
     )
 
 
@@ -167,15 +176,13 @@ def check_second_bug(answer: Any) -> str:
             )
         raise NotYet(
             f"under 0.9.2 the commit is {committed} and has passed {count(len(below), 'unfinished record')}, all "
-            "further than "
-            f"{BUG_BOUND} behind an acked one. The bound allows that.",
+            f"further than {BUG_BOUND} behind an acked one. The bound allows that.",
             "Look for a victim within the bound: between the acked record and the ones that are too old.",
         )
     return (
-        f"under 0.9.2 the commit has passed {count(len(only_earlier), 'unfinished record')} within {BUG_BOUND} of the "
-        "highest acked one, the "
-        f"first is {only_earlier[0]}; under 0.9.3 none. One record that was too old made 0.9.2 forget everything below "
-        "the acked one."
+        f"under 0.9.2 the commit has passed {count(len(only_earlier), 'unfinished record')} within {BUG_BOUND} of "
+        f"the highest acked one, the first is {only_earlier[0]}; under 0.9.3 none. One record that was too old "
+        "made 0.9.2 forget everything below the acked one."
     )
 
 
@@ -215,8 +222,8 @@ def check_defend_a_start(answer: Any) -> str:
             show(outrun[knobs["force_from_start"]]) if real_price == "loss" else None,
         )
     return (
-        f"no backlog is jumped over at a redeployment, and you know the price: {price}. Write down why your service "
-        "can pay it, and what would tell you that it is paying."
+        f"no backlog is jumped over at a redeployment, and you know the price: {price}. Write down why your "
+        "service can pay it, and what would tell you that it is paying."
     )
 
 
@@ -229,8 +236,7 @@ def check_backlogs(knobs: Mapping[str, Any]) -> None:
             was_at, begins = start.data["stored"], start.data["offset"]
             raise NotYet(
                 f"with these settings and {waiting} records that arrived while the spout was down, a redeployment "
-                f"loses {counts['lost']} and "
-                f"skips {counts['skipped']}: it was at {was_at} and begins at {begins}.",
+                f"loses {counts['lost']} and skips {counts['skipped']}: it was at {was_at} and begins at {begins}.",
                 "How large may a backlog be before it is jumped over? Is there a backlog you would want to lose?",
                 show(trace, at=start.number),
             )
@@ -267,34 +273,32 @@ EXERCISES = (
     ),
     _exercise(
         "reproduce_the_jump",
-        "Reproduce the incident in small, with the experiment `restart` and at most three knobs of `same_topology_id`, "
-        "`force_from_start`, "
-        "`start_offset_time`, `max_offset_behind` and `records_while_down`. Answer with a dict of them.",
+        "Reproduce the incident in small, with the experiment `restart` and at most three knobs of "
+        "`same_topology_id`, `force_from_start`, `start_offset_time`, `max_offset_behind` and "
+        "`records_while_down`. Answer with a dict of them.",
         check_reproduce_the_jump,
-        "The code was changed and redeployed; force_from_start had been set back to false; the bound was smaller than "
-        "the backlog.",
+        "The code was changed and redeployed; force_from_start had been set back to false; the bound was smaller "
+        "than the backlog.",
         "In the small story the stored offset is 20 and the log ends at 60.",
     ),
     _exercise(
         "second_bug",
         f"0.9.2 had a second bug in the same few lines. All {BUG_RECORDS} records are emitted, the bound is "
-        f"{BUG_BOUND}. Find a list of acks, in their order, after "
-        "which the commit of 0.9.2 has passed an unfinished record that is **within** the bound: at most "
-        f"{BUG_BOUND} below the highest acked one. Under 0.9.3 no list does that.",
+        f"{BUG_BOUND}. Find a list of acks, in their order, after which the commit of 0.9.2 has passed an "
+        f"unfinished record that is **within** the bound: at most {BUG_BOUND} below the highest acked one. Under "
+        "0.9.3 no list does that.",
         check_second_bug,
-        "Use `unprocessed_below_commit` with `EarlierPartitionManager`, and keep only what lies within the bound. The "
-        "shortest list has one ack.",
-        "An ack clears only when the smallest pending record is too far behind it. So ack one that is far ahead, and "
-        "leave the rest.",
+        "Use `unprocessed_below_commit` with `EarlierPartitionManager`, and keep only what lies within the bound. "
+        "The shortest list has one ack.",
+        "An ack clears only when the smallest pending record is too far behind it. So ack one that is far ahead, "
+        "and leave the rest.",
     ),
     _exercise(
         "defend_a_start",
-        "Choose the start settings of your service: `max_offset_behind` and `force_from_start`. A redeployment must "
-        "not jump over its backlog, "
-        'however large. Then name the price that your choice still has, `"duplicates"` or `"loss"`: what does a '
-        'redeployment repeat, or what is '
-        "jumped over when retention was faster? Answer with a dict of the two settings and `price`; write your reasons "
-        "below it.",
+        'Choose the start settings of your service: `max_offset_behind` and `force_from_start`. A redeployment '
+        'must not jump over its backlog, however large. Then name the price that your choice still has, '
+        '`"duplicates"` or `"loss"`: what does a redeployment repeat, or what is jumped over when retention was '
+        'faster? Answer with a dict of the two settings and `price`; write your reasons below it.',
         check_defend_a_start,
         "Try both values of `force_from_start` on `restart` with `same_topology_id=False`, and on `out_of_range`.",
         "Which bound is larger than every backlog?",
