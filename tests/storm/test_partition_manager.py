@@ -69,15 +69,16 @@ class SpoutOnAChangingLog(RuleBasedStateMachine):
     """
 
     @initialize(
-        bound=st.sampled_from([0, 1, 3, 10, MAX_LONG]),
+        bound=st.sampled_from([MAX_LONG, 10, MAX_LONG, 3, 1, 0]),
         batch=st.integers(1, 6),
-        forced=st.booleans(),
-        time=st.sampled_from([EARLIEST_TIME, LATEST_TIME]),
-        follows=st.booleans(),
+        forced=st.sampled_from([True, True, False]),
+        time=st.sampled_from([EARLIEST_TIME, EARLIEST_TIME, LATEST_TIME]),
+        follows=st.sampled_from([True, True, False]),
         first=st.sampled_from([0, 1, 100]),
     )
     def begin(self, bound: int, batch: int, forced: bool, time: int, follows: bool, first: int) -> None:
         self.log = PartitionLog("events", start=first, end=first, max_fetch_records=batch)
+        self.log.append([b"v"] * 15)
         self.store = MemoryOffsetStore()
         self.config = SpoutConfig(
             "events", "spout", max_offset_behind=bound, force_from_start=forced, start_offset_time=time,
@@ -98,7 +99,7 @@ class SpoutOnAChangingLog(RuleBasedStateMachine):
         self.excused.update(range(self.log.end, self.log.end + gap))
         self.log.append(values, gap=gap, compressed=compressed)
 
-    @rule(part=st.floats(0, 1))
+    @rule(part=st.sampled_from([0.0, 0.05, 0.1, 0.3, 1.0]))
     def delete_before(self, part: float) -> None:
         self.log.delete_before(self.log.start + round(part * (self.log.end - self.log.start)))
 
@@ -110,7 +111,7 @@ class SpoutOnAChangingLog(RuleBasedStateMachine):
             self.log.compact(gone)
             self.excused.update(gone)
 
-    @rule(times=st.integers(1, 8))
+    @rule(times=st.integers(1, 4))
     def next(self, times: int) -> None:
         for _ in range(times):
             self.next_once()
@@ -186,6 +187,15 @@ class SpoutOnAChangingLog(RuleBasedStateMachine):
             assert offset in manager.failed and manager.number_failed == before["number_failed"] + 1
         self.emitted.remove(offset)
 
+    @rule(data=st.data(), failures=st.integers(1, 4), count=st.integers(1, 12))
+    def emit_fail_and_fetch_again(self, data: st.DataObject, failures: int, count: int) -> None:
+        for _ in range(count):
+            self.next_once()
+        for _ in range(min(failures, len(self.emitted))):
+            self.fail(data)
+        for _ in range(len(self.manager.waiting_to_emit) + 2):
+            self.next_once()
+
     @rule()
     def commit(self) -> None:
         manager, before = self.manager, self.manager.committed_to
@@ -210,8 +220,10 @@ class SpoutOnAChangingLog(RuleBasedStateMachine):
         self.manager.log = log
         assert ledgers(self.manager) == before
 
-    @rule(forget=st.booleans())
-    def restart(self, forget: bool) -> None:
+    @rule(forget=st.booleans(), luck=st.integers(0, 3))
+    def restart(self, forget: bool, luck: int) -> None:
+        if luck:  # a restart now and then, not at every tenth step
+            return
         if forget:
             self.store.texts.clear()
         stored = read_stored_offset(self.store, PATH)
