@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from kitlib.experiments.stage import Stage, Topic
-from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError
+from kitlib.experiments.stage import NotedTopic, Stage, Topic
+from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.offset_store import read_stored_offset
 from kitlib.storm.partition_manager import (
@@ -54,22 +54,6 @@ class Fork:
 
 
 @dataclass(slots=True)
-class NotedTopic:
-    """A LogReader that remembers whether it was asked for an offset outside the log."""
-
-    topic: Topic
-    was_out_of_range: bool = False
-
-    def fetch(self, offset: int) -> Fetch:
-        fetched = self.topic.fetch(offset)
-        self.was_out_of_range |= fetched.error is FetchError.OFFSET_OUT_OF_RANGE
-        return fetched
-
-    def offset_before(self, time: int) -> int | None:
-        return self.topic.offset_before(time)
-
-
-@dataclass(slots=True)
 class SpoutRun:
     """One run: the stage it takes place on, its clock, and the trace it writes.
 
@@ -93,6 +77,7 @@ class SpoutRun:
     )  # heap: (due_ms, order, offset, attempt, part)
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
     bounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # topic -> (start, end) of its log
+    shown: dict[str, tuple[tuple[object, ...], list[Range]]] = field(default_factory=dict)  # the last step's ledgers
     processed: dict[str, list[Range]] = field(default_factory=dict)  # topic -> ranges
     stuck_tuples: int = 0  # on their way for ever
     order: int = 0
@@ -368,20 +353,35 @@ class SpoutRun:
     def _state(self, topic: Topic) -> dict[str, Any]:
         manager = self.manager if self.topic is topic else None
         start, end = self.bounds[topic.name]
+        processed = self.processed.get(topic.name, [])
+        count = sum(last - first + 1 for first, last in processed)
         state: dict[str, Any] = {
             "log_start": start,
             "log_end": end,
-            "processed": [list(found) for found in self.processed.get(topic.name, ())],
+            "processed": self._ranges(
+                f"processed {topic.name}", (count,), lambda: [list(found) for found in processed]
+            ),
         }
         if manager is None:
             return state
+        pending, waiting = manager.pending, manager.waiting_to_emit
+        # Between two steps one call has happened, so these tell whether a ledger changed.
+        pending_key = id(manager), manager.number_acked, len(pending), manager.emitted_to_offset
+        waiting_key = id(manager), len(waiting), manager.emitted_to_offset, self.retries
         return state | {
             "committed_to": manager.committed_to,
             "emitted_to_offset": manager.emitted_to_offset,
-            "pending": to_ranges(manager.pending.members),
+            "pending": self._ranges("pending", pending_key, lambda: to_ranges(pending.members)),
             "failed": to_ranges(manager.failed_offsets()),
-            "waiting": to_ranges(record.offset for record in manager.waiting_to_emit),
+            "waiting": self._ranges("waiting", waiting_key, lambda: to_ranges(record.offset for record in waiting)),
             "number_acked": manager.number_acked,
             "number_failed": manager.number_failed,
             "retries": self.retries,
         }
+
+    def _ranges(self, name: str, key: tuple[object, ...], make: Callable[[], list[Range]]) -> list[Range]:
+        """A ledger as ranges; the list of the step before, when `key` says that nothing changed."""
+        before = self.shown.get(name)
+        if before is None or before[0] != key:
+            before = self.shown[name] = key, make()
+        return before[1]

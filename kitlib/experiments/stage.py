@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kitlib.kafka.log import Fetch, PartitionLog
+from kitlib.kafka.log import Fetch, FetchError, PartitionLog
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
 from kitlib.trace import Trace
@@ -48,6 +48,22 @@ class Topic(Protocol):
     def offset_before(self, time: int) -> int | None:
         """As LogReader.offset_before."""
         ...
+
+
+@dataclass(slots=True)
+class NotedTopic:
+    """A LogReader that remembers whether it was asked for an offset outside the log."""
+
+    topic: Topic
+    was_out_of_range: bool = False
+
+    def fetch(self, offset: int) -> Fetch:
+        fetched = self.topic.fetch(offset)
+        self.was_out_of_range |= fetched.error is FetchError.OFFSET_OUT_OF_RANGE
+        return fetched
+
+    def offset_before(self, time: int) -> int | None:
+        return self.topic.offset_before(time)
 
 
 class Stage(Protocol):
