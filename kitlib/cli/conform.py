@@ -9,7 +9,7 @@ import typer
 from kitlib.cli import app
 from kitlib.conformance import partition_manager
 from kitlib.conformance.golden import Replay, bundled, conform, read_traces
-from kitlib.errors import TraceError
+from kitlib.errors import KnobError, TraceError
 
 MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
     "partition_manager": (partition_manager.replay, ("storm/pm_scenarios.jsonl.gz", "storm/pm_random_public.jsonl.gz")),
@@ -26,7 +26,7 @@ def conform_command(
 ) -> None:
     """Replay recorded traces against the kit's own model; exit code 1 when a step differs."""
     if model not in MODELS:
-        raise TraceError(f"there is no model '{model}' to conform. The models are {', '.join(MODELS)}.")
+        raise KnobError(f"there is no model '{model}' to conform. The models are {', '.join(MODELS)}.")
     replay, own_files = MODELS[model]
     matched = total = 0
     differs = False

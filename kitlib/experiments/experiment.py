@@ -64,6 +64,8 @@ class Experiment:
         changed = settle(self.knobs, before | knobs, self.name)
         forked = self._run(trace.backend, trace.seed, before, Fork(at, {name: changed[name] for name in knobs}))
         forked.knobs, forked.parent = forked.knobs | changed, {"run": trace.run, "at": at}
+        if trace.backend == "model":
+            forked.run = f"{trace.run}.fork{at}"  # on a broker the fork has topics and a name of its own
         return forked
 
     def _run(self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None) -> Trace:

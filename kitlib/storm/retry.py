@@ -31,7 +31,8 @@ class BackoffPartitionManager(PartitionManager):
     `now_ms` is the clock: set it before `next` and `fail`.
 
     Source: Storm 1.1.0, `org.apache.storm.kafka.PartitionManager` and `ExponentialBackoffMsgRetryManager`.
-    Differs: the two are one class; of two failures due at the same ms the older comes first; a scheme that
+    Differs: the two are one class; of two failures due at the same ms the older comes first; an offset that
+    fails again while it waits is due at its new time only (1.1.0 also asks for it at the old one); a scheme that
     gives an empty list of tuples leaves its record pending as in 0.9.3, where 1.1.0 acks it.
 
     Differs from 0.9.3 in what it mends: new records flow while failed ones wait; an ack ends a retry; a
