@@ -125,4 +125,4 @@ def test_conform_directory_ends_with_4(kit: Callable[..., Any], tmp_path: Path) 
 def test_conform_unknown_model_is_told_with_those_there_are(kit: Callable[..., Any], model: str) -> None:
     """A model's name is one of the list."""
     code, out, err = kit(model)
-    assert (code, out) == (4, "") and "The models are partition_manager." in err
+    assert (code, out) == (2, "") and "The models are partition_manager." in err
