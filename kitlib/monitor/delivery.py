@@ -24,152 +24,21 @@ Left out: what the records say; the audit on Spark compares them with the topic.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Verdict
 from kitlib.trace import Step, Trace, from_ranges
 
 STALL_COMMITS = 5  # so many commits in a row without progress are a stall
-ANOMALIES = ("lost", "duplicated", "reordered", "skipped", "stalled", "rewound")
 
 MAX_OFFSET = 2**63 - 1  # as a bound: without bound
 
 Lane = tuple[str, int]  # (topic, partition)
 
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
-    """How often one thing went wrong, where it was seen first, and why the settings allow it."""
-
-    kind: str
-    count: int = 0
-    witness: int | None = None  # the number of the first step that shows it
-    offset: int | None = None  # the first witness's offset
-    reason: str = ""  # the settings that explain it; empty when count is 0 or none does
-    unexplained: int = 0  # of `count`, those that no setting explains
-
-    @property
-    def is_violation(self) -> bool:
-        """True when some of them are not explained by any setting."""
-        return self.unexplained > 0
-
-    def __str__(self) -> str:
-        if not self.count:
-            return f"0 {self.kind}"
-        mark = f"violation: no setting explains {self.unexplained}" if self.is_violation else f"allowed: {self.reason}"
-        return f"{self.count} {self.kind}, first at offset {self.offset} ({mark})"
-
-
-@dataclass(frozen=True, slots=True)
-class LaneVerdict:
-    """The verdict on one partition of one topic."""
-
-    topic: str
-    partition: int
-    appended: int  # records
-    processed: int  # distinct records
-    anomalies: Mapping[str, Anomaly]
-    late_ms: int  # the longest time from append to first processing; 0 when nothing was processed
-
-    def count(self, kind: str) -> int:
-        """How many of one anomaly."""
-        return self.anomalies[kind].count
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict on a whole run: its partitions, their sums, and one sentence."""
-
-    lanes: tuple[LaneVerdict, ...]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Each anomaly's count over all partitions."""
-        return {kind: sum(lane.count(kind) for lane in self.lanes) for kind in ANOMALIES}
-
-    @property
-    def appended(self) -> int:
-        """Records appended, over all partitions."""
-        return sum(lane.appended for lane in self.lanes)
-
-    @property
-    def processed(self) -> int:
-        """Distinct records processed, over all partitions."""
-        return sum(lane.processed for lane in self.lanes)
-
-    @property
-    def late_ms(self) -> int:
-        """The longest time from append to first processing in any partition."""
-        return max((lane.late_ms for lane in self.lanes), default=0)
-
-    @property
-    def violations(self) -> tuple[str, ...]:
-        """The kinds of anomaly that no setting explains."""
-        return tuple(kind for kind in ANOMALIES if any(lane.anomalies[kind].is_violation for lane in self.lanes))
-
-    def first(self, kind: str) -> Anomaly:
-        """The anomaly of this kind with the earliest witness; one with count 0 when there is none."""
-        seen = [lane.anomalies[kind] for lane in self.lanes if lane.count(kind)]
-        return min(seen, key=lambda anomaly: anomaly.witness or 0, default=Anomaly(kind))
-
-    @property
-    def sentence(self) -> str:
-        """What a learner should take away, in one sentence."""
-        told = [f"{count} {kind} ({self._mark(kind)})" for kind, count in self.counts.items() if count]
-        begin = f"{self.processed} of {self.appended} records were processed"
-        if told:
-            return f"{begin}: {'; '.join(told)}."
-        waiting = self.appended - self.processed
-        rest = f"; {waiting} still wait" if waiting else ""
-        return f"{begin}, each of them once and in order{rest}." if self.processed else f"{begin}{rest}."
-
-    def _mark(self, kind: str) -> str:
-        if kind in self.violations:
-            return "violation, no setting explains it"
-        return "allowed: " + self.first(kind).reason
-
-    def to_json(self) -> dict[str, Any]:
-        """Counts, marks and first witnesses as JSON values."""
-        return {
-            "appended": self.appended,
-            "processed": self.processed,
-            "counts": self.counts,
-            "violations": list(self.violations),
-            "late_ms": self.late_ms,
-            "sentence": self.sentence,
-            "partitions": [
-                {
-                    "topic": lane.topic,
-                    "partition": lane.partition,
-                    "appended": lane.appended,
-                    "processed": lane.processed,
-                    "late_ms": lane.late_ms,
-                    "anomalies": {
-                        kind: {
-                            "count": found.count,
-                            "witness": found.witness,
-                            "offset": found.offset,
-                            "reason": found.reason,
-                            "unexplained": found.unexplained,
-                        }
-                        for kind, found in lane.anomalies.items()
-                    },
-                }
-                for lane in self.lanes
-            ],
-        }
-
-    def __repr__(self) -> str:
-        return self.sentence
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{kind}</td><td>{count}</td><td>{html.escape(self._mark(kind) if count else '')}</td></tr>"
-            for kind, count in self.counts.items()
-        )
-        return f"<div><p><b>{html.escape(self.sentence)}</b></p><table><tbody>{rows}</tbody></table></div>"
+__all__ = ["ANOMALIES", "Anomaly", "LaneVerdict", "Verdict", "judge", "judge_steps"]
 
 
 def judge(trace: Trace) -> Verdict:
@@ -215,7 +84,11 @@ class _Tally:
 
 @dataclass(slots=True)
 class _Ledger:
-    """All that one partition's verdict needs to remember, step by step."""
+    """All that one partition's verdict needs to remember, step by step.
+
+    Why a record was lost is in `given_up`, or else in `dropped`; why a commit stands still is in `fates`,
+    unless `failed_at` shows that a retry never came.
+    """
 
     topic: str
     partition: int
@@ -234,7 +107,6 @@ class _Ledger:
     position: int | None = None  # the committed offset
     log_end: int = 0
     log_start: int = 0
-    deleted_at: int = 0  # the step of the last deletion
     idle_commits: int = 0
     stall_begin: Step | None = None
     last_step: int = 0
@@ -256,7 +128,6 @@ class _Ledger:
 
     def _on_delete(self, step: Step) -> None:
         self.log_start = max(self.log_start, step.data["to"])
-        self.deleted_at = step.number
         for offset in self.appended_at:
             if offset < self.log_start:
                 self.given_up.setdefault(offset, (step.number, "retention deleted records that were not yet processed"))
