@@ -25,6 +25,7 @@ def notebooks(
     only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
 ) -> None:
     """Run all notebooks again and save their outputs, without anything that differs from run to run."""
+    from kitlib.lab import jupyter, trust
     from kitlib.lab import notebooks as runner
     from kitlib.lab.session import Printer
 
@@ -41,6 +42,9 @@ def notebooks(
                 printer.line(f"          {result.path.name} would change; save it with `kit notebooks`")
         elif runner.save(tidied, result.path):
             printer.line("          saved")
+    if not check:
+        root = jupyter.project_dir()
+        trust.write_sums(root, runner.find(root))
     raise typer.Exit(1 if bad else 0)
 
 
@@ -125,8 +129,10 @@ def run_all(printer: Printer, only: list[str]) -> Iterator[Result]:
 
     from kitlib.lab import jupyter
     from kitlib.lab import notebooks as runner
+    from kitlib.lab.jars import ensure_jars
 
     paths = runner.choose(runner.find(jupyter.project_dir()), only)
+    ensure_jars("spark", progress=printer.step)  # a kernel that fetched them would say so in the notebook
     with runner.broker(printer.step):
         for path in paths:
             with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:

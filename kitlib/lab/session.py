@@ -26,7 +26,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
-from kitlib.lab import jupyter, kafka_server, workspace
+from kitlib.lab import jupyter, kafka_server, trust, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
 from kitlib.lab.processes import find_by_token, identify
@@ -223,6 +223,7 @@ def start(
         jupyter.command(asked, port is not None, root, notebook), jupyter.log_path(), root, jupyter.environment()
     )
     pid = next_report(reaper, "started", 10.0)
+    trust.sign_shipped(root, jupyter.config_dir() / "data")
     before = printer.steps
     cluster = kafka_server.ensure(progress=printer.step)
     if printer.steps == before:

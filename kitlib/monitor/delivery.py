@@ -67,7 +67,7 @@ class _Tally:
     count: int = 0
     witness: int | None = None
     offset: int | None = None
-    reason: str = ""
+    reasons: dict[str, int] = field(default_factory=dict)  # -> how many of `count` it explains
     unexplained: int = 0
 
     def add(self, step: int, offset: int, reason: str) -> None:
@@ -75,11 +75,16 @@ class _Tally:
         self.count += 1
         if self.witness is None or step < self.witness:
             self.witness, self.offset = step, offset
-        self.reason = self.reason or reason
-        self.unexplained += not reason
+        if reason:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        else:
+            self.unexplained += 1
 
     def done(self) -> Anomaly:
-        return Anomaly(self.kind, self.count, self.witness, self.offset, self.reason, self.unexplained)
+        reason, explained = max(self.reasons.items(), key=lambda item: item[1], default=("", 0))
+        if 0 < explained < self.count - self.unexplained:
+            reason = f"{reason}, for {explained} of {self.count}"
+        return Anomaly(self.kind, self.count, self.witness, self.offset, reason, self.unexplained)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ class Anomaly:
     count: int = 0
     witness: int | None = None  # the number of the first step that shows it
     offset: int | None = None  # the first witness's offset
-    reason: str = ""  # the settings that explain it; empty when count is 0 or none does
+    reason: str = ""  # the setting that explains most of them; empty when count is 0 or none does
     unexplained: int = 0  # of `count`, those that no setting explains
 
     @property

@@ -73,7 +73,7 @@ def _compact(data: Data) -> str:
 def _start(data: Data) -> str:
     why = f": {plain_text(data['why'], 120)}" if data.get("why") else ""
     offset, stored = data["offset"], data.get("stored")
-    found = "No offset was stored." if stored is None else f"Offset {stored:d} was stored." if stored != offset else ""
+    found = "" if stored is None or stored == offset else f"Offset {stored:d} was stored."
     return f"The spout starts at offset {offset:d}{why}. {found}".rstrip()
 
 
