@@ -16,7 +16,7 @@ from nbformat.sign import NotebookNotary
 
 from kitlib.lab import workspace
 
-SUMS = "notebooks/SHA256SUMS"
+SUMS = "notebooks/.sha256"  # hidden, so that JupyterLab does not list it
 
 
 def write_sums(root: Path, notebooks: list[Path]) -> None:
