@@ -20,6 +20,8 @@ import platformdirs
 import psutil
 import pytest
 
+from tests.chromium import chromium  # noqa: F401 - a fixture
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SESSION = uuid.uuid4().hex
 MARKERS = {

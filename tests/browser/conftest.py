@@ -1,14 +1,10 @@
-"""A real Chromium before a real JupyterLab, both of their own and gone at the end.
-
-Where no Chromium is found these tests are skipped, and the reason is printed.
-"""
+"""A real Chromium before a real JupyterLab, both of their own and gone at the end."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,42 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Request
 
 from tests.conftest import wait_for
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SETTINGS = "@jupyterlab/apputils-extension"
-
-
-def find_chromium() -> str | None:
-    """The Chromium to test with: KIT_CHROMIUM, or the first known name on the PATH."""
-    return os.environ.get("KIT_CHROMIUM") or next((found for name in NAMES if (found := shutil.which(name))), None)
-
-
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    path = find_chromium()
-    if path is None:
-        reason = f"no Chromium on the PATH (looked for {', '.join(NAMES)}); install it or set KIT_CHROMIUM"
-        print(f"browser tests are skipped: {reason}", file=sys.__stderr__)
-        pytest.skip(reason)
-    home = tmp_path_factory.mktemp("chromium-home")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=path, args=ARGUMENTS, env={**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
-        )
-        yield browser
-        browser.close()
 
 
 @dataclass

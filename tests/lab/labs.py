@@ -24,6 +24,11 @@ URL = re.compile(r"http://127\.0\.0\.1:(\d+)/lab\S*\?token=([0-9a-f]{40,})")
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
+def heed_hangups() -> None:
+    """In a child: a closed terminal counts, even if the tests themselves were started under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Lab:
     """One `kit lab`: its process, what it has said so far, and its address once it has said it."""
 
@@ -35,7 +40,7 @@ class Lab:
         self.process = subprocess.Popen(
             command or [*KIT, "lab", "--no-browser", *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY,
-            env={**os.environ, "KIT_HOME": str(home), **(env or {})}, **more,
+            env={**os.environ, "KIT_HOME": str(home), **(env or {})}, preexec_fn=heed_hangups, **more,
         )
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.conftest import describe, wait_for
-from tests.lab.labs import KIT, Lab
+from tests.lab.labs import KIT, Lab, heed_hangups
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 
@@ -160,6 +160,7 @@ def in_terminal(home: Path):  # type: ignore[no-untyped-def]
     """A lab in a terminal of its own: (its process id, what closes the terminal, a Lab that only looks)."""
     pid, terminal = pty.fork()
     if pid == 0:
+        heed_hangups()
         os.environ["KIT_HOME"] = str(home)
         os.execv(KIT[0], [*KIT, "lab", "--no-browser"])
     onlooker = object.__new__(Lab)

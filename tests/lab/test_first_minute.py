@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.conftest import chromium  # noqa: F401 - a fixture
 from tests.lab.labs import Lab
 
 pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.timeout(120)]
 
 
-def test_lab_opened_in_a_browser_shows_the_notebook_and_nothing_else(
-    chromium: Browser, new_home: Path  # noqa: F811
-) -> None:
+def test_lab_opened_in_a_browser_shows_the_notebook_and_nothing_else(chromium: Browser, new_home: Path) -> None:
     """The notebook opens with its kernel, without dialog, notice, error in the console or request to elsewhere."""
     lab = Lab(new_home, "--notebook", "notebooks/00_start_here.ipynb").open()
     page = chromium.new_page()
