@@ -23,8 +23,7 @@ from kitlib.experiments.stage import Topic
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import kafka_server, made
-from kitlib.lab.clients import client_config
-from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.clients import Cluster, client_config
 from kitlib.trace import Trace
 
 DEADLINE_S = 30.0  # how long any one call waits for the broker

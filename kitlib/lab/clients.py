@@ -11,18 +11,31 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import DiskError, LabError
 
-if TYPE_CHECKING:
-    from kitlib.lab.kafka_server import Cluster
-
 EXTERNAL_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Kafka cluster that answered a moment ago."""
+
+    bootstrap: str
+    cluster_id: str | None
+    brokers: int
+    # "kit": started by the kit; "external": KIT_KAFKA_BOOTSTRAP names it.
+    source: str
+    # The javas of the nodes, in the nodes' order; empty for an external cluster.
+    pids: tuple[int, ...] = ()
+    # Where the nodes' logs are; None for an external cluster.
+    log_dir: Path | None = None
 
 
 def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:

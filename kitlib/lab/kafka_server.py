@@ -34,7 +34,7 @@ from kitlib.lab.broker_start import (
     say_on_stderr,
     start,
 )
-from kitlib.lab.clients import client_config
+from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import end_trees, find_by_argument, is_alive, wait_until
 
 __all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files", "log_tail",
@@ -45,21 +45,6 @@ BROKERS = (1, 3)
 SILENCE_TIMEOUT_S = 5.0
 # Who only looks at an external cluster does not wait long.
 STATUS_TIMEOUT_S = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A Kafka cluster that answered a moment ago."""
-
-    bootstrap: str
-    cluster_id: str | None
-    brokers: int
-    # "kit": started by the kit; "external": KIT_KAFKA_BOOTSTRAP names it.
-    source: str
-    # The javas of the nodes, in the nodes' order; empty for an external cluster.
-    pids: tuple[int, ...] = ()
-    # Where the nodes' logs are; None for an external cluster.
-    log_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
