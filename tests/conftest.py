@@ -191,7 +191,8 @@ def files_outside() -> set[Path]:
     folders = [home, home / ".cache", home / ".local" / "share", home / ".jupyter", home / ".ipython",
                home / ".local" / "share" / "jupyter" / "runtime", users_home() / "run", users_home() / "data",
                REPOSITORY, REPOSITORY / "notebooks"]
-    caches = {".pytest_cache", ".hypothesis", ".mypy_cache", ".ruff_cache", ".import_linter_cache", "build", "__pycache__"}
+    caches = {".pytest_cache", ".hypothesis", ".mypy_cache", ".ruff_cache", ".import_linter_cache", "build", "__pycache__",
+              ".ipynb_checkpoints"}  # JupyterLab makes the last one beside every notebook that is opened
     return {
         entry for folder in folders if folder.is_dir() for entry in folder.iterdir() if entry.name not in caches
     }

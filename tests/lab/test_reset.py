@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kitlib.errors import DiskError, LabError
@@ -129,15 +129,23 @@ def commit_as(client: dict[str, Any], group: str, topic: str) -> None:
 
 
 def last_value(client: dict[str, Any], topic: str, key: bytes) -> bytes | None:
-    """The value of the topic's last record, which must have this key."""
-    consumer = Consumer({**client, "group.id": "kit-reset-look", "auto.offset.reset": "earliest",
-                         "enable.auto.commit": False})
-    consumer.subscribe([topic])
-    got = wait_for(lambda: consumer.consume(1, 0.5), 20)  # a list: a message without a value counts as false
+    """The value of the last record with this key, of which there must be one."""
+    consumer = Consumer({**client, "group.id": "kit-reset-look", "enable.auto.commit": False})
+    partition = TopicPartition(topic, 0, 0)
+    _, end = consumer.get_watermark_offsets(partition, timeout=10)
+    consumer.assign([partition])
+    found: list[bytes | None] = []
+
+    def is_read() -> bool:
+        for message in consumer.consume(500, 0.2):
+            assert message.error() is None
+            if message.key() == key:
+                found.append(message.value())
+        return consumer.position([partition])[0].offset >= end
+
+    assert wait_for(is_read, 20)
     consumer.close()
-    (message,) = got
-    assert message.error() is None and message.key() == key
-    return message.value()
+    return found[-1]
 
 
 def test_reset_of_an_unknown_notebook_names_those_that_are_known() -> None:
