@@ -212,8 +212,8 @@ class SpoutRun:
             to = emission.record.offset if emission.record else manager.emitted_to_offset
             self._record("spout", "reset", topic, **{"from": before, "to": to})
             self.poll_at_ms = self.now_ms + IDLE_MS
-        if emission.record is None and reader.was_out_of_range:
-            return
+            if emission.record is None:
+                return
         if emission.record is None:
             if not self.was_idle:
                 self._record("spout", "idle", topic)
