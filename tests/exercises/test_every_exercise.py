@@ -1,0 +1,71 @@
+"""What holds for every exercise of every notebook: its solution passes, its stub and its wrong answers do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nbformat
+import pytest
+
+from kitlib.exercises import check, hint
+from kitlib.exercises.frame import Exercise
+from tests.exercises import test_checks_00_01 as first
+from tests.exercises import test_checks_02_03 as second
+
+SOLUTIONS = [*first.SOLUTIONS, *second.SOLUTIONS]
+WRONG = [*first.WRONG, *second.WRONG]
+EXERCISES: dict[str, Any] = {**first.OURS, **second.OURS}  # by notebook
+ALL = [exercise for exercises in EXERCISES.values() for exercise in exercises]
+NONSENSE = [None, ..., object(), [], "", b"\x1b[31m", -1, lambda *_: None, {}]
+
+
+def name_of(value: Any) -> str:
+    return getattr(value, "__name__", str(value))[:40]
+
+
+@pytest.mark.parametrize(("name", "answer", "says"), SOLUTIONS, ids=name_of)
+def test_check_solution_passes(name: str, answer: Any, says: str) -> None:
+    """A right answer is told to be right, with the reason."""
+    finding = check(name, answer)
+    assert finding.passed, finding
+    assert repr(finding).startswith("Right: ")
+    assert says in finding.said
+
+
+@pytest.mark.parametrize(("name", "answer", "says"), WRONG, ids=name_of)
+def test_check_wrong_answer_fails_with_a_sentence_of_its_own(name: str, answer: Any, says: str) -> None:
+    """A plausible wrong answer is told what is wrong with it."""
+    finding = check(name, answer)
+    assert not finding.passed
+    assert repr(finding).startswith("Not yet: ")
+    assert says in repr(finding), finding
+    assert "Traceback" not in repr(finding) and "\n" not in repr(finding)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("answer", NONSENSE, ids=name_of)
+def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
+    """No exercise accepts an answer that nobody has worked on."""
+    finding = check(exercise.name, answer)
+    assert not finding.passed
+    assert "\x1b" not in repr(finding)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.name)
+def test_exercise_has_a_solution_wrong_answers_and_hints(exercise: Exercise) -> None:
+    """Each exercise is in both tables, and its hints can be asked for."""
+    assert any(name == exercise.name for name, _, _ in SOLUTIONS)
+    assert sum(name == exercise.name for name, _, _ in WRONG) >= 5
+    assert [hint(exercise.name, number) for number in range(1, len(exercise.hints) + 1)] == list(exercise.hints)
+    assert len(exercise.hints) >= 2
+
+
+@pytest.mark.parametrize("notebook", EXERCISES)
+def test_notebook_asks_the_registered_questions_and_stores_their_stubs(notebook: str) -> None:
+    """The notebook prints each question as it is registered, and its stored check output is a "Not yet"."""
+    cells = nbformat.read(first.NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for exercise in EXERCISES[notebook]:
+        assert exercise.question in prose, exercise.name
+        stub = next(cell for cell in cells if cell.cell_type == "code" and f'check("{exercise.name}"' in cell.source)
+        assert stub.outputs[0]["data"]["text/plain"].startswith("Not yet: ")
