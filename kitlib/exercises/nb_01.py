@@ -16,12 +16,11 @@ from kitlib.exercises.frame import (
     whole_number,
 )
 from kitlib.exercises.recorded import first_difference
+from kitlib.exercises.spouts import emitted_spout, spout_on
 from kitlib.experiments import run
-from kitlib.kafka.log import PartitionLog
 from kitlib.monitor.delivery import judge
 from kitlib.storm.earlier import EarlierPartitionManager
-from kitlib.storm.offset_store import MemoryOffsetStore
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
+from kitlib.storm.partition_manager import PartitionManager
 
 ACKED, FAILED, EMITTED = (0, 1, 2, 4, 5, 7, 8), 3, 10  # the first exercise's ledgers
 STUCK: dict[str, Any] = {"stuck_offset": 1, "crash_at_ms": 1_000, "records_while_down": 0}
@@ -31,18 +30,9 @@ MAX_CALLS = 40
 LIMIT, HANDED_OUT, ONLY_ACKED = 8, 50, 37  # the fourth exercise's numbers
 
 
-def spout_on(records: int, kind: Callable[..., PartitionManager] = PartitionManager, **config: Any) -> PartitionManager:
-    """A spout at the start of a topic in memory, all of which one fetch brings."""
-    log = PartitionLog("orders", max_fetch_records=max(records, 1))
-    log.append([b"order %d" % number for number in range(records)])
-    return kind(SpoutConfig("orders", "spout", force_from_start=True, **config), log, MemoryOffsetStore())
-
-
 def check_what_is_committed(answer: Any) -> str:
     """The smallest pending offset, from the model's own commit."""
-    spout = spout_on(EMITTED)
-    for _ in range(EMITTED):
-        spout.next()
+    spout = emitted_spout(EMITTED)
     for offset in ACKED:
         spout.ack(offset)
     spout.fail(FAILED)
@@ -146,9 +136,7 @@ def _why_back(spout: PartitionManager) -> str:
 
 def cleared_by(kind: Callable[..., PartitionManager]) -> tuple[set[int], set[int]]:
     """The unfinished offsets that one ack makes a release forget, and what is pending after it."""
-    spout = spout_on(HANDED_OUT, kind, max_offset_behind=LIMIT)
-    for _ in range(HANDED_OUT):
-        spout.next()
+    spout = emitted_spout(HANDED_OUT, kind, max_offset_behind=LIMIT)
     spout.ack(ONLY_ACKED)
     pending = set(spout.pending)
     return set(range(HANDED_OUT)) - pending - {ONLY_ACKED}, pending

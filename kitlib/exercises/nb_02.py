@@ -20,12 +20,10 @@ from kitlib.exercises.frame import (
     told,
     whole_number,
 )
+from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
 from kitlib.experiments.knobs import MAX_OFFSET_BEHIND
-from kitlib.kafka.log import PartitionLog
 from kitlib.monitor.delivery import judge
-from kitlib.storm.offset_store import MemoryOffsetStore
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.trace import Trace, from_ranges
 from kitlib.views import show
 
@@ -34,13 +32,7 @@ FETCH = 250  # records that one fetch brings in the first exercise
 
 def is_first_retried(bound: int, records: int) -> bool:
     """Whether the first of `records` records, all fetched and emitted at once, is retried when it fails."""
-    log = PartitionLog("events", max_fetch_records=records)
-    log.append([b"a record"] * records)
-    config = SpoutConfig("events", "spout", max_offset_behind=bound, force_from_start=True)
-    spout = PartitionManager(config, log, MemoryOffsetStore())
-    for _ in range(records):
-        spout.next()
-    return spout.fail(0)
+    return emitted_spout(records, max_offset_behind=bound).fail(0)
 
 
 def check_smallest_bound(answer: Any) -> str:

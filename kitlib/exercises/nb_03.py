@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kitlib.exercises.frame import Exercise, NotYet, knobs_for, one_of, told, whole_number
+from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
 from kitlib.kafka.log import PartitionLog
 from kitlib.monitor.delivery import judge
@@ -144,12 +145,7 @@ BUG_RECORDS, BUG_BOUND = 40, 10
 
 def committed_after(kind: type[PartitionManager], acks: Iterable[int]) -> int:
     """The committed offset after these acks of 40 emitted records with a bound of 10."""
-    log = PartitionLog("events", max_fetch_records=BUG_RECORDS)
-    log.append([b"a record"] * BUG_RECORDS)
-    config = SpoutConfig("events", "spout", max_offset_behind=BUG_BOUND, force_from_start=True)
-    spout = kind(config, log, MemoryOffsetStore())
-    for _ in range(BUG_RECORDS):
-        spout.next()
+    spout = emitted_spout(BUG_RECORDS, kind, max_offset_behind=BUG_BOUND)
     for offset in acks:
         spout.ack(offset)
     spout.commit()

@@ -24,6 +24,7 @@ from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Reco
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import kafka_server, made
 from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.processes import wait_until
 from kitlib.trace import Trace
 
 DEADLINE_S = 30.0  # how long any one call waits for the broker
@@ -61,8 +62,7 @@ def create_topic(
         return bool(found) and all(partition.leader >= 0 for partition in found.values())
 
     _asked(create, f"topic {name} could not be created")
-
-    _await(has_leader, f"topic {name} has no leader")
+    wait_until(has_leader, DEADLINE_S, f"topic {name} has a leader")
 
 
 def write(producer: Producer, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> list[int]:
@@ -371,11 +371,3 @@ def _asked(question: Callable[[], Any], trouble: str) -> Any:
             if not (reason.retriable() or _is_passing(reason)) or time.monotonic() > deadline:
                 raise LabError(f"{trouble}: {reason.str()}. {ADVICE}") from error
             time.sleep(0.02)
-
-
-def _await(condition: Callable[[], bool], trouble: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise LabError(f"{trouble} after {DEADLINE_S:g} s. {ADVICE}")
-        time.sleep(0.02)

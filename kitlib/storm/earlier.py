@@ -9,7 +9,7 @@ log's end jumped there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kitlib.kafka.log import Fetch, FetchError
 from kitlib.storm.java_long import to_long
@@ -44,12 +44,8 @@ class EarlierPartitionManager(PartitionManager):
         fetched = PartitionManager.fetch(self, offset)
         if fetched.error is not FetchError.OFFSET_OUT_OF_RANGE:
             return fetched
-        return self._fetch_once(self.offset_at(self.config.start_offset_time))
-
-    def _fetch_once(self, offset: int) -> Fetch:
-        settings = self.config
-        self.config = replace(settings, use_start_offset_time_if_offset_out_of_range=False)
-        try:
-            return PartitionManager.fetch(self, offset)
-        finally:
-            self.config = settings
+        begin = self.offset_at(self.config.start_offset_time)
+        again = PartitionManager.fetch(self, begin)
+        if again.error is FetchError.OFFSET_OUT_OF_RANGE:
+            raise self.failed_fetch(begin, again.error)
+        return again

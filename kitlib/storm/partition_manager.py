@@ -301,7 +301,12 @@ class PartitionManager:
             return fetched
         if error is FetchError.OFFSET_OUT_OF_RANGE and config.use_start_offset_time_if_offset_out_of_range:
             return fetched
-        raise FailedFetchError(
+        raise self.failed_fetch(offset, error)
+
+    def failed_fetch(self, offset: int, error: FetchError) -> FailedFetchError:
+        """What to raise when the fetch from `offset` was answered with `error`."""
+        config = self.config
+        return FailedFetchError(
             f"{config.topic}-{config.partition} at {config.broker_host}:{config.broker_port}: the fetch from offset "
             f"{offset} was answered with {error.name}. " + _advice(error),
             error,

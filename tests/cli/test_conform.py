@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,15 @@ import pytest
 
 from kitlib import cli
 from kitlib.conformance.golden import bundled
+from tests.cli.conftest import CommandLine
 
 SCENARIOS = bundled("storm", "pm_scenarios.jsonl.gz")
 
 
 @pytest.fixture
-def kit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
-    """Runs the command line in this process: exit code, stdout, stderr."""
-    monkeypatch.setenv("KIT_DEBUG", "")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["conform", *arguments])
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return run
+def kit(command_line: CommandLine) -> CommandLine:
+    """Runs `kit conform` in this process: exit code, stdout, stderr."""
+    return partial(command_line, "conform")
 
 
 @pytest.fixture(scope="module")

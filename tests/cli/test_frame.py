@@ -19,6 +19,7 @@ import typer.main
 import kitlib
 from kitlib import cli, errors, experiments
 from kitlib.errors import DiskError, KitError, KnobError, LabError, SupplyError, TraceError
+from tests.cli.conftest import CommandLine
 
 KIT = [sys.executable, "-m", "kitlib"]
 
@@ -30,16 +31,9 @@ def no_debug(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def kit(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs the command line in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(arguments))
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return run
+def kit(command_line: CommandLine) -> CommandLine:
+    """Runs `kit` in this process: exit code, stdout, stderr."""
+    return command_line
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

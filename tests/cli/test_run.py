@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kitlib import cli, experiments
+from kitlib import experiments
 from kitlib.experiments import get
 from kitlib.monitor.delivery import ANOMALIES, judge
 from kitlib.trace import Trace
+from tests.cli.conftest import CommandLine
 
 
 @pytest.fixture
-def kit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
-    """Runs the command line in this process: exit code, stdout, stderr."""
-    monkeypatch.setenv("KIT_DEBUG", "")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["run", *arguments])
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return run
+def kit(command_line: CommandLine) -> CommandLine:
+    """Runs `kit run` in this process: exit code, stdout, stderr."""
+    return partial(command_line, "run")
 
 
 @pytest.mark.parametrize("name", experiments.names())
