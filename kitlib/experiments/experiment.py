@@ -1,7 +1,8 @@
 """An experiment turns knobs into a trace, on the model or on a real broker.
 
-Each experiment is a short story told to a `SpoutRun`: append, start, let time pass, let retention or a
-crash come in between. Everything else that calls experiments (notebooks, widgets, the command line,
+Each experiment is a short story told to a run: append, start, let time pass, let retention or a crash
+come in between. What a run can do depends on its kind: a `SpoutRun` is one spout and a bolt, others
+bring whole topologies. Everything else that calls experiments (notebooks, widgets, the command line,
 sweeps, tests) calls `Experiment.run`.
 """
 
@@ -24,6 +25,9 @@ MAX_STEPS = Knob(
 )
 
 
+RunKind = Callable[[Trace, Stage, dict[str, Any], Fork | None], Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """A named story with its question, its knobs, and the settings that it shows best with."""
@@ -32,7 +36,8 @@ class Experiment:
     title: str
     question: str  # what the learner should predict before running it
     knobs: tuple[Knob, ...]
-    story: Callable[[SpoutRun], None]
+    story: Callable[[Any], None]  # told to a run of the kind below
+    kind: RunKind = SpoutRun
 
     def run(self, backend: str = "model", seed: int = 1, **knobs: Any) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
@@ -79,7 +84,7 @@ class Experiment:
         trace = Trace(run_name, self.name, backend, seed, dict(knobs))
         stage = open_stage(backend, run_name)
         try:
-            run = SpoutRun(trace, stage, dict(knobs), fork)
+            run = self.kind(trace, stage, dict(knobs), fork)
             try:
                 self.story(run)
             except RunIsOver:
