@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from kitlib.cli import app
-from kitlib.conformance import partition_manager
+from kitlib.conformance import acker, partition_manager
 from kitlib.conformance.golden import Replay, bundled, conform, read_traces
 from kitlib.errors import KnobError, TraceError
 
 MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
     "partition_manager": (partition_manager.replay, ("storm/pm_scenarios.jsonl.gz", "storm/pm_random_public.jsonl.gz")),
+    "acker": (acker.replay, ("storm/acker_scenarios.jsonl.gz", "storm/acker_random_public.jsonl.gz")),
 }
 
 

@@ -108,8 +108,16 @@ def _differing_field(expected: Any, got: Any, path: str) -> tuple[str, Any, Any]
             if found:
                 return found
         return None
-    same = expected == got and type(expected) is type(got)
-    return None if same else (path.rstrip("."), expected, got)
+    return None if _same(expected, got) else (path.rstrip("."), expected, got)
+
+
+def _same(expected: Any, got: Any) -> bool:
+    """Equal, and of the same types all through: 1, 1.0 and True are three values."""
+    if expected != got or type(expected) is not type(got):
+        return False
+    if isinstance(expected, list):
+        return all(map(_same, expected, got))
+    return not isinstance(expected, dict) or all(_same(value, got[key]) for key, value in expected.items())
 
 
 def read_traces(path: Path | str) -> Iterator[dict[str, Any]]:

@@ -49,6 +49,19 @@ def test_conform_without_files_replays_those_of_the_kit(kit: Callable[..., Any])
     assert [line.split(" steps")[0] for line in out.splitlines()] == ["1024/1024", "15090/15090", "16114/16114"]
 
 
+def test_conform_acker_without_files_replays_those_of_the_kit(kit: Callable[..., Any]) -> None:
+    """The acker's bundled traces agree with every step."""
+    code, out, err = kit("acker")
+    assert (code, err) == (0, "")
+    assert [line.split(" steps")[0] for line in out.splitlines()] == ["183/183", "11372/11372", "11555/11555"]
+
+
+def test_conform_traces_of_another_model_differ(kit: Callable[..., Any]) -> None:
+    """The PartitionManager's traces are no traces of the acker: a difference in a sentence, never a traceback."""
+    code, out, err = kit("acker", str(SCENARIOS))
+    assert (code, err) == (1, "") and out.startswith("0/1024 steps matched") and "config.delivery is None" in out
+
+
 @pytest.mark.parametrize("is_gzipped", [False, True], ids=["plain", "gzipped"])
 def test_conform_file_in_another_folder_agrees(tmp_path: Path, plain: bytes, is_gzipped: bool) -> None:
     """A file is found relative to where the command is called, plain or gzipped, whatever it is called, with blanks and umlauts."""
@@ -115,8 +128,8 @@ def test_conform_directory_ends_with_4(kit: Callable[..., Any], tmp_path: Path) 
     assert (code, out) == (4, "") and "Is a directory" in err
 
 
-@pytest.mark.parametrize("model", ["", "acker", "Partition_Manager", "../../x"])
+@pytest.mark.parametrize("model", ["", "ackers", "Partition_Manager", "../../x"])
 def test_conform_unknown_model_is_told_with_those_there_are(kit: Callable[..., Any], model: str) -> None:
     """A model's name is one of the list."""
     code, out, err = kit(model)
-    assert (code, out) == (2, "") and "The models are partition_manager." in err
+    assert (code, out) == (2, "") and "The models are partition_manager, acker." in err

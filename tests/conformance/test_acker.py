@@ -1,0 +1,384 @@
+"""The acker against every recorded step of Storm 0.9.3, and against bugs planted by hand."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kitlib.conformance.acker import Build, replay
+from kitlib.conformance.golden import Conformance, bundled, conform, read_traces
+from kitlib.storm.acker import ACKER_FAIL_STREAM_ID, Acker, AckerEntry, Completion
+from kitlib.storm.later_acker import LaterAcker
+from kitlib.storm.rotating_map import RotatingMap
+
+NAMED, RANDOM = bundled("storm", "acker_scenarios.jsonl.gz"), bundled("storm", "acker_random_public.jsonl.gz")
+SCENARIOS = {trace["name"]: trace for trace in read_traces(NAMED)}
+
+
+def replayed(*names: str, build: Build = Acker) -> Conformance:
+    """The named scenarios, all of them without a name, replayed on an acker."""
+    return conform(partial(replay, build=build), iter([SCENARIOS[name] for name in names or SCENARIOS]))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_acker_scenario_agrees_with_every_step(name: str) -> None:
+    """Messages, exceptions, the spout's events and every bucket are those of Storm 0.9.3 at every step."""
+    found = replayed(name)
+    assert found.agrees and found.matched == len(SCENARIOS[name]["steps"]), str(found)
+
+
+def test_acker_scenarios_are_all_there() -> None:
+    """All 183 steps of the 40 named scripts come with the kit."""
+    assert (len(SCENARIOS), sum(len(trace["steps"]) for trace in SCENARIOS.values())) == (40, 183)
+
+
+def test_acker_random_scripts_agree_with_every_step() -> None:
+    """Every step of 150 random scripts comes out the same, delivered at once or by hand."""
+    found = conform(replay, read_traces(RANDOM))
+    assert found.agrees, str(found)
+    assert (found.traces, found.matched, found.total) == (150, 11_372, 11_372)
+
+
+# -- bugs planted by hand -------------------------------------------------------------------------
+
+
+class AsksFailedBeforeZero(Acker):
+    """The two questions in the other order."""
+
+    def ended(self, root: int, entry: AckerEntry) -> Completion | None:
+        if entry.spout_task is not None and entry.failed:
+            self.pending.remove(root)
+            return Completion(entry.spout_task, ACKER_FAIL_STREAM_ID, root)
+        return Acker.ended(self, root, entry)
+
+
+class DoesNotRenew(Acker):
+    """An entry stays in the bucket of its first message."""
+
+    def settle(self, root: int, entry: AckerEntry) -> Completion | None:
+        if root not in self.pending:
+            self.pending.put(root, entry)
+        return self.ended(root, entry)
+
+
+class FailDoesNotRenew(Acker):
+    """A fail changes the entry where it lies."""
+
+    def fail(self, root: int) -> Completion | None:
+        entry = self.pending.get(root)
+        if entry is None:
+            return Acker.fail(self, root)
+        entry.failed = True
+        return self.ended(root, entry)
+
+
+class InitReplacesTheValue(Acker):
+    """An init sets the value, so acks that came before it are forgotten."""
+
+    def init(self, root: int, val: int, spout_task: int) -> Completion | None:
+        entry = self.pending.get(root)
+        if entry is not None:
+            entry.val = 0
+        return Acker.init(self, root, val, spout_task)
+
+
+class FirstInitWins(Acker):
+    """A second init does not change the spout task."""
+
+    def init(self, root: int, val: int, spout_task: int) -> Completion | None:
+        known = self.pending.get(root)
+        first = known.spout_task if known else None
+        return Acker.init(self, root, val, spout_task if first is None else first)
+
+
+class InitForgetsAFail(Acker):
+    """A fail that came before the init does not count."""
+
+    def init(self, root: int, val: int, spout_task: int) -> Completion | None:
+        entry = self.pending.get(root)
+        if entry is not None:
+            entry.failed = False
+        return Acker.init(self, root, val, spout_task)
+
+
+class KeepsThreeBuckets(Acker):
+    """An entry that nobody touches lives one tick longer."""
+
+    def __init__(self) -> None:
+        Acker.__init__(self, pending=RotatingMap(3))
+
+
+class TickDropsAll(Acker):
+    """A tick drops what was touched since the last one, too."""
+
+    def tick(self) -> dict[int, AckerEntry]:
+        Acker.tick(self)
+        return Acker.tick(self)
+
+
+class TellsOfWhatItDrops(Acker):
+    """What is rotated away fails at the spout."""
+
+    def tick(self) -> Any:
+        dropped = Acker.tick(self)
+        return [
+            Completion(entry.spout_task, ACKER_FAIL_STREAM_ID, root)
+            for root, entry in dropped.items()
+            if entry.spout_task is not None
+        ]
+
+
+class IgnoresWhatItDoesNotKnow(Acker):
+    """An ack before the init, or after the end, is dropped."""
+
+    def ack(self, root: int, val: int) -> Completion | None:
+        return Acker.ack(self, root, val) if root in self.pending else None
+
+
+class IgnoresAFailItDoesNotKnow(Acker):
+    """A fail before the init, or after the end, is dropped."""
+
+    def fail(self, root: int) -> Completion | None:
+        return Acker.fail(self, root) if root in self.pending else None
+
+
+class KeepsTheEntryAfterTheEnd(Acker):
+    """A finished tree stays in the ledger."""
+
+    def ended(self, root: int, entry: AckerEntry) -> Completion | None:
+        end = Acker.ended(self, root, entry)
+        if end is not None:
+            self.pending.put(root, entry)
+        return end
+
+
+class DropsAFailedTreeOnlyAtATick(Acker):
+    """A fail is told, and the entry waits for its rotation."""
+
+    def ended(self, root: int, entry: AckerEntry) -> Completion | None:
+        end = Acker.ended(self, root, entry)
+        if end is not None and end.stream == ACKER_FAIL_STREAM_ID:
+            self.pending.put(root, entry)
+        return end
+
+
+class AddsInsteadOfXor(Acker):
+    """A sum cancels no more than a sign does."""
+
+    def ack(self, root: int, val: int) -> Completion | None:
+        entry = self.pending.get(root) or AckerEntry()
+        entry.val = (entry.val or 0) - val
+        return self.settle(root, entry)
+
+
+class CountsADoubledAckOnce(Acker):
+    """An ack that came before is not counted again."""
+
+    def __init__(self) -> None:
+        Acker.__init__(self)
+        self.seen: set[tuple[int, int]] = set()
+
+    def ack(self, root: int, val: int) -> Completion | None:
+        doubled = (root, val) in self.seen
+        self.seen.add((root, val))
+        return None if doubled and root in self.pending else Acker.ack(self, root, val)
+
+
+class ValuesWithoutASign(Acker):
+    """Values from 0 to 2^64 - 1."""
+
+    def ack(self, root: int, val: int) -> Completion | None:
+        end = Acker.ack(self, root, val)
+        entry = self.pending.get(root)
+        if entry is not None and entry.val is not None:
+            entry.val &= 2**64 - 1
+        return end
+
+
+class AnInitOfZeroWaits(Acker):
+    """A tree without edges is not ended by its init."""
+
+    def init(self, root: int, val: int, spout_task: int) -> Completion | None:
+        if val or root in self.pending:
+            return Acker.init(self, root, val, spout_task)
+        self.pending.put(root, AckerEntry(0, spout_task))
+        return None
+
+
+class AFailWithoutAValueIsZero(Acker):
+    """The value of a new entry is 0 from the beginning."""
+
+    def fail(self, root: int) -> Completion | None:
+        end = Acker.fail(self, root)
+        entry = self.pending.get(root)
+        if entry is not None and entry.val is None:
+            entry.val = 0
+        return end
+
+
+class KnowsResetTimeout(Acker):
+    """A message of later releases renews the entry."""
+
+    def reset_timeout(self, root: int) -> Completion | None:
+        return self.settle(root, self.pending.get(root) or AckerEntry())
+
+
+class TellsTheLastTask(Acker):
+    """One spout task for all trees."""
+
+    last = 0
+
+    def init(self, root: int, val: int, spout_task: int) -> Completion | None:
+        type(self).last = spout_task
+        return Acker.init(self, root, val, spout_task)
+
+    def ended(self, root: int, entry: AckerEntry) -> Completion | None:
+        end = Acker.ended(self, root, entry)
+        return end and Completion(type(self).last, end.stream, root)
+
+
+class BreaksAtAFail(Acker):
+    """An acker that raises what no acker raises."""
+
+    def fail(self, root: int) -> Completion | None:
+        raise ZeroDivisionError("division by zero")
+
+
+BUGS: list[type[Acker]] = [
+    AsksFailedBeforeZero, DoesNotRenew, FailDoesNotRenew, InitReplacesTheValue, FirstInitWins, InitForgetsAFail, KeepsThreeBuckets,
+    TickDropsAll, TellsOfWhatItDrops, IgnoresWhatItDoesNotKnow, IgnoresAFailItDoesNotKnow, KeepsTheEntryAfterTheEnd,
+    DropsAFailedTreeOnlyAtATick, AddsInsteadOfXor, CountsADoubledAckOnce, ValuesWithoutASign, AnInitOfZeroWaits, AFailWithoutAValueIsZero,
+    KnowsResetTimeout, TellsTheLastTask, BreaksAtAFail, LaterAcker,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__ for bug in BUGS])
+def test_acker_with_a_planted_bug_is_caught(bug: Build) -> None:
+    """Each bug planted by hand is caught by the named scripts, or where these have no such case by the random ones."""
+    found = replayed(build=bug)
+    if found.agrees:
+        found = conform(partial(replay, build=bug), read_traces(RANDOM))
+    assert not found.agrees and found.matched < found.total
+
+
+def test_acker_that_breaks_has_differed() -> None:
+    """An exception of the model is a difference like any other, told with its words."""
+    found = replayed("fail_after_init", build=BreaksAtAFail)
+    assert str(found.differences[0]) == (
+        "fail_after_init, step 1 (fail): crash should be nothing, the model has \"ZeroDivisionError: division by zero\"."
+    )
+
+
+def test_conform_difference_names_step_field_and_both_values() -> None:
+    """The first difference says where it is, what Storm did and what the model does."""
+    found = replayed("fail_before_init_but_zero", build=AsksFailedBeforeZero)
+    assert [(first.step, first.op, first.field) for first in found.differences] == [(2, "init", "result.emits")]
+    assert '"__ack_ack"' in str(found.differences[0]) and '"__ack_fail"' in str(found.differences[0])
+
+
+# -- recordings that are changed ------------------------------------------------------------------
+
+
+def changed(name: str, number: int, path: str, value: Any) -> dict[str, Any]:
+    """A copy of a scenario with one field of one step replaced; a path such as "state.acker.0.0.1"."""
+    trace = copy.deepcopy(SCENARIOS[name])
+    inner: Any = trace["steps"][number]
+    *folders, last = path.split(".")
+    for folder in folders:
+        inner = inner[int(folder)] if isinstance(inner, list) else inner[folder]
+    inner[int(last) if isinstance(inner, list) else last] = value
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "path", "value", "field"),
+    [
+        ("one_tuple", 0, "state.acker.0.0.1", 3, "state.acker"), ("one_tuple", 0, "state.acker.0.0.3", False, "state.acker"),
+        ("one_tuple", 0, "state.acker.0.0.2", 1.0, "state.acker"), ("one_tuple", 0, "state.acker.0.0.2", True, "state.acker"),
+        ("one_tuple", 0, "state.acker_size", 2, "state.acker_size"), ("one_tuple", 0, "state.acker_size", True, "state.acker_size"),
+        ("one_tuple", 1, "result.emits", [], "result.emits"), ("one_tuple", 1, "result.emits.0.task", 2, "result.emits"),
+        ("one_tuple", 1, "result.input_acks", 0, "result.input_acks"), ("one_tuple", 1, "result.exception", {}, "result.exception"),
+        ("spout_ack", 1, "result.spout.0.event", "fail", "result.spout"), ("spout_ack", 0, "state.spouts", {}, "state.spouts.1"),
+        ("spout_ack", 0, "state.spouts.1.0.0.1", "m2", "state.spouts.1"), ("one_tuple", 0, "state.undelivered", 0, "state.undelivered"),
+        ("ack_in_flight_at_timeout", 2, "state.undelivered", 0, "state.undelivered"),
+    ],
+)  # fmt: skip
+def test_conform_changed_recording_names_the_field(name: str, number: int, path: str, value: Any, field: str) -> None:
+    """Whichever field of a recorded step is changed is the one that the difference names."""
+    found = conform(replay, iter([changed(name, number, path, value)]))
+    assert [(first.step, first.field) for first in found.differences] == [(number, field)]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("args.id", "6001", "id is '6001', expected a whole number"), ("args.id", [1], "id is [1], expected a whole number"),
+        ("args.id", 1.0, "id is 1.0, expected a whole number"), ("args.id", True, "id is True, expected a whole number"),
+        ("args.id", None, "id is None, expected a whole number"), ("args.val", {}, "val is {}, expected a whole number"),
+        ("args.task", "1", "task is '1', expected a whole number"), ("args", {}, "id is missing, expected a whole number"),
+        ("args", {"id": 1, "val": 2}, "task is missing, expected a whole number"),
+        ("args.id", 2**63, "the root id of tree 9223372036854775808 is 9223372036854775808, expected -9223372036854775808"),
+        ("args.id", -(2**63) - 1, "expected -9223372036854775808"), ("args.val", 2**63, "the value of tree 6001 is 9223372036854775808"),
+        ("args.val", 10**4000, "the value of tree 6001 is 1000"),
+        ("op", "rebalance", "operation 'rebalance', which this replay does not know"),
+        ("op", "__init__", "operation '__init__'"), ("op", "", "operation ''"),
+    ],
+)  # fmt: skip
+def test_replay_hostile_argument_is_a_difference(path: str, value: Any, words: str) -> None:
+    """An argument that the recorder never writes differs at its step, in a sentence, and the next trace goes on."""
+    bad = changed("one_tuple", 0, path, value)
+    found = conform(replay, iter([bad, SCENARIOS["one_tuple"]]))
+    assert (found.traces, found.matched, len(found.differences)) == (2, 2, 1)
+    assert words in str(found.differences[0].got) and len(str(found.differences[0])) < 300
+
+
+@pytest.mark.parametrize("value", [1, ["m"], {"a": 1}, True, 0.5])
+def test_replay_message_that_is_no_text_is_a_difference(value: Any) -> None:
+    """A spout's message id is a text or nothing."""
+    found = conform(replay, iter([changed("spout_ack", 0, "args.msg", value)]))
+    assert found.matched == 0 and "expected a text" in str(found.differences[0])
+
+
+@pytest.mark.parametrize("config", [{}, {"delivery": "pigeon"}, {"delivery": None}, {"delivery": ["manual"]}])
+def test_replay_unknown_delivery_is_a_difference(config: dict[str, Any]) -> None:
+    """How messages reach the spout is one of two words."""
+    found = conform(replay, iter([SCENARIOS["one_tuple"] | {"config": config}]))
+    assert found.matched == 0 and "expected one of immediate, manual" in str(found.differences[0])
+
+
+# -- what the recordings leave open ---------------------------------------------------------------
+
+
+def played(*steps: tuple[Any, ...], delivery: str = "manual") -> list[dict[str, Any]]:
+    """What a replay does: each step is (op, id or task, val, task, msg), as many as the operation takes."""
+    names = {"spout_tick": ("task",), "spout_emit": ("id", "val", "task", "msg")}
+    told = [{"op": op, "args": dict(zip(names.get(op, ("id", "val", "task")), given, strict=False))} for op, *given in steps]
+    return list(replay({"config": {"delivery": delivery}, "steps": told}))
+
+
+def test_replay_manual_delivery_hands_over_all_in_order() -> None:
+    """A deliver lets every message that waits arrive, oldest first, whichever task it is for."""
+    done = played(
+        ("spout_emit", 5, 9, 1, "a"), ("spout_emit", 4, 8, 2, "b"), ("ack", 4, 8), ("fail", 5), ("deliver",), ("deliver",)
+    )  # fmt: skip
+    assert [step["state"]["undelivered"] for step in done] == [0, 0, 1, 2, 0, 0]
+    assert [(event["event"], event["task"], event["msg"]) for event in done[4]["result"]["spout"]] == [("ack", 2, "b"), ("fail", 1, "a")]
+    assert "spout" not in done[5]["result"]
+
+
+def test_replay_root_used_again_is_answered_once() -> None:
+    """An answer that was on its way ends the message which has the id now; the next answer finds nothing."""
+    done = played(
+        ("spout_emit", 7, 3, 1, "a"), ("ack", 7, 3), ("spout_emit", 7, 5, 1, "b"), ("ack", 7, 5), ("deliver",)
+    )  # fmt: skip
+    assert [(event["event"], event["msg"]) for event in done[-1]["result"]["spout"]] == [("ack", "b"), ("ignored", None)]
+
+
+def test_replay_reset_timeout_leaves_the_ledgers_as_they_were() -> None:
+    """The unknown stream is an exception, with the input not acked and the entry in its old bucket."""
+    done = played(("spout_emit", 7, 3, 1, "a"), ("tick",), ("reset_timeout", 7), ("spout_tick", 1), delivery="immediate")
+    assert done[2]["result"]["input_acks"] == 0 and done[2]["result"]["exception"]["message"].endswith("__ack_reset_timeout")
+    assert done[2]["state"] == done[1]["state"] and done[3]["state"]["spouts"] == {"1": [[], [[7, "a"]]]}
