@@ -185,23 +185,26 @@ class KafkaTopic:
 
 
 @dataclass(slots=True)
-class KafkaOffsetStore:
-    """Stored offsets in a compacted topic: the key is the path, the last record of a key counts.
+class KafkaTable:
+    """A compacted topic as a map from keys to texts: the last record of a key counts, one without a value removes it.
 
-    A write returns once the broker has acknowledged it; a read sees every write acknowledged before it.
+    A put returns once the broker has acknowledged it; a get sees every put acknowledged before it.
     """
 
     topic: KafkaTopic
     texts: dict[str, str] = field(default_factory=dict)  # what the topic held up to `read_to`
     read_to: int = 0
 
-    def read(self, path: str) -> str | None:
+    def get(self, key: str) -> str | None:
         self._catch_up()
-        return self.texts.get(path)
+        return self.texts.get(key)
 
-    def write(self, path: str, text: str) -> None:
-        made.remember("offset", path, store=self.topic.name)
-        write(self.topic.producer, self.topic.name, [(path.encode(), text.encode())])
+    def put(self, key: str, text: str) -> None:
+        write(self.topic.producer, self.topic.name, [(key.encode(), text.encode())])
+
+    def all(self) -> dict[str, str]:
+        self._catch_up()
+        return dict(self.texts)
 
     def _catch_up(self) -> None:
         end = self.topic.end
@@ -214,6 +217,18 @@ class KafkaOffsetStore:
                 else:
                     self.texts[key] = record.value.decode(errors="replace")
             self.read_to = fetched.records[-1].offset + 1 if fetched.records else end
+
+
+@dataclass(slots=True)
+class KafkaOffsetStore(KafkaTable):
+    """Stored offsets: the keys are paths, in a table that all runs share."""
+
+    def read(self, path: str) -> str | None:
+        return self.get(path)
+
+    def write(self, path: str, text: str) -> None:
+        made.remember("offset", path, store=self.topic.name)
+        self.put(path, text)
 
 
 @dataclass(slots=True)
@@ -247,8 +262,14 @@ class KafkaStage:
         return self.offsets
 
     def create_topic(self, name: str, max_fetch_records: int) -> KafkaTopic:
+        return self._create_topic(name, max_fetch_records, {"retention.ms": "-1"})
+
+    def create_table(self, name: str) -> KafkaTable:
+        return KafkaTable(self._create_topic(name, 500, {"cleanup.policy": "compact"}))
+
+    def _create_topic(self, name: str, max_fetch_records: int, config: dict[str, str]) -> KafkaTopic:
         full_name = f"kit.{self.run}.{name}"
-        create_topic(self.admin, full_name, _replicas(self.cluster), {"retention.ms": "-1"})
+        create_topic(self.admin, full_name, _replicas(self.cluster), config)
         topic = KafkaTopic(full_name, _consumer(self.cluster, self.run), self.producer, self.admin, max_fetch_records)
         self.topics.append(topic)
         return topic

@@ -14,6 +14,7 @@ from typing import Protocol
 from kitlib.kafka.log import Fetch, FetchError, PartitionLog
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
+from kitlib.storm.transactional_state import MemoryTable, Table
 from kitlib.trace import Trace
 
 
@@ -80,6 +81,10 @@ class Stage(Protocol):
         """A new, empty topic of one partition."""
         ...
 
+    def create_table(self, name: str) -> Table:
+        """A table of the run's own: keys with texts, which outlives whoever writes it. The same name is the same table."""
+        ...
+
     def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
         """Where a consumer group begins that committed this offset (and lost it again, if `expired`).
 
@@ -103,9 +108,13 @@ class ModelStage:
     run: str
     backend: str = "model"
     store: MemoryOffsetStore = field(default_factory=MemoryOffsetStore)
+    tables: dict[str, MemoryTable] = field(default_factory=dict)
 
     def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
         return PartitionLog(name, max_fetch_records=max_fetch_records)
+
+    def create_table(self, name: str) -> MemoryTable:
+        return self.tables.setdefault(name, MemoryTable())
 
     def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
         return start_position(None if expired else committed, topic.start, topic.end, policy)
