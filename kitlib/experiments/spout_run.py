@@ -28,6 +28,7 @@ from kitlib.storm.partition_manager import (
     TooManyTupleFailuresError,
 )
 from kitlib.storm.retry import BackoffPartitionManager
+from kitlib.storm.start_reason import why_begun
 from kitlib.storm.uncommitted_cap import UncommittedCapManager
 from kitlib.trace import Range, Trace, add_to_ranges, to_ranges
 
@@ -129,7 +130,7 @@ class SpoutRun:
             topic,
             offset=self.manager.committed_to,
             stored=stored.offset if stored else None,
-            why=self._why(stored.offset if stored else None, stored.topology_id if stored else None),
+            why=why_begun(self.config, self.stage.store, stored, self.manager.committed_to),
             topology_id=topology_id,
         )
 
@@ -323,20 +324,6 @@ class SpoutRun:
         """A number in [0, 1) that depends on the seed and on these alone."""
         key = (self.trace.seed * 1_000_003 + offset) * 1_000_003 + attempt * 1_009 + part * 2 + (what == "failure")
         return Random(key).random()
-
-    def _why(self, stored: int | None, stored_by: str | None) -> str:
-        assert self.config and self.manager
-        begin = self.manager.committed_to
-        if stored is None:
-            text = self.stage.store.read(self.config.committed_path())
-            return "no stored offset" if text is None else "the stored text holds no usable offset and counts as none"
-        if stored <= 0:
-            return f"a stored offset of {stored} counts as none"
-        if begin == stored:
-            return "stored offset"
-        if stored_by != self.config.topology_id and self.config.force_from_start:
-            return "another topology id"
-        return f"the stored offset is more than max_offset_behind={self.config.max_offset_behind} behind"
 
     # -- the trace -----------------------------------------------------------------------------------
 

@@ -34,10 +34,12 @@ class AckerTask(Task):
             end = self.acker.init(root, val, spout_task)
             self._told("acker_init", root, before, end, val=val, spout_task=spout_task)
 
-    def ack(self, root: int, val: int) -> None:
-        """A bolt's message."""
+    def ack(self, root: int, val: int, is_first: bool = True) -> None:
+        """A bolt's message; `is_first` unless it acked the tuple before."""
         if self.is_alive:
             before = self._val(root)
+            if is_first and root in self.run.open_tuples:
+                self.run.open_tuples[root] -= 1
             end = self.acker.ack(root, val)
             self._told("acker_ack", root, before, end, val=val)
 
@@ -71,6 +73,8 @@ class AckerTask(Task):
             end.stream if end else None, "fail"
         )
         run.tell(self.name, what, root=root, **data, before=before, after=self._val(root), end=word)
+        if word == "ack":
+            run.note_end(root)
         if end is not None:
             spout = run.spouts[end.spout_task]
             run.send(spout.component.name, None, partial(spout.hear, end))

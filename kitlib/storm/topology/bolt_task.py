@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology.builder import Component
-from kitlib.storm.topology.components import DEFAULT_STREAM, Bolt, TopologyContext, TopologyError, Tuple
+from kitlib.storm.topology.components import DEFAULT_STREAM, Bolt, TopologyContext, TopologyError, Tuple, short
 from kitlib.storm.topology.faults import Fault
 from kitlib.storm.topology.task import ComponentTask
 
@@ -82,7 +82,7 @@ class BoltTask(ComponentTask):
             run.crash(self.component.name, self.context.task_index)
             return
         elif kind != "drop":
-            run.tell(self.name, "execute", tuple=made.number, values=_short(made.values))
+            run.tell(self.name, "execute", tuple=made.number, values=short(made.values))
             self.is_unanchored = kind == "unanchored"
             if not self.guarded("execute", self.bolt.execute, made):
                 return
@@ -110,7 +110,7 @@ class BoltTask(ComponentTask):
                 made = Tuple(run.next_number(), values, fields, self.component.name, self.task_id, stream, ids)
                 parents = [anchor.number for anchor in to_anchor]
                 told = {"tuple": made.number, "parents": parents, "ids": [[root, at] for root, at in ids.items()]}
-                run.tell(self.name, "send", **told, to=run.name_of(task_id), values=_short(values))
+                run.tell(self.name, "send", **told, to=run.name_of(task_id), values=short(values))
                 run.bolts[task_id].send(made)
                 task_ids.append(task_id)
         return task_ids
@@ -136,13 +136,10 @@ class BoltTask(ComponentTask):
         self._check_given(given, "acks")
         vals = [[root, at ^ given.ack_val] for root, at in given.ids.items()]
         run.tell(self.name, "bolt_ack", tuple=given.number, vals=vals)
-        if given.number not in self.acked:
-            self.acked.add(given.number)
-            for root in given.ids:
-                if root in run.open_tuples:
-                    run.open_tuples[root] -= 1
+        is_first = given.number not in self.acked
+        self.acked.add(given.number)
         for root, val in vals:
-            run.send(ACKER_COMPONENT_ID, None, partial(run.acker_for(root).ack, root, val))
+            run.send(ACKER_COMPONENT_ID, None, partial(run.acker_for(root).ack, root, val, is_first))
 
     def fail(self, given: Tuple) -> None:
         """As OutputCollector.fail."""
@@ -166,7 +163,3 @@ class BoltTask(ComponentTask):
                 f"{self.name} {does} tuple {given.number} of {given.source_component}, which it was never given. "
                 "Use the tuple that execute was called with."
             )
-
-def _short(values: Sequence[Any]) -> list[Any]:
-    """Values as a trace may hold them: numbers and short texts."""
-    return [value if isinstance(value, int | float | bool | None) else str(value)[:40] for value in values]

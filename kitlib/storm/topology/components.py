@@ -131,7 +131,7 @@ class Spout:
     """A source of tuples. Subclass it, say which fields it sends, and write `next_tuple`.
 
     Source: Storm 0.9.3, `backtype.storm.spout.ISpout`.
-    Differs: `crashed` is not the spout's own code but what others notice when its process dies.
+    Differs: `is_retried` and `crashed` are for the trace, and for what others notice when its process dies.
     """
 
     output_fields: ClassVar[OutputFields] = ()
@@ -152,6 +152,10 @@ class Spout:
 
     def fail(self, message_id: Any) -> None:
         """The tree of this message failed, or was not finished in time."""
+
+    def is_retried(self, message_id: Any) -> bool:
+        """Whether a message that has just failed will be handed out again; for the trace, Storm does not ask."""
+        return True
 
     def crashed(self) -> None:
         """The process died: its connections break. Called on the dead object; do only what the other end does."""
@@ -257,3 +261,8 @@ class Streams:
                 f"({', '.join(names)})."
             )
         return names
+
+
+def short(values: Sequence[Any]) -> list[Any]:
+    """Values as a trace may hold them: numbers and short texts."""
+    return [value if isinstance(value, int | float | bool | None) else str(value)[:40] for value in values]

@@ -73,7 +73,8 @@ class TopologyRun:
         self.due: list[tuple[int, int, Callable[[], None]]] = []  # heap: (at ms, order, what to do)
         self.order = 0
         self.tuples_made = 0
-        self.open_tuples: dict[int, int] = {}  # root -> tuples of its tree sent and not yet acked
+        self.open_tuples: dict[int, int] = {}  # root -> tuples of its tree whose ack no acker has had
+        self.open_at_end: dict[int, int] = {}  # root -> the same, when an acker called the tree finished
         self.spouts: dict[int, SpoutTask] = {}
         self.bolts: dict[int, BoltTask] = {}
         self.ackers: dict[int, AckerTask] = {}
@@ -171,6 +172,16 @@ class TopologyRun:
         """A number for a tuple, unique in the run."""
         self.tuples_made += 1
         return self.tuples_made
+
+    def note_end(self, root: int) -> None:
+        """An acker calls this tree finished: keep how many of its tuples are open, of which it knows nothing."""
+        if root in self.open_tuples:
+            self.open_at_end[root] = self.open_tuples[root]
+
+    def forget(self, root: int) -> int:
+        """A spout ends this tree; how many of its tuples were open when an acker called it finished."""
+        self.open_tuples.pop(root, None)
+        return self.open_at_end.pop(root, 0)
 
     def acker_for(self, root: int) -> AckerTask:
         """The acker that follows this tree: the root's hash modulo the number of ackers."""

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_COMPONENT_ID, ACKER_RESET_TIMEOUT_STREAM_ID, Completion
 from kitlib.storm.rotating_map import RotatingMap
 from kitlib.storm.topology.builder import Component
-from kitlib.storm.topology.components import DEFAULT_STREAM, Spout, TopologyContext, Tuple
+from kitlib.storm.topology.components import DEFAULT_STREAM, Spout, TopologyContext, Tuple, short
 from kitlib.storm.topology.task import ComponentTask
 
 if TYPE_CHECKING:
     from kitlib.storm.topology.run import TopologyRun
 
 SPOUT_MS = 1  # between two calls of next_tuple while it emits
-IDLE_MS = 10  # after a call that emitted nothing
+IDLE_MS = 10  # after a call that emitted nothing; twice as long after each further one
+MAX_IDLE_MS = 320  # but no longer than this, and not when a tree ends
 
 
 class SpoutTask(ComponentTask):
@@ -33,11 +34,14 @@ class SpoutTask(ComponentTask):
         self.pending: RotatingMap[int, Any] = RotatingMap(2)  # root -> message id
         self.emitted = 0  # calls of emit in this run
         self.is_throttled = False  # waits for room in `pending`
+        self.idle_ms = 0  # how long it waits now because there was nothing to emit
+        self.turn = 0  # the number of the next poll: planning one makes those planned before void
 
     def start(self) -> None:
         """A new spout on an empty pending map."""
         run = self.run
-        self.is_alive, self.life, self.is_throttled = True, self.life + 1, False
+        self.is_alive, self.life = True, self.life + 1
+        self.is_throttled, self.idle_ms = False, 0
         self.pending = RotatingMap(2)
         self.choosers = run.choosers(self.component)
         self.spout = self.component.make()
@@ -52,9 +56,9 @@ class SpoutTask(ComponentTask):
         self.run.tell(self.name, "crash", lost=lost)
         self.spout.crashed()
 
-    def poll(self, life: int) -> None:
+    def poll(self, life: int, turn: int) -> None:
         """Ask the spout for the next tuple, if there is room; between two calls, never within one."""
-        if not self.is_of(life):
+        if not self.is_of(life) or turn != self.turn:
             return
         bound = self.run.config.topology_max_spout_pending
         if bound is not None and len(self.pending) >= bound:
@@ -62,7 +66,8 @@ class SpoutTask(ComponentTask):
             return
         before = self.emitted
         if self.guarded("next_tuple", self.spout.next_tuple):
-            self._next_poll(SPOUT_MS if self.emitted > before else IDLE_MS)
+            self.idle_ms = 0 if self.emitted > before else min(max(IDLE_MS, 2 * self.idle_ms), MAX_IDLE_MS)
+            self._next_poll(self.idle_ms or SPOUT_MS)
 
     def tick(self, life: int) -> None:
         """A message time-out has passed: rotate, and fail what falls out."""
@@ -114,14 +119,15 @@ class SpoutTask(ComponentTask):
                 sent.append((task_id, made))
         val = reduce(xor, (made.ids[root] for _, made in sent), 0) if root is not None else 0
         tuples = [[made.number, run.name_of(task_id), made.ids.get(root)] for task_id, made in sent]  # type: ignore[arg-type]
-        run.tell(self.name, "emit", message_id=message_id, root=root, val=val, tuples=tuples)
+        told = {"root": root, "val": val, "tuples": tuples, "values": short(values)}
+        run.tell(self.name, "emit", message_id=message_id, **told)
         for task_id, made in sent:
             run.bolts[task_id].send(made)
         if root is not None and (sent or run.config.acker_release == "0.9.3"):
             self._track(root, val, message_id, len(sent))
         elif message_id is not None:
-            run.tell(self.name, "ack", message_id=message_id, root=None, outstanding=0)
             self.spout.ack(message_id)
+            run.tell(self.name, "ack", message_id=message_id, root=None, outstanding=0)
         return [task_id for task_id, _ in sent]
 
     def _track(self, root: int, val: int, message_id: Any, tuples: int) -> None:
@@ -132,18 +138,21 @@ class SpoutTask(ComponentTask):
         run.send(ACKER_COMPONENT_ID, None, partial(acker.init, root, val, self.task_id))
 
     def _end(self, word: str, root: int, message_id: Any, why: str) -> None:
-        outstanding = self.run.open_tuples.pop(root, 0)
+        """Tell the spout how a tree ended, and then the trace, which holds what is so after the call."""
+        run, spout = self.run, self.spout
+        outstanding = run.forget(root)
         if word == "ack":
-            self.run.tell(self.name, "ack", message_id=message_id, root=root, outstanding=outstanding)
-            self.guarded("ack", self.spout.ack, message_id)
-        else:
-            self.run.tell(self.name, "fail", message_id=message_id, root=root, why=why)
-            self.guarded("fail", self.spout.fail, message_id)
+            if self.guarded("ack", spout.ack, message_id):
+                run.tell(self.name, "ack", message_id=message_id, root=root, outstanding=outstanding)
+        elif self.guarded("fail", spout.fail, message_id):
+            run.tell(self.name, "fail", message_id=message_id, root=root, retry=spout.is_retried(message_id), why=why)
 
     def _wake(self) -> None:
-        if self.is_throttled and self.is_alive:
-            self.is_throttled = False
+        """A tree has ended: there is room again, and perhaps something to hand out once more."""
+        if self.is_alive and (self.is_throttled or self.idle_ms):
+            self.is_throttled, self.idle_ms = False, 0
             self._next_poll(SPOUT_MS)
 
     def _next_poll(self, ms: int) -> None:
-        self.run.after(ms, partial(self.poll, self.life))
+        self.turn += 1
+        self.run.after(ms, partial(self.poll, self.life, self.turn))
