@@ -91,15 +91,18 @@ class SpoutRun:
 
     # -- what a story is told with ---------------------------------------------------------------
 
-    def append(self, topic: Topic, count: int, value: Callable[[int], bytes] | None = None) -> None:
-        """Append `count` records."""
+    def append(
+        self, topic: Topic, count: int, value: Callable[[int], bytes] | None = None, parts: int | None = None
+    ) -> None:
+        """Append `count` records, each of which should have `parts` effects; None leaves open how many."""
         made = value or (lambda offset: b"record %d" % offset)
         start, first = self.bounds.setdefault(topic.name, (topic.start, topic.end))
         offsets = topic.append([made(first + index) for index in range(count)])
         if offsets:
             self.topic = self.topic or topic
             self.bounds[topic.name] = start, offsets[-1] + 1
-            self._record("log", "append", topic, first=offsets[0], last=offsets[-1])
+            wanted = {} if parts is None else {"parts": parts}
+            self._record("log", "append", topic, first=offsets[0], last=offsets[-1], **wanted)
 
     def delete_before(self, topic: Topic, offset: int) -> None:
         """Retention removes what lies below `offset`."""

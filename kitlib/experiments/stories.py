@@ -255,7 +255,8 @@ same_id_other_topic = Experiment(
 def _tell_several_tuples(run: SpoutRun) -> None:
     knobs = run.knobs
     topic = run.stage.create_topic("lines", knobs["fetch_records"])
-    run.append(topic, knobs["records"], lambda offset: b" ".join(b"word%d" % part for part in range(knobs["parts"])))
+    line = b" ".join(b"word%d" % part for part in range(knobs["parts"]))
+    run.append(topic, knobs["records"], lambda offset: line, parts=knobs["parts"])
     run.fails = lambda offset, attempt, part: (
         attempt <= knobs["failures"] and (offset, part) == (knobs["fail_offset"], knobs["parts"] - 1)
     )

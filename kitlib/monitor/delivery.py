@@ -4,19 +4,24 @@
 appended, handed out, worked on, acknowledged, passed over by the committed offset. Six things can go
 wrong, and each is counted with its first witness:
 
-* lost: appended, never processed, and never to be: the committed offset has passed it or retention took it
+* lost: appended, not processed, and never to be: the committed offset has passed it or retention took it
 * duplicated: processed more often than once (each extra time counts)
 * reordered: processed for the first time after a higher offset was
 * skipped: the reading position jumped over it before it was ever handed out
 * stalled: a stretch of five or more commits that left the committed offset where it was while records waited
 * rewound: the committed offset or the reading position went back
 
-An anomaly is *allowed* when a setting of the run explains it, and a *violation* when none does. The
-words of a trace that are read here, all with `topic` and `partition`:
+A record may have several effects, its *parts*. When its append says how many (`parts`: one number for
+all, or one for each of its offsets), it counts as processed once each of them was made, so a record
+with 0 parts is processed as soon as it is there: nothing was to be done. When it does not say, any one
+makes it processed. "For the first time" always means its first part, whichever it is.
 
-    log    append {first, last, offsets?}   delete {to}
-    spout  start {offset, why}   emit {offset}   reset {from, to}   fail {offset, retry}   clear {ranges, by}
-           give_up {offset}   commit {offset, written}   error {error}
+An anomaly is *allowed* when a setting of the run explains it (`kitlib.monitor.reasons`), and a
+*violation* when none does. The words of a trace that are read here, all with `topic` and `partition`:
+
+    log    append {first, last, offsets?, parts?}   delete {to}
+    spout  start {offset, why}   emit {offset}   ack {offset, outstanding?}   fail {offset, retry, why?}
+           reset {from, to}   clear {ranges, by}   give_up {offset}   commit {offset, written}   error {error}
     bolt   process {offset, part}
 
 Left out: what the records say; the audit on Spark compares them with the topic.
@@ -28,12 +33,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.errors import TraceError
+from kitlib.monitor.reasons import (
+    AT_LEAST_ONCE,
+    MAX_OFFSET,
+    PENDING_AGAIN,
+    RETENTION,
+    WAITS_FOR_RETRY,
+    Handled,
+    Settings,
+    Stall,
+)
 from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Verdict
 from kitlib.trace import Step, Trace, from_ranges
 
 STALL_COMMITS = 5  # so many commits in a row without progress are a stall
-
-MAX_OFFSET = 2**63 - 1  # as a bound: without bound
 
 Lane = tuple[str, int]  # (topic, partition)
 
@@ -54,7 +68,7 @@ def judge_steps(steps: Iterable[Step], knobs: Mapping[str, Any]) -> Verdict:
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
-            ledgers[lane] = _Ledger(*lane, knobs)
+            ledgers[lane] = _Ledger(*lane, Settings(knobs))
         ledgers[lane].take(step)
     return Verdict(tuple(ledger.verdict() for ledger in ledgers.values()))
 
@@ -91,20 +105,25 @@ class _Tally:
 class _Ledger:
     """All that one partition's verdict needs to remember, step by step.
 
-    Why a record was lost is in `given_up`, or else in `dropped`; why a commit stands still is in `fates`,
-    unless `failed_at` shows that a retry never came.
+    Why a record was lost is in `given_up`, or else in `refused`, in `dropped`, or in how it came to be
+    acked; why a commit stands still is in `fates`, unless `failed_at` shows that a retry never came.
     """
 
     topic: str
     partition: int
-    knobs: Mapping[str, Any]
+    settings: Settings
     appended_at: dict[int, int] = field(default_factory=dict)  # offset -> ms
+    parts: dict[int, int] = field(default_factory=dict)  # offset -> effects it should have; if its append says so
     emitted: dict[int, int] = field(default_factory=dict)  # offset -> times
+    open_since: dict[int, int] = field(default_factory=dict)  # offset -> ms of its last emit; until acked or failed
+    acked: set[int] = field(default_factory=set)
+    acked_early: set[int] = field(default_factory=set)  # of them, those whose trees were not complete
     processed: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, part) -> times
     first_processed: dict[int, int] = field(default_factory=dict)  # offset -> ms
     highest_processed: int = -1
     given_up: dict[int, tuple[int, str]] = field(default_factory=dict)  # offset -> (step, why); the first stands
     dropped: dict[int, str] = field(default_factory=dict)  # offset -> why a start began above it, finished or not
+    refused: dict[int, str] = field(default_factory=dict)  # offset -> why its last failure is not retried
     fates: dict[int, str] = field(default_factory=dict)  # offset -> why it is held up; for stalls
     failed_at: dict[int, int] = field(default_factory=dict)  # offset -> commits before its last failure; until emitted
     commits: int = 0
@@ -114,6 +133,7 @@ class _Ledger:
     log_start: int = 0
     idle_commits: int = 0
     stall_begin: Step | None = None
+    open_ms: int | None = None  # for how long the record that is waited for was out at the last idle commit
     last_step: int = 0
     last_error: str = ""
     tallies: dict[str, _Tally] = field(default_factory=lambda: {kind: _Tally(kind) for kind in ANOMALIES})
@@ -127,75 +147,87 @@ class _Ledger:
 
     def _on_append(self, step: Step) -> None:
         data = step.data
-        for offset in data.get("offsets") or range(data["first"], data["last"] + 1):
-            self.appended_at.setdefault(offset, step.at_ms)
+        offsets = data.get("offsets") or range(data["first"], data["last"] + 1)
+        parts = data.get("parts")
+        if isinstance(parts, list) and len(parts) != len(offsets):
+            raise TraceError(
+                f"step {step.number}: append to {self.topic}-{self.partition} has parts for {len(parts)} records, "
+                f"expected {len(offsets)}, one number for each. Record the trace again."
+            )
+        for at, offset in enumerate(offsets):
+            if offset not in self.appended_at:
+                self.appended_at[offset] = step.at_ms
+                if parts is not None:
+                    self.parts[offset] = parts[at] if isinstance(parts, list) else parts
         self.log_end = max(self.log_end, data["last"] + 1)
 
     def _on_delete(self, step: Step) -> None:
         self.log_start = max(self.log_start, step.data["to"])
         for offset in self.appended_at:
             if offset < self.log_start:
-                self.given_up.setdefault(offset, (step.number, "retention deleted records that were not yet processed"))
+                self.given_up.setdefault(offset, (step.number, RETENTION))
 
     def _on_start(self, step: Step) -> None:
-        offset = step.data["offset"]
-        self._jump(step, offset, self._start_reason(step))
+        offset, reason = step.data["offset"], self.settings.start(str(step.data.get("why", "")))
+        self._jump(step, offset, reason)
         for below in self.appended_at:
-            if below < offset and below not in self.first_processed:
-                self.dropped.setdefault(below, self._start_reason(step))
+            if below < offset and not self._is_processed(below):
+                self.dropped.setdefault(below, reason)
         if self.position is not None and offset < self.position:
-            self.tallies["rewound"].add(step.number, offset, self._start_reason(step))
+            self.tallies["rewound"].add(step.number, offset, reason)
         self.position = offset
         self._end_stall()
+        self.open_since.clear()  # whoever was to hear of them is gone
 
     def _on_reset(self, step: Step) -> None:
         before, to = step.data["from"], step.data["to"]
-        forced = self.knobs.get("force_from_start", False)
-        reason = (
-            "out of range, and use_start_offset_time_if_offset_out_of_range=True goes on from "
-            f"{'start_offset_time' if forced else 'the log end'} (force_from_start={forced})"
-        )
-        self._jump(step, to, reason)
+        self._jump(step, to, self.settings.reset())
         if to < before:
-            self.tallies["rewound"].add(step.number, to, reason)
+            self.tallies["rewound"].add(step.number, to, self.settings.reset())
 
     def _on_emit(self, step: Step) -> None:
         offset = step.data["offset"]
         self.emitted[offset] = self.emitted.get(offset, 0) + 1
+        self.open_since[offset] = step.at_ms
         self.failed_at.pop(offset, None)
+        self.refused.pop(offset, None)
+
+    def _on_ack(self, step: Step) -> None:
+        offset = step.data["offset"]
+        self.acked.add(offset)
+        self.open_since.pop(offset, None)
+        if step.data.get("outstanding"):
+            self.acked_early.add(offset)
 
     def _on_process(self, step: Step) -> None:
         offset, part = step.data["offset"], step.data.get("part", 0)
         times = self.processed[offset, part] = self.processed.get((offset, part), 0) + 1
         if times > 1:
-            self.tallies["duplicated"].add(step.number, offset, "at least once hands a record out again")
+            self.tallies["duplicated"].add(step.number, offset, AT_LEAST_ONCE)
         if offset in self.first_processed:
             return
         self.first_processed[offset] = step.at_ms
         if offset < self.highest_processed:
-            self.tallies["reordered"].add(step.number, offset, self._reorder_reason(offset))
+            self.tallies["reordered"].add(step.number, offset, self.settings.reorder(self._handled(offset)))
         self.highest_processed = max(self.highest_processed, offset)
 
     def _on_fail(self, step: Step) -> None:
-        offset = step.data["offset"]
-        if not step.data.get("retry", True):
-            self.fates[offset] = f"{self._bound()} does not retry a failure that far back"
-        elif "retry_initial_delay_ms" in self.knobs:
-            self.fates[offset] = "a record that keeps failing waits for its next retry"
-        else:
-            self.fates[offset] = "a record that keeps failing is retried without limit"
+        offset, will_retry = step.data["offset"], step.data.get("retry", True)
+        self.open_since.pop(offset, None)
+        self.fates[offset] = self.settings.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
+        if not will_retry:
+            self.refused[offset] = self.fates[offset]
+        elif not self.settings.retries_wait:
             self.failed_at[offset] = self.commits
 
     def _on_clear(self, step: Step) -> None:
-        reason = f"{self._bound()} gives up what lies further back"
-        oldest_kept = step.data.get("by", MAX_OFFSET) - self.knobs.get("max_offset_behind", 0)
+        by = step.data.get("by", MAX_OFFSET)
         for offset in from_ranges(step.data["ranges"]):
-            self.given_up.setdefault(offset, (step.number, reason if offset < oldest_kept else ""))
+            self.given_up.setdefault(offset, (step.number, self.settings.clear(offset, by)))
 
     def _on_give_up(self, step: Step) -> None:
-        reason = f"retry_limit={self.knobs.get('retry_limit')} gives up after so many retries"
-        self.given_up.setdefault(step.data["offset"], (step.number, reason))
-        self.fates[step.data["offset"]] = "a record that keeps failing waits for its next retry"
+        self.given_up.setdefault(step.data["offset"], (step.number, self.settings.give_up()))
+        self.fates[step.data["offset"]] = WAITS_FOR_RETRY
 
     def _on_error(self, step: Step) -> None:
         self.last_error = str(step.data.get("error", ""))
@@ -205,11 +237,13 @@ class _Ledger:
         self.commits += 1
         if step.data.get("written", True):
             if before is not None and offset < before:
-                self.tallies["rewound"].add(step.number, offset, "a record that failed after its ack is pending again")
+                self.tallies["rewound"].add(step.number, offset, PENDING_AGAIN)
             self.position = offset
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step
             self.idle_commits += 1
+            since = self.open_since.get(offset)
+            self.open_ms = None if since is None else step.at_ms - since
         else:
             self._end_stall()
 
@@ -220,57 +254,54 @@ class _Ledger:
                 self.tallies["skipped"].add(step.number, offset, reason)
                 self.given_up.setdefault(offset, (step.number, reason))
 
-    def _start_reason(self, step: Step) -> str:
-        """Why a start may begin where it does; empty when it simply followed the stored offset."""
-        why = str(step.data.get("why", ""))
-        if why in ("stored offset", "committed offset"):
-            return ""
-        forced = self.knobs.get("force_from_start")
-        return why if forced is None else f"{why} (force_from_start={forced})"
-
-    def _bound(self) -> str:
-        bound = self.knobs.get("max_offset_behind", MAX_OFFSET)
-        return f"max_offset_behind={'unlimited' if bound == MAX_OFFSET else bound}"
-
     def _end_stall(self) -> None:
         begin, commits = self.stall_begin, self.idle_commits
         self.stall_begin, self.idle_commits = None, 0
         if begin is not None and commits >= STALL_COMMITS:
             offset = begin.data["offset"]
-            self.tallies["stalled"].add(begin.number, offset, self._stall_reason(offset))
+            self.tallies["stalled"].add(begin.number, offset, self.settings.stall(self._stall_at(offset)))
 
-    def _reorder_reason(self, offset: int) -> str:
-        if self.emitted.get(offset, 1) > 1:
-            return "a record that is handed out again comes after newer ones"
-        at_once = self.knobs.get("max_spout_pending", 1)
-        return f"max_spout_pending={at_once} lets tuples finish in any order" if at_once > 1 else ""
+    def _stall_at(self, offset: int) -> Stall:
+        return Stall(
+            is_deleted=offset < self.log_start,
+            is_forgotten=self.commits - self.failed_at.get(offset, self.commits) >= STALL_COMMITS,
+            last_error=self.last_error,
+            fate=self.fates.get(offset, ""),
+            open_ms=self.open_ms,
+            is_processed=self._is_processed(offset),
+        )
 
-    def _stall_reason(self, offset: int) -> str:
-        if offset < self.log_start:
-            return ""  # what is waited for is gone, and nothing will ever finish it
-        if self.commits - self.failed_at.get(offset, self.commits) >= STALL_COMMITS:
-            return ""  # it failed, and its retry never comes
-        if self.last_error == "OFFSET_OUT_OF_RANGE":
-            return "use_start_offset_time_if_offset_out_of_range=False stops at an offset that is not there"
-        if offset in self.emitted and offset not in self.first_processed and offset not in self.fates:
-            return "a tuple that is neither acked nor failed is waited for"
-        return self.fates.get(offset, "")
+    def _handled(self, offset: int) -> Handled:
+        return Handled(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early)
+
+    def _is_processed(self, offset: int) -> bool:
+        parts = self.parts.get(offset)
+        if parts is None:
+            return offset in self.first_processed
+        return all((offset, part) in self.processed for part in range(parts))
+
+    def _lost(self, offset: int) -> tuple[int, int, str]:
+        """The step that gave a record up, its offset, and why."""
+        if offset in self.given_up:
+            step, reason = self.given_up[offset]
+            return step, offset, reason
+        reason = self.refused.get(offset) or self.dropped.get(offset) or self.settings.unseen(self._handled(offset))
+        return self.last_step, offset, reason
 
     def verdict(self) -> LaneVerdict:
         """The verdict after the last step."""
         self._end_stall()
-        committed = self.position or 0
+        gone_below = max(self.position or 0, self.log_start)
         for offset in sorted(self.appended_at):
-            if offset in self.first_processed or offset >= max(committed, self.log_start):
+            if offset >= gone_below or self._is_processed(offset):
                 continue
-            step, reason = self.given_up.get(offset, (self.last_step, self.dropped.get(offset, "")))
-            self.tallies["lost"].add(step, offset, reason)
+            self.tallies["lost"].add(*self._lost(offset))
         late = (ms - self.appended_at[at] for at, ms in self.first_processed.items() if at in self.appended_at)
         return LaneVerdict(
             self.topic,
             self.partition,
             len(self.appended_at),
-            len(self.first_processed),
+            sum(map(self._is_processed, self.first_processed.keys() | self.parts.keys())),
             {kind: tally.done() for kind, tally in self.tallies.items()},
             max(late, default=0),
         )

@@ -39,11 +39,12 @@ TOPIC_NAME: Final = r"^[a-zA-Z0-9._-]{1,249}$"
 LINE: Final = (
     "kit_trace INT, experiment STRING, backend STRING, n BIGINT, at_ms BIGINT, what STRING, "
     "data STRUCT<topic: STRING, partition: INT, offset: BIGINT, part: INT, first: BIGINT, last: BIGINT, "
-    "offsets: ARRAY<BIGINT>, ranges: ARRAY<ARRAY<BIGINT>>, `from`: BIGINT, `to`: BIGINT, written: BOOLEAN>"
+    "offsets: ARRAY<BIGINT>, parts: STRING, ranges: ARRAY<ARRAY<BIGINT>>, `from`: BIGINT, `to`: BIGINT, written: BOOLEAN>"
 )
 
 FACTS: Final = (
-    "run STRING, topic STRING, partition INT, offset BIGINT, part INT, word STRING, n BIGINT, at_ms BIGINT, times BIGINT"
+    "run STRING, topic STRING, partition INT, offset BIGINT, part INT, word STRING, n BIGINT, at_ms BIGINT, times BIGINT, "
+    "parts BIGINT"  # how many the record should have; only with `append`, and only where that says so
 )
 
 MOVES: Final = "moves ARRAY<STRUCT<n: BIGINT, `to`: BIGINT, word: STRING>>"
@@ -96,13 +97,25 @@ def _has_what_it_needs() -> Column:
     size = F.aggregate(sizes, F.lit(0).cast("long"), lambda total, more: F.try_add(total, more))
     return F.coalesce(data["topic"].rlike(TOPIC_NAME), F.lit(True)) & (
         F.when(data["topic"].isNull(), True)
-        .when(what == "append", first.between(0, last) & (last < MAX_OFFSET) & (F.try_subtract(last, first) < MAX_OFFSETS))
+        .when(
+            what == "append",
+            first.between(0, last) & (last < MAX_OFFSET) & (F.try_subtract(last, first) < MAX_OFFSETS) & _has_legal_parts(data),
+        )
         .when(what == "delete", present("to"))
         .when(what == "reset", present("from", "to"))
         .when(what.isin("start", "emit", "process", "commit", "give_up"), present("offset"))
         .when(what == "clear", legal & (size < MAX_OFFSETS))
         .otherwise(True)
     )
+
+
+def _has_legal_parts(data: Column) -> Column:
+    """Whether an append's `parts` are left out, one number, or one for each of its offsets."""
+    parts, named = data["parts"], data["offsets"]
+    each = F.from_json(parts, "ARRAY<BIGINT>")
+    records = F.when(F.size(named) > 0, F.size(named)).otherwise(F.try_subtract(data["last"], data["first"]) + 1)
+    are_counts = (F.size(each) == records) & F.forall(each, lambda count: F.coalesce(count >= 0, F.lit(False)))
+    return parts.isNull() | F.coalesce(parts.try_cast("long") >= 0, are_counts, F.lit(False))
 
 
 def facts(steps: DataFrame) -> DataFrame:
@@ -117,11 +130,14 @@ def facts(steps: DataFrame) -> DataFrame:
         .when(what == "clear", F.flatten(F.transform("ranges", lambda pair: F.sequence(pair[0], pair[1]))))
         .otherwise(F.array("offset"))
     )
+    parts = F.when(what == "append", F.col("parts"))
+    of_each = F.coalesce(F.from_json(parts, "ARRAY<BIGINT>"), F.array_repeat(parts.try_cast("long"), F.size("touched")))
     word = F.when(what.isin("clear", "give_up"), "given").otherwise(what)
     delivery = _lane_steps(steps).where(what.isin("append", "emit", "process", "clear", "give_up"))
-    return delivery.select(
-        *LANE, F.explode(touched).alias("offset"), F.when(what == "process", F.col("part")).otherwise(0).alias("part"),
-        word.alias("word"), "n", "at_ms", F.lit(1).cast("long").alias("times"),
+    records = F.explode(F.arrays_zip("touched", of_each.alias("parts")))
+    return delivery.withColumn("touched", touched).withColumn("record", records).select(
+        *LANE, F.col("record.touched").alias("offset"), F.when(what == "process", F.col("part")).otherwise(0).alias("part"),
+        word.alias("word"), "n", "at_ms", F.lit(1).cast("long").alias("times"), "record.parts",
     )  # fmt: skip
 
 
@@ -131,9 +147,10 @@ def found_facts(source: DataFrame) -> DataFrame:
     `source` has run, topic, partition, offset and value (bytes).
     """
     readable = F.try_validate_utf8(F.col("value").cast("string")).isNotNull()
+    none = F.lit(None).cast("long")
     return source.select(
         *LANE, "offset", F.lit(0).alias("part"), F.when(readable, "found").otherwise("unreadable").alias("word"),
-        F.lit(None).cast("long").alias("n"), F.lit(None).cast("long").alias("at_ms"), F.lit(1).cast("long").alias("times"),
+        none.alias("n"), none.alias("at_ms"), F.lit(1).cast("long").alias("times"), none.alias("parts"),
     )  # fmt: skip
 
 
@@ -149,7 +166,12 @@ def condense(all_facts: DataFrame) -> DataFrame:
     return (
         together.withColumn("word", F.when(is_again, "again").otherwise(F.col("word")))
         .groupBy(*LANE, "offset", "part", "word")
-        .agg(F.min("n").alias("n"), F.min_by("at_ms", "n").alias("at_ms"), F.sum("times").alias("times"))
+        .agg(
+            F.min("n").alias("n"),
+            F.min_by("at_ms", "n").alias("at_ms"),
+            F.sum("times").alias("times"),
+            F.min_by("parts", "n").alias("parts"),
+        )
     )
 
 
@@ -232,8 +254,9 @@ def _move() -> Column:
 
 
 def follow_records(condensed: DataFrame, lanes: DataFrame) -> DataFrame:
-    """One row for each record: when it was first appended, emitted, processed, skipped, given up.
+    """One row for each record: when it was first appended, emitted, processed, skipped, given up, and if it is done.
 
+    It is done when each of the parts that it should have was processed, or any when nobody said how many.
     `lanes` are the rows of `follow_lanes`; their position, log_start and last_n go along. A record
     is skipped by the first move over it that comes after its append and before its first emit, and is
     then given up, as it is by a deletion after its append.
@@ -243,10 +266,13 @@ def follow_records(condensed: DataFrame, lanes: DataFrame) -> DataFrame:
     def first(name: str) -> Column:
         return F.min(F.when(word == name, n))
 
-    records = condensed.groupBy(*LANE, "offset").agg(
+    wanted = F.max("parts").over(Window.partitionBy(*LANE, "offset"))
+    is_wanted = (word == "process") & F.col("wanted").isNotNull() & F.col("part").between(0, F.col("wanted") - 1)
+    records = condensed.withColumn("wanted", wanted).groupBy(*LANE, "offset").agg(
         first("append").alias("appended"), F.min(F.when(word == "append", F.col("at_ms"))).alias("appended_ms"),
         first("emit").alias("emitted"),
         first("process").alias("processed"), F.min_by("at_ms", F.when(word == "process", n)).alias("processed_ms"),
+        F.coalesce(F.count_if(is_wanted) == F.max("wanted"), F.count_if(word == "process") > 0).alias("done"),
         first("again").alias("again"), F.sum(F.when(word == "again", F.col("times"))).alias("times_again"),
         first("skip").alias("skipped"), first("given").alias("given"),
         F.count_if(word.isin("found", "unreadable")).alias("found"), F.count_if(word == "unreadable").alias("unreadable"),
@@ -273,10 +299,11 @@ def remembered(condensed: DataFrame, records: DataFrame) -> DataFrame:
     learned = records.select(*LANE, "offset", F.explode(F.array(*(
         F.struct(F.lit(word).alias("word"), F.col(column).alias("n")) for word, column in (("skip", "skipped"), ("given", "given"))
     ))).alias("fact")).where("fact.n IS NOT NULL")  # fmt: skip
+    none = F.lit(None).cast("long")
     kept = condensed.where(~F.col("word").isin("skip", "given"))
     return kept.unionByName(learned.select(
         *LANE, "offset", F.lit(0).alias("part"), "fact.word", "fact.n",
-        F.lit(None).cast("long").alias("at_ms"), F.lit(1).cast("long").alias("times"),
+        none.alias("at_ms"), F.lit(1).cast("long").alias("times"), none.alias("parts"),
     ))  # fmt: skip
 
 
@@ -290,7 +317,7 @@ def count_anomalies(records: DataFrame) -> DataFrame:
     written = F.col("appended").isNotNull() | (F.col("found") > 0)
     judged = records.withColumns({
         "written": written,
-        "lost": written & F.col("processed").isNull() & (F.col("offset") < gone_below),
+        "lost": written & ~F.col("done") & (F.col("offset") < gone_below),
         "reordered": F.coalesce(F.min("processed").over(higher) < F.col("processed"), F.lit(False)),
         "late": F.when(F.col("appended").isNotNull(), F.col("processed_ms") - F.col("appended_ms")),
     })  # fmt: skip
@@ -303,7 +330,7 @@ def count_anomalies(records: DataFrame) -> DataFrame:
         F.sum("found").alias("found"),
         F.count_if((F.col("found") > 0) & F.col("appended").isNull()).alias("unmentioned"),
         F.sum("unreadable").alias("unreadable"),
-        F.count("processed").alias("processed"),
+        F.count_if("done").alias("processed"),
         F.count_if("lost").alias("lost"),
         witness(F.col("lost"), F.coalesce("given", "last_n")).alias("lost_first"),
         F.coalesce(F.sum("times_again"), F.lit(0)).alias("duplicated"),

@@ -39,15 +39,19 @@ def late_ms(steps: list[Step], lane: Lane) -> int:
     )
 
 
+def processed(steps: list[Step], lane: Lane) -> int:
+    """How many records of one lane are processed in full."""
+    return len(_done([step for step in steps if "topic" in step.data and _lane(step) == lane]))
+
+
 def lost(own: list[Step]) -> tuple[int, int | None]:
-    """Appended, never processed, below the final committed offset or deleted.
+    """Appended, never processed in full, below the final committed offset or deleted.
 
     The witness is the step that gave the record up: the first deletion, clearing, give-up or jump over
     it; the last step of the lane when there is none.
     """
-    processed = {step.data["offset"] for step in _all(own, "process")}
     passed = {o for o in _appended(own) if o < max(_committed(own, len(own)) or 0, _log_start(own, len(own)))}
-    gone = passed - processed
+    gone = passed - _done(own)
 
     def given_up(offset: int) -> int:
         return min((at for at in range(len(own)) if _gives_up(own, at, offset)), default=len(own) - 1)
@@ -117,6 +121,20 @@ def _offsets(append: Step) -> set[int]:
 
 def _appended(steps: list[Step]) -> set[int]:
     return {offset for step in _all(steps, "append") for offset in _offsets(step)}
+
+
+def _done(own: list[Step]) -> set[int]:
+    """Offsets whose first append's `parts` all have a processing; any one is enough where it says nothing."""
+    work = {(step.data["offset"], step.data.get("part", 0)) for step in _all(own, "process")}
+    wanted: dict[int, set[int]] = {}
+    for step in reversed(_all(own, "append")):
+        parts = step.data.get("parts")
+        for at, offset in enumerate(sorted(_offsets(step))):
+            wanted.pop(offset, None)
+            if parts is not None:
+                wanted[offset] = set(range(parts[at] if isinstance(parts, list) else parts))
+    in_full = {o for o, parts in wanted.items() if parts <= {part for offset, part in work if offset == o}}
+    return in_full | ({offset for offset, _ in work} - wanted.keys())
 
 
 def _same_work(one: Step, other: Step) -> bool:

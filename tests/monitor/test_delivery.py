@@ -1,4 +1,4 @@
-"""The verdict beside a slow reference on any list of steps, and what it says of the settings."""
+"""The verdict beside a slow reference on any list of steps, and how it is told."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kitlib import experiments
-from kitlib.monitor.delivery import ANOMALIES, MAX_OFFSET, Verdict, judge, judge_steps
-from kitlib.trace import Step, Trace
+from kitlib.errors import TraceError
+from kitlib.monitor.delivery import ANOMALIES, Verdict, judge, judge_steps
+from kitlib.monitor.reasons import MAX_OFFSET
+from kitlib.trace import Step
 from tests.monitor import reference
+from tests.monitor.stories import APPEND, APPEND_2, START, Told, each, idle, told, written
 
 OFFSET = st.integers(0, 12)
 BOUND = st.integers(0, 14)
@@ -28,9 +31,13 @@ def ranges(draw: st.DrawFn) -> list[list[int]]:
 @st.composite
 def appends(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     offsets = sorted(draw(st.sets(OFFSET, min_size=1, max_size=6)))
+    data: dict[str, Any] = {"first": offsets[0], "last": offsets[-1]}
     if draw(st.booleans()):
-        return "append", {"first": offsets[0], "last": offsets[-1]}
-    return "append", {"first": offsets[0], "last": offsets[-1], "offsets": offsets}
+        data["offsets"] = offsets
+    records = len(offsets) if "offsets" in data else offsets[-1] - offsets[0] + 1
+    counts = st.integers(0, 2)
+    parts = draw(st.none() | counts | st.lists(counts, min_size=records, max_size=records))
+    return "append", data if parts is None else data | {"parts": parts}
 
 
 WORDS = st.one_of(
@@ -74,6 +81,7 @@ def same_as_reference(steps: list[Step], verdict: Verdict) -> None:
         where = (lane.topic, lane.partition)
         found = {kind: (anomaly.count, anomaly.witness) for kind, anomaly in lane.anomalies.items()}
         assert found == reference.counts(steps, where)
+        assert lane.processed == reference.processed(steps, where)
         assert lane.late_ms == reference.late_ms(steps, where)
     for kind in ANOMALIES:
         assert verdict.counts[kind] == sum(reference.counts(steps, lane)[kind][0] for lane in reference.lanes(steps))
@@ -103,114 +111,7 @@ def test_verdict_of_an_experiment_counts_as_the_reference(name: str, seed: int, 
     same_as_reference(trace.steps, judge(trace))
 
 
-# -- the marks ------------------------------------------------------------------------------------
-
-Told = list[tuple[str, dict[str, Any]]]
-APPEND: tuple[str, dict[str, Any]] = ("append", {"first": 0, "last": 9})
-START: tuple[str, dict[str, Any]] = ("start", {"offset": 0, "stored": None, "why": "no stored offset"})
-
-
-def each(what: str, offsets: list[int] | range, **data: Any) -> Told:
-    return [(what, {"offset": offset, **data}) for offset in offsets]
-
-
-def idle(times: int, at: int = 0) -> Told:
-    return [("commit", {"offset": at, "written": False})] * times
-
-
-def written(offset: int) -> Told:
-    return [("commit", {"offset": offset, "written": True})]
-
-
-def told(story: Told, **knobs: Any) -> Verdict:
-    steps = [
-        Step(number, 10 * number, "x", what, {**data, "topic": "events", "partition": 0})
-        for number, (what, data) in enumerate(story)
-    ]
-    return judge_steps(steps, knobs)
-
-
-OUT_OF_RANGE = ("error", {"error": "OFFSET_OUT_OF_RANGE"})
-# A story, its knobs -> the anomaly, its count, its first witness, and the reason's words (none: a violation).
-MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
-    "a record that was cleared is lost by the bound": (
-        [APPEND, START, *each("emit", range(3)), ("clear", {"ranges": [[0, 0]]}), *each("process", [1, 2]), *written(3)],
-        {"max_offset_behind": 1}, ("lost", 1, 5, "max_offset_behind=1 gives up what lies further back")),
-    "a record that was given up is lost by the limit": (
-        [APPEND, START, *each("emit", [0]), ("give_up", {"offset": 0}), *written(1)],
-        {"retry_limit": 3}, ("lost", 1, 3, "retry_limit=3 gives up")),
-    "a record that retention took is lost by retention": (
-        [APPEND, ("delete", {"to": 4}), START], {}, ("lost", 4, 1, "retention deleted")),
-    "a record that the commit has passed for no reason is a violation": (
-        [APPEND, START, *each("emit", [0]), *written(1)], {}, ("lost", 1, 3, "")),
-    "a record that a forced start at the end passed over is lost by it": (
-        [APPEND, ("start", {"offset": 10, "why": "no stored offset"})], {"force_from_start": False},
-        ("lost", 10, 1, "no stored offset (force_from_start=False)")),
-    "a record below a stored offset is a violation: nothing says that it was ever read": (
-        [APPEND, ("start", {"offset": 10, "why": "stored offset"})], {}, ("skipped", 10, 1, "")),
-    "a record jumped over by a reset is skipped by that setting": (
-        [APPEND, START, ("reset", {"from": 0, "to": 6})], {"force_from_start": True},
-        ("skipped", 6, 2, "goes on from start_offset_time (force_from_start=True)")),
-    "a record jumped over by a reset to the end is skipped by that setting": (
-        [APPEND, START, ("reset", {"from": 0, "to": 10})], {}, ("skipped", 10, 2, "goes on from the log end")),
-    "a record processed again is allowed": (
-        [APPEND, START, *each("emit", [0]), *each("process", [0, 0])], {},
-        ("duplicated", 1, 4, "at least once hands a record out again")),
-    "parts of one record are no duplicates, the same part is": (
-        [APPEND, START, *each("process", [0], part=0), *each("process", [0, 0], part=1)], {},
-        ("duplicated", 1, 4, "at least once")),
-    "an order changed by several tuples at once is allowed": (
-        [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 10},
-        ("reordered", 1, 5, "max_spout_pending=10 lets tuples finish in any order")),
-    "an order changed by a retry is allowed": (
-        [APPEND, START, *each("emit", [0, 1, 0]), *each("process", [1, 0])], {"max_spout_pending": 1},
-        ("reordered", 1, 6, "handed out again")),
-    "an order changed with one tuple at a time is a violation": (
-        [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 1},
-        ("reordered", 1, 5, "")),
-    "a commit that goes back after a late failure is allowed": (
-        [APPEND, START, *written(5), *written(3)], {}, ("rewound", 1, 3, "failed after its ack")),
-    "a start from the stored offset that lies back is a violation": (
-        [APPEND, START, *written(5), ("start", {"offset": 3, "why": "stored offset"})], {}, ("rewound", 1, 3, "")),
-    "a start forced back is allowed": (
-        [APPEND, START, *written(5), ("start", {"offset": 0, "why": "another topology id"})], {"force_from_start": True},
-        ("rewound", 1, 3, "another topology id (force_from_start=True)")),
-    "a reset that goes back is allowed": (
-        [APPEND, START, ("reset", {"from": 8, "to": 2})], {}, ("rewound", 1, 2, "out of range")),
-    "five commits that do not move for no reason are a violation": (
-        [APPEND, START, *idle(5)], {}, ("stalled", 1, 2, "")),
-    "a stall behind a failure that is not retried is the bound's": (
-        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=False), *idle(5)], {"max_offset_behind": 5},
-        ("stalled", 1, 4, "max_offset_behind=5 does not retry")),
-    "a stall behind a record that is retried again and again is allowed": (
-        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(3), *each("emit", [0]), *idle(3)],
-        {"max_offset_behind": MAX_OFFSET}, ("stalled", 1, 4, "retried without limit")),
-    "a stall behind a failure whose retry never comes is a violation": (
-        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {}, ("stalled", 1, 4, "")),
-    "a stall behind a retry that waits its turn is allowed": (
-        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {"retry_initial_delay_ms": 5},
-        ("stalled", 1, 4, "waits for its next retry")),
-    "a stall behind a tuple that is neither acked nor failed is allowed": (
-        [APPEND, START, *each("emit", [0]), *idle(5)], {}, ("stalled", 1, 3, "neither acked nor failed")),
-    "a stall at an offset that retention took is a violation": (
-        [APPEND, START, *each("fail", [0], retry=True), ("delete", {"to": 5}), *idle(5)], {}, ("stalled", 1, 4, "")),
-    "a stall of a spout that is told to stop there is allowed": (
-        [APPEND, ("start", {"offset": 0, "why": "x"}), OUT_OF_RANGE, *idle(5)], {},
-        ("stalled", 1, 3, "use_start_offset_time_if_offset_out_of_range=False stops")),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", MARKS)
-def test_anomaly_is_allowed_or_a_violation(case: str) -> None:
-    """An anomaly that a setting explains is allowed and says which; one that none explains is a violation."""
-    story, knobs, (kind, count, witness, words) = MARKS[case]
-    verdict = told(story, **knobs)
-    found = verdict.first(kind)
-    assert (found.count, found.witness) == (count, witness)
-    assert words in found.reason and bool(found.reason) is bool(words)
-    assert found.is_violation is (kind in verdict.violations) is (not words)
-    assert found.unexplained == (0 if words else count)
-
+# -- what is none ---------------------------------------------------------------------------------
 
 # A story -> the anomaly that it must not count.
 HARMLESS: dict[str, tuple[Told, str]] = {
@@ -220,6 +121,10 @@ HARMLESS: dict[str, tuple[Told, str]] = {
     "commits before anything was appended": ([START, *idle(9)], "stalled"),
     "a commit that moves in between": ([APPEND, START, *idle(4), *written(1), *idle(4, 1)], "stalled"),
     "a record that still waits": ([APPEND, START, *each("emit", [0])], "lost"),
+    "a record with nothing to do": (
+        [("append", {"first": 0, "last": 1, "parts": [0, 1]}), START, *each("process", [1]), *written(2)], "lost"),
+    "a record with all its parts": ([APPEND_2, START, *each("process", [0], part=1), *each("process", [0]), *written(1)], "lost"),
+    "a record whose number of parts nobody knows": ([APPEND, START, *each("process", [0], part=3), *written(1)], "lost"),
     "a record that was processed and then deleted": (
         [("append", {"first": 0, "last": 0}), START, *each("process", [0]), ("delete", {"to": 1})], "lost"),
     "a gap in the offsets": ([("append", {"first": 0, "last": 9, "offsets": [0, 9]}), START, *written(9),
@@ -242,14 +147,6 @@ def test_anomaly_that_is_none_is_not_counted(case: str) -> None:
     assert told(story).counts[kind] == 0
 
 
-def test_mark_some_explained_and_some_not_is_a_violation_that_counts_them() -> None:
-    """One record without an explanation makes the anomaly a violation, however many are explained."""
-    verdict = told([APPEND, START, ("clear", {"ranges": [[0, 2]]}), *written(4)], max_offset_behind=1)
-    found = verdict.first("lost")
-    assert (found.count, found.unexplained, found.is_violation) == (4, 1, True)
-    assert str(found) == "4 lost, first at offset 0 (violation: no setting explains 1)"
-
-
 # -- the sentence ---------------------------------------------------------------------------------
 
 SENTENCES: dict[str, tuple[Told, dict[str, Any], str]] = {
@@ -261,6 +158,10 @@ SENTENCES: dict[str, tuple[Told, dict[str, Any], str]] = {
     "some in order": (
         [APPEND, START, *each("process", range(4))], {},
         "4 of 10 records were processed, each of them once and in order; 6 still wait."),
+    "parts of some": (
+        [("append", {"first": 0, "last": 2, "parts": [2, 0, 2]}), START, *each("process", [0], part=0),
+         *each("process", [0], part=1), *each("process", [2])], {},
+        "2 of 3 records were processed, each of them once and in order; 1 still wait."),
     "an allowed anomaly with its setting": (
         [APPEND, START, *each("process", range(10)), *each("process", [9])], {},
         "10 of 10 records were processed: 1 duplicated (allowed: at least once hands a record out again)."),
@@ -284,6 +185,12 @@ def test_sentence_says_what_happened(case: str) -> None:
     assert verdict.sentence == repr(verdict) == sentence
 
 
+def test_append_with_parts_for_other_records_is_refused() -> None:
+    """A trace whose append says how many parts some of its records have, but not all, cannot be judged."""
+    with pytest.raises(TraceError, match=r"step 0: append to events-0 has parts for 2 records, expected 10"):
+        told([("append", {"first": 0, "last": 9, "parts": [1, 2]})])
+
+
 def test_to_json_holds_everything_a_script_needs() -> None:
     """The JSON form has the sums, the marks and each partition's anomalies, and is made of JSON values only."""
     verdict = told([APPEND, START, *each("process", [0, 0])])
@@ -302,13 +209,3 @@ def test_html_of_a_hostile_reason_is_escaped() -> None:
     verdict = told([APPEND, ("start", {"offset": 10, "why": evil})])
     assert evil in verdict.sentence
     assert "<script>" not in verdict._repr_html_() and "&lt;script&gt;" in verdict._repr_html_()
-
-
-def test_judge_reads_the_traces_own_knobs() -> None:
-    """The knobs that a trace was run with decide which anomalies are allowed."""
-    trace = Trace("r", "e", knobs={"max_spout_pending": 1})
-    for what, data in [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])]:
-        trace.record(0, "x", what, topic="events", partition=0, **data)
-    assert judge(trace).violations == ("reordered",)
-    trace.knobs["max_spout_pending"] = 2
-    assert judge(trace).violations == ()

@@ -21,9 +21,31 @@ Lines = Sequence[tuple[str, int, bytes | None]]  # run, line, value
 
 OFFSETS = st.integers(0, 11)  # few, so that steps meet
 PAIRS = st.tuples(OFFSETS, OFFSETS).map(sorted)
+PARTS = st.integers(0, 2)
+
+
+def sorted_append(parts: dict[int, int]) -> tuple[str, dict[str, Any]]:
+    """An append of these offsets, each with its own number of parts."""
+    offsets = sorted(parts)
+    return "append", {"first": offsets[0], "last": offsets[-1], "offsets": offsets, "parts": [parts[o] for o in offsets]}
+
+
+# Words of a topology's trace: most name no topic, and no lane gets them.
+TREE_STEPS: list[tuple[str, dict[str, Any]]] = [
+    ("emit", {"offset": 3, "attempt": 1, "root": -(2**63), "val": 5, "tuples": [[1, "split-2", 5]]}),
+    ("send", {"tuple": 2, "parents": [1], "ids": [[-(2**63), 9]], "to": "count-4", "values": ["a", 1, None]}),
+    ("bolt_ack", {"tuple": 1, "vals": [[-(2**63), 12]]}),
+    ("acker_init", {"root": -(2**63), "val": 5, "spout_task": 1, "before": None, "after": 5, "end": None}),
+    ("acker_tick", {"dropped": [1, 2]}),
+    ("ack", {"offset": 3, "root": -(2**63), "outstanding": 1}),
+    ("late", {"root": 7, "answer": "fail"}),
+]
+NAMES_NO_TOPIC = {"send", "bolt_ack", "acker_init", "acker_tick", "late"}
 
 DELIVERY_STEPS = st.one_of(
     PAIRS.map(lambda pair: ("append", {"first": pair[0], "last": pair[1]})),
+    st.tuples(PAIRS, PARTS).map(lambda made: ("append", {"first": made[0][0], "last": made[0][1], "parts": made[1]})),
+    st.dictionaries(OFFSETS, PARTS, min_size=1, max_size=4).map(sorted_append),
     st.lists(OFFSETS, min_size=1, max_size=4, unique=True).map(sorted).map(
         lambda offsets: ("append", {"first": offsets[0], "last": offsets[-1], "offsets": offsets})
     ),
@@ -32,13 +54,14 @@ DELIVERY_STEPS = st.one_of(
     st.tuples(OFFSETS, OFFSETS).map(lambda pair: ("reset", {"from": pair[0], "to": pair[1]})),
     OFFSETS.map(lambda offset: ("emit", {"offset": offset})),
     OFFSETS.map(lambda offset: ("process", {"offset": offset})),
-    st.tuples(OFFSETS, st.integers(0, 1)).map(lambda pair: ("process", {"offset": pair[0], "part": pair[1]})),
+    st.tuples(OFFSETS, PARTS).map(lambda pair: ("process", {"offset": pair[0], "part": pair[1]})),
     st.tuples(st.sampled_from([3, 3, 3, 5]), st.booleans()).map(
         lambda pair: ("commit", {"offset": pair[0], "written": pair[1]})
     ),
     PAIRS.map(lambda pair: ("clear", {"ranges": [list(pair)]})),
     OFFSETS.map(lambda offset: ("give_up", {"offset": offset})),
     st.just(("word_of_tomorrow", {"offset": "?"})),
+    st.sampled_from(TREE_STEPS),
 )
 
 
@@ -50,7 +73,8 @@ def runs_of_steps(draw: st.DrawFn) -> list[tuple[int, str, dict[str, Any]]]:
     for word, data in draw(st.lists(DELIVERY_STEPS, max_size=30)):
         topic, partition = draw(lanes)
         times = draw(st.integers(1, 7)) if word == "commit" else 1
-        steps += [(draw(st.integers(0, 5)), word, {"topic": topic, "partition": partition, **data})] * times
+        where = {} if word in NAMES_NO_TOPIC else {"topic": topic, "partition": partition}
+        steps += [(draw(st.integers(0, 5)), word, where | data)] * times
     return steps
 
 

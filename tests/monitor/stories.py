@@ -1,0 +1,33 @@
+"""Made-up stories for the verdict's tests: words of a trace in a row, 10 ms apart, in one partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.monitor.delivery import Verdict, judge_steps
+from kitlib.trace import Step
+
+Told = list[tuple[str, dict[str, Any]]]
+APPEND: tuple[str, dict[str, Any]] = ("append", {"first": 0, "last": 9})
+APPEND_2: tuple[str, dict[str, Any]] = ("append", {"first": 0, "last": 9, "parts": 2})
+START: tuple[str, dict[str, Any]] = ("start", {"offset": 0, "stored": None, "why": "no stored offset"})
+
+
+def each(what: str, offsets: list[int] | range, **data: Any) -> Told:
+    return [(what, {"offset": offset, **data}) for offset in offsets]
+
+
+def idle(times: int, at: int = 0) -> Told:
+    return [("commit", {"offset": at, "written": False})] * times
+
+
+def written(offset: int) -> Told:
+    return [("commit", {"offset": offset, "written": True})]
+
+
+def told(story: Told, **knobs: Any) -> Verdict:
+    steps = [
+        Step(number, 10 * number, "x", what, {**data, "topic": "events", "partition": 0})
+        for number, (what, data) in enumerate(story)
+    ]
+    return judge_steps(steps, knobs)

@@ -1,0 +1,175 @@
+"""Which settings explain an anomaly, and what remains a violation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kitlib.monitor.delivery import judge
+from kitlib.monitor.reasons import MAX_OFFSET
+from kitlib.trace import Trace
+from tests.monitor.stories import APPEND, APPEND_2, START, Told, each, idle, told, written
+
+# The settings of a topology that loses nothing; a trace step takes 10 ms.
+TRACKED = {"topology_ackers": 1, "message_ids": True, "anchored": True, "id_bits": 64, "topology_message_timeout_secs": 1}
+OUT_OF_RANGE = ("error", {"error": "OFFSET_OUT_OF_RANGE"})
+# A story, its knobs -> the anomaly, its count, its first witness, and the reason's words (none: a violation).
+MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
+    "a record that was cleared is lost by the bound": (
+        [APPEND, START, *each("emit", range(3)), ("clear", {"ranges": [[0, 0]]}), *each("process", [1, 2]), *written(3)],
+        {"max_offset_behind": 1}, ("lost", 1, 5, "max_offset_behind=1 gives up what lies further back")),
+    "a record that was given up is lost by the limit": (
+        [APPEND, START, *each("emit", [0]), ("give_up", {"offset": 0}), *written(1)],
+        {"retry_limit": 3}, ("lost", 1, 3, "retry_limit=3 gives up")),
+    "a record that retention took is lost by retention": (
+        [APPEND, ("delete", {"to": 4}), START], {}, ("lost", 4, 1, "retention deleted")),
+    "a record that the commit has passed for no reason is a violation": (
+        [APPEND, START, *each("emit", [0]), *written(1)], {}, ("lost", 1, 3, "")),
+    "a record that a forced start at the end passed over is lost by it": (
+        [APPEND, ("start", {"offset": 10, "why": "no stored offset"})], {"force_from_start": False},
+        ("lost", 10, 1, "no stored offset (force_from_start=False)")),
+    "a record below a stored offset is a violation: nothing says that it was ever read": (
+        [APPEND, ("start", {"offset": 10, "why": "stored offset"})], {}, ("skipped", 10, 1, "")),
+    "a record with a part undone that the commit has passed is a violation": (
+        [APPEND_2, START, *each("emit", [0]), *each("process", [0], part=1), *each("ack", [0]), *written(1)], TRACKED,
+        ("lost", 1, 5, "")),
+    "a record with a part undone whose failure was not retried is the bound's": (
+        [APPEND_2, START, *each("emit", [0]), *each("process", [0], part=1), *each("ack", [0]),
+         *each("fail", [0], retry=False), *written(1)], {"max_offset_behind": 3},
+        ("lost", 1, 6, "max_offset_behind=3 does not retry")),
+    "one that was handed out again after it is a violation": (
+        [APPEND_2, START, *each("emit", [0]), *each("fail", [0], retry=False), *each("emit", [0]), *each("ack", [0]), *written(1)],
+        {"max_offset_behind": 3}, ("lost", 1, 6, "")),
+    "a record lost without ackers is lost by that": (
+        [APPEND, START, *each("emit", [0]), *each("ack", [0]), *written(1)], TRACKED | {"topology_ackers": 0},
+        ("lost", 1, 4, "topology_ackers=0 acks each tuple as it is emitted")),
+    "without ackers one that was lost before a restart, too": (
+        [APPEND, START, *each("emit", [0]), *each("ack", [0]), *written(1), ("start", {"offset": 1, "why": "stored offset"})],
+        TRACKED | {"topology_ackers": 0}, ("lost", 1, 5, "topology_ackers=0")),
+    "a record that was never handed out is a violation without ackers, too": (
+        [APPEND, START, *written(1)], TRACKED | {"topology_ackers": 0}, ("lost", 1, 2, "")),
+    "a record lost without a message id is lost by that": (
+        [APPEND, START, *each("emit", [0]), *written(1)], TRACKED | {"message_ids": False},
+        ("lost", 1, 3, "message_ids=false: a tuple without a message id is never tracked")),
+    "a part lost by an unanchored child is lost by that": (
+        [APPEND_2, START, *each("emit", [0]), *each("process", [0]), *each("ack", [0], outstanding=0), *written(1)],
+        TRACKED | {"anchored": False}, ("lost", 1, 5, "anchored=false: an unanchored child can be lost unseen")),
+    "an unanchored record that nobody acked is a violation": (
+        [APPEND, START, *each("emit", [0]), *written(1)], TRACKED | {"anchored": False}, ("lost", 1, 3, "")),
+    "a part lost by a ledger that was zero by chance is lost by short ids": (
+        [APPEND_2, START, *each("emit", [0]), *each("ack", [0], outstanding=3), *written(1)], TRACKED | {"id_bits": 4},
+        ("lost", 1, 4, "ids of 4 bits: a ledger was zero by chance")),
+    "short ids whose ledger was right are no excuse": (
+        [APPEND_2, START, *each("emit", [0]), *each("ack", [0], outstanding=0), *written(1)], TRACKED | {"id_bits": 4},
+        ("lost", 1, 4, "")),
+    "a ledger of 64 bits that was zero too early is a violation": (
+        [APPEND_2, START, *each("emit", [0]), *each("ack", [0], outstanding=3), *written(1)], TRACKED | {"anchored": False},
+        ("lost", 1, 4, "")),
+    "a record jumped over by a reset is skipped by that setting": (
+        [APPEND, START, ("reset", {"from": 0, "to": 6})], {"force_from_start": True},
+        ("skipped", 6, 2, "goes on from start_offset_time (force_from_start=True)")),
+    "a record jumped over by a reset to the end is skipped by that setting": (
+        [APPEND, START, ("reset", {"from": 0, "to": 10})], {}, ("skipped", 10, 2, "goes on from the log end")),
+    "a record processed again is allowed": (
+        [APPEND, START, *each("emit", [0]), *each("process", [0, 0])], {},
+        ("duplicated", 1, 4, "at least once hands a record out again")),
+    "parts of one record are no duplicates, the same part is": (
+        [APPEND, START, *each("process", [0], part=0), *each("process", [0, 0], part=1)], {},
+        ("duplicated", 1, 4, "at least once")),
+    "an order changed by several tuples at once is allowed": (
+        [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 10},
+        ("reordered", 1, 5, "max_spout_pending=10 lets tuples finish in any order")),
+    "an order changed by a retry is allowed": (
+        [APPEND, START, *each("emit", [0, 1, 0]), *each("process", [1, 0])], {"max_spout_pending": 1},
+        ("reordered", 1, 6, "handed out again")),
+    "an order changed with one tuple at a time is a violation": (
+        [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 1},
+        ("reordered", 1, 5, "")),
+    "an order changed without ackers is allowed, as nothing holds newer tuples back": (
+        [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 1, "topology_ackers": 0},
+        ("reordered", 1, 5, "topology_ackers=0 acks each tuple as it is emitted")),
+    "an order changed without a bound on pending tuples is allowed": (
+        [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": None},
+        ("reordered", 1, 5, "max_spout_pending=unlimited")),
+    "a commit that goes back after a late failure is allowed": (
+        [APPEND, START, *written(5), *written(3)], {}, ("rewound", 1, 3, "failed after its ack")),
+    "a start from the stored offset that lies back is a violation": (
+        [APPEND, START, *written(5), ("start", {"offset": 3, "why": "stored offset"})], {}, ("rewound", 1, 3, "")),
+    "a start forced back is allowed": (
+        [APPEND, START, *written(5), ("start", {"offset": 0, "why": "another topology id"})], {"force_from_start": True},
+        ("rewound", 1, 3, "another topology id (force_from_start=True)")),
+    "a reset that goes back is allowed": (
+        [APPEND, START, ("reset", {"from": 8, "to": 2})], {}, ("rewound", 1, 2, "out of range")),
+    "five commits that do not move for no reason are a violation": (
+        [APPEND, START, *idle(5)], {}, ("stalled", 1, 2, "")),
+    "a stall behind a failure that is not retried is the bound's": (
+        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=False), *idle(5)], {"max_offset_behind": 5},
+        ("stalled", 1, 4, "max_offset_behind=5 does not retry")),
+    "a stall behind a record that is retried again and again is allowed": (
+        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(3), *each("emit", [0]), *idle(3)],
+        {"max_offset_behind": MAX_OFFSET}, ("stalled", 1, 4, "retried without limit")),
+    "a stall behind a failure whose retry never comes is a violation": (
+        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {}, ("stalled", 1, 4, "")),
+    "a stall behind a retry that waits its turn is allowed": (
+        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {"retry_initial_delay_ms": 5},
+        ("stalled", 1, 4, "waits for its next retry")),
+    "a stall behind a tuple that is neither acked nor failed is allowed": (
+        [APPEND, START, *each("emit", [0]), *idle(5)], {}, ("stalled", 1, 3, "neither acked nor failed")),
+    "a stall behind a slow tuple that is finished later is allowed": (
+        [APPEND, START, *each("emit", [0]), *idle(5), *each("ack", [0]), *written(1)], TRACKED,
+        ("stalled", 1, 3, "topology_message_timeout_secs=1 waits up to twice that time")),
+    "a stall behind a processed record whose acks were lost is allowed": (
+        [APPEND, START, *each("emit", [0]), *each("process", [0]), *idle(5)], TRACKED,
+        ("stalled", 1, 4, "waits up to twice that time for a tree")),
+    "without trees a processed record is not waited for": (
+        [APPEND, START, *each("emit", [0]), *each("process", [0]), *idle(5)], {}, ("stalled", 1, 4, "")),
+    "a stall longer than twice the time-out is a violation": (
+        [APPEND, START, *each("emit", [0]), *idle(201)], TRACKED, ("stalled", 1, 3, "")),
+    "with time-outs switched off it is allowed": (
+        [APPEND, START, *each("emit", [0]), *idle(201)], TRACKED | {"topology_enable_message_timeouts": False},
+        ("stalled", 1, 3, "topology_enable_message_timeouts=false waits for a tree for ever")),
+    "with time-outs switched off a record that is not out is not waited for": (
+        [APPEND, START, *each("emit", [0]), *each("ack", [0]), *idle(5)],
+        TRACKED | {"topology_enable_message_timeouts": False}, ("stalled", 1, 4, "")),
+    "a record that nobody waits for after a restart is not waited for": (
+        [APPEND, START, *each("emit", [0]), START, *idle(5)], TRACKED, ("stalled", 1, 4, "")),
+    "a stall behind a tree that times out again and again is allowed": (
+        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True, why="timeout"), *each("emit", [0]), *idle(5)],
+        TRACKED, ("stalled", 1, 5, "a tree that is not complete in topology_message_timeout_secs=1 is begun again")),
+    "a stall at an offset that retention took is a violation": (
+        [APPEND, START, *each("fail", [0], retry=True), ("delete", {"to": 5}), *idle(5)], {}, ("stalled", 1, 4, "")),
+    "a stall of a spout that is told to stop there is allowed": (
+        [APPEND, ("start", {"offset": 0, "why": "x"}), OUT_OF_RANGE, *idle(5)], {},
+        ("stalled", 1, 3, "use_start_offset_time_if_offset_out_of_range=False stops")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MARKS)
+def test_anomaly_is_allowed_or_a_violation(case: str) -> None:
+    """An anomaly that a setting explains is allowed and says which; one that none explains is a violation."""
+    story, knobs, (kind, count, witness, words) = MARKS[case]
+    verdict = told(story, **knobs)
+    found = verdict.first(kind)
+    assert (found.count, found.witness) == (count, witness)
+    assert words in found.reason and bool(found.reason) is bool(words)
+    assert found.is_violation is (kind in verdict.violations) is (not words)
+    assert found.unexplained == (0 if words else count)
+
+
+def test_mark_some_explained_and_some_not_is_a_violation_that_counts_them() -> None:
+    """One record without an explanation makes the anomaly a violation, however many are explained."""
+    verdict = told([APPEND, START, ("clear", {"ranges": [[0, 2]]}), *written(4)], max_offset_behind=1)
+    found = verdict.first("lost")
+    assert (found.count, found.unexplained, found.is_violation) == (4, 1, True)
+    assert str(found) == "4 lost, first at offset 0 (violation: no setting explains 1)"
+
+
+def test_judge_reads_the_traces_own_knobs() -> None:
+    """The knobs that a trace was run with decide which anomalies are allowed."""
+    trace = Trace("r", "e", knobs={"max_spout_pending": 1})
+    for what, data in [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])]:
+        trace.record(0, "x", what, topic="events", partition=0, **data)
+    assert judge(trace).violations == ("reordered",)
+    trace.knobs["max_spout_pending"] = 2
+    assert judge(trace).violations == ()
