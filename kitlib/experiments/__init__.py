@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.errors import KnobError
+from kitlib.experiments.crash_stories import acker_crash, bolt_crash, spout_crash
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.later_stories import failed_offset_deleted, start_position, uncommitted_cap
 from kitlib.experiments.stories import (
@@ -17,6 +18,9 @@ from kitlib.experiments.stories import (
     several_tuples,
     small_max_offset_behind,
 )
+from kitlib.experiments.transactional_stories import transactional_word_count
+from kitlib.experiments.tree_stories import false_completion, livelock, reliability_off, tuple_tree
+from kitlib.experiments.word_stories import word_count
 from kitlib.trace import Trace
 
 ALL = (
@@ -31,6 +35,15 @@ ALL = (
     several_tuples,
     uncommitted_cap,
     start_position,
+    tuple_tree,
+    false_completion,
+    livelock,
+    reliability_off,
+    bolt_crash,
+    acker_crash,
+    spout_crash,
+    word_count,
+    transactional_word_count,
 )
 _BY_NAME = {experiment.name: experiment for experiment in ALL}
 

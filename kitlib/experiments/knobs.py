@@ -158,3 +158,31 @@ RELEASE = Knob(
     choices=("0.9.2", "0.9.3", "1.1.0"),
     live=False,
 )
+TOPOLOGY_ACKERS = Knob(
+    "topology_ackers", "int", 1, "How many tasks follow the trees; 0: a tuple counts as acked when it is emitted.",
+    "ackers", 0, 50, live=False,
+)  # fmt: skip
+MESSAGE_TIMEOUT_SECS = Knob(
+    "topology_message_timeout_secs",
+    "int",
+    30,
+    "How often the pending maps rotate: a tree times out after one to two times this.",
+    "s",
+    1,
+    600,
+    scale="log",
+)
+ID_BITS = Knob("id_bits", "int", 64, "How many bits a tuple's id has; Storm's have 64.", "bits", 1, 64, live=False)
+ACKER_RELEASE = Knob(
+    "acker_release",
+    "choice",
+    "0.9.3",
+    "Whose rules the acker follows: Storm 0.9.3's, or those of Storm 2.",
+    choices=("0.9.3", "2.4.0"),
+    live=False,
+)
+FAN_OUT = Knob("fan_out", "int", 2, "How many tuples a bolt makes of one.", "tuples", 1, 8, live=False)
+DEPTH = Knob("depth", "int", 1, "How many such bolts come one after the other.", "bolts", 0, 4, live=False)
+EXECUTE_MS = Knob("execute_ms", "int", 10, "How long a bolt works on a tuple.", "ms", 0, 5_000)
+ANCHORED = Knob("anchored", "bool", True, "Whether the bolts anchor the tuples that they send.", live=False)
+MESSAGE_IDS = Knob("message_ids", "bool", True, "Whether the spout hands tuples out with a message id.", live=False)
