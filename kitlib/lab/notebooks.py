@@ -28,8 +28,8 @@ from traitlets.config import Config
 
 from kitlib.errors import DiskError, LabError
 from kitlib.lab import jupyter, kafka_server
-from kitlib.lab.processes import find_by_token
-from kitlib.lab.reaper import TOKEN_NAME, is_broker, sweep
+from kitlib.lab.processes import find_by_token, sweep
+from kitlib.lab.reaper import TOKEN_NAME, is_broker
 
 FOLDERS = ("notebooks", "notebooks/exercises")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}

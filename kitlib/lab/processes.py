@@ -8,7 +8,9 @@ command line or environment. Whoever does not agree in all three is left alone.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -25,6 +27,7 @@ Answer = TypeVar("Answer")
 SHORTEST_TOKEN = 12
 # Two readings of one process's birth differ by the rounding of the system's boot time.
 BIRTH_TOLERANCE_S = 2.0
+PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,29 @@ def end_trees(processes: Iterable[psutil.Process], grace_s: float = 5.0) -> list
             process.kill()
     _wait_gone(rest, 5.0)
     return rest
+
+
+def sweep(find: Callable[[], list[psutil.Process]], seconds: float = 3.0) -> int:
+    """Kill what `find` finds until it finds nothing; the number of processes that had to be killed.
+
+    Each round stops all of them before it kills any, so that none can start another one meanwhile.
+    """
+    killed: set[psutil.Process] = set()
+    deadline = time.monotonic() + seconds
+    while (found := find()) and time.monotonic() < deadline:
+        for action in (psutil.Process.suspend, psutil.Process.kill):
+            for process in found:
+                with suppress(psutil.Error):
+                    action(process)
+        killed.update(found)
+        psutil.wait_procs(found, timeout=0.2)
+    return len(killed)
+
+
+def adopt_orphans() -> None:
+    """Become the one to whom the system hands orphans from below (Linux; elsewhere the token must do)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _wait_gone(processes: list[psutil.Process], timeout_s: float) -> None:

@@ -15,7 +15,6 @@ Left out: a process that changed its environment and left its parents behind, on
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import queue
@@ -26,7 +25,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +34,9 @@ from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
 from kitlib.lab import workspace
-from kitlib.lab.processes import find_by_token, is_alive, with_children
+from kitlib.lab.processes import adopt_orphans, find_by_token, is_alive, sweep, with_children
 
 TOKEN_NAME = "KIT_RUN"
-PR_SET_CHILD_SUBREAPER = 36
 SECONDS_GENTLY = 6.0  # what Ctrl-C gives JupyterLab to save, tell its kernels and leave
 SECONDS_NOW = 1.0  # what is left of the lab when its owner is dead
 SECONDS_BROKER = 8.0  # a clean stop of the broker takes two to three
@@ -115,23 +113,6 @@ def wait_for_earlier(seconds: float) -> None:
             f"An earlier lab is still being ended after {seconds:.0f} s; look at its processes with "
             "`kit status`, end them, and try again."
         ) from None
-
-
-def sweep(find: Callable[[], list[psutil.Process]], seconds: float = 3.0) -> int:
-    """Kill what `find` finds until it finds nothing; the number of processes that had to be killed.
-
-    Each round stops all of them before it kills any, so that none can start another one meanwhile.
-    """
-    killed: set[psutil.Process] = set()
-    deadline = time.monotonic() + seconds
-    while (found := find()) and time.monotonic() < deadline:
-        for action in (psutil.Process.suspend, psutil.Process.kill):
-            for process in found:
-                with contextlib.suppress(psutil.Error):
-                    action(process)
-        killed.update(found)
-        psutil.wait_procs(found, timeout=0.2)
-    return len(killed)
 
 
 def is_broker(process: psutil.Process) -> bool:
@@ -249,12 +230,6 @@ def end_broker() -> None:
         kafka_server.down()
     except Exception:  # noqa: BLE001 - whatever it is, the rest must be ended too
         traceback.print_exc()
-
-
-def adopt_orphans() -> None:
-    """Become the one to whom the system hands orphans from below (Linux; elsewhere the token must do)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def tell(report: dict[str, Any]) -> None:

@@ -29,8 +29,8 @@ from kitlib.errors import LabError
 from kitlib.lab import jupyter, kafka_server, trust, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
-from kitlib.lab.processes import find_by_token, identify
-from kitlib.lab.reaper import Reaper, sweep, wait_for_earlier
+from kitlib.lab.processes import find_by_token, identify, sweep
+from kitlib.lab.reaper import Reaper, wait_for_earlier
 from kitlib.lab.state import read_json, write_json
 
 SECONDS_TO_OPEN = 60.0  # JupyterLab on a slow disk, the first time

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kitlib.lab import notebooks
-from kitlib.lab.processes import find_by_token
-from kitlib.lab.reaper import TOKEN_NAME, is_broker, sweep
+from kitlib.lab.processes import find_by_token, sweep
+from kitlib.lab.reaper import TOKEN_NAME, is_broker
 from tests.conftest import REPOSITORY
 
 SECONDS_TO_START = 30.0

@@ -1,0 +1,327 @@
+"""A learner's code runs in a process of its own, and only its answers come back.
+
+What a learner writes in a notebook may loop for ever, fill the memory, print a gigabyte or end the
+process; in the notebook's own process that would be the end of the lesson. So the function or class
+is sent by value (cloudpickle) to a process that is watched by a second one, the warden
+(`kitlib.exercises.sandbox_warden`): it has limits for time, memory, processes and output, and ends
+the whole tree, runaways included, at the first breach and at the end. Answers come back as JSON lines,
+never as pickles. The truth stays here: over there go operations alone, and what the learner's object
+answered is compared on this side. So nothing that the code does to its own process makes a wrong
+answer right, and a process that died has answered nothing.
+
+    outcome = run_steps(driver, make, scripts)    # driver(make, script) yields one answer for each step
+    values = call(function, [[trace], [trace]])   # a function that is called once for each list of arguments
+
+Left out: protection from somebody who means harm. This is the learner's own code on the learner's own
+machine, and the limits are for accidents; to judge the code of others, use a container as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kitlib.exercises.sandbox_child import EXIT_CLOSED
+from kitlib.exercises.sandbox_parcel import NotSendableError, parcel
+from kitlib.exercises.sandbox_values import parse, unpack
+from kitlib.lab.processes import find_by_token, sweep
+from kitlib.lab.reaper import TOKEN_NAME as LAB_TOKEN_NAME
+from kitlib.lab.reaper import with_kitlib
+from kitlib.trace import Trace
+from kitlib.views.text import plain_text
+
+Driver = Callable[[Any, Any], Iterable[Any]]
+
+DEADLINE_S = 10.0
+TOKEN_NAME = "KIT_SANDBOX"
+# All that the learner's process gets to know of our environment: no passwords, no tokens of a server.
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "KIT_TEST_SESSION", LAB_TOKEN_NAME)
+GROWS = "Look for what grows and is never made smaller."
+RETURN = "Return instead, or raise an exception that says what is wrong."
+ONLY_ITS_OWN = "Leave alone what it has not opened or started itself."
+ENDING_S = 15.0  # what the warden may take to end everything; after that it is ended itself
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a learner's code may use, all its scripts together."""
+
+    deadline_s: float = DEADLINE_S  # of wall-clock time, from the moment the code is loaded
+    memory_bytes: int = 1_000_000_000  # resident, of the whole tree
+    processes: int = 16
+    printed_bytes: int = 64_000
+    answers_bytes: int = 64_000_000
+    file_bytes: int = 100_000_000  # of one file
+    startup_s: float = 60.0  # for a fresh Python on a computer that is busy with Spark; it takes 0.2 s
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Why a learner's process was ended, or how it ended by itself: two sentences for the learner."""
+
+    kind: str  # "time", "memory", "printed", "exit", ...: see `_breach`
+    said: str  # "your code did not finish in 10 s, at step 7 of script 'fan_out'."
+    look: str  # what to do about it
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception of the learner's code that ended one script; the scripts after it have run all the same."""
+
+    kind: str  # "KeyError"
+    message: str
+    where: str  # "in line 4 of ack", or "" where no line is the learner's
+
+    @property
+    def what(self) -> str:
+        """`KeyError: 3, in line 4 of ack`, printable and on one line."""
+        what = f"{self.kind}: {self.message}" if self.message else self.kind
+        return plain_text(what, 120) + (f", {plain_text(self.where, 80)}" if self.where else "")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a learner's code answered to each script, as far as it came."""
+
+    answers: list[list[Any]]  # for each script the answers to its steps, in order
+    raised: list[Raised | None]  # for each script the exception that ended it; it came from step len(answers[i])
+    breach: Breach | None = None  # None when every script was run, to its end or to its exception
+    printed: str = ""  # the beginning of what the code wrote to stdout and stderr
+
+
+# What the learner's code printed during one check, for the one who shows its finding.
+heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+
+
+def run_steps(
+    driver: Driver, make: Any, scripts: Sequence[Mapping[str, Any]], *, limits: Limits | None = None
+) -> Outcome:
+    """Run each script on the learner's `make` in a process of its own; never raises for what the code does.
+
+    `driver` is a function of the kit, at the top of a module: `driver(make, script)` yields the answer to
+    each step, in JSON values, and lets exceptions of the learner's code through. It is found by its name on
+    the other side; `make` is sent by value. A script is a dict of JSON values that holds operations and no
+    expected answers; its "name", where it has one, stands in the sentence of a breach.
+    """
+    places = [f"of script '{plain_text(str(script['name']), 60)}'" if "name" in script else "" for script in scripts]
+    return _run(f"{driver.__module__}:{driver.__qualname__}", make, scripts, places, limits or Limits(DEADLINE_S))
+
+
+def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limits | None = None) -> Outcome:
+    """Call the learner's function once for each list of arguments; the value of call i is `outcome.answers[i][0]`.
+
+    Arguments are JSON values or Traces. Of a value come over: None, numbers, texts, ranges, and lists, tuples,
+    sets and dicts of these; anything else is a `Foreign`.
+    """
+    scripts = [{"arguments": [_argument(each) for each in arguments]} for arguments in argument_lists]
+    places = [f"in call {number} of {len(scripts)}" if len(scripts) > 1 else "" for number in range(1, len(scripts) + 1)]
+    return _run("kitlib.exercises.sandbox_child:called", function, scripts, places, limits or Limits(DEADLINE_S))
+
+
+def _argument(value: Any) -> dict[str, Any]:
+    return {"trace": list(value.to_json_lines())} if isinstance(value, Trace) else {"json": value}
+
+
+def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], places: list[str], limits: Limits) -> Outcome:
+    answers = _Answers(secrets.token_hex(8), len(scripts))
+    try:
+        sent = parcel(make)
+    except NotSendableError as error:
+        said = f"your code uses {error}, which cannot be sent to the process that checks it."
+        return answers.outcome(Breach("unsent", said, "Give it what it needs as an argument, or make it inside."), "")
+    lines = b"".join(json.dumps(script, separators=(",", ":")).encode() + b"\n" for script in scripts)
+    request = {
+        "token": uuid.uuid4().hex,
+        "nonce": answers.nonce,
+        "path": [os.path.abspath(entry) for entry in sys.path],
+        "driver": driver,
+        "room": tempfile.mkdtemp(prefix="kit-sandbox-"),
+        "limits": asdict(limits),
+        "parcel": len(sent),
+        "scripts": len(lines),
+    }
+    report = _watched(request, sent + lines, answers)
+    printed = str(report.get("printed", ""))
+    if (listening := heard.get()) is not None and printed:
+        listening.append(printed)
+    return answers.outcome(_breach(report, answers, limits, places), printed)
+
+
+def _watched(request: dict[str, Any], content: bytes, answers: _Answers) -> dict[str, Any]:
+    """Start the warden, read the answers as they come, and return its report; {} when it gave none."""
+    known = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    home = dict.fromkeys(("HOME", "TMPDIR"), request["room"])
+    limits = request["limits"]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-s", "-X", "utf8", "-m", "kitlib.exercises.sandbox_warden"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        cwd=request["room"], env=with_kitlib({**known, **home, TOKEN_NAME: request["token"]}),
+    )
+    assert process.stdin and process.stdout and process.stderr
+    # Only for a warden that was stopped or killed: one that is well ends everything in time by itself.
+    alarm = threading.Timer(limits["startup_s"] + limits["deadline_s"] + ENDING_S, process.kill)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(request).encode() + b"\n" + content)
+            process.stdin.flush()
+        for line in process.stdout:
+            answers.read(line)
+        said = process.stderr.read()
+        return _object(said)
+    finally:
+        alarm.cancel()
+        with suppress(BrokenPipeError):
+            process.stdin.close()  # an interrupted check: this is the order to end everything
+        try:
+            process.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.stdout.close()
+        process.stderr.close()
+        if process.wait() != 0:
+            sweep(lambda: find_by_token(request["token"]))
+
+
+def _object(said: bytes) -> dict[str, Any]:
+    try:
+        report = parse(said.decode())
+    except (ValueError, RecursionError):
+        report = None
+    return report if isinstance(report, dict) else {"words": said[-500:].decode("utf-8", "replace")}
+
+
+class _Answers:
+    """Reads the lines that come back, and believes none that is not the next one expected."""
+
+    def __init__(self, nonce: str, scripts: int) -> None:
+        self.nonce = nonce
+        self.answers: list[list[Any]] = [[] for _ in range(scripts)]
+        self.raised: list[Raised | None] = [None] * scripts
+        self.at = 0  # the script that is being run
+        self.phase = "start"  # then "load", "run", "exit" or "unloaded", "done"
+        self.unloaded: Raised | None = None
+        self.is_garbled = False
+
+    def read(self, line: bytes) -> None:
+        if self.is_garbled:
+            return
+        try:
+            if not line.startswith(f'["{self.nonce}",'.encode()):
+                raise ValueError("the line does not begin as an answer does")
+            _, what, *rest = parse(line.decode())
+            self._take(what, rest)
+        except (ValueError, TypeError, IndexError, RecursionError):
+            self.is_garbled = True
+
+    def _take(self, what: Any, rest: list[Any]) -> None:
+        before, after = {"ready": ("start", "load"), "loaded": ("load", "run"), "done": ("run", "done")}.get(what, ("run", "run"))
+        if what == "unloaded" and self.phase == "load":
+            self.phase, self.unloaded = "unloaded", _raised(rest)
+            return
+        if self.phase != before or (what == "done" and self.at != len(self.answers)):
+            raise ValueError(f"{what} in phase {self.phase}")
+        self.phase = after
+        if after != "run" or what == "loaded":
+            return
+        script, *content = rest
+        if type(script) is not int or script != self.at:
+            raise ValueError(f"script {script}, expected {self.at}")
+        if what in ("answer", "packed"):
+            step, value = content
+            if type(step) is not int or step != len(self.answers[self.at]):
+                raise ValueError(f"step {step}, expected {len(self.answers[self.at])}")
+            self.answers[self.at].append(unpack(value) if what == "packed" else value)
+        elif what == "raised":
+            self.raised[self.at] = _raised(content)
+            self.at += 1
+        elif what == "end" and not content:
+            self.at += 1
+        elif what == "exit" and not content:
+            self.phase = "exit"
+        else:
+            raise ValueError(f"{what} is no answer")
+
+    def outcome(self, breach: Breach | None, printed: str) -> Outcome:
+        return Outcome(self.answers, self.raised, breach, printed)
+
+    def place(self, places: list[str]) -> str:
+        """`, at step 7 of script 'fan_out'`: what was being done when the answers stopped."""
+        if self.phase == "load":
+            return ", while it was loaded"
+        if self.phase not in ("run", "exit") or self.at >= len(places) or not places[self.at]:
+            return ""
+        step = f"at step {len(self.answers[self.at])} " if places[self.at].startswith("of ") else ""
+        return f", {step}{places[self.at]}"
+
+
+def _raised(content: list[Any]) -> Raised:
+    kind, message, where = content
+    if not all(isinstance(part, str) for part in (kind, message, where)):
+        raise ValueError("an exception is told in three texts")
+    return Raised(kind, message, where)
+
+
+def _breach(report: dict[str, Any], answers: _Answers, limits: Limits, places: list[str]) -> Breach | None:
+    """What the warden's report and the answers together say about the end; None after a whole run."""
+    kind = report.get("breach") or _ending(report.get("status"), answers)
+    if kind is None:
+        return None
+    if kind == "start":
+        words = plain_text(str(report.get("words") or report.get("printed") or "").strip().rpartition("\n")[2], 160)
+        said = f"the process that checks your code did not start{f' ({words})' if words else ''}."
+        return Breach(kind, said, "Run this cell again; if it stays so, look at `kit doctor`.")
+    if kind == "unloaded" and answers.unloaded is not None:
+        said = f"your code cannot be loaded in the process that checks it: {answers.unloaded.what}."
+        return Breach(kind, said, "Define all that it needs in cells, or import it inside.")
+    said, look = {
+        "time": (f"did not finish in {limits.deadline_s:g} s", "Look for a loop that never ends."),
+        "memory": (f"used more than {_size(limits.memory_bytes)} of memory", GROWS),
+        "processes": (f"started more than {limits.processes} processes", "It needs none."),
+        "printed": (f"printed more than {_size(limits.printed_bytes)}", "Take the prints out: every step of every script would print."),
+        "answers": (f"gave back more than {_size(limits.answers_bytes)}", GROWS),
+        "exit": ("called sys.exit", RETURN),
+        "ended": ("ended the Python process (os._exit)", RETURN),
+        "closed": ("closed the file on which its answers go back", ONLY_ITS_OWN),
+        "garbled": ("wrote into the file on which its answers go back", ONLY_ITS_OWN),
+        "crashed": (f"crashed the Python process ({_signal_name(report.get('status'))})", "Look for what is not plain Python in it."),
+    }.get(kind, ("ended the process that watches over it", ONLY_ITS_OWN))
+    return Breach(kind, f"your code {said}{answers.place(places)}.", look)
+
+
+def _ending(status: Any, answers: _Answers) -> str | None:
+    """How a process ended that no limit was in the way of; None when it had done all."""
+    if status is None:
+        return "start" if answers.phase == "start" else "warden"
+    if answers.is_garbled:
+        return "garbled"
+    if answers.phase in ("exit", "unloaded", "start"):
+        return answers.phase
+    if status == -signal.SIGXCPU:
+        return "time"
+    if status < 0:
+        return "crashed"
+    if status == EXIT_CLOSED:
+        return "closed"
+    return None if answers.phase == "done" and status == 0 else "ended"
+
+
+def _signal_name(status: Any) -> str:
+    return signal.Signals(-status).name if isinstance(status, int) and -status in set(signal.Signals) else "unknown"
+
+
+def _size(count: int) -> str:
+    return next(f"{count / unit:g} {name}" for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= unit)

@@ -1,0 +1,129 @@
+"""The learner's side: opens the parcel, runs the scripts on it, and writes each answer as a line of JSON.
+
+Everything in this process belongs to the learner's code from the moment the parcel is opened, this
+module included. It may patch what it likes: the lines are checked where they are read, and the truth
+is not here.
+
+    [nonce, "ready"]                                  the deadline begins to count
+    [nonce, "loaded"]                                 or ["unloaded", kind, message, where]
+    [nonce, "answer" | "packed", script, step, value]
+    [nonce, "raised", script, kind, message, where]   the exception that ended a script
+    [nonce, "end", script]                            a script was run to its end
+    [nonce, "exit", script]                           sys.exit was called
+    [nonce, "done"]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+import cloudpickle
+
+from kitlib.exercises.sandbox_values import pack
+from kitlib.trace import Trace
+
+KIT = str(Path(__file__).resolve().parent.parent) + os.sep  # the frames of a traceback in here are not the learner's
+MAX_MESSAGE = 500  # characters of an exception's message
+EXIT_CLOSED = 81  # the answers cannot be written any more
+
+# Taken before the learner's code can put others in their place.
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
+_write, _exit, _getpid = os.write, os._exit, os.getpid
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An answer that has been packed already."""
+
+    value: Any
+
+
+def run(answers: int, nonce: str, path: list[str], driver: str, parcel: bytes, scripts: list[bytes]) -> NoReturn:
+    """Run every script, write the answers to the file descriptor `answers`, and end the process."""
+    sys.path[:] = path
+    module, _, name = driver.partition(":")
+    drive = getattr(import_module(module), name)
+    line = Line(answers, nonce)
+    line.send("ready")
+    try:
+        make = cloudpickle.loads(parcel)
+        line.send("loaded")
+    except BaseException as error:  # noqa: BLE001 - opening a parcel runs the learner's code
+        line.send("unloaded", *told(error))
+        leave()
+    for number, script in enumerate(scripts):
+        try:
+            for step, answer in enumerate(drive(make, _decode(script.decode()))):
+                line.answer(number, step, answer)
+            line.send("end", number)
+        except SystemExit:
+            line.send("exit", number)
+            leave()
+        except BaseException as error:  # noqa: BLE001 - the learner's code may raise anything
+            line.send("raised", number, *told(error))
+    line.send("done")
+    leave()
+
+
+class Line:
+    """The way back: one whole line a message, written at once, so that none is lost when the process dies."""
+
+    def __init__(self, answers: int, nonce: str) -> None:
+        self.answers, self.start, self.pid = answers, f'["{nonce}",', _getpid()
+
+    def answer(self, script: int, step: int, value: Any) -> None:
+        if not isinstance(value, Packed):
+            try:
+                self._send(f'"answer",{script},{step},{_encode(value)}')
+                return
+            except (TypeError, ValueError, RecursionError):
+                value = Packed(pack(value))
+        self.send("packed", script, step, value.value)
+
+    def send(self, *parts: Any) -> None:
+        self._send(_encode(parts)[1:-1])
+
+    def _send(self, text: str) -> None:
+        if _getpid() != self.pid:
+            _exit(0)  # a copy that the learner's code forked: only the first one answers
+        left = memoryview(f"{self.start}{text}]\n".encode())
+        try:
+            while left:
+                left = left[_write(self.answers, left) :]
+        except OSError:
+            _exit(EXIT_CLOSED)
+
+
+def called(function: Any, script: dict[str, Any]) -> Iterator[Packed]:
+    """The driver of `sandbox.call`: one call, one answer."""
+    arguments = [Trace.from_json_lines(each["trace"]) if "trace" in each else each["json"] for each in script["arguments"]]
+    yield Packed(pack(function(*arguments)))
+
+
+def told(error: BaseException) -> tuple[str, str, str]:
+    """The kind of an exception, its message, and the last line that is not the kit's own: `in line 4 of ack`."""
+    try:
+        message = str(error)[:MAX_MESSAGE]
+    except Exception:  # noqa: BLE001 - the learner's own __str__ may raise anything
+        message = ""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    learners = [(code.co_name, line) for code, line in frames if not code.co_filename.startswith(KIT)]
+    where = f"in line {learners[-1][1]} of {learners[-1][0]}" if learners else ""
+    return str(type(error).__name__)[:MAX_MESSAGE], message, where
+
+
+def leave() -> NoReturn:
+    """End this process without waiting for threads and exit handlers of the learner's."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    _exit(0)
