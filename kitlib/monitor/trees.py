@@ -1,0 +1,270 @@
+"""The trees of a topology's run in numbers: how large each one grew, and how it ended.
+
+A spout tuple and everything anchored to it is a tree; the spout hears of its end once, or gives it up
+by itself. Here each tree is followed through the trace, from its emit to its end and beyond, as tuples
+of a tree may be worked on long after nobody waits for them any more. The words that are read:
+
+    spout task   emit {root, tuples, offset, attempt}   ack {root, outstanding}   fail {root, why}   late   crash
+    bolt task    send {tuple, parents, ids}   bolt_ack {tuple}   execute {tuple}
+    acker task   acker_init   acker_ack   acker_fail   acker_reset
+
+Left out: tuples that belong to no tree (sent without a message id, without ackers, or unanchored); how
+many of a run's emits had no tree is counted. What became of the records is the verdict's.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kitlib.trace import Step, Trace
+
+End = Literal["acked", "failed", "timed out", "forgotten", "open"]
+ENDS: tuple[End, ...] = ("acked", "failed", "timed out", "forgotten", "open")
+ACKER_MESSAGES = ("acker_init", "acker_ack", "acker_fail", "acker_reset")
+COLUMNS = ("offset", "attempt", "root", "tuples", "acked", "depth", "end", "ms")
+ROWS = 12  # of trees in a table; the rest are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One tree: the tuples that grew from one emit of a spout."""
+
+    root: int
+    spout: str  # the task that waits for it
+    offset: int | None  # the record it came from; None for a spout that reads no topic
+    attempt: int  # the record's first, second, ... tree
+    emitted_ms: int
+    tuples: int  # made in the whole run, late ones included
+    acked: int  # of them, acked by their bolts
+    depth: int  # of the longest chain of tuples; 1 when no bolt sent anything
+    end: End  # "forgotten": its spout died, or emitted another tree under the same root
+    ended_ms: int | None  # None while it is open
+    outstanding: int  # tuples not acked when it was acked; 0 for every other end
+
+    @property
+    def is_false(self) -> bool:
+        """True when it was acked although some of its tuples were not."""
+        return self.outstanding > 0
+
+    @property
+    def ms(self) -> int | None:
+        """How long it took from its emit to its end; None while it is open."""
+        return None if self.ended_ms is None else self.ended_ms - self.emitted_ms
+
+    def row(self) -> tuple[str, ...]:
+        """This tree's line of the table, in the order of COLUMNS."""
+        end = f"acked, {self.outstanding} too early" if self.is_false else self.end
+        ms = "" if self.ms is None else f"{self.ms:,}"
+        offset = "" if self.offset is None else str(self.offset)
+        root = f"{self.root & 2**64 - 1:x}"
+        short = root if len(root) <= 4 else f"…{root[-4:]}"
+        return (offset, str(self.attempt), short, str(self.tuples), str(self.acked), str(self.depth), end, ms)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeReport:
+    """All trees of a run, and what the run did around them."""
+
+    trees: tuple[Tree, ...]  # in the order of their emits
+    untracked: int = 0  # emits that no acker followed
+    late_answers: int = 0  # ackers' answers for trees that the spout waited for no more
+    acker_messages: int = 0
+    wasted_executions: int = 0  # of tuples whose trees had failed, timed out or been forgotten by then
+
+    def count(self, end: End) -> int:
+        """How many trees ended like this."""
+        return sum(tree.end == end for tree in self.trees)
+
+    @property
+    def acked(self) -> int:
+        """Trees that were acked, the false ones included."""
+        return self.count("acked")
+
+    @property
+    def failed(self) -> int:
+        """Trees that a bolt failed."""
+        return self.count("failed")
+
+    @property
+    def timed_out(self) -> int:
+        """Trees that took too long."""
+        return self.count("timed out")
+
+    @property
+    def false_completions(self) -> int:
+        """Trees that were acked although some of their tuples were not."""
+        return sum(tree.is_false for tree in self.trees)
+
+    @property
+    def tuples(self) -> int:
+        """Tuples of all trees; one of several trees counts in each."""
+        return sum(tree.tuples for tree in self.trees)
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest time from emit to ack; 0 when none was acked."""
+        return max((tree.ms or 0 for tree in self.trees if tree.end == "acked"), default=0)
+
+    @property
+    def sentence(self) -> str:
+        """What a learner should take away, in one sentence."""
+        if not self.trees:
+            return f"No tree was followed; {_count(self.untracked, 'tuple')} left the spout untracked."
+        ends = [f"{self.count(end)} {end}" for end in ENDS if self.count(end)]
+        if self.false_completions:
+            ends = [f"{end} ({self.false_completions} falsely)" if end.endswith(" acked") else end for end in ends]
+        more = {
+            "came late": _count(self.late_answers, "answer"),
+            "served no tree any more": _count(self.wasted_executions, "execution"),
+            "had no tree": _count(self.untracked, "emit"),
+        }
+        told = [f"{number} {what}" for what, number in more.items() if not number.startswith("0 ")]
+        text = f"{_count(len(self.trees), 'tree')} of {_count(self.tuples, 'tuple')} in all: {', '.join(ends)}"
+        return "; ".join([text, *told, f"the ackers got {_count(self.acker_messages, 'message')}"]) + "."
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+        rows = (tree.row() for tree in self.trees[:ROWS])
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        rest = len(self.trees) - ROWS
+        more = f"<p>... and {_count(rest, 'more tree')}.</p>" if rest > 0 else ""
+        return (
+            f"<div><p><b>{html.escape(self.sentence)}</b></p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</div>"
+        )
+
+
+def follow_trees(trace: Trace) -> TreeReport:
+    """The trees of a topology's trace; none for a trace without topology."""
+    return follow_steps(trace.steps)
+
+
+def follow_steps(steps: Iterable[Step]) -> TreeReport:
+    """The trees of these steps."""
+    forest = _Forest()
+    for step in steps:
+        forest.take(step)
+    return forest.report()
+
+
+@dataclass(slots=True, eq=False)
+class _Growing:
+    """A tree while its run goes on."""
+
+    emit: Step
+    depth_of: dict[int, int] = field(default_factory=dict)  # tuple -> tuples from the spout to it
+    acked: set[int] = field(default_factory=set)
+    end: End = "open"
+    ended_ms: int | None = None
+    outstanding: int = 0
+
+    def finish(self, end: End, at_ms: int) -> None:
+        if self.end == "open":
+            self.end, self.ended_ms = end, at_ms
+
+    def grown(self) -> Tree:
+        data = self.emit.data
+        return Tree(
+            root=data["root"],
+            spout=self.emit.actor,
+            offset=data.get("offset"),
+            attempt=data.get("attempt", 1),
+            emitted_ms=self.emit.at_ms,
+            tuples=len(self.depth_of),
+            acked=len(self.acked),
+            depth=max(self.depth_of.values(), default=0),
+            end=self.end,
+            ended_ms=self.ended_ms,
+            outstanding=self.outstanding,
+        )
+
+
+@dataclass(slots=True)
+class _Forest:
+    """Which tree is meant by a root, and to which trees a tuple belongs."""
+
+    trees: list[_Growing] = field(default_factory=list)
+    by_root: dict[int, _Growing] = field(default_factory=dict)  # the newest tree of each
+    of_tuple: dict[int, list[_Growing]] = field(default_factory=dict)
+    untracked: int = 0
+    late_answers: int = 0
+    acker_messages: int = 0
+    wasted_executions: int = 0
+
+    def take(self, step: Step) -> None:
+        if step.what in ACKER_MESSAGES:
+            self.acker_messages += 1
+            return
+        handler = getattr(self, f"_on_{step.what}", None)
+        if handler:
+            handler(step)
+
+    def _on_emit(self, step: Step) -> None:
+        root = step.data.get("root")
+        if root is None:
+            self.untracked += "root" in step.data  # the emit of a spout without topology has none
+            return
+        if root in self.by_root:
+            self.by_root[root].finish("forgotten", step.at_ms)
+        tree = self.by_root[root] = _Growing(step)
+        self.trees.append(tree)
+        for number, *_ in step.data["tuples"]:
+            tree.depth_of[number] = 1
+            self.of_tuple[number] = [tree]
+
+    def _on_send(self, step: Step) -> None:
+        number, roots = step.data["tuple"], {root for root, _ in step.data["ids"]}
+        for parent in step.data["parents"]:
+            for tree in self.of_tuple.get(parent, ()):
+                if tree.emit.data["root"] not in roots:
+                    continue
+                tree.depth_of[number] = max(tree.depth_of.get(number, 0), tree.depth_of[parent] + 1)
+                members = self.of_tuple.setdefault(number, [])
+                if tree not in members:
+                    members.append(tree)
+
+    def _on_bolt_ack(self, step: Step) -> None:
+        for tree in self.of_tuple.get(step.data["tuple"], ()):
+            tree.acked.add(step.data["tuple"])
+
+    def _on_execute(self, step: Step) -> None:
+        trees = self.of_tuple.get(step.data["tuple"], ())
+        self.wasted_executions += bool(trees) and all(tree.end not in ("open", "acked") for tree in trees)
+
+    def _on_ack(self, step: Step) -> None:
+        tree = self._tree_of(step)
+        if tree is not None and tree.end == "open":
+            tree.finish("acked", step.at_ms)
+            tree.outstanding = step.data.get("outstanding") or 0
+
+    def _on_fail(self, step: Step) -> None:
+        tree = self._tree_of(step)
+        if tree is not None:
+            tree.finish("timed out" if step.data.get("why") == "timeout" else "failed", step.at_ms)
+
+    def _on_late(self, step: Step) -> None:
+        self.late_answers += 1
+
+    def _on_crash(self, step: Step) -> None:
+        for tree in self.trees:
+            if tree.emit.actor == step.actor:
+                tree.finish("forgotten", step.at_ms)
+
+    def _tree_of(self, step: Step) -> _Growing | None:
+        """The tree that the step's root means; a spout without topology has no roots."""
+        root = step.data.get("root")
+        return None if root is None else self.by_root.get(root)
+
+    def report(self) -> TreeReport:
+        trees = tuple(tree.grown() for tree in self.trees)
+        return TreeReport(trees, self.untracked, self.late_answers, self.acker_messages, self.wasted_executions)
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
