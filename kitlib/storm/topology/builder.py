@@ -12,15 +12,18 @@ a bolt that nobody feeds.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kitlib.storm.acker import ACKER_COMPONENT_ID, bounds_of
-from kitlib.storm.topology.components import DEFAULT_STREAM, Bolt, Spout, Streams, TopologyError
+from kitlib.storm.acker import ACKER_COMPONENT_ID
+from kitlib.storm.topology.components import DEFAULT_STREAM, BasicBolt, Bolt, Spout, Streams, TopologyError
 from kitlib.storm.topology.groupings import Grouping, GroupingKind
 
 AckerRelease = Literal["0.9.3", "2.4.0"]
+MAX_TASKS = 1_000  # of one component
+CALLED_BY_STORM = ("open", "next_tuple", "ack", "fail", "close", "prepare", "execute", "process", "cleanup")
 
 
 @dataclass(slots=True)
@@ -45,22 +48,31 @@ class TopologyConfig:
 
     def check(self) -> None:
         """Raise TopologyError for a setting outside its range."""
-        rules: tuple[tuple[str, int, int], ...] = (
-            ("topology_ackers", self.topology_ackers, 0),
-            ("topology_message_timeout_secs", self.topology_message_timeout_secs, 1),
-            ("transfer_ms", self.transfer_ms, 1),
-            ("transfer_jitter_ms", self.transfer_jitter_ms, 0),
-            ("restart_ms", self.restart_ms, 1),
-        )
-        for name, value, least in rules:
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise TopologyError(f"{name} is {value!r:.40}, expected a whole number from {least} on.")
-        if self.topology_max_spout_pending is not None and self.topology_max_spout_pending < 1:
-            raise TopologyError(
-                f"topology_max_spout_pending is {self.topology_max_spout_pending}, expected 1 or more, or None for no bound."
-            )
-        bounds_of(self.id_bits)
-        bounds_of(self.root_id_bits)
+        for name, least, most in (
+            ("topology_ackers", 0, MAX_TASKS),
+            ("topology_message_timeout_secs", 1, None),
+            ("topology_max_spout_pending", 1, None),
+            ("id_bits", 1, 64),
+            ("root_id_bits", 1, 64),
+            ("transfer_ms", 1, None),
+            ("transfer_jitter_ms", 0, None),
+            ("restart_ms", 1, None),
+        ):
+            value = getattr(self, name)
+            if value is None and name == "topology_max_spout_pending":
+                continue
+            if type(value) is not int or value < least or (most is not None and value > most):
+                span = f"from {least} on" if most is None else f"from {least} to {most:,}"
+                none = ", or None for no bound" if name == "topology_max_spout_pending" else ""
+                raise TopologyError(f"TopologyConfig: {name} is {value!r:.40}, expected a whole number {span}{none}.")
+        for name, known in (
+            ("topology_enable_message_timeouts", (True, False)),
+            ("acker_release", ("0.9.3", "2.4.0")),
+            ("errors", ("raise", "crash")),
+        ):
+            if getattr(self, name) not in known:
+                told = " or ".join(repr(value) for value in known)
+                raise TopologyError(f"TopologyConfig: {name} is {getattr(self, name)!r:.40}, expected {told}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +124,13 @@ class BoltDeclarer:
 
     def fields_grouping(self, component: str, fields: Sequence[str], stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Tuples with equal values in these fields to the same task."""
-        return self._add("fields", component, stream, [fields] if isinstance(fields, str) else fields)
+        names = [fields] if isinstance(fields, str) else fields
+        if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+            raise TopologyError(
+                f"bolt {self.name!r}: a fields grouping on {component!r:.60} got the fields {fields!r:.60}, expected "
+                "a list of names, such as ['word']."
+            )
+        return self._add("fields", component, stream, names)
 
     def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Each tuple to every task."""
@@ -123,6 +141,16 @@ class BoltDeclarer:
         return self._add("global", component, stream)
 
     def _add(self, kind: GroupingKind, component: str, stream: str, fields: Sequence[str] = ()) -> BoltDeclarer:
+        if not isinstance(component, str) or not isinstance(stream, str):
+            raise TopologyError(
+                f"bolt {self.name!r} subscribes to {component!r:.60}, stream {stream!r:.60}, expected the names that "
+                "they were given. Name the component, as in .shuffle_grouping('sentences')."
+            )
+        if any((known.component, known.stream) == (component, stream) for known in self.groupings):
+            raise TopologyError(
+                f"bolt {self.name!r} subscribes twice to stream {stream!r} of {component!r}. In Storm the second "
+                "subscription replaces the first: leave one."
+            )
         self.groupings.append(Grouping(kind, component, stream, tuple(fields)))
         return self
 
@@ -150,11 +178,11 @@ class TopologyBuilder:
         if not self.spouts:
             raise TopologyError("the topology has no spout, so nothing would ever happen. Add one with set_spout.")
         components = {
-            name: Component(name, make, parallelism, _streams(name, make, Spout), True, (), conf)
+            name: Component(name, make, parallelism, _inspected(name, make, Spout), True, (), conf)
             for name, (make, parallelism, conf) in self.spouts.items()
         }
         for name, bolt in self.bolts.items():
-            streams = _streams(name, bolt.make, Bolt)
+            streams = _inspected(name, bolt.make, Bolt)
             components[name] = Component(
                 name, bolt.make, bolt.parallelism, streams, False, tuple(bolt.groupings), bolt.conf
             )
@@ -178,19 +206,68 @@ class TopologyBuilder:
                 f"{name}: expected a class or a function that makes one for each task, got {make!r:.60}. "
                 f"Give {type(make).__name__} instead of an object of it."
             )
-        if isinstance(parallelism, bool) or not isinstance(parallelism, int) or not 1 <= parallelism <= 1_000:
-            raise TopologyError(f"{name}: parallelism is {parallelism!r:.40}, expected 1 to 1,000 tasks.")
+        if type(parallelism) is not int or not 1 <= parallelism <= MAX_TASKS:
+            raise TopologyError(f"{name}: parallelism is {parallelism!r:.40}, expected 1 to {MAX_TASKS:,} tasks.")
 
 
-def _streams(name: str, make: Callable[[], Any], kind: type) -> Streams:
-    """The output fields of what `make` makes. TopologyError when that is no spout or bolt."""
-    is_class = isinstance(make, type)
-    made: Any = make if is_class else make()
-    if not (issubclass(made, kind) if is_class else isinstance(made, kind)):
+def make_one(name: str, make: Callable[[], Any], kind: type) -> Any:
+    """A new object for one task. TopologyError when it cannot be made or is no spout or bolt."""
+    try:
+        made = make()
+    except Exception as error:
         raise TopologyError(
-            f"{name}: {made!r:.60} is no {kind.__name__}. Subclass kitlib.storm.topology.{kind.__name__}."
+            f"{name}: making a {kind.__name__} raised {type(error).__name__}: {str(error)[:200]}. It is made without "
+            f"arguments, once for each task: give those it needs in a function, such as lambda: {_called(make)}(...)."
+        ) from error
+    if not isinstance(made, kind):
+        raise TopologyError(
+            f"{name}: {_called(make)} makes {made!r:.60}, expected a {kind.__name__}. "
+            f"Subclass kitlib.storm.topology.{kind.__name__}, and return an object of it."
         )
+    return made
+
+
+def _inspected(name: str, make: Callable[[], Any], kind: type) -> Streams:
+    """The output fields of what `make` makes. TopologyError when that cannot run as a spout or bolt."""
+    made: Any = make
+    if isinstance(make, type):
+        _check_class(name, make, kind)
+        _check_without_arguments(name, make)
+    else:
+        made = make_one(name, make, kind)
+        _check_class(name, type(made), kind)
     return Streams.of(name, made.output_fields)
+
+
+def _check_class(name: str, made: type, kind: type) -> None:
+    if not issubclass(made, kind):
+        raise TopologyError(
+            f"{name}: {made.__name__} is no {kind.__name__}. Subclass kitlib.storm.topology.{kind.__name__}."
+        )
+    for method, base in (("next_tuple", Spout), ("execute", Bolt), ("process", BasicBolt)):
+        if issubclass(made, base) and getattr(made, method) is getattr(base, method):
+            raise TopologyError(f"{name}: {made.__name__} has no {method}. Write it; Storm calls it for each tuple.")
+    for method in CALLED_BY_STORM:
+        code = getattr(made, method, None)
+        if inspect.isgeneratorfunction(code) or inspect.iscoroutinefunction(code):
+            raise TopologyError(
+                f"{name}: {made.__name__}.{method} has a yield or is async, so that calling it does nothing. "
+                "Write a plain method, and send with self.collector.emit([...])."
+            )
+
+
+def _check_without_arguments(name: str, make: type) -> None:
+    try:
+        inspect.signature(make).bind()
+    except TypeError as error:
+        raise TopologyError(
+            f"{name}: {make.__name__} cannot be made without arguments ({error}), and Storm makes one for each task. "
+            f"Give a function instead, such as lambda: {make.__name__}(...)."
+        ) from None
+
+
+def _called(make: Callable[[], Any]) -> str:
+    return getattr(make, "__name__", type(make).__name__)
 
 
 def _check_subscription(bolt: str, grouping: Grouping, components: Mapping[str, Component]) -> None:
@@ -207,8 +284,6 @@ def _check_subscription(bolt: str, grouping: Grouping, components: Mapping[str, 
             f"bolt {bolt!r} subscribes to stream {grouping.stream!r} of {grouping.component!r}, which has no such "
             f"stream. Its streams are {known}; set output_fields."
         )
-    if grouping.kind == "fields" and not grouping.fields:
-        raise TopologyError(f"bolt {bolt!r}: a fields grouping on {grouping.component!r} needs a field. It has {fields}.")
     for name in grouping.fields:
         if name not in fields:
             raise TopologyError(

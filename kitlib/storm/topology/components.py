@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from kitlib.errors import KitError
 
 DEFAULT_STREAM = "default"
+_AS_THEY_ARE = frozenset({int, float, bool, type(None)})
 
 OutputFields = Sequence[str] | Mapping[str, Sequence[str]]  # of the default stream, or by stream
 
@@ -31,13 +32,15 @@ class Tuple:
     """
 
     number: int  # unique in the run
-    values: Sequence[Any]
-    fields: Sequence[str]
+    values: list[Any]
+    fields: tuple[str, ...]
     source_component: str
     source_task: int
     stream: str
     ids: dict[int, int]  # root id -> this tuple's id in that tree
     ack_val: int = 0  # the XOR of the ids of all tuples anchored to this one so far
+    holder: OutputCollector | None = None  # of the task that was given it, and of no later life of that task
+    is_acked: bool = False  # its holder has acked it at least once
 
     def __getitem__(self, name: str) -> Any:
         """The value of a field. TopologyError when the tuple has no such field."""
@@ -99,7 +102,8 @@ class SpoutOutputCollector(Protocol):
     def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
         """Send a tuple; the task ids that get it. Without a message id nobody follows its tree.
 
-        TopologyError for an unknown stream or another number of values than the stream has fields.
+        TopologyError for an unknown stream, another number of values than the stream has fields, and when
+        the task has died or the run is closed.
         """
         ...
 
@@ -130,14 +134,17 @@ class OutputCollector(Protocol):
 class Spout:
     """A source of tuples. Subclass it, say which fields it sends, and write `next_tuple`.
 
+    `self.context` and `self.collector` are there from `open` on, also when a subclass writes its own.
     Source: Storm 0.9.3, `backtype.storm.spout.ISpout`.
     Differs: `is_retried` and `crashed` are for the trace, and for what others notice when its process dies.
     """
 
     output_fields: ClassVar[OutputFields] = ()
+    context: TopologyContext
+    collector: SpoutOutputCollector
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
-        """The task begins; keep the collector."""
+        """The task begins."""
         self.context, self.collector = context, collector
 
     def close(self) -> None:
@@ -154,8 +161,8 @@ class Spout:
         """The tree of this message failed, or was not finished in time."""
 
     def is_retried(self, message_id: Any) -> bool:
-        """Whether a message that has just failed will be handed out again; for the trace, Storm does not ask."""
-        return True
+        """Whether a message that has just failed will be handed out again: never by a spout without a `fail`."""
+        return type(self).fail is not Spout.fail
 
     def crashed(self) -> None:
         """The process died: its connections break. Called on the dead object; do only what the other end does."""
@@ -164,16 +171,19 @@ class Spout:
 class Bolt:
     """A step of the processing. Subclass it, say which fields it sends, and write `execute`.
 
-    `execute_ms` is how long one tuple takes, in virtual time.
+    `execute_ms` is how long one tuple takes, in virtual time. `self.context` and `self.collector` are there
+    from `prepare` on, also when a subclass writes its own.
     Source: Storm 0.9.3, `backtype.storm.task.IBolt`.
     Differs: how long it takes is declared, as time is virtual.
     """
 
     output_fields: ClassVar[OutputFields] = ()
     execute_ms: int = 1
+    context: TopologyContext
+    collector: OutputCollector
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        """The task begins; keep the collector."""
+        """The task begins."""
         self.context, self.collector = context, collector
 
     def execute(self, given: Tuple) -> None:
@@ -230,39 +240,54 @@ class Streams:
 
     @classmethod
     def of(cls, component: str, declared: OutputFields) -> Streams:
-        """From `output_fields`. TopologyError when a name comes twice or is no text."""
+        """From `output_fields`. TopologyError when a name comes twice, is no text, or begins with Storm's own "__"."""
         by_stream = declared if isinstance(declared, Mapping) else ({DEFAULT_STREAM: declared} if declared else {})
         found = {}
         for stream, names in by_stream.items():
-            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            if not isinstance(stream, str) or stream.startswith("__"):
+                raise TopologyError(
+                    f"{component}: a stream in output_fields is called {stream!r:.60}, expected a text that does not "
+                    "begin with '__', as Storm's own streams do. Give it another name."
+                )
+            if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
                 raise TopologyError(
                     f"{component}: output_fields of stream {stream!r} are {names!r:.60}, expected a tuple of names, "
-                    "such as ('word',)."
+                    "such as ('word',). Mind the comma."
                 )
             if len(set(names)) < len(names):
-                raise TopologyError(f"{component}: a field of stream {stream!r} comes twice in {', '.join(names)}.")
+                raise TopologyError(
+                    f"{component}: a field of stream {stream!r} comes twice in {', '.join(names)}. Rename one."
+                )
             found[stream] = tuple(names)
         return cls(component, found)
 
     def check(self, stream: str, values: Sequence[Any]) -> tuple[str, ...]:
         """The stream's fields. TopologyError when there is no such stream or the number of values is another."""
         names = self.fields.get(stream)
+        if names is None or not isinstance(values, list | tuple) or len(values) != len(names):
+            self._refuse(stream, names, values)
+        return names
+
+    def _refuse(self, stream: str, names: tuple[str, ...] | None, values: object) -> NoReturn:
         if names is None:
             known = ", ".join(self.fields) or "none: set output_fields"
-            raise TopologyError(f"{self.component} sends on stream {stream!r}, which it has not. Its streams are {known}.")
-        if isinstance(values, str | bytes) or not isinstance(values, Sequence):
             raise TopologyError(
-                f"{self.component} sends {values!r:.60} on stream {stream!r}, expected a list of {len(names)} values "
-                f"({', '.join(names)})."
+                f"{self.component} sends on stream {stream!r:.60}, which it has not. Its streams are {known}."
             )
-        if len(values) != len(names):
+        wanted = f"expected a list of {len(names)} ({', '.join(names)})"
+        if isinstance(values, Tuple):
             raise TopologyError(
-                f"{self.component} sends {len(values)} values on stream {stream!r}, expected {len(names)} "
-                f"({', '.join(names)})."
+                f"{self.component} sends a whole tuple on stream {stream!r}, {wanted}. "
+                "The values come first: emit([...], anchors=given)."
             )
-        return names
+        if not isinstance(values, list | tuple):
+            raise TopologyError(f"{self.component} sends {values!r:.60} on stream {stream!r}, {wanted}. Put it into a list.")
+        raise TopologyError(
+            f"{self.component} sends {len(values)} values on stream {stream!r}, {wanted}. "
+            "Send one value for each field, or change output_fields."
+        )
 
 
 def short(values: Sequence[Any]) -> list[Any]:
     """Values as a trace may hold them: numbers and short texts."""
-    return [value if isinstance(value, int | float | bool | None) else str(value)[:40] for value in values]
+    return [value if type(value) in _AS_THEY_ARE else str(value)[:40] for value in values]

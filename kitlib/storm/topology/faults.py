@@ -40,22 +40,44 @@ class Fault:
     at_ms: int | None = None  # for "crash": when
     task_index: int = 0  # for "crash": which of the component's tasks
 
-    def check(self, topology: Topology) -> None:
-        """Raise TopologyError when the fault cannot act on this topology."""
+    def check(self, topology: Topology, ackers: int, chance: Chance | None) -> None:
+        """Raise TopologyError when the fault cannot act on this topology with so many ackers."""
         if self.kind not in KINDS:
-            raise TopologyError(f"a fault's kind is {self.kind!r}, expected one of {', '.join(KINDS)}.")
-        component = topology.components.get(self.component)
-        if component is None and self.component != ACKER_COMPONENT_ID:
+            raise TopologyError(f"a fault's kind is {self.kind!r:.60}, expected one of {', '.join(KINDS)}.")
+        tasks = {name: component.parallelism for name, component in topology.components.items()}
+        tasks[ACKER_COMPONENT_ID] = ackers
+        if not isinstance(self.component, str) or self.component not in tasks:
             raise TopologyError(
-                f"fault {self.kind}: there is no component {self.component!r}. "
+                f"fault {self.kind}: there is no component {self.component!r:.60}. "
                 f"There are {', '.join(topology.components)} and {ACKER_COMPONENT_ID}."
             )
+        component = topology.components.get(self.component)
         if self.kind not in ("lose", "crash") and (component is None or component.is_spout):
             raise TopologyError(f"fault {self.kind} is for bolts, {self.component} is none. Name a bolt.")
-        if not 0 <= self.percent <= 100:
-            raise TopologyError(f"fault {self.kind} of {self.component}: percent is {self.percent}, expected 0 to 100.")
-        if self.kind == "crash" and (self.at_ms is None or self.at_ms < 0):
-            raise TopologyError(f"fault crash of {self.component}: at_ms is {self.at_ms}, expected a time from 0 ms on.")
+        if self.kind == "crash":
+            self._check_crash(tasks[self.component])
+            return
+        if not isinstance(self.nth, Collection) or not all(type(count) is int and count > 0 for count in self.nth):
+            raise self._wrong("nth", "a list of whole numbers, 1 for the first tuple")
+        if isinstance(self.percent, bool) or not isinstance(self.percent, int | float) or not 0 <= self.percent <= 100:
+            raise self._wrong("percent", "a number from 0 to 100")
+        if self.ms is not None and (type(self.ms) is not int or self.ms < 0):
+            raise self._wrong("ms", "a whole number from 0 on, or None for ever")
+        if self.percent and chance is None:
+            raise TopologyError(
+                f"fault {self.kind} of {self.component}: percent needs chance. Give the run one, chance=(what, count) -> "
+                "a number from 0 to below 1."
+            )
+
+    def _check_crash(self, tasks: int) -> None:
+        if type(self.at_ms) is not int or self.at_ms < 0:
+            raise self._wrong("at_ms", "a time from 0 ms on")
+        if type(self.task_index) is not int or not 0 <= self.task_index < tasks:
+            raise self._wrong("task_index", f"the number of one of its {tasks} tasks, from 0 on")
+
+    def _wrong(self, name: str, expected: str) -> TopologyError:
+        got = getattr(self, name)
+        return TopologyError(f"fault {self.kind} of {self.component}: {name} is {got!r:.60}, expected {expected}.")
 
 
 @dataclass(slots=True)
@@ -64,26 +86,31 @@ class FaultPlan:
 
     faults: Sequence[Fault]
     chance: Chance | None = None
-    met: dict[tuple[str, bool], int] = field(default_factory=dict)  # (component, on the way) -> tuples so far
+    by_place: dict[tuple[str, bool], list[tuple[int, Fault]]] = field(default_factory=dict)  # (component, on the way)
+    met: dict[tuple[str, bool], int] = field(default_factory=dict)  # the same -> tuples so far
+
+    def __post_init__(self) -> None:
+        for place, fault in enumerate(self.faults):
+            if fault.kind != "crash":
+                self.by_place.setdefault((fault.component, fault.kind == "lose"), []).append((place, fault))
 
     def on_the_way(self, component: str) -> bool:
         """Whether the next message to this component is lost."""
-        return self._next(component, True) is not None
+        return self._next((component, True)) is not None
 
     def at_work(self, component: str) -> Fault | None:
         """What happens to the next tuple that a task of this component takes; the first fault that meets it."""
-        return self._next(component, False)
+        return self._next((component, False))
 
-    def _next(self, component: str, on_the_way: bool) -> Fault | None:
-        count = self.met[component, on_the_way] = self.met.get((component, on_the_way), 0) + 1
-        for place, fault in enumerate(self.faults):
-            if fault.component != component or (fault.kind == "lose") != on_the_way or fault.kind == "crash":
-                continue
-            if count in fault.nth or (fault.percent and self._happens(f"{place} {fault.kind} {component}", count, fault)):
+    def _next(self, key: tuple[str, bool]) -> Fault | None:
+        faults = self.by_place.get(key)
+        if not faults:
+            return None
+        count = self.met[key] = self.met.get(key, 0) + 1
+        for place, fault in faults:
+            if count in fault.nth or (fault.percent and self._happens(f"{place} {fault.kind} {key[0]}", count, fault)):
                 return fault
         return None
 
     def _happens(self, what: str, count: int, fault: Fault) -> bool:
-        if self.chance is None:
-            raise TopologyError(f"fault {fault.kind} of {fault.component}: percent needs a chance. Give the run one.")
-        return self.chance(what, count) * 100 < fault.percent
+        return self.chance is not None and self.chance(what, count) * 100 < fault.percent

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kitlib.errors import KitError
+from kitlib.storm.topology.components import TopologyError
 from kitlib.storm.topology.hashing import list_hash_code
 from kitlib.storm.topology.ids import Rng
 
@@ -31,16 +33,29 @@ def chooser_of(grouping: Grouping, fields: Sequence[str], tasks: Sequence[int], 
     """The chooser of one sending task. `fields` are the stream's, `tasks` the subscriber's task ids, ascending.
 
     Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-grouper`, `mk-fields-grouper`, `mk-shuffle-grouper`).
-    Differs: nothing; Java's random numbers are another generator's.
+    Differs: Java's random numbers are another generator's; the later release's shuffle looks at the load, this
+    one does not.
     """
     if grouping.kind == "fields":
-        places = [fields.index(name) for name in grouping.fields]
-        return lambda values: [tasks[list_hash_code([values[place] for place in places]) % len(tasks)]]
+        return _by_fields(grouping, [fields.index(name) for name in grouping.fields], tasks)
     if grouping.kind == "all":
         return lambda values: list(tasks)
     if grouping.kind == "global":
         return lambda values: [tasks[0]]
     return _shuffle(tasks, rng)
+
+
+def _by_fields(grouping: Grouping, places: Sequence[int], tasks: Sequence[int]) -> Chooser:
+    """The hash of these values modulo the number of tasks, which is never negative in Clojure, as here."""
+
+    def choose(values: Sequence[object]) -> list[int]:
+        try:
+            return [tasks[list_hash_code([values[place] for place in places]) % len(tasks)]]
+        except KitError as error:
+            named = ", ".join(grouping.fields)
+            raise TopologyError(f"{grouping.component} sends for a fields grouping by {named}: {error}") from None
+
+    return choose
 
 
 def _shuffle(tasks: Sequence[int], rng: Rng) -> Chooser:

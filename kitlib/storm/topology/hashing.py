@@ -6,18 +6,22 @@ of values, modulo the number of tasks.
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterable, Sequence
 
 from kitlib.errors import KitError
 from kitlib.storm.java_long import MAX_LONG, MIN_LONG
 
 _INT_BITS = 32
+_ALL_64 = 2**64 - 1
+_NAN_HASH = 0x7FF80000  # Java knows one NaN only
 
 
 def hash_code(value: object) -> int:
     """Java's `hashCode` of a value, as a signed 32-bit number.
 
-    For None (0), bool, int (as a Long), str (UTF-16 units) and lists or tuples of these.
+    For None (0), bool, int (as a Long), float (as a Double), str (UTF-16 units) and lists or tuples of these.
     Differs: bytes hash by content, like a list of signed bytes; a Java array hashes by its identity, so
     that a fields grouping on one does not work at all. KitError for other types and ints beyond 64 bits.
     """
@@ -26,8 +30,9 @@ def hash_code(value: object) -> int:
     if isinstance(value, bool):
         return 1231 if value else 1237
     if isinstance(value, int) and MIN_LONG <= value <= MAX_LONG:
-        unsigned = value % 2**64
-        return _to_int(unsigned ^ (unsigned >> _INT_BITS))
+        return _fold(value & _ALL_64)
+    if isinstance(value, float):
+        return _NAN_HASH if math.isnan(value) else _fold(int.from_bytes(struct.pack(">d", value)))
     if isinstance(value, str):
         units = value.encode("utf-16-be", "surrogatepass")
         return _combine((int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)), 0)
@@ -36,14 +41,19 @@ def hash_code(value: object) -> int:
     if isinstance(value, list | tuple):
         return list_hash_code(value)
     raise KitError(
-        f"fields grouping: {value!r:.60} of type {type(value).__name__} has no hash here. "
-        "Expected None, bool, a 64-bit int, str, bytes, or a list of these: group by another field."
+        f"{value!r:.60} of type {type(value).__name__} has no Java hash code here. "
+        "Expected None, bool, a 64-bit int, float, str, bytes, or a list of these: group by another field."
     )
 
 
 def list_hash_code(values: Sequence[object]) -> int:
     """Java's `hashCode` of a list of values, as a signed 32-bit number."""
     return _combine(map(hash_code, values), 1)
+
+
+def _fold(unsigned: int) -> int:
+    """The two halves of a 64-bit number, XORed, as Long and Double do it."""
+    return _to_int(unsigned ^ (unsigned >> _INT_BITS))
 
 
 def _combine(codes: Iterable[int], begin: int) -> int:

@@ -1,6 +1,6 @@
 """A topology runs: tasks, messages between them, and one clock for all.
 
-Time is virtual: a heap of what is due next. A message takes `transfer_ms` from task to task; a bolt's
+Time is virtual: what is due waits in a queue for each millisecond. A message takes `transfer_ms` from task to task; a bolt's
 task works on one tuple after the other, `execute_ms` each; a spout's task asks its spout for more
 whenever its pending map has room. Acker messages travel like tuples and can be lost like them. What
 happens is told to an observer, step by step, in the words listed in `kitlib.monitor.delivery`.
@@ -9,15 +9,16 @@ happens is told to an observer, step by step, in the words listed in `kitlib.mon
     run.run_for(60_000)
 
 Left out: workers and machines (each task stands alone, and crashes alone), serialisation, back pressure
-between bolts, metrics. A component's own loop without an end is not caught here.
+between bolts, metrics. A component's own loop without an end is caught only when it sends.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kitlib.errors import KitError
 from kitlib.storm.acker import ACKER_COMPONENT_ID
@@ -30,7 +31,7 @@ from kitlib.storm.topology.groupings import Chooser, chooser_of
 from kitlib.storm.topology.hashing import list_hash_code
 from kitlib.storm.topology.ids import Chance, Rng, generate_id
 from kitlib.storm.topology.spout_task import SpoutTask
-from kitlib.storm.topology.task import Task
+from kitlib.storm.topology.task import ComponentTask, Task
 
 MAX_EVENTS_AT_ONCE = 1_000_000  # at one and the same millisecond: more is a loop without an end
 
@@ -41,6 +42,9 @@ class Observer(Protocol):
     def __call__(self, actor: str, what: str, data: dict[str, Any], /) -> None: ...
 
 
+Component_ = TypeVar("Component_", bound=object)
+
+
 def _nobody(_actor: str, _what: str, _data: dict[str, Any]) -> None:
     """The observer of a run that nobody watches."""
 
@@ -48,6 +52,7 @@ def _nobody(_actor: str, _what: str, _data: dict[str, Any]) -> None:
 class TopologyRun:
     """One run of a topology. `config` may be changed while it runs; what it says counts from then on.
 
+    The number of ackers is what it was at the start, and a release's acker comes with the acker's next life.
     Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-threads`), `daemon.task`, `daemon.common`.
     Differs: each executor has one task; a crash takes one task and not its worker; time is virtual.
     """
@@ -63,15 +68,22 @@ class TopologyRun:
         observer: Observer = _nobody,
     ) -> None:
         """Make every task and open it, at 0 ms. TopologyError for a bad setting or a fault that cannot act."""
-        self.topology, self.config = topology, config or TopologyConfig()
-        self.config.check()
+        if not isinstance(topology, Topology):
+            raise TopologyError(
+                f"TopologyRun: the topology is {topology!r:.60}, expected what create_topology() of a TopologyBuilder gives."
+            )
+        self.topology, self.config = topology, TopologyConfig() if config is None else config
         self.rng, self.chance, self.observer = rng, chance, observer
+        self._check_config()
         for fault in faults:
-            fault.check(topology)
+            fault.check(topology, self.config.topology_ackers, chance)
         self.plan = FaultPlan(faults, chance)
+        self.raised_by_observer: BaseException | None = None
+        self.is_closed = False
         self.now_ms = 0
-        self.due: list[tuple[int, int, Callable[[], None]]] = []  # heap: (at ms, order, what to do)
-        self.order = 0
+        self.due: dict[int, deque[Callable[[], None]]] = {}  # at ms -> what to do then, in order
+        self.times: list[int] = []  # heap: the keys of `due`
+        self.messages_sent = 0
         self.tuples_made = 0
         self.open_tuples: dict[int, int] = {}  # root -> tuples of its tree whose ack no acker has had
         self.open_at_end: dict[int, int] = {}  # root -> the same, when an acker called the tree finished
@@ -79,34 +91,47 @@ class TopologyRun:
         self.bolts: dict[int, BoltTask] = {}
         self.ackers: dict[int, AckerTask] = {}
         self.tasks_of: dict[str, list[int]] = {}
+        self.claimed: dict[int, tuple[ComponentTask, object]] = {}  # id() of a spout or bolt -> whose it is
         self._number_tasks()
         self._open_tasks()
         for fault in faults:
             if fault.kind == "crash":
-                self.after((fault.at_ms or 0) - self.now_ms, partial(self.crash, fault.component, fault.task_index))
+                self.after(fault.at_ms or 0, partial(self.crash, fault.component, fault.task_index))
 
     # -- what a caller does --------------------------------------------------------------------------
 
     def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
         """Let `ms` of virtual time pass, or less when `until` comes true.
 
-        TopologyError when time does not move for MAX_EVENTS_AT_ONCE events, and, with errors="raise", when a
-        component raises.
+        TopologyError for a bad setting; when time does not move for MAX_EVENTS_AT_ONCE events; and, with
+        errors="raise", when a component raises.
         """
-        end, at_once = self.now_ms + ms, 0
-        while not (until and until()):
-            if not self.due or self.due[0][0] > end:
-                self.now_ms = end
-                return
-            at_ms, _, do = heapq.heappop(self.due)
-            at_once = at_once + 1 if at_ms == self.now_ms else 0
-            if at_once > MAX_EVENTS_AT_ONCE:
-                raise TopologyError(
-                    f"at {self.now_ms} ms {MAX_EVENTS_AT_ONCE:,} things happened without time moving. "
-                    "Does a bolt with execute_ms=0 send to itself?"
-                )
-            self.now_ms = max(self.now_ms, at_ms)
-            do()
+        if type(ms) is not int or ms < 0:
+            raise TopologyError(f"run_for: ms is {ms!r:.40}, expected a whole number of ms from 0 on.")
+        if self.is_closed:
+            raise TopologyError("run_for: the run is closed. Start another TopologyRun.")
+        self._check_config()
+        for spout in self.spouts.values():
+            if spout.is_throttled and spout.has_room:  # since the bound was changed
+                spout.wake()
+        end, times = self.now_ms + ms, self.times
+        if until and until():
+            return
+        while times and times[0] <= end:
+            self.now_ms = times[0]
+            due, done = self.due[self.now_ms], 0
+            while due:
+                due.popleft()()
+                if until and until():
+                    return
+                done += 1
+                if done > MAX_EVENTS_AT_ONCE:
+                    raise TopologyError(
+                        f"at {self.now_ms} ms {MAX_EVENTS_AT_ONCE:,} things happened without time moving. "
+                        "Do the bolts send more and more to each other? Look at the cycles of the topology."
+                    )
+            del self.due[heapq.heappop(times)]
+        self.now_ms = end
 
     def crash(self, component: str, task_index: int = 0) -> None:
         """One task dies with everything it holds; after `restart_ms` a new one is there."""
@@ -122,13 +147,14 @@ class TopologyRun:
             self.after(self.config.restart_ms, task.restart)
 
     def close(self) -> None:
-        """The topology ends: every living spout is closed, every living bolt cleaned up."""
-        for spout in self.spouts.values():
-            if spout.is_alive:
-                spout.spout.close()
-        for bolt in self.bolts.values():
-            if bolt.is_alive:
-                bolt.bolt.cleanup()
+        """The topology ends: every living spout is closed, every living bolt cleaned up. A second time does nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        for task in [*self.spouts.values(), *self.bolts.values()]:
+            if task.is_alive:
+                task.guarded("close", task.close)
+                task.collector.is_open = False
 
     @property
     def pending(self) -> int:
@@ -143,22 +169,33 @@ class TopologyRun:
     # -- what its tasks do ---------------------------------------------------------------------------
 
     def tell(self, actor: str, what: str, **data: Any) -> None:
-        """Pass on to the observer what happened."""
-        self.observer(actor, what, data)
+        """Pass on to the observer what happened. What it raises ends the run, whoever was at work."""
+        try:
+            self.observer(actor, what, data)
+        except BaseException as error:
+            self.raised_by_observer = error
+            raise
 
     def after(self, ms: int, do: Callable[[], None]) -> None:
         """Have something done `ms` from now."""
-        self.order += 1
-        heapq.heappush(self.due, (self.now_ms + ms, self.order, do))
-
-    def send(self, component: str, number: int | None, deliver: Callable[[], None]) -> None:
-        """Put a message on its way to a task of `component`; `number` is its tuple's, None for acker messages."""
-        late = self.config.transfer_jitter_ms
-        more = int(self.chance("transfer", self.order) * (late + 1)) if late and self.chance else 0
-        if self.plan.on_the_way(component):
-            self.tell(component, "fault", kind="lose", tuple=number)
+        at_ms = self.now_ms + ms
+        due = self.due.get(at_ms)
+        if due is None:
+            self.due[at_ms] = deque((do,))
+            heapq.heappush(self.times, at_ms)
         else:
-            self.after(self.config.transfer_ms + more, deliver)
+            due.append(do)
+
+    def send(self, to: Task, number: int | None, deliver: Callable[[], None]) -> None:
+        """Put a message on its way to a task; `number` is its tuple's, None for acker messages."""
+        config, late = self.config, 0
+        self.messages_sent += 1
+        if config.transfer_jitter_ms and self.chance:
+            late = int(self.chance("transfer", self.messages_sent) * (config.transfer_jitter_ms + 1))
+        if self.plan.on_the_way(to.component_name):
+            to.lose(number)
+        else:
+            self.after(config.transfer_ms + late, deliver)
 
     def new_id(self) -> int:
         """An id for a tuple."""
@@ -184,14 +221,20 @@ class TopologyRun:
         return self.open_at_end.pop(root, 0)
 
     def acker_for(self, root: int) -> AckerTask:
-        """The acker that follows this tree: the root's hash modulo the number of ackers."""
+        """The acker that follows this tree: the root's hash modulo the number of ackers, as for a fields grouping."""
         tasks = self.tasks_of[ACKER_COMPONENT_ID]
-        return self.ackers[tasks[list_hash_code([root]) % len(tasks)]]
+        return self.ackers[tasks[list_hash_code((root,)) % len(tasks) if len(tasks) > 1 else 0]]
 
-    @property
-    def has_ackers(self) -> bool:
-        """Whether trees are followed at all."""
-        return bool(self.ackers)
+    def claim(self, task: ComponentTask, made: Component_) -> Component_:
+        """This object is the task's own from now on. TopologyError when another living task has it."""
+        owner, _ = self.claimed.get(id(made), (task, made))
+        if owner is not task:
+            raise TopologyError(
+                f"{task.name} was given the same object as {owner.name}. Each task needs one of its own: "
+                "make it inside the function that set_spout or set_bolt got."
+            )
+        self.claimed[id(made)] = task, made
+        return made
 
     def choosers(self, component: Component) -> dict[str, list[Chooser]]:
         """For each stream of a sending task: one chooser of tasks for each bolt that subscribes to it."""
@@ -203,23 +246,35 @@ class TopologyRun:
             for stream, fields in component.streams.fields.items()
         }
 
-    def name_of(self, task_id: int) -> str:
-        """A task's name in traces."""
-        return self.task(task_id).name
-
     def task(self, task_id: int) -> SpoutTask | BoltTask | AckerTask:
         """The task with this id."""
         return self.spouts.get(task_id) or self.bolts.get(task_id) or self.ackers[task_id]
 
-    def failure(self, task: str, doing: str, error: Exception) -> None:
-        """What an exception of a component leads to: TopologyError, or nothing when its task is to crash."""
-        if isinstance(error, KitError):
+    def check_survivable(self, task: str, doing: str, error: BaseException) -> None:
+        """Raise what an exception of a component ends the run with; nothing when only its task dies of it.
+
+        Misuse always ends the run; with errors="raise" everything does, as TopologyError or the KitError that it is.
+        """
+        if isinstance(error, TopologyError) or (isinstance(error, KitError) and self.config.errors == "raise"):
             raise error
         if self.config.errors == "raise":
             raise TopologyError(
                 f"{task} raised {type(error).__name__} in {doing}: {str(error)[:200]}. In Storm its worker would die and "
                 "come back; with errors='crash' it does so here. Mend the component, or fail the tuple."
             ) from error
+
+    def _check_config(self) -> None:
+        if not isinstance(self.config, TopologyConfig):
+            raise TopologyError(
+                f"TopologyRun: the config is {self.config!r:.60}, expected a TopologyConfig, such as "
+                "TopologyConfig(topology_ackers=2)."
+            )
+        self.config.check()
+        if self.config.transfer_jitter_ms and self.chance is None:
+            raise TopologyError(
+                "TopologyConfig: transfer_jitter_ms needs chance. Give the run one, chance=(what, count) -> a number from "
+                "0 to below 1."
+            )
 
     def _number_tasks(self) -> None:
         task_id = 0
@@ -233,7 +288,8 @@ class TopologyRun:
 
     def _open_tasks(self) -> None:
         for task_id in self.tasks_of.get(ACKER_COMPONENT_ID, ()):
-            self.ackers[task_id] = AckerTask(self, task_name(ACKER_COMPONENT_ID, task_id), task_id)
+            name = task_name(ACKER_COMPONENT_ID, task_id)
+            self.ackers[task_id] = AckerTask(self, ACKER_COMPONENT_ID, name, task_id)
         for component in self.topology.components.values():
             for index, task_id in enumerate(self.tasks_of[component.name]):
                 context = TopologyContext(component.name, task_id, index, self)

@@ -7,15 +7,14 @@ out is failed, whatever the acker knows; an answer for a root that is no longer 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
-from operator import xor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_COMPONENT_ID, ACKER_RESET_TIMEOUT_STREAM_ID, Completion
+from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_RESET_TIMEOUT_STREAM_ID, Completion
 from kitlib.storm.rotating_map import RotatingMap
-from kitlib.storm.topology.builder import Component
+from kitlib.storm.topology.builder import Component, make_one
 from kitlib.storm.topology.components import DEFAULT_STREAM, Spout, TopologyContext, Tuple, short
-from kitlib.storm.topology.task import ComponentTask
+from kitlib.storm.topology.task import Collector, ComponentTask
 
 if TYPE_CHECKING:
     from kitlib.storm.topology.run import TopologyRun
@@ -31,6 +30,7 @@ class SpoutTask(ComponentTask):
     def __init__(self, run: TopologyRun, component: Component, context: TopologyContext) -> None:
         super().__init__(run, component, context)
         self.spout: Spout
+        self.collector: SpoutCollector
         self.pending: RotatingMap[int, Any] = RotatingMap(2)  # root -> message id
         self.emitted = 0  # calls of emit in this run
         self.is_throttled = False  # waits for room in `pending`
@@ -43,31 +43,43 @@ class SpoutTask(ComponentTask):
         self.is_alive, self.life = True, self.life + 1
         self.is_throttled, self.idle_ms = False, 0
         self.pending = RotatingMap(2)
-        self.choosers = run.choosers(self.component)
-        self.spout = self.component.make()
-        self.guarded("open", self.spout.open, self.component.conf, self.context, self)
-        self._next_poll(SPOUT_MS)
-        run.after(self.tick_ms, partial(self.tick, self.life))
+        self.collector = SpoutCollector(self)
+        self.spout = run.claim(self, make_one(self.component.name, self.component.make, Spout))
+        self.spout.context, self.spout.collector = self.context, self.collector
+        if self.guarded("open", self.spout.open, self.component.conf, self.context, self.collector):
+            self._next_poll(SPOUT_MS)
+            run.after(self.tick_ms, partial(self.tick, self.life))
 
     def crash(self) -> None:
         """The process dies: the pending map is gone, and whoever served the spout sees its connection break."""
-        lost = len(self.pending)
-        self.is_alive, self.pending = False, RotatingMap(2)
-        self.run.tell(self.name, "crash", lost=lost)
-        self.spout.crashed()
+        lost, self.pending = self.pending, RotatingMap(2)
+        self.is_alive = self.collector.is_open = False
+        for root in lost:
+            self.run.forget(root)
+        self.run.tell(self.name, "crash", lost=len(lost))
+        self.guarded("crashed", self.spout.crashed)
 
-    def poll(self, life: int, turn: int) -> None:
+    def close(self) -> None:
+        """The topology ends."""
+        self.spout.close()
+
+    def poll(self, turn: int) -> None:
         """Ask the spout for the next tuple, if there is room; between two calls, never within one."""
-        if not self.is_of(life) or turn != self.turn:
+        if turn != self.turn or not self.is_alive:
             return
-        bound = self.run.config.topology_max_spout_pending
-        if bound is not None and len(self.pending) >= bound:
+        if not self.has_room:
             self.is_throttled = True
             return
         before = self.emitted
-        if self.guarded("next_tuple", self.spout.next_tuple):
+        if self._call("next_tuple", self.spout.next_tuple):
             self.idle_ms = 0 if self.emitted > before else min(max(IDLE_MS, 2 * self.idle_ms), MAX_IDLE_MS)
             self._next_poll(self.idle_ms or SPOUT_MS)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether fewer trees are pending than the bound, if there is one."""
+        bound = self.run.config.topology_max_spout_pending
+        return bound is None or len(self.pending) < bound
 
     def tick(self, life: int) -> None:
         """A message time-out has passed: rotate, and fail what falls out."""
@@ -82,77 +94,100 @@ class SpoutTask(ComponentTask):
         for root, message_id in expired.items():
             if self.is_alive:
                 self._end("fail", root, message_id, why="timeout")
-        self._wake()
+            else:  # it died of an earlier one
+                run.forget(root)
+        self.wake()
 
     def hear(self, completion: Completion) -> None:
         """An acker's answer: the end of a tree, or its renewal."""
+        root, stream = completion.root, completion.stream
         if not self.is_alive:
-            return
-        root = completion.root
-        if completion.stream == ACKER_RESET_TIMEOUT_STREAM_ID:
+            self.lose(None)
+        elif stream == ACKER_RESET_TIMEOUT_STREAM_ID:
             if root in self.pending:
                 self.pending.put(root, self.pending.get(root))
-            return
-        word = "ack" if completion.stream == ACKER_ACK_STREAM_ID else "fail"
-        if root not in self.pending:
-            self.run.tell(self.name, "late", root=root, answer=word)
-            return
-        self._end(word, root, self.pending.remove(root), why="failed")
-        self._wake()
+        else:
+            word = "ack" if stream == ACKER_ACK_STREAM_ID else "fail"
+            if root not in self.pending:
+                self.run.tell(self.name, "late", root=root, answer=word)
+                return
+            self._end(word, root, self.pending.remove(root), why="failed")
+            self.wake()
 
-    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
-        """As SpoutOutputCollector.emit.
+    def wake(self) -> None:
+        """A tree has ended: there is room again, and perhaps something to hand out once more."""
+        if self.is_alive and (self.is_throttled or self.idle_ms):
+            self.is_throttled, self.idle_ms = False, 0
+            self._next_poll(SPOUT_MS)
 
-        A tuple that nobody subscribes to has no edges: 0.9.3 sends an init of 0, which the acker acks at once;
-        later releases ack it here.
-        """
-        run = self.run
-        fields = self.component.streams.check(stream, values)
-        self.emitted += 1
-        is_tracked = message_id is not None and run.has_ackers
-        root = run.new_root() if is_tracked else None
-        sent: list[tuple[int, Tuple]] = []
-        for choose in self.choosers[stream]:
-            for task_id in choose(values):
-                ids = {root: run.new_id()} if root is not None else {}
-                made = Tuple(run.next_number(), values, fields, self.component.name, self.task_id, stream, ids)
-                sent.append((task_id, made))
-        val = reduce(xor, (made.ids[root] for _, made in sent), 0) if root is not None else 0
-        tuples = [[made.number, run.name_of(task_id), made.ids.get(root)] for task_id, made in sent]  # type: ignore[arg-type]
-        told = {"root": root, "val": val, "tuples": tuples, "values": short(values)}
-        run.tell(self.name, "emit", message_id=message_id, **told)
-        for task_id, made in sent:
-            run.bolts[task_id].send(made)
-        if root is not None and (sent or run.config.acker_release == "0.9.3"):
-            self._track(root, val, message_id, len(sent))
-        elif message_id is not None:
-            self.spout.ack(message_id)
-            run.tell(self.name, "ack", message_id=message_id, root=None, outstanding=0)
-        return [task_id for task_id, _ in sent]
-
-    def _track(self, root: int, val: int, message_id: Any, tuples: int) -> None:
+    def track(self, root: int, val: int, message_id: Any, tuples: int) -> None:
+        """A tree begins: into the pending map, then to its acker. A root that is pending already is overwritten."""
         run = self.run
         self.pending.put(root, message_id)
-        run.open_tuples[root] = tuples
+        run.open_tuples[root] = run.open_tuples.get(root, 0) + tuples
         acker = run.acker_for(root)
-        run.send(ACKER_COMPONENT_ID, None, partial(acker.init, root, val, self.task_id))
+        run.send(acker, None, partial(acker.init, root, val, self.task_id))
+
+    def ack_at_once(self, message_id: Any) -> None:
+        """No acker follows trees: a tuple counts as processed when it has left."""
+        self.spout.ack(message_id)
+        self.run.tell(self.name, "ack", message_id=message_id, root=None, outstanding=0)
 
     def _end(self, word: str, root: int, message_id: Any, why: str) -> None:
         """Tell the spout how a tree ended, and then the trace, which holds what is so after the call."""
         run, spout = self.run, self.spout
         outstanding = run.forget(root)
         if word == "ack":
-            if self.guarded("ack", spout.ack, message_id):
+            if self._call("ack", spout.ack, message_id):
                 run.tell(self.name, "ack", message_id=message_id, root=root, outstanding=outstanding)
-        elif self.guarded("fail", spout.fail, message_id):
+        elif self._call("fail", spout.fail, message_id):
             run.tell(self.name, "fail", message_id=message_id, root=root, retry=spout.is_retried(message_id), why=why)
 
-    def _wake(self) -> None:
-        """A tree has ended: there is room again, and perhaps something to hand out once more."""
-        if self.is_alive and (self.is_throttled or self.idle_ms):
-            self.is_throttled, self.idle_ms = False, 0
-            self._next_poll(SPOUT_MS)
+    def _call(self, doing: str, method: Any, *args: Any) -> bool:
+        self.collector.sent_in_call = 0
+        return self.guarded(doing, method, *args)
 
     def _next_poll(self, ms: int) -> None:
         self.turn += 1
-        self.run.after(ms, partial(self.poll, self.life, self.turn))
+        self.run.after(ms, partial(self.poll, self.turn))
+
+
+class SpoutCollector(Collector):
+    """Hands out tuples: `kitlib.storm.topology.components.SpoutOutputCollector` for one life of a task.
+
+    Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-threads` :spout).
+    Differs: nothing. A tuple that nobody subscribes to is an init of 0, which the acker acks at once.
+    """
+
+    __slots__ = ("task",)
+
+    def __init__(self, task: SpoutTask) -> None:
+        super().__init__(task)
+        self.task = task
+
+    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
+        """As SpoutOutputCollector.emit."""
+        self.check_open("sends a tuple")
+        run, task = self.run, self.task
+        fields = self.streams.check(stream, values)
+        task.emitted += 1
+        root = run.new_root() if message_id is not None and run.ackers else None
+        task_ids = [task_id for choose in self.choosers[stream] for task_id in choose(values)]
+        self.count(task_ids)
+        told_values, values = short(values), list(values)
+        val, made, told = 0, [], []
+        for task_id in task_ids:
+            edge = None if root is None else run.new_id()
+            ids = {} if root is None or edge is None else {root: edge}
+            made.append(Tuple(run.next_number(), values, fields, task.component_name, task.task_id, stream, ids))
+            told.append([made[-1].number, run.bolts[task_id].name, edge])
+            val ^= edge or 0
+        run.tell(self.name, "emit", message_id=message_id, root=root, val=val, tuples=told, values=told_values)
+        for task_id, one in zip(task_ids, made, strict=True):
+            to = run.bolts[task_id]
+            run.send(to, one.number, partial(to.arrive, one))
+        if root is not None:
+            task.track(root, val, message_id, len(made))
+        elif message_id is not None:
+            task.ack_at_once(message_id)
+        return task_ids
