@@ -4,28 +4,24 @@ A check is a function of the learner's answer. It returns one sentence when the 
 raises `NotYet` when it is not, with what is wrong and where to look; it never says the solution. The
 truth comes out of an experiment, a model or a recorded trace, at the moment of the check. The helpers
 here turn answers of a wrong shape (a text for a number, a misspelt knob, a function that raises) into
-a `NotYet` of their own, so that a check is written for answers that can be judged.
+a `NotYet` of their own, so that a check is written for answers that can be judged. A function or class
+of the learner's is never run here, but in a process of its own: `values_of`, and `kitlib.exercises.sandbox`.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType
+from itertools import islice
 from typing import Any
 
 from kitlib.errors import KitError, KnobError
+from kitlib.exercises import sandbox
 from kitlib.experiments import get
 from kitlib.experiments.knobs import settle
 from kitlib.views.text import plain_text
 
-KIT = str(Path(__file__).resolve().parent.parent)  # the frames of a traceback in here are not the learner's
-SECONDS_PER_CHECK = 20.0  # a learner's loop without an end is stopped then
+MOST_OFFSETS = 1_000_000  # in one answer; `range(10**12)` would take for ever to look through
 
 
 class NotYet(Exception):
@@ -61,28 +57,34 @@ class Finding:
     said: str
     look: str = ""  # where to look next; empty when the answer is right
     picture: Any = None  # of what went wrong, where there is one; for a cell of its own
+    printed: str = ""  # the beginning of what the learner's code printed while it was checked
 
     def __repr__(self) -> str:
-        return " ".join(part for part in ("Right:" if self.passed else "Not yet:", self.said, self.look) if part)
+        printed = f"(Your code printed: {plain_text(self.printed, 120)})" if self.printed else ""
+        parts = ("Right:" if self.passed else "Not yet:", self.said, self.look, printed)
+        return " ".join(part for part in parts if part)
 
     def to_json(self) -> dict[str, Any]:
         """The finding as JSON values."""
-        return {"exercise": self.exercise, "passed": self.passed, "said": self.said, "look": self.look}
+        words = {"said": self.said, "look": self.look, "printed": self.printed}
+        return {"exercise": self.exercise, "passed": self.passed, **words}
 
 
 def find(exercise: Exercise, answer: Any) -> Finding:
     """The finding on one answer. Whatever the answer does wrong becomes a sentence, never a traceback."""
     first_hint = exercise.hints[0] if exercise.hints else ""
+    printed: list[str] = []
+    listening = sandbox.heard.set(printed)
     try:
         if answer is None or answer is ...:
             raise NotYet("there is no answer here.", "Put it in place of None and run this cell again.")
-        with time_limit(SECONDS_PER_CHECK):
-            return Finding(exercise.name, True, exercise.check(answer))
+        said = exercise.check(answer)
+        return Finding(exercise.name, True, said, printed="".join(printed))
     except NotYet as wrong:
-        return Finding(exercise.name, False, wrong.said, first_hint if wrong.look is None else wrong.look, wrong.picture)
-    except _TimeIsUpError:
-        said = f"the check did not come to an end within {SECONDS_PER_CHECK:g} s."
-        return Finding(exercise.name, False, said, "Look for a loop in your function that never ends.")
+        look = first_hint if wrong.look is None else wrong.look
+        return Finding(exercise.name, False, wrong.said, look, wrong.picture, "".join(printed))
+    finally:
+        sandbox.heard.reset(listening)
 
 
 def whole_number(answer: Any, what: str = "the answer") -> int:
@@ -115,6 +117,8 @@ def offsets_in(answer: Any, what: str = "the answer") -> list[int]:
     """Distinct offsets in ascending order, from a list, set, tuple or range; NotYet otherwise."""
     if not isinstance(answer, set | frozenset | list | tuple | range):
         raise NotYet(f"{what} should be a list of offsets, this is {told(answer)}.", "")
+    if any(True for _ in islice(answer, MOST_OFFSETS, MOST_OFFSETS + 1)):  # len() of a huge range overflows
+        raise NotYet(f"{what} has more than {MOST_OFFSETS:,} offsets.", "")
     return sorted({whole_number(offset, f"each offset in {what}") for offset in answer})
 
 
@@ -140,22 +144,23 @@ def a_function(answer: Any, what: str = "the answer") -> Callable[..., Any]:
     return answer  # type: ignore[no-any-return]
 
 
-def called(function: Callable[..., Any], *args: Any) -> Any:
-    """What the learner's function returns; what it raises becomes a NotYet with the line it came from."""
-    try:
-        return function(*args)
-    except (NotYet, _TimeIsUpError):
-        raise
-    except Exception as error:
-        raise NotYet(crash_sentence(error), "Look at that line first.") from error
+def values_of(function: Any, argument_lists: Sequence[Sequence[Any]]) -> list[Any]:
+    """What the learner's function returns for each list of arguments, JSON values or Traces; NotYet when it breaks.
+
+    It runs in a process of its own, so what it does to its arguments or to the kit is done to copies.
+    """
+    outcome = unbroken(sandbox.call(function, argument_lists))
+    for raised in outcome.raised:
+        if raised is not None:
+            raise NotYet(f"your code raised {raised.what}.", "Look at that line first.")
+    return [value for [value] in outcome.answers]
 
 
-def crash_sentence(error: BaseException) -> str:
-    """`your code raised KeyError: 3, in line 4 of ack.`: the last line that is not the kit's own."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(KIT)]
-    where = f", in line {frames[-1].lineno} of {plain_text(frames[-1].name, 40)}" if frames else ""
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"your code raised {plain_text(what, 120)}{where}."
+def unbroken(outcome: sandbox.Outcome) -> sandbox.Outcome:
+    """The outcome, if every script was run; NotYet with the breach's sentence otherwise."""
+    if outcome.breach is not None:
+        raise NotYet(outcome.breach.said, outcome.breach.look)
+    return outcome
 
 
 def told(answer: Any) -> str:
@@ -170,29 +175,6 @@ def told(answer: Any) -> str:
 def plain_name(text: str) -> str:
     """A name without case, blanks, dashes and underscores, for comparing."""
     return "".join(char for char in text.casefold() if char.isalnum())
-
-
-class _TimeIsUpError(BaseException):
-    """Not an Exception, so that a learner's `except Exception` does not swallow it."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Stop what runs inside after `seconds`; without effect outside of the main thread or where there is no timer."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise _TimeIsUpError
-
-    handler = signal.signal(signal.SIGALRM, stop)
-    before = signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *before)
-        signal.signal(signal.SIGALRM, handler)
 
 
 def unknown(name: str, known: Iterable[str]) -> KitError:

@@ -1,7 +1,8 @@
 """Where a learner's PartitionManager first does something else than the recorded one of Storm 0.9.3.
 
-The bundled scripts are replayed, the named ones first as they are the shorter ones. The first step that
-differs is told in the ledgers' own words, and drawn: what Storm had after that step above what the
+The bundled scripts are replayed, the named ones first as they are the shorter ones. What Storm answered
+stays here: the learner's process gets the operations, and what the broker answered to whom. The first step
+that differs is told in the ledgers' own words, and drawn: what Storm had after that step above what the
 learner's code has.
 """
 
@@ -9,16 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any
 
 from kitlib.conformance.golden import Conformance, Difference, bundled, conform, read_traces
-from kitlib.conformance.partition_manager import Build, replay
+from kitlib.conformance.partition_manager import replay
+from kitlib.exercises.frame import unbroken
+from kitlib.exercises.sandbox import Outcome, Raised, run_steps
+from kitlib.storm.partition_manager import PartitionManager
 from kitlib.trace import Trace, to_ranges
 from kitlib.views import Picture, show
+from kitlib.views.text import plain_text
 
 FILES = ("pm_scenarios.jsonl.gz", "pm_random_public.jsonl.gz")
+ASKED = ("offset", "topic", "time")  # in a recorded call to the broker: what Storm asked for, so an answer of its own
+MOST_DRAWN = 2_000  # records in the picture of a difference
 
 LEDGERS = {  # the recording's word -> the learner's, in the order in which a difference is told
     "pending": "pending",
@@ -40,6 +46,7 @@ class FirstDifference:
     trace: str  # the script's name
     meaning: str  # what the script shows, in the recorder's words
     said: str  # what differs at that step
+    has_raised: bool  # the learner's code raised an exception there
     picture: Picture | None  # None where the ledgers could not be read
 
 
@@ -48,47 +55,54 @@ def bundled_scripts() -> Iterator[dict[str, Any]]:
     return chain.from_iterable(read_traces(bundled("storm", name)) for name in FILES)
 
 
-def conformance(build: Build) -> Conformance:
-    """How many recorded steps a PartitionManager repeats, over all bundled scripts."""
-    return conform(partial(replay, build=build), bundled_scripts())
+def operations(script: dict[str, Any]) -> dict[str, Any]:
+    """A recorded script without anything that Storm answered: what the learner's process is given."""
+    steps = []
+    for step in script["steps"]:
+        broker = [{name: value for name, value in call.items() if name not in ASKED} for call in step.get("broker", [])]
+        steps.append({"op": step["op"], "args": step.get("args", {}), "broker": broker})
+    return {**{name: script[name] for name in ("name", "config", "zk", "log") if name in script}, "steps": steps}
 
 
-def first_difference(build: Build) -> FirstDifference | None:
-    """The first step that differs; None when every recorded step is repeated."""
-    found = conformance(build)
+def answers_to(make: Any, script: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The learner's ack in the kit's PartitionManager, or their whole class, at each step of a script; runs over there."""
+    build = make if isinstance(make, type) else type("YourPartitionManager", (PartitionManager,), {"ack": make})
+    return replay(script, build)
+
+
+def first_difference(make: Any) -> FirstDifference | None:
+    """The first step that differs; None when every recorded step is repeated. NotYet when the code breaks a limit."""
+    scripts = list(bundled_scripts())
+    outcome = unbroken(run_steps(answers_to, make, [operations(script) for script in scripts]))
+    found = compare(scripts, outcome)
     if found.agrees:
         return None
     first = found.differences[0]
-    script = next(trace for trace in bundled_scripts() if trace.get("name") == first.trace)
-    storm = script["steps"][: first.step + 1]
-    yours = _replayed(script, build, first.step + 1)
-    said = _said(script, first, yours)
-    picture = _picture(script, storm, yours) if len(yours) == len(storm) else None
-    return FirstDifference(found.matched, found.total, first.trace, first.meaning, said, picture)
+    number, script = next((number, each) for number, each in enumerate(scripts) if each.get("name") == first.trace)
+    storm, yours = script["steps"][: first.step + 1], outcome.answers[number][: first.step + 1]
+    raised = outcome.raised[number] if len(yours) <= first.step else None
+    said = _said(script, first, yours, raised)
+    picture = _picture(script, storm, yours) if len(yours) == len(storm) and all(map(_can_be_drawn, yours)) else None
+    return FirstDifference(found.matched, found.total, first.trace, first.meaning, said, raised is not None, picture)
 
 
-def _replayed(script: dict[str, Any], build: Build, count: int) -> list[dict[str, Any]]:
-    """What the learner's code did in the first steps, as far as it came without breaking."""
-    done: list[dict[str, Any]] = []
-    try:
-        for _, result in zip(range(count), replay(script, build), strict=False):
-            done.append(result)
-    except Exception:  # noqa: BLE001  a learner's code may raise anything; the difference tells what
-        pass
-    return done
+def compare(scripts: list[dict[str, Any]], outcome: Outcome) -> Conformance:
+    """How many recorded steps the answers repeat, and where each script first differs."""
+    answers = iter(outcome.answers)
+    return conform(lambda _: iter(next(answers)), iter(scripts))
 
 
-def _said(script: dict[str, Any], first: Difference, yours: list[dict[str, Any]]) -> str:
+def _said(script: dict[str, Any], first: Difference, yours: list[Any], raised: Raised | None) -> str:
     step = script["steps"][first.step]
     operation = " ".join([step["op"], *(str(value) for value in step.get("args", {}).values())])
     bound = script["config"].get("maxOffsetBehind")
     where = f"script '{first.trace}' (max_offset_behind {told_bound(bound)}), step {first.step}, {operation}"
-    if len(yours) <= first.step:
-        return f"{where}: your code raised {first.got}."
-    recorded, had = step["state"], yours[first.step]["state"]
+    if raised is not None:
+        return f"{where}: your code raised {raised.what}."
+    recorded, had = step["state"], _ledgers(yours[first.step])
     for theirs, ours in LEDGERS.items():
-        if recorded[theirs] != had[theirs]:
-            return f"{where}: {ours} should be {_listed(recorded[theirs])} then, yours is {_listed(had[theirs])}."
+        if recorded[theirs] != had.get(theirs):
+            return f"{where}: {ours} should be {_listed(recorded[theirs])} then, yours is {_listed(had.get(theirs))}."
     return f"{where}: {first.field} should be {_listed(first.expected)} then, yours is {_listed(first.got)}."
 
 
@@ -99,8 +113,8 @@ def told_bound(bound: int | None) -> str:
 
 def _listed(value: Any) -> str:
     if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
-        return str(value)[:120]
-    return "{" + ", ".join(f"{a}" if a == b else f"{a}..{b}" for a, b in to_ranges(value)) + "}"
+        return plain_text(value, 120)
+    return plain_text("{" + ", ".join(f"{a}" if a == b else f"{a}..{b}" for a, b in to_ranges(value)) + "}")
 
 
 def _picture(script: dict[str, Any], storm: list[dict[str, Any]], yours: list[dict[str, Any]]) -> Picture:
@@ -123,6 +137,24 @@ def _picture(script: dict[str, Any], storm: list[dict[str, Any]], yours: list[di
         state = bounds | _state(done[-1]["state"])
         trace.record(0, "spout", last["op"], state=state, **place, **last.get("args", {}))
     return show(trace, part="log")
+
+
+def _ledgers(answer: Any) -> dict[str, Any]:
+    state = answer.get("state") if isinstance(answer, dict) else None
+    return state if isinstance(state, dict) else {}
+
+
+def _can_be_drawn(answer: Any) -> bool:
+    """Whether an answer has ledgers of offsets, as any answer of `replay` has: the learner's process may send others."""
+    state = _ledgers(answer)
+    result = answer.get("result") if state else None
+    lists = [state.get("pending"), state.get("failed"), state.get("waitingToEmit")]
+    lists.append(result.get("emitted", []) if isinstance(result, dict) else None)
+    if not all(isinstance(offsets, list) and all(type(offset) is int for offset in offsets) for offsets in lists):
+        return False
+    offsets = [offset for offsets in lists for offset in offsets or ()]
+    numbers = [state.get("committedTo"), state.get("emittedToOffset")]
+    return max(offsets, default=0) - min(offsets, default=0) <= MOST_DRAWN and all(type(each) is int for each in numbers)
 
 
 def _offsets_of(result: dict[str, Any]) -> set[int]:

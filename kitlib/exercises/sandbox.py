@@ -113,10 +113,13 @@ def run_steps(
     `driver` is a function of the kit, at the top of a module: `driver(make, script)` yields the answer to
     each step, in JSON values, and lets exceptions of the learner's code through. It is found by its name on
     the other side; `make` is sent by value. A script is a dict of JSON values that holds operations and no
-    expected answers; its "name", where it has one, stands in the sentence of a breach.
+    expected answers. Where it has a list of "steps", as many answers must come; where it has a "name", that
+    stands in the sentence of a breach.
     """
     places = [f"of script '{plain_text(str(script['name']), 60)}'" if "name" in script else "" for script in scripts]
-    return _run(f"{driver.__module__}:{driver.__qualname__}", make, scripts, places, limits or Limits(DEADLINE_S))
+    counts = [len(script["steps"]) if "steps" in script else None for script in scripts]
+    name = f"{driver.__module__}:{driver.__qualname__}"
+    return _run(name, make, scripts, _Answers(places, counts), limits or Limits(DEADLINE_S))
 
 
 def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limits | None = None) -> Outcome:
@@ -127,15 +130,15 @@ def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limi
     """
     scripts = [{"arguments": [_argument(each) for each in arguments]} for arguments in argument_lists]
     places = [f"in call {number} of {len(scripts)}" if len(scripts) > 1 else "" for number in range(1, len(scripts) + 1)]
-    return _run("kitlib.exercises.sandbox_child:called", function, scripts, places, limits or Limits(DEADLINE_S))
+    answers = _Answers(places, [1] * len(scripts))
+    return _run("kitlib.exercises.sandbox_child:called", function, scripts, answers, limits or Limits(DEADLINE_S))
 
 
 def _argument(value: Any) -> dict[str, Any]:
     return {"trace": list(value.to_json_lines())} if isinstance(value, Trace) else {"json": value}
 
 
-def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], places: list[str], limits: Limits) -> Outcome:
-    answers = _Answers(secrets.token_hex(8), len(scripts))
+def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], answers: _Answers, limits: Limits) -> Outcome:
     try:
         sent = parcel(make)
     except NotSendableError as error:
@@ -156,7 +159,7 @@ def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], places: l
     printed = str(report.get("printed", ""))
     if (listening := heard.get()) is not None and printed:
         listening.append(printed)
-    return answers.outcome(_breach(report, answers, limits, places), printed)
+    return answers.outcome(_breach(report, answers, limits), printed)
 
 
 def _watched(request: dict[str, Any], content: bytes, answers: _Answers) -> dict[str, Any]:
@@ -207,50 +210,60 @@ def _object(said: bytes) -> dict[str, Any]:
 class _Answers:
     """Reads the lines that come back, and believes none that is not the next one expected."""
 
-    def __init__(self, nonce: str, scripts: int) -> None:
-        self.nonce = nonce
-        self.answers: list[list[Any]] = [[] for _ in range(scripts)]
-        self.raised: list[Raised | None] = [None] * scripts
+    def __init__(self, places: list[str], counts: Sequence[int | None]) -> None:
+        self.nonce = secrets.token_hex(8)
+        self.beginning = f'["{self.nonce}",'.encode()
+        self.places, self.counts = places, counts  # of each script: where it is in a sentence, and how many answers it has
+        self.answers: list[list[Any]] = [[] for _ in places]
+        self.raised: list[Raised | None] = [None for _ in places]
         self.at = 0  # the script that is being run
         self.phase = "start"  # then "load", "run", "exit" or "unloaded", "done"
         self.unloaded: Raised | None = None
         self.is_garbled = False
 
     def read(self, line: bytes) -> None:
-        if self.is_garbled:
+        if self.is_garbled or not line.endswith(b"\n"):  # a half line was being written when the process died
             return
         try:
-            if not line.startswith(f'["{self.nonce}",'.encode()):
+            if not line.startswith(self.beginning):
                 raise ValueError("the line does not begin as an answer does")
             _, what, *rest = parse(line.decode())
-            self._take(what, rest)
+            if self.phase == "run":
+                self._take(what, rest)
+            else:
+                self._take_before_the_scripts(what, rest)
         except (ValueError, TypeError, IndexError, RecursionError):
             self.is_garbled = True
 
-    def _take(self, what: Any, rest: list[Any]) -> None:
-        before, after = {"ready": ("start", "load"), "loaded": ("load", "run"), "done": ("run", "done")}.get(what, ("run", "run"))
-        if what == "unloaded" and self.phase == "load":
-            self.phase, self.unloaded = "unloaded", _raised(rest)
-            return
-        if self.phase != before or (what == "done" and self.at != len(self.answers)):
+    def _take_before_the_scripts(self, what: Any, rest: list[Any]) -> None:
+        after = {("start", "ready"): "load", ("load", "loaded"): "run", ("load", "unloaded"): "unloaded"}.get((self.phase, what))
+        if after is None:
             raise ValueError(f"{what} in phase {self.phase}")
+        if after == "unloaded":
+            self.unloaded = _raised(rest)
         self.phase = after
-        if after != "run" or what == "loaded":
+
+    def _take(self, what: Any, rest: list[Any]) -> None:
+        if what == "done" and self.at == len(self.answers):
+            self.phase = "done"
             return
         script, *content = rest
         if type(script) is not int or script != self.at:
             raise ValueError(f"script {script}, expected {self.at}")
+        got = self.answers[script]
         if what in ("answer", "packed"):
             step, value = content
-            if type(step) is not int or step != len(self.answers[self.at]):
-                raise ValueError(f"step {step}, expected {len(self.answers[self.at])}")
-            self.answers[self.at].append(unpack(value) if what == "packed" else value)
+            if type(step) is not int or step != len(got):
+                raise ValueError(f"step {step}, expected {len(got)}")
+            got.append(unpack(value) if what == "packed" else value)
         elif what == "raised":
-            self.raised[self.at] = _raised(content)
+            self.raised[script] = _raised(content)
             self.at += 1
-        elif what == "end" and not content:
+        elif what == "end":
+            if self.counts[script] not in (None, len(got)):
+                raise ValueError(f"{len(got)} answers, expected {self.counts[script]}")
             self.at += 1
-        elif what == "exit" and not content:
+        elif what == "exit":
             self.phase = "exit"
         else:
             raise ValueError(f"{what} is no answer")
@@ -258,14 +271,14 @@ class _Answers:
     def outcome(self, breach: Breach | None, printed: str) -> Outcome:
         return Outcome(self.answers, self.raised, breach, printed)
 
-    def place(self, places: list[str]) -> str:
+    def place(self) -> str:
         """`, at step 7 of script 'fan_out'`: what was being done when the answers stopped."""
         if self.phase == "load":
             return ", while it was loaded"
-        if self.phase not in ("run", "exit") or self.at >= len(places) or not places[self.at]:
+        if self.phase not in ("run", "exit") or self.at >= len(self.places) or not self.places[self.at]:
             return ""
-        step = f"at step {len(self.answers[self.at])} " if places[self.at].startswith("of ") else ""
-        return f", {step}{places[self.at]}"
+        step = f"at step {len(self.answers[self.at])} " if self.places[self.at].startswith("of ") else ""
+        return f", {step}{self.places[self.at]}"
 
 
 def _raised(content: list[Any]) -> Raised:
@@ -275,7 +288,7 @@ def _raised(content: list[Any]) -> Raised:
     return Raised(kind, message, where)
 
 
-def _breach(report: dict[str, Any], answers: _Answers, limits: Limits, places: list[str]) -> Breach | None:
+def _breach(report: dict[str, Any], answers: _Answers, limits: Limits) -> Breach | None:
     """What the warden's report and the answers together say about the end; None after a whole run."""
     kind = report.get("breach") or _ending(report.get("status"), answers)
     if kind is None:
@@ -299,21 +312,19 @@ def _breach(report: dict[str, Any], answers: _Answers, limits: Limits, places: l
         "garbled": ("wrote into the file on which its answers go back", ONLY_ITS_OWN),
         "crashed": (f"crashed the Python process ({_signal_name(report.get('status'))})", "Look for what is not plain Python in it."),
     }.get(kind, ("ended the process that watches over it", ONLY_ITS_OWN))
-    return Breach(kind, f"your code {said}{answers.place(places)}.", look)
+    return Breach(kind, f"your code {said}{answers.place()}.", look)
 
 
 def _ending(status: Any, answers: _Answers) -> str | None:
     """How a process ended that no limit was in the way of; None when it had done all."""
     if status is None:
         return "start" if answers.phase == "start" else "warden"
+    if status < 0:
+        return "time" if status == -signal.SIGXCPU else "crashed"
     if answers.is_garbled:
         return "garbled"
     if answers.phase in ("exit", "unloaded", "start"):
         return answers.phase
-    if status == -signal.SIGXCPU:
-        return "time"
-    if status < 0:
-        return "crashed"
     if status == EXIT_CLOSED:
         return "closed"
     return None if answers.phase == "done" and status == 0 else "ended"
