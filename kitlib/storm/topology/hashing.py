@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from kitlib.errors import KitError
 from kitlib.storm.java_long import MAX_LONG, MIN_LONG
@@ -34,8 +35,7 @@ def hash_code(value: object) -> int:
     if isinstance(value, float):
         return _NAN_HASH if math.isnan(value) else _fold(int.from_bytes(struct.pack(">d", value)))
     if isinstance(value, str):
-        units = value.encode("utf-16-be", "surrogatepass")
-        return _combine((int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)), 0)
+        return _text_hash_code(value)
     if isinstance(value, bytes):
         return _combine(((byte ^ 0x80) - 0x80 for byte in value), 1)
     if isinstance(value, list | tuple):
@@ -49,6 +49,12 @@ def hash_code(value: object) -> int:
 def list_hash_code(values: Sequence[object]) -> int:
     """Java's `hashCode` of a list of values, as a signed 32-bit number."""
     return _combine(map(hash_code, values), 1)
+
+
+@lru_cache(maxsize=10_000)  # a word count hashes the same words again and again
+def _text_hash_code(text: str) -> int:
+    units = text.encode("utf-16-be", "surrogatepass")
+    return _combine(struct.unpack(f">{len(units) // 2}H", units), 0)
 
 
 def _fold(unsigned: int) -> int:

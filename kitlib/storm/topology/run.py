@@ -192,7 +192,7 @@ class TopologyRun:
         self.messages_sent += 1
         if config.transfer_jitter_ms and self.chance:
             late = int(self.chance("transfer", self.messages_sent) * (config.transfer_jitter_ms + 1))
-        if self.plan.on_the_way(to.component_name):
+        if self.plan.faults and self.plan.on_the_way(to.component_name):
             to.lose(number)
         else:
             self.after(config.transfer_ms + late, deliver)
