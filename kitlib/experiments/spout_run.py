@@ -42,8 +42,11 @@ FROM_THE_EARLIEST: dict[str, Any] = {"force_from_start": True, "start_offset_tim
 Fails = Callable[[int, int, int], bool]  # (offset, attempt, part) -> whether the tuple fails
 
 
-class RunIsOver(Exception):
-    """The trace is as long as it may get; the experiment ends here."""
+class RunIsOver(BaseException):
+    """The trace is as long as it may get; the experiment ends here.
+
+    Not an Exception, as it passes through components whose own exceptions are part of the story.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,13 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("failed_offset_deleted", {FOLLOW: False}),
     ("failed_offset_deleted", {"force_from_start": True}),
     ("uncommitted_cap", {"retries_may_poll": True}),
+    ("tuple_tree", {"join": True, "fault": "lose", "topology_ackers": 3}),
+    ("tuple_tree", {"fail_percent": 30, "acker_release": "2.4.0", "id_bits": 64}),
+    ("reliability_off", {"topology_ackers": 1, "anchored": False}),
+    ("reliability_off", {"topology_ackers": 1, "message_ids": False}),
+    *((name, {"source": source}) for name in ("bolt_crash", "acker_crash") for source in ("kafka", "kestrel")),
+    ("spout_crash", {"source": "kafka"}),
+    *(("word_count", {"crash": crash}) for crash in ("count", "spout")),
     *(
         ("start_position", {"committed": committed, "auto_offset_reset": policy})
         for committed, policy in [
@@ -71,7 +78,7 @@ def told(case: tuple[str, dict[str, Any]]) -> str:
 def plain(steps: list[Step], run: str) -> list[tuple[Any, ...]]:
     """Steps without the run's name in their topics."""
     return [
-        (step.at_ms, step.actor, step.what, step.data | {"topic": str(step.data["topic"]).removeprefix(f"kit.{run}.")}, step.state)
+        (step.at_ms, step.actor, step.what, step.data | {"topic": str(step.data.get("topic")).removeprefix(f"kit.{run}.")}, step.state)
         for step in steps
     ]
 
