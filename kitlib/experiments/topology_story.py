@@ -176,7 +176,7 @@ class TopologyStory:
                 setattr(config, name, knobs[name])
         config.topology_max_spout_pending = knobs["max_spout_pending"]
         if self.run is not None:
-            self.run.plan.faults = self.faults()
+            self.run.plant(self.faults())
 
     def _committed(self) -> int:
         spout = self.spout

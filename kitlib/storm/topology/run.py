@@ -75,9 +75,8 @@ class TopologyRun:
         self.topology, self.config = topology, TopologyConfig() if config is None else config
         self.rng, self.chance, self.observer = rng, chance, observer
         self._check_config()
-        for fault in faults:
-            fault.check(topology, self.config.topology_ackers, chance)
-        self.plan = FaultPlan(faults, chance)
+        self.plan = FaultPlan((), chance)
+        self.plant(faults)
         self.raised_by_observer: BaseException | None = None
         self.is_closed = False
         self.now_ms = 0
@@ -145,6 +144,15 @@ class TopologyRun:
         if task.is_alive:
             task.crash()
             self.after(self.config.restart_ms, task.restart)
+
+    def plant(self, faults: Sequence[Fault]) -> None:
+        """These faults and no others from now on; a crash that was planned at the start still comes.
+
+        TopologyError for one that cannot act.
+        """
+        for fault in faults:
+            fault.check(self.topology, self.config.topology_ackers, self.chance)
+        self.plan = FaultPlan(faults, self.chance, met=self.plan.met)
 
     def close(self) -> None:
         """The topology ends: every living spout is closed, every living bolt cleaned up. A second time does nothing."""
