@@ -50,7 +50,7 @@ class _Timed:
         return int(self.story.knobs["execute_ms"])
 
 
-class Split(_Timed, Bolt):  # type: ignore[misc]  # how long it takes is asked anew for each tuple
+class Split(_Timed, Bolt):  # type: ignore[override]  # how long it takes is asked anew for each tuple
     """Makes `fan_out` tuples of one; forgets to anchor them when the knob says so."""
 
     output_fields = FIELDS
@@ -63,7 +63,7 @@ class Split(_Timed, Bolt):  # type: ignore[misc]  # how long it takes is asked a
         self.collector.ack(given)
 
 
-class Join(_Timed, Bolt):  # type: ignore[misc]  # as above
+class Join(_Timed, Bolt):  # type: ignore[override]  # as above
     """Waits for the `fan_out` tuples of one parent, sends one tuple anchored to all of them, and acks them together."""
 
     output_fields = FIELDS
@@ -84,7 +84,7 @@ class Join(_Timed, Bolt):  # type: ignore[misc]  # as above
                 self.collector.ack(piece)
 
 
-class Store(_Timed, BasicBolt):  # type: ignore[misc]  # as above
+class Store(_Timed, BasicBolt):  # type: ignore[override]  # as above
     """Does what the topology is for, and tells the trace of it."""
 
     def process(self, given: Tuple, collector: BasicOutputCollector) -> None:
