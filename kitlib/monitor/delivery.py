@@ -24,6 +24,8 @@ An anomaly is *allowed* when a setting of the run explains it (`kitlib.monitor.r
            reset {from, to}   clear {ranges, by}   give_up {offset}   commit {offset, written}   error {error}
     bolt   process {offset, part}
 
+What the tasks of a topology say besides is listed in `kitlib.monitor.trees`.
+
 Left out: what the records say; the audit on Spark compares them with the topic.
 """
 

@@ -2,11 +2,21 @@
 
 A spout tuple and everything anchored to it is a tree; the spout hears of its end once, or gives it up
 by itself. Here each tree is followed through the trace, from its emit to its end and beyond, as tuples
-of a tree may be worked on long after nobody waits for them any more. The words that are read:
+of a tree may be worked on long after nobody waits for them any more.
 
-    spout task   emit {root, tuples, offset, attempt}   ack {root, outstanding}   fail {root, why}   late   crash
-    bolt task    send {tuple, parents, ids}   bolt_ack {tuple}   execute {tuple}
-    acker task   acker_init   acker_ack   acker_fail   acker_reset
+The words of a topology's tasks, whose names are such as split-2. `ids` and `vals` are [root, number]
+pairs, one for each tree; `root` is None for a tuple that nobody tracks.
+
+    spout task   emit {root, val, tuples: [[tuple, task, id], ...], offset?, attempt?}   ack {root, outstanding}
+                 fail {root, retry, why: "failed" | "timeout"}   late {root, answer}   spout_tick {expired}
+    bolt task    execute {tuple, values}   send {tuple, parents, ids, to, values}   process
+                 bolt_ack {tuple, vals}   bolt_fail {tuple, roots}
+    acker task   acker_init {root, val, spout_task, before, after, end}   acker_ack {root, val, before, after, end}
+                 acker_fail {root, before, after, end}   acker_reset {root, end}   acker_tick {dropped: [root, ...]}
+    any task     fault {kind, tuple?}   crash {lost}   restart
+
+`outstanding` = tuples of the tree that were not acked when it was; `end` = "ack" or "fail" when the
+message ended the tree. Words that are about a record of a topic name it, too.
 
 Left out: tuples that belong to no tree (sent without a message id, without ackers, or unanchored); how
 many of a run's emits had no tree is counted. What became of the records is the verdict's.
@@ -120,10 +130,14 @@ class TreeReport:
             "came late": _count(self.late_answers, "answer"),
             "served no tree any more": _count(self.wasted_executions, "execution"),
             "had no tree": _count(self.untracked, "emit"),
+            "reached the ackers": _count(self.acker_messages, "message"),
         }
         told = [f"{number} {what}" for what, number in more.items() if not number.startswith("0 ")]
-        text = f"{_count(len(self.trees), 'tree')} of {_count(self.tuples, 'tuple')} in all: {', '.join(ends)}"
-        return "; ".join([text, *told, f"the ackers got {_count(self.acker_messages, 'message')}"]) + "."
+        size = (
+            f" of {_count(self.tuples, 'tuple')} in all" if self.acker_messages else ""
+        )  # else bolts were not recorded
+        text = f"{_count(len(self.trees), 'tree')}{size}: {', '.join(ends)}"
+        return "; ".join([text, *told]) + "."
 
     def __repr__(self) -> str:
         return self.sentence
