@@ -45,7 +45,7 @@ SPOUTS: dict[str, tuple[Callable[[Any], object], str]] = {
     "too many values": (lambda s: s.collector.emit([1, 2]), r"spout sends 2 values .* expected a list of 1 \(n\)"),
     "too few values": (lambda s: s.collector.emit([]), "spout sends 0 values"),
     "an unknown stream": (lambda s: s.collector.emit([1], stream="odds"), "spout sends on stream 'odds', which it has not"),
-    "a loop without an end": (endless, "spout-1 sent more than 100,000 tuples in one call"),
+    "a loop without an end": (endless, "spout-1 sent more than 1,000 tuples in one call"),
     "an error of its own": (lambda s: 1 // 0, "spout-1 raised ZeroDivisionError in next_tuple: integer division"),
     "an exit": (lambda s: (_ for _ in ()).throw(SystemExit(3)), "spout-1 raised SystemExit in next_tuple: 3"),
     "calls without an end": (lambda s: s.next_tuple(), "spout-1 raised RecursionError in next_tuple"),
@@ -53,10 +53,26 @@ SPOUTS: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize(("does", "says"), SPOUTS.values(), ids=SPOUTS)
-def test_spout_that_does_what_it_may_not_is_told_so(does: Callable[[Any], object], says: str) -> None:
+def test_spout_that_does_what_it_may_not_is_told_so(
+    does: Callable[[Any], object], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who, what was got, what was expected; and the run ends instead of hanging."""
+    monkeypatch.setattr("kitlib.storm.topology.task.MAX_TUPLES_A_CALL", 1_000)
     run, _ = started(chain(spout_that(does), Store))
     with pytest.raises(TopologyError, match=says):
+        run.run_for(10)
+
+
+def test_bolt_that_sends_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in execute a loop without an end is found by what it sends."""
+    monkeypatch.setattr("kitlib.storm.topology.task.MAX_TUPLES_A_CALL", 1_000)
+
+    def sends(bolt: Any, given: Any) -> None:
+        while True:
+            bolt.collector.emit([1], anchors=given)
+
+    run, _ = started(chain(Numbers, bolt_that(sends), Store))
+    with pytest.raises(TopologyError, match="a-2 sent more than 1,000 tuples in one call"):
         run.run_for(10)
 
 
