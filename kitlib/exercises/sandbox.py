@@ -21,7 +21,9 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
+import site
 import subprocess
 import sys
 import tempfile
@@ -47,7 +49,9 @@ Driver = Callable[[Any, Any], Iterable[Any]]
 DEADLINE_S = 10.0
 TOKEN_NAME = "KIT_SANDBOX"
 # All that the learner's process gets to know of our environment: no passwords, no tokens of a server.
-ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "KIT_TEST_SESSION", LAB_TOKEN_NAME)
+ENVIRONMENT = (
+    "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "KIT_TEST_SESSION", LAB_TOKEN_NAME,
+)  # fmt: skip
 GROWS = "Look for what grows and is never made smaller."
 RETURN = "Return instead, or raise an exception that says what is wrong."
 ONLY_ITS_OWN = "Leave alone what it has not opened or started itself."
@@ -166,9 +170,11 @@ def _watched(request: dict[str, Any], content: bytes, answers: _Answers) -> dict
     """Start the warden, read the answers as they come, and return its report; {} when it gave none."""
     known = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     home = dict.fromkeys(("HOME", "TMPDIR"), request["room"])
+    if (users := site.getusersitepackages()) in sys.path:  # found by way of HOME, which is another one over there
+        known["PYTHONPATH"] = os.pathsep.join(filter(None, (known.get("PYTHONPATH"), users)))
     limits = request["limits"]
     process = subprocess.Popen(
-        [sys.executable, "-P", "-s", "-X", "utf8", "-m", "kitlib.exercises.sandbox_warden"],
+        [sys.executable, "-P", "-X", "utf8", "-m", "kitlib.exercises.sandbox_warden"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         cwd=request["room"], env=with_kitlib({**known, **home, TOKEN_NAME: request["token"]}),
     )
@@ -183,8 +189,7 @@ def _watched(request: dict[str, Any], content: bytes, answers: _Answers) -> dict
             process.stdin.flush()
         for line in process.stdout:
             answers.read(line)
-        said = process.stderr.read()
-        return _object(said)
+        report = _object(process.stderr.read())
     finally:
         alarm.cancel()
         with suppress(BrokenPipeError):
@@ -197,6 +202,8 @@ def _watched(request: dict[str, Any], content: bytes, answers: _Answers) -> dict
         process.stderr.close()
         if process.wait() != 0:
             sweep(lambda: find_by_token(request["token"]))
+        shutil.rmtree(request["room"], ignore_errors=True)
+    return report if process.returncode >= 0 else {"breach": "warden"}
 
 
 def _object(said: bytes) -> dict[str, Any]:

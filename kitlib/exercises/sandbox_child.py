@@ -112,6 +112,8 @@ def called(function: Any, script: dict[str, Any]) -> Iterator[Packed]:
 
 def told(error: BaseException) -> tuple[str, str, str]:
     """The kind of an exception, its message, and the last line that is not the kit's own: `in line 4 of ack`."""
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+        error = error.__cause__  # a driver is a generator, which lets no StopIteration through as it is
     try:
         message = str(error)[:MAX_MESSAGE]
     except Exception:  # noqa: BLE001 - the learner's own __str__ may raise anything

@@ -1,0 +1,623 @@
+"""The sandbox: whatever a learner's code does ends in a sentence, within seconds, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kitlib.exercises import check, sandbox, sandbox_values
+from kitlib.exercises.sandbox import Limits, Outcome, call, run_steps
+from kitlib.experiments import run
+from kitlib.storm.earlier import EarlierPartitionManager
+from kitlib.storm.partition_manager import PartitionManager
+from tests.conftest import REPOSITORY, our_processes, wait_for
+from tests.exercises.steps import each_step
+
+SHORT = Limits(deadline_s=1.0)
+RUNAWAY_S = "86399.25"  # how long a runaway of these tests would sleep: finds it by its command line
+LOCK = threading.Lock()
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_behind() -> Iterator[None]:
+    """After each test no process is left that was not there before, and no folder either."""
+    before, rooms = {process.pid for process in our_processes()}, rooms_left()
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < 40
+    left = [process for process in our_processes() if process.pid not in before]
+    assert not left and not runaways()
+    assert rooms_left() == rooms
+
+
+def rooms_left() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("kit-sandbox-*"))
+
+
+def runaways() -> list[int]:
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if RUNAWAY_S in (p.info["cmdline"] or ())]
+
+
+def only(outcome: Outcome) -> Any:
+    """The one value of one call."""
+    assert outcome.breach is None and outcome.raised == [None], outcome
+    return outcome.answers[0][0]
+
+
+# What a learner's code may do, and the sentence that it gets.
+
+
+def loops(_: int) -> None:
+    while True:
+        pass
+
+
+def loops_in_c(_: int) -> int:
+    return max(range(10**12))
+
+
+def waits(_: int) -> None:
+    threading.Event().wait()
+
+
+def stops_itself(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def swallows_everything(_: int) -> None:
+    while True:
+        try:
+            waits(0)
+        except BaseException:  # noqa: BLE001
+            pass
+
+
+def ignores_signals(_: int) -> None:
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+    waits(0)
+
+
+def fills_the_memory(_: int) -> None:
+    kept = []
+    while True:
+        kept.append(bytearray(b"x") * 10_000_000)
+
+
+def fills_the_memory_elsewhere(_: int) -> None:
+    if os.fork() == 0:
+        fills_the_memory(0)
+    waits(0)
+
+
+def starts_processes(_: int) -> None:
+    for _ in range(40):
+        subprocess.Popen(["sleep", RUNAWAY_S], start_new_session=True, env={})
+    waits(0)
+
+
+def forks_and_forks(_: int) -> None:
+    for _ in range(6):
+        os.fork()
+        os.setsid() if os.getpid() != os.getsid(0) else None
+    waits(0)
+
+
+def prints(_: int) -> None:
+    while True:
+        print("x" * 1_000)
+
+
+def prints_errors(_: int) -> None:
+    while True:
+        os.write(2, b"x" * 100_000)
+
+
+def prints_and_returns(_: int) -> int:
+    sys.stdout.write("x" * 70_000)
+    return 1
+
+
+def leaves(_: int) -> None:
+    os._exit(0)
+
+
+def leaves_while_a_thread_waits(_: int) -> None:
+    threading.Thread(target=waits, args=(0,)).start()
+    os._exit(7)
+
+
+def calls_sys_exit(_: int) -> None:
+    sys.exit()
+
+
+def kills_itself(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def reads_nowhere(_: int) -> None:
+    ctypes.string_at(0)
+
+
+def kills_the_warden(_: int) -> None:
+    subprocess.Popen(["sleep", RUNAWAY_S], start_new_session=True)
+    os.kill(os.getppid(), signal.SIGKILL)
+    waits(0)
+
+
+def closes_everything(_: int) -> int:
+    os.closerange(0, 256)
+    return 1
+
+
+def writes_everywhere(_: int) -> int:
+    for descriptor in range(3, 64):
+        try:
+            os.write(descriptor, b"[1, 2]\n")
+        except OSError:
+            pass
+    return 1
+
+
+def answers_twice(_: int) -> int:
+    from kitlib.exercises.sandbox_child import Line
+
+    for each in gc.get_objects():
+        if isinstance(each, Line):
+            each.answer(0, 0, "mine")
+    return 1
+
+
+def answers_with_a_bomb(_: int) -> int:
+    from kitlib.exercises.sandbox_child import Line
+
+    for each in gc.get_objects():
+        if isinstance(each, Line):
+            each._send('"answer",0,0,' + "[" * 100_000 + "]" * 100_000)
+    return 1
+
+
+def returns_too_much(_: int) -> list[str]:
+    return ["x" * 9_000] * 9_000
+
+
+ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
+    (loops, SHORT, "time", "your code did not finish in 1 s."),
+    (loops_in_c, SHORT, "time", "your code did not finish in 1 s."),
+    (waits, SHORT, "time", "your code did not finish in 1 s."),
+    (stops_itself, SHORT, "time", "your code did not finish in 1 s."),
+    (swallows_everything, SHORT, "time", "your code did not finish in 1 s."),
+    (ignores_signals, SHORT, "time", "your code did not finish in 1 s."),
+    (fills_the_memory, Limits(memory_bytes=300_000_000), "memory", "your code used more than 300 MB of memory."),
+    (fills_the_memory_elsewhere, Limits(memory_bytes=300_000_000), "memory", "your code used more than 300 MB of memory."),
+    (starts_processes, Limits(), "processes", "your code started more than 16 processes."),
+    (forks_and_forks, Limits(), "processes", "your code started more than 16 processes."),
+    (prints, Limits(), "printed", "your code printed more than 64 kB."),
+    (prints_errors, Limits(), "printed", "your code printed more than 64 kB."),
+    (prints_and_returns, Limits(), "printed", "your code printed more than 64 kB."),
+    (leaves, Limits(), "ended", "your code ended the Python process (os._exit)."),
+    (leaves_while_a_thread_waits, Limits(), "ended", "your code ended the Python process (os._exit)."),
+    (calls_sys_exit, Limits(), "exit", "your code called sys.exit."),
+    (kills_itself, Limits(), "crashed", "your code crashed the Python process (SIGKILL)."),
+    (reads_nowhere, Limits(), "crashed", "your code crashed the Python process (SIGSEGV)."),
+    (kills_the_warden, Limits(), "warden", "your code ended the process that watches over it."),
+    (closes_everything, Limits(), "closed", "your code closed the file on which its answers go back."),
+    (writes_everywhere, Limits(), "garbled", "your code wrote into the file on which its answers go back."),
+    (answers_twice, Limits(), "garbled", "your code wrote into the file on which its answers go back."),
+    (answers_with_a_bomb, Limits(), "garbled", "your code wrote into the file on which its answers go back."),
+    (returns_too_much, Limits(), "answers", "your code gave back more than 64 MB."),
+]
+
+
+@pytest.mark.parametrize(("attack", "limits", "kind", "said"), ATTACKS, ids=lambda value: getattr(value, "__name__", ""))
+def test_call_breach_ends_in_a_sentence(attack: Callable[[int], Any], limits: Limits, kind: str, said: str) -> None:
+    """A breach of a limit ends the whole tree of processes, and is told; it is never an answer."""
+    outcome = call(attack, [[1]], limits=limits)
+    assert outcome.breach is not None, outcome
+    assert (outcome.breach.kind, outcome.breach.said) == (kind, said)
+    assert outcome.breach.look
+    assert len(outcome.printed) <= 2_000
+
+
+def starts_runaways(_: int) -> int:
+    for _ in range(5):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.execve("/bin/sleep", ["sleep", RUNAWAY_S], {})
+            os._exit(0)
+    return 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the nearest foster parent")
+def test_call_orphans_that_changed_session_and_environment_are_ended() -> None:
+    """Grandchildren that ran away are ended with the check, though it went well and they carry no token."""
+    assert only(call(starts_runaways, [[1]])) == 5
+
+
+def forks_once(_: int) -> str:
+    os.fork()
+    return "one"
+
+
+def test_call_fork_only_the_first_process_answers() -> None:
+    """A copy of the learner's process that goes on by itself does not answer a second time."""
+    assert only(call(forks_once, [[1]])) == "one"
+
+
+class StopsTheWarden:
+    def __call__(self, _: int) -> None:
+        os.kill(os.getppid(), signal.SIGSTOP)
+        waits(0)
+
+
+def test_call_stopped_warden_is_ended_by_the_notebooks_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where even the warden cannot end the code any more, the notebook's process ends them both."""
+    monkeypatch.setattr(sandbox, "ENDING_S", 1.0)
+    outcome = call(StopsTheWarden(), [[1]], limits=Limits(deadline_s=0.5, startup_s=1.5))
+    assert outcome.breach is not None and outcome.breach.kind == "warden"
+
+
+class Dawdles:
+    def do(self, step: Any) -> int:
+        if step == "dawdle":
+            waits(0)
+        if step == "leave":
+            os._exit(0)
+        if step == "raise":
+            raise LookupError("lost my way")
+        return len(step)
+
+
+def test_run_steps_breach_names_script_and_step() -> None:
+    """The sentence of a breach says where it was, and the answers before it are there."""
+    scripts = [{"name": "happy_path", "steps": ["one", "three"]}, {"name": "fan_out", "steps": ["four", "dawdle", "five"]}]
+    outcome = run_steps(each_step, Dawdles, scripts, limits=SHORT)
+    assert outcome.breach is not None
+    assert outcome.breach.said == "your code did not finish in 1 s, at step 1 of script 'fan_out'."
+    assert outcome.answers == [[3, 5], [4]]
+    scripts[1]["steps"] = ["leave"]
+    outcome = run_steps(each_step, Dawdles, scripts)
+    assert outcome.breach is not None
+    assert outcome.breach.said == "your code ended the Python process (os._exit), at step 0 of script 'fan_out'."
+
+
+def test_run_steps_exception_ends_its_script_alone() -> None:
+    """After an exception the next script is run on a new object; the exception is told with its line."""
+    outcome = run_steps(each_step, Dawdles, [{"steps": ["one", "raise", "two"]}, {"steps": ["three"]}])
+    assert outcome.breach is None
+    assert outcome.answers == [[3], [5]]
+    raised, none = outcome.raised
+    line = Dawdles.do.__code__.co_firstlineno + 6
+    assert raised is not None and raised.what == f"LookupError: lost my way, in line {line} of do" and none is None
+
+
+def test_call_breach_names_the_call() -> None:
+    """Of several calls it is told which one broke."""
+    outcome = call(lambda number: waits(0) if number == 2 else number, [[1], [2], [3]], limits=SHORT)
+    assert outcome.breach is not None and outcome.breach.said == "your code did not finish in 1 s, in call 2 of 3."
+    assert outcome.answers == [[1], [], []]
+
+
+# Exceptions.
+
+
+class LoudError(Exception):
+    def __str__(self) -> str:
+        return "x" * 10**8
+
+
+class ShyError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def raiser(error: BaseException) -> Callable[[int], None]:
+    def raises(_: int) -> None:
+        raise error
+
+    return raises
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyboardInterrupt(), "KeyboardInterrupt, in line"),
+        (GeneratorExit(), "GeneratorExit, in line"),
+        (MemoryError(), "MemoryError, in line"),
+        (LoudError(), "LoudError: xxx"),
+        (ShyError(), "ShyError, in line"),
+        (ValueError("a\0b\x1b[31m\n\ud800"), r"ValueError: a\x00b\x1b[31m\n\ud800, in line"),
+        (StopIteration(3), "StopIteration: 3, in line"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_call_exception_is_told_in_one_short_line(error: BaseException, told: str) -> None:
+    """Whatever is raised is one short printable line, and no answer."""
+    outcome = call(raiser(error), [[1]])
+    [raised] = outcome.raised
+    assert outcome.breach is None and outcome.answers == [[]]
+    assert raised is not None and raised.what.startswith(told)
+    assert len(raised.what) < 250 and raised.what.isprintable()
+
+
+# Values.
+
+
+class Index:
+    def __index__(self) -> int:
+        return 7
+
+
+def test_call_odd_values_arrive_or_are_shown() -> None:
+    """Plain values come over as they are; what has no plain form comes as what it looks like."""
+    nested: list[Any] = []
+    nested.append(nested)
+
+    def returns(which: str) -> Any:
+        return {
+            "nan": float("nan"), "huge": 10**5_000, "text": "a\0b\ud800", "bytes": b"\0", "cycle": nested, "index": Index(),
+            "long": "x" * 10**6, "set": {1, (2, frozenset({3}))}, "range": range(10**30), "keys": {1: 2, "~": 3},
+        }[which]  # fmt: skip
+
+    names = ["nan", "huge", "text", "bytes", "cycle", "index", "long", "set", "range", "keys"]
+    outcome = call(returns, [[name] for name in names])
+    assert outcome.breach is None
+    found = {name: value for name, [value] in zip(names, outcome.answers, strict=True)}
+    assert found["nan"] != found["nan"]
+    assert repr(found["huge"]) == "a whole number of 16,610 bits"
+    assert found["text"] == "a\0b\ud800"
+    assert repr(found["bytes"]) == r"b'\x00'"
+    assert repr(found["cycle"]) == "a list with more than 200,000 parts or 40 levels"
+    assert found["index"] == 7
+    assert len(repr(found["long"])) == 200
+    assert found["set"] == {1, (2, frozenset({3}))}
+    assert found["range"] == range(10**30)
+    assert found["keys"] == {1: 2, "~": 3}
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.frozensets(st.integers()),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(PLAIN)
+def test_values_packed_and_unpacked_are_the_same(value: Any) -> None:
+    """Every plain value survives the way through JSON, with its type."""
+    again = sandbox_values.unpack(sandbox_values.parse(json.dumps(sandbox_values.pack(value))))
+    assert again == value and type(again) is type(value)
+
+
+@pytest.mark.parametrize("packed", [{}, {"~": "set"}, {"~": "eval", "v": []}, {"~": "range", "v": ["a"]}, {"~": "set", "v": [[1]]}])
+def test_values_unknown_forms_are_refused(packed: Any) -> None:
+    """What nobody packs is a ValueError, whoever sends it."""
+    with pytest.raises(ValueError):
+        sandbox_values.unpack(packed)
+
+
+class EvilReduce:
+    """Whoever unpickles this writes their process id into the file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (os.system, (f"echo $PPID >> {self.path}",))
+
+    def __call__(self, _: int) -> EvilReduce:
+        return self
+
+
+def test_call_evil_reduce_runs_in_the_learners_process_alone(tmp_path: Path) -> None:
+    """An object is unpickled over there and nowhere else; as a value it is shown, not sent."""
+    trap = tmp_path / "trap"
+    outcome = call(EvilReduce(str(trap)), [[1]])  # arrives as the 0 that os.system returns
+    assert [raised.kind for raised in outcome.raised if raised] == ["TypeError"]
+    assert str(os.getpid()) not in trap.read_text().split() and trap.read_text().strip()
+    trap.unlink()
+
+    def returns_it(path: str) -> Any:
+        return EvilReduce(path)
+
+    assert "EvilReduce object" in repr(only(call(returns_it, [[str(trap)]])))
+    assert not trap.exists()
+
+
+class EvilLoad:
+    def __reduce__(self) -> Any:
+        return (waits, (0,))
+
+
+class BrokenLoad:
+    def __reduce__(self) -> Any:
+        return (int, ("no number",))
+
+
+def test_call_code_that_cannot_be_loaded_is_told() -> None:
+    """Loading the code is under the same limits as running it."""
+    outcome = call(EvilLoad(), [[1]], limits=SHORT)
+    assert outcome.breach is not None and outcome.breach.said == "your code did not finish in 1 s, while it was loaded."
+    outcome = call(BrokenLoad(), [[1]])
+    assert outcome.breach is not None and "cannot be loaded in the process that checks it: ValueError: inv" in outcome.breach.said
+
+
+def test_call_what_cannot_be_sent_is_named() -> None:
+    """A global that cannot leave the notebook's process is told by its name."""
+
+    def locks(_: int) -> bool:
+        return LOCK.acquire()
+
+    outcome = call(locks, [[1]])
+    assert outcome.breach is not None
+    assert outcome.breach.said == "your code uses `LOCK` (a lock), which cannot be sent to the process that checks it."
+
+
+# The truth is out of reach.
+
+
+class Forger(EarlierPartitionManager):
+    """Puts others in the place of clocks, codecs and of the checker itself, and gives wrong answers."""
+
+    def __init__(self, *arguments: Any) -> None:
+        import kitlib.conformance.golden
+        import kitlib.exercises
+        import kitlib.exercises.frame
+        import kitlib.exercises.recorded
+
+        def nothing(*_: Any, **__: Any) -> Any:
+            return None
+
+        for module, names in {
+            time: ("time", "monotonic", "perf_counter"),
+            json: ("dumps", "loads"),
+            kitlib.conformance.golden: ("conform", "_differing_field", "read_traces"),
+            kitlib.exercises.recorded: ("first_difference", "compare", "bundled_scripts"),
+            kitlib.exercises.frame: ("find", "unbroken"),
+            kitlib.exercises: ("check",),
+        }.items():
+            for name in names:
+                setattr(module, name, nothing)
+        json.JSONEncoder.encode = json.JSONDecoder.decode = nothing  # type: ignore[method-assign]
+        PartitionManager.ack = nothing  # type: ignore[method-assign]
+        super().__init__(*arguments)
+
+
+def test_check_code_that_patches_the_checker_is_still_wrong() -> None:
+    """What the code patches, it patches in its own process; a wrong answer stays wrong, and the next check is sound."""
+    ack = PartitionManager.ack
+    finding = check("own_ack", Forger)
+    assert not finding.passed and "should be" in finding.said
+    assert PartitionManager.ack is ack
+    assert check("own_ack", type("Own", (PartitionManager,), {})).passed
+
+
+@pytest.mark.parametrize("ending", [leaves, calls_sys_exit, kills_itself, closes_everything, writes_everywhere])
+def test_check_dead_process_is_never_a_pass(ending: Callable[[int], Any]) -> None:
+    """An ack that ends the process in the middle, after right answers, does not pass."""
+
+    class EndsLater(PartitionManager):
+        def ack(self, offset: int) -> Any:
+            if self.number_acked > 3:
+                ending(0)
+            return super().ack(offset)
+
+    finding = check("own_ack", EndsLater)
+    assert not finding.passed
+    assert finding.said.startswith("your code ") and "of script '" in finding.said
+
+
+# What the code is given.
+
+
+def test_call_trace_arrives_whole_and_is_a_copy() -> None:
+    """A trace is sent as its JSON lines; what the code does to it is done to a copy."""
+
+    def empties(trace: Any) -> list[str]:
+        words = [f"{step.number} {step.what} {sorted(step.data)}" for step in trace]
+        trace.steps.clear()
+        return [*words, str(sorted(trace.knobs))]
+
+    trace = run("happy_path")
+    expected = [f"{step.number} {step.what} {sorted(step.data)}" for step in trace]
+    assert only(call(empties, [[trace]])) == [*expected, str(sorted(trace.knobs))]
+    assert len(trace) == len(expected)
+
+
+def test_call_surroundings_are_bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No secrets in the environment, an empty folder of its own, nothing on stdin, and no large files."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("JUPYTER_TOKEN", "secret")
+    monkeypatch.chdir(tmp_path)
+
+    def looks(_: int) -> dict[str, Any]:
+        size = 0
+        try:
+            with open("large", "wb") as file:
+                while True:
+                    size += file.write(b"x" * 1_000_000)
+        except OSError:
+            pass
+        return {"environment": [*os.environ], "folder": os.getcwd(), "stdin": sys.stdin.read(), "home": str(Path.home()), "size": size}
+
+    found = only(call(looks, [[1]], limits=Limits(file_bytes=3_000_000)))
+    extra = {"HOME", "TMPDIR", "PYTHONPATH", sandbox.TOKEN_NAME, "LC_CTYPE"}
+    assert set(found["environment"]) <= {*sandbox.ENVIRONMENT, *extra}
+    assert found["folder"] == found["home"] != str(tmp_path) and not Path(found["folder"]).exists()
+    assert found["stdin"] == "" and found["size"] == 3_000_000
+
+
+NOTEBOOK = """
+import math
+from kitlib.exercises.sandbox import call
+from kitlib.storm.partition_manager import PartitionManager
+
+LIMIT = 40
+
+def helper(number):
+    return math.sqrt(number) + LIMIT
+
+class Mine(PartitionManager):
+    bound = LIMIT
+
+def answer(number):
+    return [helper(number), Mine.bound, Mine.__mro__[1].__name__]
+
+if __name__ == "__main__":
+    print(call({code}, [[4]]).answers, flush=True)
+"""
+
+
+def notebook(code: str, where: Path) -> subprocess.Popen[str]:
+    """A program as a notebook's kernel has it: everything in `__main__`, the folder not the kit's."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK.replace("{code}", code)], cwd=where, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+
+
+def test_call_code_of_a_notebook_in_another_folder(tmp_path: Path) -> None:
+    """Globals, imports and base classes that the code of a notebook mentions go with it, wherever the notebook lies."""
+    with notebook("answer", tmp_path) as process:
+        said, errors = process.communicate(timeout=60)
+    assert said.strip() == "[[[42.0, 40, 'PartitionManager']]]", errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_call_notebooks_process_gone_ends_everything(number: signal.Signals, tmp_path: Path) -> None:
+    """When the kernel is killed or its cell interrupted, the learner's process ends with it."""
+    before = {process.pid for process in our_processes()}
+    code = f"lambda number: __import__('subprocess').run(['sleep', '{RUNAWAY_S}'], start_new_session=True, env=dict())"
+    with notebook(code, tmp_path) as process:
+        assert wait_for(runaways, 60)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    assert wait_for(lambda: not runaways() and not {p.pid for p in our_processes()} - before, 20)
+
+
+def test_call_module_of_the_learners_own_is_sent_as_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function from a file beside the notebook is the one that is loaded, whatever the file says by now."""
+    file = tmp_path / "my_answers.py"
+    file.write_text("FACTOR = 2\n\ndef times(number):\n    return number * FACTOR\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import my_answers  # type: ignore[import-not-found]
+
+    file.write_text("raise RuntimeError\n")
+    assert only(call(my_answers.times, [[21]])) == 42
