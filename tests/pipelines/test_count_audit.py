@@ -1,0 +1,156 @@
+"""The audit of a word count: what is missing, what is too many, and the same from Spark as from plain Python."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from kitlib.errors import KnobError, LabError
+from kitlib.pipelines.count_audit import (
+    WORDS_SHOWN,
+    CountAudit,
+    Guarantees,
+    Record,
+    WordAudit,
+    audit_counts,
+    audit_frames,
+    count_audit,
+)
+from kitlib.pipelines.word_count import Emit
+
+LINES = [b"storm bolt storm", b"bolt spout"]
+EMITS: tuple[Emit, ...] = ("totals", "increments")
+
+# emit, counts -> (equal, missing, extra, repeated, fell, unreadable, guarantee) of 3 words, 5 in all
+CASES: dict[str, tuple[Emit, list[Record], tuple[int, int, int, int, int, int, str]]] = {
+    "no counts at all": ("totals", [], (0, 5, 0, 0, 0, 0, "at most once")),
+    "the last total of a word counts": (
+        "totals", [(b"storm", b"1"), (b"bolt", b"2"), (b"storm", b"2"), (b"spout", b"1")], (3, 0, 0, 0, 0, 0, "exactly once")),
+    "a total that is written again does no harm": (
+        "totals", [(b"storm", b"2"), (b"bolt", b"2"), (b"storm", b"2"), (b"spout", b"1")], (3, 0, 0, 1, 0, 0, "exactly once")),
+    "a count that begins anew falls": (
+        "totals", [(b"storm", b"2"), (b"bolt", b"2"), (b"storm", b"1"), (b"spout", b"1")], (2, 1, 0, 0, 1, 0, "at most once")),
+    "a total too high": ("totals", [(b"storm", b"4"), (b"bolt", b"2"), (b"spout", b"1")], (2, 0, 2, 0, 0, 0, "at least once")),
+    "some too low and some too high": ("totals", [(b"storm", b"4"), (b"bolt", b"2")], (1, 1, 2, 0, 0, 0, "none")),
+    "a word that no line has": (
+        "totals", [(b"storm", b"2"), (b"bolt", b"2"), (b"spout", b"1"), (b"ghost", b"3")], (3, 0, 3, 0, 0, 0, "at least once")),
+    "a ghost counted 0 is no word": (
+        "totals", [(b"storm", b"2"), (b"bolt", b"2"), (b"spout", b"1"), (b"ghost", b"0")], (3, 0, 0, 0, 0, 0, "exactly once")),
+    "transactional values are lists": (
+        "totals", [(b"storm", b"[1,2]"), (b"bolt", b"[1,1]"), (b"bolt", b"[2,2,1]"), (b"spout", b"[2,1,null]")],
+        (3, 0, 0, 0, 0, 0, "exactly once")),
+    "increments are added up": (
+        "increments", [(b"storm", b"1"), (b"storm", b"1"), (b"bolt", b"2"), (b"spout", b"1")], (3, 0, 0, 0, 0, 0, "exactly once")),
+    "increments that come again count twice": (
+        "increments", [(b"storm", b"1")] * 3 + [(b"bolt", b"2"), (b"spout", b"1")], (2, 0, 1, 0, 0, 0, "at least once")),
+    "what cannot be read is passed over": (
+        "totals", [(b"storm", b"2"), (None, b"7"), (b"bolt", None), (b"\xff", b"1"), (b"bolt", b"2 "), (b"bolt", b"-2"), (b"bolt", b"2\n"),
+                   (b"bolt", b"[2]"), (b"bolt", b"9" * 30), (b"bolt", "\u0662".encode()), (b"bolt", b"1e3"), (b"bolt", b"")],
+        (1, 3, 0, 0, 0, 11, "at most once")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_counts_against_the_lines(case: str) -> None:
+    """What is missing and what is too many, by word and in all, and the guarantee that this agrees with."""
+    emit, counts, expected = CASES[case]
+    found = audit_counts(LINES, counts, emit)
+    told = found.equal, found.missing, found.extra, found.repeated, found.fell, found.unreadable, found.guarantee
+    assert told == expected
+    assert found.truth == 5 and found.words - found.equal == len(found.wrong)
+
+
+def test_audit_says_what_to_take_away() -> None:
+    """One sentence, and a table of the words that are furthest off, with nothing that a screen obeys."""
+    found = audit_counts([*LINES, b"<b> \x1b[31m", b"\xff"], [(b"storm", b"4"), (b"storm", b"4"), (b"bolt", b"2"), (b"bolt", b"1")])
+    assert found.sentence == (
+        "0 of 5 words have the right count: 4 of 7 are missing; 2 are counted too many. 1 of 4 records were written again. "
+        "1 times a count fell. 1 lines or records could not be read."
+    )
+    assert repr(found).splitlines()[2].split() == ["storm", "2", "4", "0", "2"]
+    assert "\x1b" not in repr(found) and "<b>" in repr(found) and "<b> " not in found._repr_html_() and "&lt;b&gt;" in found._repr_html_()
+    many = audit_counts([b"%d" % number for number in range(50)], [])
+    assert len(many.wrong) == WORDS_SHOWN and many.missing == 50
+    assert repr(audit_counts([], [])) == "0 of 0 words have the right count."
+
+
+def test_guarantees_are_put_side_by_side() -> None:
+    """One line for each job with its name and the guarantee that was measured."""
+    good, bad = audit_counts([b"a"], [(b"a", b"1")]), CountAudit(1, 0, 3, 1, 0, wrong=(WordAudit("a", 3, 2),))
+    table = Guarantees({"one": good, "<two>": bad})
+    assert [row[-1] for row in table.rows()] == ["exactly once", "at most once"]
+    assert repr(table).splitlines()[2].startswith("<two>") and "&lt;two&gt;" in table._repr_html_()
+
+
+@pytest.mark.parametrize("emit", ["", "total", None])
+def test_unknown_kind_of_counts_is_refused(emit: Any) -> None:
+    """Whether counts are totals or increments is never guessed."""
+    for call in (lambda: audit_counts([], [], emit), lambda: count_audit("lines", "counts", emit=emit)):
+        with pytest.raises(KnobError, match="expected totals or increments"):
+            call()
+
+
+# -- on Spark --------------------------------------------------------------------------------------
+
+WORDS = st.one_of(
+    st.sampled_from([b"a", b"b", b"storm", "ä".encode(), b"A", "\u3000x".encode(), b"\x00", b"\xff", b"\xed\xa0\x80", b"1", b"a\xc2\x85b"]),
+    st.binary(max_size=4),
+)
+GAPS = st.sampled_from([b" ", b"  ", b"\t", b"\n", b"\r\n", b"\x0b", b"\x0c", b"\xc2\xa0"])
+ANY_LINES = st.lists(st.none() | st.tuples(GAPS, st.lists(WORDS, max_size=20)).map(lambda pair: pair[0].join(pair[1])), max_size=20)
+VALUES = st.one_of(
+    st.integers(0, 4).map(lambda count: b"%d" % count),
+    st.tuples(st.integers(0, 9), st.integers(0, 4)).map(lambda pair: b"[%d,%d]" % pair),
+    st.tuples(st.integers(0, 9), st.integers(0, 4)).map(lambda pair: b"[%d,%d,null]" % pair),
+    st.sampled_from([b"5\n", b"5\r", b"\n5", b"5 6", b"[1,2", b"1,2]", b"1]", b"-1", b"007", b"9" * 18, b"9" * 19, b"", b"\xff", b"5\x00"]),
+    st.none(),
+)
+ANY_COUNTS = st.lists(st.tuples(st.none() | WORDS, VALUES), max_size=80)
+
+
+@pytest.fixture(scope="session")
+def audit_in_spark(spark: Any) -> Callable[[list[bytes | None], list[Record], Emit], CountAudit]:
+    """The Spark job over records that lie in memory."""
+
+    def audited(lines: list[bytes | None], counts: list[Record], emit: Emit) -> CountAudit:
+        lines_frame = spark.createDataFrame([(line,) for line in lines], "value BINARY")
+        rows = [(0, offset, key, value) for offset, (key, value) in enumerate(counts)]
+        return audit_frames(lines_frame, spark.createDataFrame(rows, "partition INT, offset BIGINT, key BINARY, value BINARY"), emit)
+
+    return audited
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_and_python_agree(audit_in_spark: Callable[..., CountAudit]) -> None:
+    """Whatever the lines and the counts hold, both audits say the same."""
+
+    @settings(deadline=None, max_examples=8, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(ANY_LINES, ANY_COUNTS, st.sampled_from(EMITS))
+    def agree(lines: list[bytes | None], counts: list[Record], emit: Emit) -> None:
+        assert audit_in_spark(lines, counts, emit) == audit_counts(lines, counts, emit)
+
+    agree()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["what cannot be read is passed over", "some too low and some too high", "transactional values are lists"])
+def test_spark_says_what_the_cases_say(audit_in_spark: Callable[..., CountAudit], case: str) -> None:
+    """The cases of this file, on Spark."""
+    emit, counts, _ = CASES[case]
+    assert audit_in_spark(list(LINES), counts, emit) == audit_counts(LINES, counts, emit)
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+def test_topic_that_is_not_there_is_a_sentence(broker: Any, spark: Any) -> None:
+    """A missing topic is named at once, and Spark does not wait for it."""
+    missing = f"kit.{uuid.uuid4().hex}.counts"
+    with pytest.raises(LabError, match=f"there is no topic {missing}"):
+        count_audit(missing, missing)
