@@ -36,7 +36,7 @@ class Stall:
     """The record that commits stand still before, at the last of these commits."""
 
     is_deleted: bool  # it is below the log's start
-    is_forgotten: bool  # it failed, and its retry did not come within a stall's length
+    is_forgotten: bool  # it failed, and its retry did not come though the spout had nothing else to emit
     last_error: str  # the spout's last error, or ""
     fate: str  # why its last failure holds it up, or "" when it never failed
     open_ms: int | None  # since when its last tuple is out, neither acked nor failed; None when none is
@@ -53,6 +53,11 @@ class Settings:
     def retries_wait(self) -> bool:
         """Whether a retry waits longer each time, so that it may come late."""
         return "retry_initial_delay_ms" in self.knobs
+
+    def has_room(self, open_tuples: int) -> bool:
+        """Whether the spout may emit another tuple beside so many."""
+        at_once = self.knobs.get("max_spout_pending")
+        return at_once is None or open_tuples < at_once
 
     def start(self, why: str) -> str:
         """Why a spout may start where it does; empty when it simply followed the stored offset."""
@@ -98,6 +103,9 @@ class Settings:
             return "topology_ackers=0 acks each tuple as it is emitted"
         if knobs.get("message_ids") is False:
             return "message_ids=false: a tuple without a message id is never tracked"
+        differs = knobs.get("replay_differs", "no")
+        if knobs.get("state") == "transactional" and differs != "no" and record.times_emitted > 1:
+            return f"state=transactional skips a replayed batch whose content is another (replay_differs={differs})"
         if not record.is_acked:
             return ""
         if record.is_acked_early:

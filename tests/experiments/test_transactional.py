@@ -59,7 +59,7 @@ def test_state_meets_a_replay(case: tuple[str, str, str]) -> None:
     trace = WORD_COUNT.run(state=state, replay_differs=differs, crash_when=when)
     assert wrong(trace) == told(trace) == TABLE[case]
     assert judge(trace).counts["duplicated"] == TABLE[case][1]
-    assert bool(judge(trace).counts["lost"]) is bool(TABLE[case][0])
+    assert bool(judge(trace).counts["lost"]) is bool(TABLE[case][0]) and judge(trace).violations == ()
 
 
 def test_without_a_failure_every_state_is_right() -> None:
@@ -95,8 +95,7 @@ def test_whatever_fails_the_trace_tells_what_the_table_holds(knobs: dict[str, An
         assert (missing, extra) == wrong(trace) == (0, 0)
     verdict = judge(trace)
     assert verdict.counts["duplicated"] == extra and verdict.counts["rewound"] == verdict.counts["skipped"] == 0
-    if not missing:
-        assert verdict.violations == ()
+    assert verdict.violations == ()
 
 
 @settings(deadline=None, max_examples=30)
