@@ -186,3 +186,10 @@ DEPTH = Knob("depth", "int", 1, "How many such bolts come one after the other.",
 EXECUTE_MS = Knob("execute_ms", "int", 10, "How long a bolt works on a tuple.", "ms", 0, 5_000)
 ANCHORED = Knob("anchored", "bool", True, "Whether the bolts anchor the tuples that they send.", live=False)
 MESSAGE_IDS = Knob("message_ids", "bool", True, "Whether the spout hands tuples out with a message id.", live=False)
+MESSAGE_TIMEOUTS = Knob(
+    "topology_enable_message_timeouts", "bool", True, "Whether trees time out at all; else what is lost stays pending."
+)
+TRANSFER_JITTER_MS = Knob(
+    "transfer_jitter_ms", "int", 0, "How much longer than 1 ms a message may take, by chance; acks may overtake inits.",
+    "ms", 0, 1_000,
+)  # fmt: skip
