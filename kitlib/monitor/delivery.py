@@ -129,6 +129,8 @@ class _Ledger:
     fates: dict[int, str] = field(default_factory=dict)  # offset -> why it is held up; for stalls
     failed_at: dict[int, int] = field(default_factory=dict)  # offset -> commits before its last failure; until emitted
     commits: int = 0
+    quiet_commits: int = 0  # in a row, between which a spout with room for more emitted nothing
+    is_quiet: bool = True  # nothing was emitted since the last commit or failure
     skipped: set[int] = field(default_factory=set)
     position: int | None = None  # the committed offset
     log_end: int = 0
@@ -193,6 +195,7 @@ class _Ledger:
         self.open_since[offset] = step.at_ms
         self.failed_at.pop(offset, None)
         self.refused.pop(offset, None)
+        self.is_quiet = False
 
     def _on_ack(self, step: Step) -> None:
         offset = step.data["offset"]
@@ -216,6 +219,7 @@ class _Ledger:
     def _on_fail(self, step: Step) -> None:
         offset, will_retry = step.data["offset"], step.data.get("retry", True)
         self.open_since.pop(offset, None)
+        self.is_quiet = True
         self.fates[offset] = self.settings.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
         if not will_retry:
             self.refused[offset] = self.fates[offset]
@@ -237,6 +241,8 @@ class _Ledger:
     def _on_commit(self, step: Step) -> None:
         offset, before = step.data["offset"], self.position
         self.commits += 1
+        is_quiet, self.is_quiet = self.is_quiet and self.settings.has_room(len(self.open_since)), True
+        self.quiet_commits = self.quiet_commits + 1 if is_quiet else 0
         if step.data.get("written", True):
             if before is not None and offset < before:
                 self.tallies["rewound"].add(step.number, offset, PENDING_AGAIN)
@@ -266,7 +272,8 @@ class _Ledger:
     def _stall_at(self, offset: int) -> Stall:
         return Stall(
             is_deleted=offset < self.log_start,
-            is_forgotten=self.commits - self.failed_at.get(offset, self.commits) >= STALL_COMMITS,
+            is_forgotten=min(self.quiet_commits, self.commits - self.failed_at.get(offset, self.commits))
+            >= STALL_COMMITS,
             last_error=self.last_error,
             fate=self.fates.get(offset, ""),
             open_ms=self.open_ms,

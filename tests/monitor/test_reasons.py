@@ -111,6 +111,15 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         {"max_offset_behind": MAX_OFFSET}, ("stalled", 1, 4, "retried without limit")),
     "a stall behind a failure whose retry never comes is a violation": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {}, ("stalled", 1, 4, "")),
+    "a stall behind a retry that comes after what was fetched already is allowed": (
+        [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(3), *each("emit", [1]), *idle(3)], {},
+        ("stalled", 1, 4, "retried without limit")),
+    "a stall behind a retry for which there is no room is allowed": (
+        [APPEND, START, *each("emit", [0, 1]), *each("fail", [0], retry=True), *idle(6)], {"max_spout_pending": 1},
+        ("stalled", 1, 5, "retried without limit")),
+    "with room for it, it is a violation": (
+        [APPEND, START, *each("emit", [0, 1]), *each("fail", [0], retry=True), *idle(6)], {"max_spout_pending": 2},
+        ("stalled", 1, 5, "")),
     "a stall behind a retry that waits its turn is allowed": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {"retry_initial_delay_ms": 5},
         ("stalled", 1, 4, "waits for its next retry")),
