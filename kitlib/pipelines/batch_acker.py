@@ -276,10 +276,11 @@ class BatchAcker:
         if len(odd):
             self.play(messages, told, odd, before, found)
 
-        stays = is_known & ~found.is_ended
-        for column, changed in zip(self.trees.columns(), found.trees.columns(), strict=True):
+        stays = np.flatnonzero(is_known & ~found.is_ended)
+        for column, changed in zip(self.trees.columns()[1:], found.trees.columns()[1:], strict=True):
             column[places[stays]] = changed[stays]
-        gone, new = places[is_known & found.is_ended], np.flatnonzero(~is_known & ~found.is_ended)
+        gone = places[np.flatnonzero(is_known & found.is_ended)]
+        new = np.flatnonzero(~is_known & ~found.is_ended)
         if len(gone) or len(new):
             self.trees = self.trees.merged(gone, found.trees.taken(new))
         ending = np.flatnonzero(found.ending)
