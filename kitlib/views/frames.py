@@ -18,6 +18,9 @@ from typing import Any
 
 from kitlib.errors import TraceError
 from kitlib.trace import Range, Trace
+from kitlib.views.curves import Sample, bearable, to_samples
+from kitlib.views.forest import Forest
+from kitlib.views.forest_reader import to_forest
 from kitlib.views.look import (
     ALARM,
     EXISTS,
@@ -81,6 +84,9 @@ class Frames:
     retries: list[int] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     forked_at: int = -1  # the last step shared with the parent, or -1
+    forest: Forest | None = None  # the trees of a topology's trace
+    samples: list[Sample] = field(default_factory=list)  # the counts that a long run of a topology wrote down
+    bearable: int | None = None  # tuples that its one bolt works through in a time-out
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -120,11 +126,14 @@ class Frames:
 
     def to_bytes(self, **more: Any) -> bytes:
         """All of it, and `more`, as compact JSON for the player."""
-        row: dict[str, Any] = {name: getattr(self, name) for name in Frames.__slots__ if name != "lanes"}
+        row: dict[str, Any] = {name: getattr(self, name) for name in Frames.__slots__ if name not in NOT_SENT}
         row["lanes"] = [[lane.name, lane.base, lane.end, lane.boxes] for lane in self.lanes]
+        row["forest"] = self.forest.to_json() if self.forest else None
         return json.dumps(row | more, separators=(",", ":")).encode()
 
 
+# Told to the browser in another form, or not at all: what curves show comes ready-made (kitlib.views.plot).
+NOT_SENT = frozenset({"lanes", "forest", "samples", "bearable", "lag", "pending", "retries"})
 _FLIP = {1 << bit: bytes(value ^ (1 << bit) for value in range(256)) for bit in range(8)}
 
 
@@ -144,6 +153,8 @@ def to_frames(trace: Trace) -> Frames:
 
 def _to_frames(trace: Trace) -> Frames:
     frames = Frames(trace.experiment, trace.backend)
+    frames.forest = to_forest(trace)
+    frames.samples, frames.bearable = to_samples(trace), bearable(trace)
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
     ledgers = {key: _Ledger(number, lane) for number, (key, lane) in enumerate(_lanes_of(trace).items())}
     frames.lanes = [ledger.lane for ledger in ledgers.values()]

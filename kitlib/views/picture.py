@@ -11,16 +11,22 @@ from dataclasses import dataclass
 
 from kitlib.errors import TraceError
 from kitlib.trace import Trace
+from kitlib.views.buckets import draw_maps, map_tall
+from kitlib.views.curves import HEIGHT as CURVES_TALL
+from kitlib.views.curves import QUESTION, draw_curves
+from kitlib.views.forest import Forest
 from kitlib.views.frames import Frames, to_frames
+from kitlib.views.ledger import draw_ledger
 from kitlib.views.look import BADGES, LEFT, WIDTH
 from kitlib.views.partition import LaneView, draw_lane, draw_legend, lane_views
-from kitlib.views.plot import HEIGHT as PLOT_TALL
-from kitlib.views.plot import draw_plot
+from kitlib.views.plot import draw_plot, height_of, question_of
 from kitlib.views.sentences import count
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.views.text import plain_text
+from kitlib.views.tree import draw_tree, draw_tree_legend, tree_name, tree_summary
+from kitlib.views.tree_look import TREE_TOP
 
-PARTS = ("all", "log", "plot")
+PARTS = ("all", "log", "plot", "tree", "pending", "curves")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,9 @@ class Picture:
 def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
     """Where every record is after step `at` (the last one if None) and how the run went: SVG.
 
-    `part` is "all", "log" (the strips alone) or "plot" (the curves alone). TraceError when the trace
-    has no such step, and for another `part`.
+    `part` is "all", "log" (the strips alone), "plot" (the curves alone), "tree" (a topology's tree of
+    tuples and the acker's ledger beside it) or "pending" (the spout's and the acker's maps) or
+    "curves" (a long run's throughput, queues and time-outs over time). TraceError when the trace has no such step, and for another `part`.
     """
     if part not in PARTS:
         raise TraceError(f"show: there is no part {plain_text(part, 40)!r}. Expected one of {', '.join(PARTS)}.")
@@ -63,36 +70,64 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
     """The picture of frames that are at hand already; `number` is -1 for an empty trace."""
     views = lane_views(frames, number)
     sentence = _sentence(frames, number, views)
-    parts: list[Svg] = []
-    y = 12
-    if part != "plot":
-        question = "Where is each record?"
-        parts.append(
-            _heading(question, f"after step {number} of {len(frames) - 1}" if number >= 0 else "no steps yet", y)
-        )
-        parts.append(
-            el(
-                "text",
-                plain_text(frames.said[number], 110) if number >= 0 else "",
-                cls="ink",
-                x=LEFT,
-                y=y + 32,
-                font_size=13,
-            )
-        )
-        y += 48
-        for view in views:
-            parts.append(draw_lane(view, y))
-            y += view.height
-        legend, height = draw_legend(_codes(views), _badges(views), y)
-        parts.append(legend)
-        y += height + 14
-    if part != "log":
-        parts.append(_heading("How far is the commit behind, and what is in flight?", "", y))
-        parts.append(draw_plot(frames, max(0, number), y + 34))
-        y += 34 + PLOT_TALL + 10
+    has_trees, has_records = frames.forest is not None, any(lane.end > lane.base for lane in frames.lanes)
+    y, sections = 12, []
+    if part in ("all", "tree", "pending", "curves") and frames.forest is not None:
+        sections.append(_trees(frames, frames.forest, number, part))
+    if part == "log" or (part == "all" and (has_records or not has_trees)):
+        sections.append(_log(frames, number, views, is_first=not sections))
+    if part == "curves" or (part == "all" and frames.samples):
+        at_ms = frames.at_ms[number] if number >= 0 else None
+        told = draw_curves(frames.samples, frames.bearable, at_ms, 22)
+        sections.append((group(_heading(QUESTION, "", 0), told), 22 + CURVES_TALL + 10))
+    elif part in ("all", "plot"):
+        plot = draw_plot(frames, max(0, number), 34)
+        heading = _heading(question_of(frames), "", 0)
+        sections.append((group(heading, plot), 34 + height_of(frames) + 10))
+    parts = []
+    for section, height in sections:
+        parts.append(group(section, transform=f"translate(0 {y})"))
+        y += height
     title = f"{plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
     return Picture(sentence, document(title, sentence, group(*parts), WIDTH, y))
+
+
+def _said(frames: Frames, number: int, question: str) -> list[Svg]:
+    """The question that a picture answers, the step, and what the step says."""
+    said = plain_text(frames.said[number], 110) if number >= 0 else ""
+    when = f"after step {number} of {len(frames) - 1}" if number >= 0 else "no steps yet"
+    return [_heading(question, when, 0), el("text", said, cls="ink", x=LEFT, y=32, font_size=13)]
+
+
+def _trees(frames: Frames, forest: Forest, number: int, part: str) -> tuple[Svg, int]:
+    question = (
+        "For what does the spout still wait?" if part == "pending" else "Which tuples are out, and is the number zero?"
+    )
+    parts, y = _said(frames, number, question), 46
+    if part != "pending":
+        parts += [draw_tree(forest, number, y), draw_ledger(forest, number, y)]
+        y += TREE_TOP + forest.tall + 10
+    if part != "tree":
+        parts.append(draw_maps(forest, number, y))
+        y += map_tall(forest)
+    if part != "pending" and number >= 0 and forest.focus[number] >= 0:
+        nodes, codes = forest.trees[forest.focus[number]].layout.nodes, forest.codes_of(forest.focus[number], number)
+        shown = [(node, code) for node, code in zip(nodes, codes, strict=True) if code != "."]
+        told = {code for node, code in shown if node.number >= 0 or not node.is_loose}
+        legend, height = draw_tree_legend(told, any(node.is_loose for node, _ in shown), y)
+        parts.append(legend)
+        y += height
+    return group(*parts), y + 14
+
+
+def _log(frames: Frames, number: int, views: list[LaneView], *, is_first: bool) -> tuple[Svg, int]:
+    question = "Where is each record?"
+    parts, y = (_said(frames, number, question), 48) if is_first else ([_heading(question, "", 0)], 26)
+    for view in views:
+        parts.append(draw_lane(view, y))
+        y += view.height
+    legend, height = draw_legend(_codes(views), _badges(views), y)
+    return group(*parts, legend), y + height + 14
 
 
 def _heading(question: str, detail: str, y: int) -> Svg:
@@ -104,8 +139,17 @@ def _heading(question: str, detail: str, y: int) -> Svg:
 def _sentence(frames: Frames, number: int, views: list[LaneView]) -> str:
     if number < 0:
         return f"{plain_text(frames.experiment, 60)}: the trace has no steps."
-    told = "; ".join(f"{view.name}: {view.summary()}" for view in views) or "no partition"
+    found = [f"{view.name}: {view.summary()}" for view in views]
+    if frames.forest and frames.forest.focus[number] >= 0:
+        found.insert(0, _tree_sentence(frames.forest, frames.forest.focus[number], number))
+    told = "; ".join(found) or "no partition"
     return f"After step {number} of {count(len(frames) - 1, 'step')}, {told}."
+
+
+def _tree_sentence(forest: Forest, tree: int, number: int) -> str:
+    row = forest.row_of(tree, number)
+    known = f", the acker's number is {row.after}" if row and row.after and forest.trees[tree].is_tracked else ""
+    return f"{tree_name(forest, tree)[0].lower()}{tree_name(forest, tree)[1:]}: {tree_summary(forest, tree, number)}{known}"
 
 
 def _codes(views: list[LaneView]) -> set[str]:

@@ -1,4 +1,4 @@
-// The player: knobs above, the partitions and the curves below, and a position in time.
+// The player: knobs above, the trees, the partitions and the curves below, and a position in time.
 // Scrubbing and playing use what the browser has already; only a knob, the seed, a fork and starting
 // over ask the kernel. While one question is under way only the newest further one is kept.
 
@@ -42,16 +42,36 @@ class Player {
     putAll(this.description, { id: `${hatchName}-desc` });
     put(this.picture, "aria-labelledby", `${hatchName}-title ${hatchName}-desc`);
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
+    this.trees = new TreeStage(this.look, hatchName, () => this.draw());
     this.plot = new Plot(this.look, (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); });
     this.legend = new Legend(this.look, this.hatch);
+    this.question = html("b", { text: "Where is each record?" });
+    this.plotHeading = html("p", { class: "kit-heading" }, html("b"));
+    this.stage = html("div");
     this.root.replaceChildren(
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
       ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
-      html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" }), this.stepText), this.sentence,
-      html("div", { class: "kit-stage" }, html("div", {}, this.picture, this.transport.buttons,
-        html("p", { class: "kit-heading" }, html("b", { text: "How far is the commit behind, and what is in flight?" })),
-        this.transport.slider, this.plot.node)),
-      this.legend.node);
+      html("p", { class: "kit-heading" }, this.question, this.stepText), this.sentence,
+      html("div", { class: "kit-stage" }, this.stage), this.legend.node);
+  }
+
+  // What the pictures are depends on the trace: partitions, and trees where it follows them.
+  arrange() {
+    const { forest, lanes } = this.timeline;
+    const hasRecords = lanes.some(([, base, end]) => end > base);
+    const kind = `${Boolean(forest)} ${hasRecords}`;
+    put(this.plotHeading.firstChild, "text", this.timeline.question);
+    if (forest) this.trees.load(forest);
+    if (this.kind === kind) return;
+    this.kind = kind;
+    const { picture, transport, plot, trees } = this;
+    const records = forest ? [html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" })), picture] : [picture];
+    put(this.question, "text", forest ? "Which tuples are out, and is the number zero?" : "Where is each record?");
+    if (forest) {
+      trees.chooser.prepend(transport.buttons);
+      this.stage.replaceChildren(trees.chooser, trees.picture, trees.legend.node, this.plotHeading, transport.slider, plot.node, ...(hasRecords ? records : []));
+    } else this.stage.replaceChildren(...records, transport.buttons, this.plotHeading, transport.slider, plot.node);
+    show(this.legend.node, !forest || hasRecords);
   }
 
   // The kernel has answered (or the page has just opened): show what it says.
@@ -64,6 +84,7 @@ class Player {
     if (told.error === "") {
       const wasLast = !this.timeline || this.at >= this.timeline.steps - 1;
       this.timeline = new Timeline(this.model.get("frames"));
+      this.arrange();
       this.plot.load(this.timeline);
       this.verdict.draw(told.verdict);
       this.at = -1;
@@ -125,19 +146,21 @@ class Player {
       if (isThere) top += lane.draw(timeline, top, seen);
     });
     put(this.picture, "viewBox", `0 0 ${this.look.geometry.width} ${Math.max(top, 20)}`);
+    if (timeline.forest) this.trees.draw(at);
     const sentence = at >= 0 ? timeline.said[at] : "The trace has no steps.";
     put(this.sentence, "text", sentence);
     put(this.stepText, "text", `after step ${at} of ${timeline.steps - 1}`);
     this.plot.draw(at);
     this.legend.draw(seen);
     this.transport.show(at, timeline.steps, this.playing ? "" : sentence);
-    if (!this.playing) put(this.description, "text", this.describe());
+    if (!this.playing) this.describe();
     this.root.dataset.step = at;
   }
 
   describe() {
     const told = this.lanes.slice(0, this.timeline.lanes.length).map((lane) => `${lane.name.textContent}: ${lane.summary.textContent}`);
-    return `After step ${this.at} of ${this.timeline.steps - 1}, ${told.join("; ")}.`;
+    if (this.timeline.forest) this.trees.describe();
+    put(this.description, "text", `After step ${this.at} of ${this.timeline.steps - 1}, ${told.join("; ")}.`);
   }
 
   togglePlay() {
@@ -165,7 +188,7 @@ class Player {
     this.playing = 0;
     this.transport.setPlaying(false);
     put(this.sentence, "aria-live", "polite");
-    put(this.description, "text", this.describe());
+    this.describe();
   }
 
   // Arrow keys scrub and space plays, unless the focus is on a control that has its own use for them.

@@ -25,15 +25,31 @@ from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.trace import Trace
+from kitlib.views.buckets import FORGOTTEN, MIDDLE, NEWEST, OLDEST, TIMED_OUT
 from kitlib.views.frames import to_frames
-from kitlib.views.look import BADGES, BANDS, BLUE, GEOMETRY, LOOKS, PINK, RED, TABLE, TWICE
+from kitlib.views.look import BADGES, BANDS, BLUE, GEOMETRY, LOOKS, PINK, RED, TABLE, TWICE, WIDTH
 from kitlib.views.picture import draw
-from kitlib.views.plot import CURVES, curve
+from kitlib.views.plot import plots_to_json, question_of
 from kitlib.views.text import plain_text
+from kitlib.views.tree_look import (
+    FLIPPED,
+    LOOSE_MEANING,
+    LOOSE_PAINT,
+    STATUSES,
+    TONES,
+    TREE_GEOMETRY,
+    TUPLE_LOOKS,
+    TUPLE_TABLE,
+)
 
 HERE = Path(__file__).parent
 SCRIPTS = (
     "player_dom.js",
+    "player_forest.js",
+    "player_tree.js",
+    "player_ledger.js",
+    "player_buckets.js",
+    "player_stage.js",
     "player_timeline.js",
     "player_bar.js",
     "player_lane.js",
@@ -53,7 +69,19 @@ LOOK = {
         badge: {"text": text, "colour": colour, "meaning": told} for badge, (text, colour, told) in BANDS.items()
     },
     "geometry": GEOMETRY,
-    "curves": [dict(zip(("name", "attribute", "colour", "meaning"), row, strict=True)) for row in CURVES],
+    "tree": {
+        "looks": [{name: getattr(look, name) for name in look.__slots__} for look in TUPLE_LOOKS],
+        "table": TUPLE_TABLE,
+        "loosePaint": LOOSE_PAINT,
+        "looseMeaning": LOOSE_MEANING,
+        "statuses": STATUSES,
+        "tones": TONES,
+        "flipped": FLIPPED,
+        "labels": {"pending": [NEWEST, MIDDLE, OLDEST, TIMED_OUT], "entries": [NEWEST, MIDDLE, OLDEST, FORGOTTEN]},
+        "geometry": TREE_GEOMETRY | {"width": WIDTH},
+        "red": RED,
+        "blue": BLUE,
+    },
     "twice": TWICE,
     "blue": BLUE,
     "red": RED,
@@ -153,10 +181,9 @@ class Player(anywidget.AnyWidget):
 
     def _publish(self, *, number: int, at: int, is_set: bool) -> None:
         frames = to_frames(self.trace)
-        curves = [curve(getattr(frames, attribute)) for _, attribute, _, _ in CURVES]
         values = {name: _value(value) for name, value in self.trace.knobs.items()}
         with self.hold_sync():
-            self.frames = frames.to_bytes(curves=curves)
+            self.frames = frames.to_bytes(plots=plots_to_json(frames), question=question_of(frames))
             self.told = {
                 "number": number,
                 "error": "",

@@ -1,4 +1,4 @@
-"""Three numbers over the run: how far the commit is behind, what is pending, how often was retried.
+"""A few numbers over the run: how far the commit is behind, what is pending, how often was retried.
 
 Steps run to the right. Each curve has its own row, name and scale, so that a small one is not
 flattened by a large one and colour is never what tells them apart.
@@ -6,17 +6,88 @@ flattened by a large one and colour is never what tells them apart.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kitlib.views.curves import QUESTION, Sample
 from kitlib.views.frames import Frames
-from kitlib.views.look import BLUE, ORANGE, PLOT_LEFT, PLOT_RIGHT, RED, RISE, ROW
+from kitlib.views.look import BLUE, GREEN, ORANGE, PLOT_LEFT, PLOT_RIGHT, RED, RISE, ROW, SKY
 from kitlib.views.svg import Svg, el, group
 
-# Name, attribute of Frames, colour, what it counts.
-CURVES = (
-    ("commit lag", "lag", BLUE, "log end minus committed_to"),
-    ("pending", "pending", ORANGE, "fetched, not acked"),
-    ("retries", "retries", RED, "emitted again so far"),
-)
-HEIGHT = ROW * len(CURVES) + 26
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One number over the run: its value after every step."""
+
+    name: str
+    colour: str
+    meaning: str
+    values: list[int]
+
+
+def curves_of(frames: Frames) -> list[Curve]:
+    """What is worth following in a trace: of its partitions, of its trees, of its samples."""
+    steps = len(frames)
+    if frames.samples:
+        told = (
+            ("worked through", GREEN, "tuples that the bolts worked through, a second", lambda s: round(s.executed)),
+            ("acked in time", BLUE, "trees acked, a second", lambda s: round(s.acked)),
+            ("in queues", SKY, "tuples that wait at the bolts", lambda s: s.queue),
+            ("failed", RED, "trees that failed or timed out, a second", lambda s: round(s.failed)),
+        )
+        return [Curve(name, colour, meaning, _held(frames, value)) for name, colour, meaning, value in told]
+    curves = []
+    if frames.lanes or frames.forest is None:
+        curves.append(Curve("commit lag", BLUE, "log end minus committed_to", frames.lag))
+    if frames.forest is not None:
+        trees, tuples = frames.forest.counts(steps)
+        curves.append(Curve("pending trees", ORANGE, "the spouts wait for their end", trees))
+        curves.append(Curve("tuples out", SKY, "sent, and neither acked, failed nor lost", tuples))
+    else:
+        curves.append(Curve("pending", ORANGE, "fetched, not acked", frames.pending))
+    if frames.lanes or frames.forest is None:
+        curves.append(Curve("retries", RED, "emitted again so far", frames.retries))
+    return curves
+
+
+def _held(frames: Frames, value: Callable[[Sample], int]) -> list[int]:
+    """A sample's value, held until the next one."""
+    found = [0] * len(frames)
+    ends = [sample.step for sample in frames.samples[1:]] + [len(frames)]
+    for sample, end in zip(frames.samples, ends, strict=True):
+        found[sample.step : end] = [value(sample)] * (end - sample.step)
+    return found
+
+
+def question_of(frames: Frames) -> str:
+    """What the curves answer."""
+    if frames.samples:
+        return QUESTION
+    return (
+        "How far is the commit behind, and what is in flight?"
+        if frames.lanes or not frames.forest
+        else "How much is out?"
+    )
+
+
+def height_of(frames: Frames) -> int:
+    """The plot's height."""
+    return ROW * len(curves_of(frames)) + 26
+
+
+def plots_to_json(frames: Frames) -> list[dict[str, Any]]:
+    """The curves as the player needs them, with their ready-made paths."""
+    return [
+        {
+            "name": found.name,
+            "colour": found.colour,
+            "meaning": found.meaning,
+            "values": found.values,
+            "path": curve(found.values),
+        }
+        for found in curves_of(frames)
+    ]
 
 
 def x_of(step: int, steps: int) -> float:
@@ -42,10 +113,10 @@ def curve(values: list[int]) -> str:
 
 
 def draw_plot(frames: Frames, number: int, top: int) -> Svg:
-    """The three curves and the cursor at step `number`, the upper edge at y = `top`."""
-    parts = []
-    for row, (name, attribute, colour, meaning) in enumerate(CURVES):
-        values: list[int] = getattr(frames, attribute)
+    """The curves and the cursor at step `number`, the upper edge at y = `top`."""
+    parts, curves = [], curves_of(frames)
+    for row, found in enumerate(curves):
+        name, colour, values = found.name, found.colour, found.values
         path = curve(values)
         y = row * ROW
         high = max(values, default=0)
@@ -65,11 +136,11 @@ def draw_plot(frames: Frames, number: int, top: int) -> Svg:
                     font_weight="bold",
                 ),
                 el("text", f"highest {high:,}", cls="grey", x=20, y=27, font_size=11),
-                el("title", f"{name}: {meaning}"),
+                el("title", f"{name}: {found.meaning}"),
                 transform=f"translate(0 {y})",
             )
         )
-    bottom = ROW * len(CURVES)
+    bottom = ROW * len(curves)
     steps = len(frames)
     x = x_of(number, steps)
     parts.append(el("path", d=f"M{x:.1f} -6V{bottom}", cls="ink-line", stroke_width=1.5))

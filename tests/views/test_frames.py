@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kitlib.errors import TraceError
 from kitlib.experiments import get, names
 from kitlib.trace import Trace, from_ranges
-from kitlib.views.frames import MAX_SPAN, Frames, cells_of, codes_of, to_frames
+from kitlib.views.frames import MAX_SPAN, NOT_SENT, Frames, cells_of, codes_of, to_frames
 from kitlib.views.look import (
     ALARM,
     EXISTS,
@@ -31,7 +31,7 @@ from kitlib.views.look import (
     code_of,
 )  # fmt: skip
 from kitlib.views.sentences import tell
-from tests.views.traces import Spout, long_trace, story
+from tests.views.traces import Spout, long_trace, some_steps_of, story
 
 
 def brute_force(trace: Trace, number: int, topic: str) -> dict[int, tuple[str, int]]:
@@ -91,7 +91,7 @@ def check(trace: Trace, numbers: list[int]) -> None:
 @pytest.mark.parametrize("name", names())
 def test_frames_of_each_experiment_agree_with_a_record_by_record_reading(name: str) -> None:
     """After any step of any experiment each record has the code that its own history gives it."""
-    trace = get(name).run(seed=2)
+    trace = some_steps_of(name, seed=2)
     check(trace, [0, *range(7, len(trace), 23), len(trace) - 1])
 
 
@@ -223,7 +223,7 @@ def test_unknown_words_are_told_and_change_nothing() -> None:
 
 def test_every_word_of_the_experiments_has_a_sentence() -> None:
     """All words that occur are told as sentences, none as raw data."""
-    steps = [step for name in names() for step in get(name).run()] + list(story())
+    steps = [step for name in names() for step in some_steps_of(name)] + list(story())
     raw = {step.what for step in steps if tell(step).startswith(f"{step.actor}: {step.what}")}
     assert raw == set()
 
@@ -231,8 +231,8 @@ def test_every_word_of_the_experiments_has_a_sentence() -> None:
 def test_frames_as_json_hold_everything_a_player_needs() -> None:
     """The JSON has one item a step and reads back as it was."""
     frames = to_frames(long_trace(100))
-    row = json.loads(frames.to_bytes(curves=["M0 0"]))
-    assert set(row) == set(Frames.__slots__) | {"curves"}
+    row = json.loads(frames.to_bytes(plots=["M0 0"]))
+    assert set(row) == set(Frames.__slots__) - NOT_SENT | {"lanes", "forest", "plots"}
     assert len(row["lane"]) == len(row["said"]) == len(row["begins"]) - 1 == len(row["marks"]) // 4 == 100
 
 

@@ -16,10 +16,10 @@ from kitlib.views.look import ALL_COLOURS, LOOKS, PLOT_RIGHT, RISE
 from kitlib.views.plot import curve
 from kitlib.views.svg import Svg, el
 from tests.views.payloads import FORBIDDEN, HOSTILE
-from tests.views.traces import long_trace, story
+from tests.views.traces import long_trace, some_steps_of, story
 
 SPACE = "{http://www.w3.org/2000/svg}"
-TRACES = {name: get(name).run() for name in names()} | {"story": story(), "long": long_trace(1000)}
+TRACES = {name: some_steps_of(name) for name in names()} | {"story": story(), "long": long_trace(1000)}
 
 
 def parse(svg: str) -> ET.Element:

@@ -16,7 +16,7 @@ from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import Player
 from kitlib.views.player import HERE, SCRIPTS, stops_of
-from tests.views.traces import story
+from tests.views.traces import SOME_STEPS, some_steps_of, story
 
 SMALL = "small_max_offset_behind"
 
@@ -38,8 +38,8 @@ def ask(player: Player, **question: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", names())
 def test_player_of_each_experiment_holds_its_trace_and_verdict(name: str) -> None:
     """A player shows the run and the verdict that the experiment itself gives."""
-    player = Player(name, seed=3)
-    trace = get(name).run(seed=3)
+    player = Player(name, seed=3, max_steps=SOME_STEPS)
+    trace = some_steps_of(name, seed=3)
     assert player.trace.steps == trace.steps
     assert player.verdict == judge(trace)
     assert [knob["name"] for knob in player.heading["knobs"]] == [knob.name for knob in get(name).knobs]

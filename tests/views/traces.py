@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kitlib.experiments import get
 from kitlib.trace import Trace, from_ranges, to_ranges
+
+SOME_STEPS = 700  # of an experiment, where a test looks at all of them
 
 
 class Spout:
@@ -149,6 +152,11 @@ def long_trace(
             spout.append(rng.randrange(5, 30))
     del spout.trace.steps[steps:]
     return spout.trace
+
+
+def some_steps_of(name: str, seed: int = 1) -> Trace:
+    """An experiment's run, cut where a test has seen enough."""
+    return get(name).run(seed=seed, max_steps=SOME_STEPS)
 
 
 def offsets(state: dict[str, Any], name: str) -> set[int]:

@@ -1,0 +1,165 @@
+"""Where the tuples of one tree stand: to the right by depth, downwards in the order in which they were sent.
+
+The whole tree is known, so a tuple's place is its place from the first step on: a tree grows, and
+nothing that is drawn already moves. The more tuples, the smaller the boxes: with task and id, with the
+id alone, with nothing but the sign; more than that become a grid of squares without lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kitlib.views.tree_look import LEAST_TALL, MOST_TALL, TREE_LEFT, TREE_TOP, TREE_WIDE
+
+CHAR = 6.9  # units that a character of 11 px takes, at most
+BOLD = 7.4  # a bold one
+PITCH, HIGH_PITCH = 50, 58  # from one row of boxes to the next, at most; the second for ids in two lines
+HEAD_TALL = 16  # of the components' names above the columns
+SQUARE = 12  # side of the smallest boxes, with their gap
+SIGN_WIDE = 17  # of a box, for its sign
+
+
+@dataclass(slots=True)
+class Node:
+    """One tuple in one tree: what it is, and the middle of its box."""
+
+    number: int  # of the tuple, in the forest's own count; -1 is the spout's own record
+    parents: list[int]  # nodes of the same tree, by their place in it
+    task: str
+    id: str
+    is_loose: bool = False
+    x: int = 0
+    y: int = 0
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class Layout:
+    """The places of a tree's nodes and the size of their boxes. `nodes[0]` is the spout's record."""
+
+    nodes: list[Node] = field(default_factory=list)
+    wide: int = 0
+    tall: int = 0
+    lines: int = 2  # of text in a box: task and id (a long one in two lines), one of them, or none
+    is_grid: bool = False
+    heads: list[tuple[int, str]] = field(default_factory=list)  # where boxes have no room: (x, component) of each depth
+    hidden: int = 0  # tuples for which even the grid has no room: they have no place and are not drawn
+
+
+def rows_of(nodes: list[Node]) -> int:
+    """How many rows a tree needs; sets each node's `depth`, and `y` to its row times two."""
+    children: list[list[int]] = [[] for _ in nodes]
+    for place, node in enumerate(nodes):
+        if node.parents:
+            node.depth = 1 + max(nodes[parent].depth for parent in node.parents)
+            children[node.parents[0]].append(place)
+    rows = 0
+    stack = [(0, False)]
+    while stack:
+        place, is_done = stack.pop()
+        below = children[place]
+        if is_done:
+            nodes[place].y = (nodes[below[0]].y + nodes[below[-1]].y) // 2
+        elif below:
+            stack.append((place, True))
+            stack += [(child, False) for child in reversed(below)]
+        else:
+            nodes[place].y = 2 * rows
+            rows += 1
+    return max(1, rows)
+
+
+def height_for(rows: int) -> int:
+    """How tall the area of the trees must be, so that none moves anything: the one with most rows decides."""
+    return min(MOST_TALL, max(LEAST_TALL, rows * PITCH))
+
+
+def lay_out(nodes: list[Node], columns: int, area: int) -> Layout:
+    """The places of a tree's nodes in an area so many units tall; `columns` of depth share its width."""
+    rows = rows_of(nodes)
+    column = TREE_WIDE / max(columns, 1)
+    pitch = min(float(HIGH_PITCH), area / rows)
+    layout = Layout(nodes, wide=min(150, int(column) - 20))
+    longest = max((len(node.id.replace(" ", "")) for node in nodes if node.number >= 0), default=0)
+    top = float(TREE_TOP)
+    if pitch == HIGH_PITCH and longest > _room(layout):
+        layout.lines, layout.tall = 3, HIGH_PITCH - 12
+    elif pitch >= 36:
+        pitch = min(float(PITCH), pitch)
+        layout.tall = min(36, int(pitch) - 6)
+    else:
+        layout.heads = _heads(nodes, column)
+        pitch = (area - HEAD_TALL) / rows
+        layout.lines, layout.tall = 1, max(1, int(pitch) - 3)
+        top, area = top + HEAD_TALL, area - HEAD_TALL
+    if pitch < 17 or layout.wide < SIGN_WIDE + 3 * CHAR:
+        layout.lines = 0
+        layout.wide = layout.tall = max(SQUARE - 1, min(16, int(pitch) - 2))
+    if pitch < SQUARE:
+        _to_grid(layout, column, area)
+        return layout
+    top += (area - pitch * rows) / 2
+    for node in nodes:
+        node.x = round(TREE_LEFT + column * node.depth + layout.wide / 2)
+        node.y = round(top + pitch * (node.y / 2 + 0.5))
+        node.task, node.id = _words(node, layout)
+    return layout
+
+
+def _heads(nodes: list[Node], column: float) -> list[tuple[int, str]]:
+    """The components of each depth, as far as they fit above their column."""
+    found: dict[int, dict[str, None]] = {}
+    for node in nodes:
+        found.setdefault(node.depth, {})[node.task.rpartition("-")[0]] = None
+    room = int((column - 6) / CHAR)
+    return [(round(TREE_LEFT + column * depth), _cut(", ".join(names), room)) for depth, names in found.items()]
+
+
+def _to_grid(layout: Layout, column: float, area: int) -> None:
+    """Squares in rows, one block for each depth."""
+    layout.is_grid = True
+    across, down = max(1, int(column - 10) // SQUARE), area // SQUARE
+    found: dict[int, int] = {}
+    for node in layout.nodes:
+        index = found[node.depth] = found.get(node.depth, -1) + 1
+        row, place = divmod(index, across)
+        node.x = round(TREE_LEFT + column * node.depth + SQUARE * (place + 0.5))
+        node.y = round(TREE_TOP + HEAD_TALL + SQUARE * (row + 0.5))
+        if row >= down:
+            node.x = node.y = -1
+            layout.hidden += 1
+        node.task = node.id = ""
+
+
+def _room(layout: Layout) -> int:
+    """Characters of an id beside the sign."""
+    return int((layout.wide - SIGN_WIDE - 4) / CHAR)
+
+
+def _words(node: Node, layout: Layout) -> tuple[str, str]:
+    """What a box of that size has room for; an id in two lines has a line end in it."""
+    room = _room(layout)
+    if layout.lines == 0:
+        return "", ""
+    if layout.lines == 1:
+        both, number = f"{node.task} {node.id}", _fit_id(node.id, room)
+        return (both if len(both) <= room else number or node.task), ""
+    task = _cut(node.task, int((layout.wide - 8) / BOLD))
+    if layout.lines == 3 and len(node.id) > room and node.number < 0:
+        return task, node.id.replace(" ", "\n", 1)
+    if layout.lines == 3 and len(node.id) > room:
+        half = (len(node.id) + 1) // 2
+        return task, f"{node.id[:half].strip()}\n{node.id[half:].strip()}"
+    return task, _fit_id(node.id, room)
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: max(1, room - 1)] + "…"
+
+
+def _fit_id(text: str, room: int) -> str:
+    """Bits in groups of four, else without gaps, else as hexadecimal digits."""
+    bits = text.replace(" ", "")
+    if len(text) <= room or set(bits) - set("01"):
+        return _cut(text, room)
+    return bits if len(bits) <= room else f"{int(bits, 2):0{-(-len(bits) // 4)}x}"
