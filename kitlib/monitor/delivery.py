@@ -130,7 +130,7 @@ class _Ledger:
     failed_at: dict[int, int] = field(default_factory=dict)  # offset -> commits before its last failure; until emitted
     commits: int = 0
     quiet_commits: int = 0  # in a row, between which a spout with room for more emitted nothing
-    is_quiet: bool = True  # nothing was emitted since the last commit or failure
+    is_quiet: bool = True  # nothing was emitted since the last commit
     skipped: set[int] = field(default_factory=set)
     position: int | None = None  # the committed offset
     log_end: int = 0
@@ -219,7 +219,6 @@ class _Ledger:
     def _on_fail(self, step: Step) -> None:
         offset, will_retry = step.data["offset"], step.data.get("retry", True)
         self.open_since.pop(offset, None)
-        self.is_quiet = True
         self.fates[offset] = self.settings.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
         if not will_retry:
             self.refused[offset] = self.fates[offset]

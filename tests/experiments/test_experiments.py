@@ -62,6 +62,8 @@ CLAIMS: dict[str, Claim] = {
         "same_id_other_topic", {"same_id": False, "force_from_start": True}, (100, 100), {}, set()),
     "one failed tuple does the record's other two again": ("several_tuples", {}, (20, 20), {"duplicated": 2}, set()),
     "one tuple a record has no others to do again": ("several_tuples", {"parts": 1}, (20, 20), {}, set()),
+    "a failed tuple that is not retried leaves its record undone": (
+        "several_tuples", {"max_offset_behind": 3}, (19, 20), {"lost": 1}, set()),
     "each further failure does them again": ("several_tuples", {"failures": 3}, (20, 20), {"duplicated": 6}, set()),
     "a failed record that is deleted stops everything in 0.9.3": (
         "failed_offset_deleted", {}, (39, 60), {"lost": 1, "skipped": 20, "stalled": 1}, {"stalled"}),
