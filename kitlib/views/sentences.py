@@ -1,7 +1,8 @@
 """What a step says to a learner: one plain sentence for each word that a trace may hold.
 
-The words and their data are listed in `kitlib.monitor.delivery`. A word that is not known here is
-told as it stands, so a new mechanism's trace can be shown before its sentences are written.
+The words and their data are listed in `kitlib.monitor.delivery`; what the tasks of a topology do is in
+`kitlib.views.task_sentences`. A word that is not known is told as it stands, so a new mechanism's trace
+can be shown before its sentences are written.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kitlib.trace import Range, Step
+from kitlib.views.task_sentences import TASK_TELLERS, is_task
 from kitlib.views.text import plain_text
 
 Data = dict[str, Any]
@@ -17,12 +19,13 @@ Data = dict[str, Any]
 
 def tell(step: Step) -> str:
     """The step's sentence: printable text on one line, not escaped for HTML."""
-    teller = _TELLERS.get(step.what)
-    if teller is not None:
-        try:
-            return teller(step.data)
-        except (KeyError, TypeError, ValueError):
-            pass  # the data are not what the word promises: tell them as they stand
+    try:
+        if step.what in TASK_TELLERS and (step.what not in _TELLERS or is_task(step.actor)):
+            return TASK_TELLERS[step.what](plain_text(step.actor, 40), step.data)
+        if step.what in _TELLERS:
+            return _TELLERS[step.what](step.data)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass  # the data are not what the word promises: tell them as they stand
     return plain_text(f"{step.actor}: {step.what} {_told(step.data)}".strip())
 
 
@@ -123,6 +126,54 @@ def _error(data: Data) -> str:
     return f"The spout throws {plain_text(data['error'], 60)}" + (f": {message}" if message else "") + "."
 
 
+# Transactional batches, and what a story adds
+
+
+def _batch_begin(data: Data) -> str:
+    again = f" again, attempt {data['attempt']:d}" if data["attempt"] > 1 else ""
+    return f"Batch {data['txid']:d} is emitted{again}: {span(data['first'], data['last'])}."
+
+
+def _batch_fail(data: Data) -> str:
+    others = len(data["ended"]) - 1
+    more = f" {count(others, 'later batch', 'later batches')} must be emitted again with it." if others > 0 else ""
+    return f"Batch {data['txid']:d} fails: {plain_text(data['why'], 120)}.{more}"
+
+
+def _put(data: Data) -> str:
+    before = "begins at" if data["before"] is None else f"goes from {data['before']:,} to"
+    return (
+        f"The count of {plain_text(data['word'], 40)} {before} {data['value']:,}, stored with batch {data['txid']:d}."
+    )
+
+
+def _batch_skip(data: Data) -> str:
+    word = plain_text(data["word"], 40)
+    return f"The count of {word} stays {data['value']:,}: batch {data['txid']:d} was written there already."
+
+
+def _result(data: Data) -> str:
+    counts, truth = data["counts"], data["truth"]
+    wrong = sum(counts.get(word) != truth.get(word) for word in counts.keys() | truth.keys())
+    told = f"{wrong:,} of them wrong" if wrong else "all of them right"
+    return f"The table holds the counts of {count(len(counts), 'word')}, {told}."
+
+
+def _sample(data: Data) -> str:
+    return (
+        f"So far {count(data['acked'], 'tree')} acked and {data['failed']:,} failed; {data['wasted']:,} of "
+        f"{count(data['executed'], 'effect')} in vain; {data['pending']:,} trees pending, {data['queue']:,} tuples in queues."
+    )
+
+
+def _odds(data: Data) -> str:
+    messages, false = data["messages"], data["false_completions"]
+    return (
+        f"{count(messages, 'message')} came while a tree had open tuples: its number was zero by chance "
+        f"{count(false, 'time')}, {data['predicted']:g} predicted."
+    )
+
+
 _TELLERS: dict[str, Callable[[Data], str]] = {
     "append": _append,
     "delete": _delete,
@@ -140,4 +191,13 @@ _TELLERS: dict[str, Callable[[Data], str]] = {
     "idle": lambda data: "The spout finds nothing to emit.",
     "error": _error,
     "stop": lambda data: "The spout stops.",
+    "batch_begin": _batch_begin,
+    "batch_done": lambda data: f"Batch {data['txid']:d} is processed and waits for its turn to commit.",
+    "batch_commit": lambda data: f"It is the turn of batch {data['txid']:d}: its commit begins.",
+    "batch_fail": _batch_fail,
+    "batch_skip": _batch_skip,
+    "put": _put,
+    "result": _result,
+    "sample": _sample,
+    "odds": _odds,
 }

@@ -1,0 +1,199 @@
+"""What the tasks of a topology do, in sentences: one for each word that only they say, or say otherwise.
+
+An id is shown bit by bit when it and those beside it have at most 16, so that a reader can follow the
+XOR; of a longer one the last digits are enough to tell it from others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kitlib.views.ledger_rows import SIZES, bits_of, count, to_id, to_root
+from kitlib.views.text import plain_text
+
+Data = dict[str, Any]
+
+FEW_ROOTS = 4  # more of them are counted
+
+
+def is_task(actor: str) -> bool:
+    """Whether this is a task's name in a topology, such as split-2: a component's name and an id."""
+    return re.fullmatch(r".+-\d+", actor) is not None
+
+
+def _task_emit(who: str, data: Data) -> str:
+    attempt, sent, root = data.get("attempt", 1), data["tuples"], data["root"]
+    again = f" again (attempt {attempt:d})" if attempt > 1 else ""
+    to = " and ".join(dict.fromkeys(plain_text(task, 40) for _, task, _ in sent)) or "nobody"
+    what = f"offset {data['offset']:d}" if data.get("offset") is not None else "a tuple"
+    begin = f"{who} emits {what}{again} to {to}"
+    if root is None:
+        return f"{begin}; nobody tracks it."
+    ids = [made for _, _, made in sent]
+    told = f"with id {_id(ids[0], ids)}" if len(ids) == 1 else f"with {count(len(ids), 'tuple')}"
+    return f"{begin}: the tree {to_root(root)} begins {told}."
+
+
+def _execute(who: str, data: Data) -> str:
+    return f"{who} works through tuple {data['tuple']:d}: {_values(data)}."
+
+
+def _send(who: str, data: Data) -> str:
+    begin = f"{who} sends tuple {data['tuple']:d} to {plain_text(data['to'], 40)}: {_values(data)}"
+    parents, ids = data["parents"], data["ids"]
+    if not parents:
+        return f"{begin}. It is not anchored, so no tree will miss it."
+    to = " and ".join(f"{parent:d}" for parent in parents)
+    if not ids:
+        return f"{begin}. It is anchored to tuple {to}, which nobody tracks."
+    made = [value for _, value in ids]
+    trees = " and ".join(f"{_id(value, made)} in the tree {to_root(root)}" for root, value in ids[:FEW_ROOTS])
+    return f"{begin}. It is anchored to tuple {to}; its id is {trees}."
+
+
+def _bolt_ack(who: str, data: Data) -> str:
+    begin, vals = f"{who} acks tuple {data['tuple']:d}", data["vals"]
+    if not vals:
+        return f"{begin}, which nobody tracks."
+    shown = [value for _, value in vals]
+    told = " and ".join(f"{_id(value, shown)} for the tree {to_root(root)}" for root, value in vals[:FEW_ROOTS])
+    return f"{begin}: its id XOR what it sent is {told}."
+
+
+def _bolt_fail(who: str, data: Data) -> str:
+    begin, roots = f"{who} fails tuple {data['tuple']:d}", data["roots"]
+    return f"{begin}, and so {_trees(roots)}." if roots else f"{begin}, which nobody tracks."
+
+
+def _task_process(who: str, data: Data) -> str:
+    part = data.get("part")
+    which = f", part {part:d}" if part else ""
+    return f"{who} works on offset {data['offset']:d}{which}: the effect happens now."
+
+
+def _fault(who: str, data: Data) -> str:
+    kind, number = data["kind"], data.get("tuple")
+    which = "a message" if number is None else f"tuple {number:d}"
+    if kind == "hang":
+        ms = data.get("ms")
+        return f"A fault: {who} hangs on {which}{' for ever' if ms is None else f' for {ms:,} ms more'}."
+    if kind == "raise":
+        error = f" ({plain_text(data['error'], 120)})" if "error" in data else ""
+        return f"A fault: {who} throws an exception{f' on {which}' if number is not None else ''}{error}."
+    told = {
+        "fail": f"{who} fails {which}",
+        "drop": f"{who} drops {which}; it will be neither acked nor failed",
+        "ack_twice": f"{who} acks {which} a second time",
+        "unanchored": f"{who} forgets to anchor what it sends for {which}",
+        "lose": f"{which} to {who} is lost on the way",
+    }
+    return f"A fault: {told[kind]}."
+
+
+def _acker_entry(who: str, data: Data) -> str:
+    """An init or an ack at the acker, with the number before and after."""
+    before, val, end = data["before"], data["val"], data["end"]
+    result = (before or 0) ^ val
+    shown = [before or 0, val, result]
+    what = "of the beginning of the tree" if "spout_task" in data else "of an ack in the tree"
+    told = f"{_id(before, shown)} XOR {_id(val, shown)} = " if before is not None else "its number is "
+    begin = f"{who} hears {what} {to_root(data['root'])}: {told}{_id(result, shown)}."
+    if end == "ack":
+        return f"{begin} Zero: it is complete."
+    if end == "fail":
+        return f"{begin} It had failed: the spout is told."
+    if result == 0:
+        return f"{begin} Zero, but whom to tell is not known."
+    return begin
+
+
+def _acker_fail(who: str, data: Data) -> str:
+    begin = f"{who} hears that the tree {to_root(data['root'])} has failed"
+    ends = {"fail": " and tells the spout", "ack": ", but its number is zero: it is complete"}
+    return begin + ends.get(data["end"], "; whom to tell is not known yet") + "."
+
+
+def _acker_reset(who: str, data: Data) -> str:
+    begin = f"{who} hears that somebody still works on the tree {to_root(data['root'])}"
+    return begin + (" and tells the spout." if data["end"] == "reset" else ".")
+
+
+def _acker_tick(who: str, data: Data) -> str:
+    dropped = data["dropped"]
+    return f"A time-out's length has passed: {who} forgets {_trees(dropped) if dropped else 'nothing'}."
+
+
+def _spout_tick(who: str, data: Data) -> str:
+    expired = data["expired"]
+    told = f"{count(expired, 'tree')} took too long" if expired else "no tree took too long"
+    return f"A time-out's length has passed: {told} for {who}."
+
+
+def _task_ack(who: str, data: Data) -> str:
+    what = f"Offset {data['offset']:d}" if data.get("offset") is not None else "A tuple"
+    root, open_tuples = data["root"], data.get("outstanding", 0)
+    if root is None:
+        return f"{what} is acked as soon as it is emitted: nobody tracks it."
+    if open_tuples:
+        are = "tuple is" if open_tuples == 1 else "tuples are"
+        return f"{what} is acked, but {open_tuples:,} {are} not: the tree {to_root(root)} was complete by chance only."
+    return f"{what} is acked: the tree {to_root(root)} is complete."
+
+
+def _task_fail(who: str, data: Data) -> str:
+    what = f"Offset {data['offset']:d}" if data.get("offset") is not None else "A tuple"
+    why = "took too long" if data["why"] == "timeout" else "has failed"
+    begin = f"{what} fails, as its tree {to_root(data['root'])} {why}"
+    if data.get("retry", True):
+        return f"{begin}; {who} will emit it again."
+    return f"{begin}; it is NOT emitted again."
+
+
+def _late(who: str, data: Data) -> str:
+    answer = plain_text(data["answer"], 10)
+    return f"The {answer} of the tree {to_root(data['root'])} comes late: {who} does not wait for it any more."
+
+
+def _task_crash(who: str, data: Data) -> str:
+    what = "tree" if who.startswith("__acker-") or "topic" in data else "tuple"
+    lost = data["lost"]
+    return f"{who} dies; {count(lost, what)} {'is' if lost == 1 else 'are'} forgotten with it."
+
+
+def _id(value: int, beside: list[int]) -> str:
+    """An id with as many bits as those beside it need: up to 16 bit by bit, else the last digits."""
+    return to_id(value, bits_of(SIZES[0], beside))
+
+
+def _trees(roots: list[int]) -> str:
+    if len(roots) > FEW_ROOTS:
+        return count(len(roots), "tree")
+    return f"the {'tree' if len(roots) == 1 else 'trees'} {', '.join(to_root(root) for root in roots)}"
+
+
+def _values(data: Data) -> str:
+    return plain_text(", ".join(str(value) for value in data["values"]), 60) or "no values"
+
+
+TASK_TELLERS: dict[str, Callable[[str, Data], str]] = {
+    "emit": _task_emit,
+    "execute": _execute,
+    "send": _send,
+    "bolt_ack": _bolt_ack,
+    "bolt_fail": _bolt_fail,
+    "process": _task_process,
+    "fault": _fault,
+    "acker_init": _acker_entry,
+    "acker_ack": _acker_entry,
+    "acker_fail": _acker_fail,
+    "acker_reset": _acker_reset,
+    "acker_tick": _acker_tick,
+    "spout_tick": _spout_tick,
+    "ack": _task_ack,
+    "fail": _task_fail,
+    "late": _late,
+    "crash": _task_crash,
+    "restart": lambda who, data: f"{who} is there again and remembers nothing.",
+}
