@@ -17,7 +17,7 @@ class AckerTask(Task):
 
     Source: Storm 0.9.3 and 2.4.0, as the acker's.
     Differs: 0.9.3 means its ackers to have ticks, but its executors send none to a component whose name begins
-    with "__", so that what nobody ends is kept for ever (mended by STORM-2786, in 1.0.6). Here they come.
+    with "__", so that what nobody ends is kept for ever (STORM-2786; mended in 1.0.6, 1.1.2 and 1.2.0). Here they come.
     """
 
     acker: Acker

@@ -119,7 +119,9 @@ class BoltCollector(Collector):
         self.component, self.task_id = task.component_name, task.task_id
         self.forgets_to_anchor = False  # a fault
 
-    def emit(self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM) -> list[int]:
+    def emit(
+        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM
+    ) -> list[int]:
         """As OutputCollector.emit: one tuple for each task that gets it, and each of them has ids of its own."""
         self.check_open("sends a tuple")
         run = self.run

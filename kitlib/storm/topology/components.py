@@ -111,7 +111,9 @@ class SpoutOutputCollector(Protocol):
 class OutputCollector(Protocol):
     """Through which a bolt sends tuples, and acks and fails those that it was given."""
 
-    def emit(self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM) -> list[int]:
+    def emit(
+        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM
+    ) -> list[int]:
         """Send a tuple, anchored to one tuple, to several (its trees become one DAG) or to none.
 
         TopologyError as SpoutOutputCollector.emit, and for an anchor that this task was not given.
@@ -281,7 +283,9 @@ class Streams:
                 "The values come first: emit([...], anchors=given)."
             )
         if not isinstance(values, list | tuple):
-            raise TopologyError(f"{self.component} sends {values!r:.60} on stream {stream!r}, {wanted}. Put it into a list.")
+            raise TopologyError(
+                f"{self.component} sends {values!r:.60} on stream {stream!r}, {wanted}. Put it into a list."
+            )
         raise TopologyError(
             f"{self.component} sends {len(values)} values on stream {stream!r}, {wanted}. "
             "Send one value for each field, or change output_fields."

@@ -86,29 +86,26 @@ class FaultPlan:
 
     faults: Sequence[Fault]
     chance: Chance | None = None
-    by_place: dict[tuple[str, bool], list[tuple[int, Fault]]] = field(default_factory=dict)  # (component, on the way)
-    met: dict[tuple[str, bool], int] = field(default_factory=dict)  # the same -> tuples so far
-
-    def __post_init__(self) -> None:
-        for place, fault in enumerate(self.faults):
-            if fault.kind != "crash":
-                self.by_place.setdefault((fault.component, fault.kind == "lose"), []).append((place, fault))
+    sent: dict[str, int] = field(default_factory=dict)  # component -> messages put on their way to it
+    taken: dict[str, int] = field(default_factory=dict)  # component -> tuples that its tasks began to work on
 
     def on_the_way(self, component: str) -> bool:
         """Whether the next message to this component is lost."""
-        return self._next((component, True)) is not None
+        count = self.sent[component] = self.sent.get(component, 0) + 1
+        return bool(self.faults) and self._meets(component, count, True) is not None
 
     def at_work(self, component: str) -> Fault | None:
         """What happens to the next tuple that a task of this component takes; the first fault that meets it."""
-        return self._next((component, False))
+        count = self.taken[component] = self.taken.get(component, 0) + 1
+        return self._meets(component, count, False) if self.faults else None
 
-    def _next(self, key: tuple[str, bool]) -> Fault | None:
-        faults = self.by_place.get(key)
-        if not faults:
-            return None
-        count = self.met[key] = self.met.get(key, 0) + 1
-        for place, fault in faults:
-            if count in fault.nth or (fault.percent and self._happens(f"{place} {fault.kind} {key[0]}", count, fault)):
+    def _meets(self, component: str, count: int, on_the_way: bool) -> Fault | None:
+        for place, fault in enumerate(self.faults):
+            if fault.component != component or fault.kind == "crash" or (fault.kind == "lose") != on_the_way:
+                continue
+            if count in fault.nth or (
+                fault.percent and self._happens(f"{place} {fault.kind} {component}", count, fault)
+            ):
                 return fault
         return None
 

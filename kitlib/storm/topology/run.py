@@ -1,9 +1,10 @@
 """A topology runs: tasks, messages between them, and one clock for all.
 
-Time is virtual: what is due waits in a queue for each millisecond. A message takes `transfer_ms` from task to task; a bolt's
-task works on one tuple after the other, `execute_ms` each; a spout's task asks its spout for more
-whenever its pending map has room. Acker messages travel like tuples and can be lost like them. What
-happens is told to an observer, step by step, in the words listed in `kitlib.monitor.delivery`.
+Time is virtual: what is due waits in a queue for each millisecond. A message takes `transfer_ms` from
+task to task; a bolt's task works on one tuple after the other, `execute_ms` each; a spout's task asks
+its spout for more whenever its pending map has room. Acker messages travel like tuples and can be lost
+like them. What happens is told to an observer, step by step, in the words listed in
+`kitlib.monitor.delivery` and `kitlib.monitor.trees`.
 
     run = TopologyRun(topology, TopologyConfig(topology_ackers=2), rng=random.Random(1), observer=print)
     run.run_for(60_000)
@@ -42,7 +43,7 @@ class Observer(Protocol):
     def __call__(self, actor: str, what: str, data: dict[str, Any], /) -> None: ...
 
 
-Component_ = TypeVar("Component_", bound=object)
+Made = TypeVar("Made")  # a spout or a bolt
 
 
 def _nobody(_actor: str, _what: str, _data: dict[str, Any]) -> None:
@@ -68,15 +69,19 @@ class TopologyRun:
         observer: Observer = _nobody,
     ) -> None:
         """Make every task and open it, at 0 ms. TopologyError for a bad setting or a fault that cannot act."""
-        if not isinstance(topology, Topology):
-            raise TopologyError(
-                f"TopologyRun: the topology is {topology!r:.60}, expected what create_topology() of a TopologyBuilder gives."
-            )
         self.topology, self.config = topology, TopologyConfig() if config is None else config
         self.rng, self.chance, self.observer = rng, chance, observer
+        for name, got, is_right, expected in (
+            ("topology", topology, isinstance(topology, Topology), "what create_topology() of a TopologyBuilder gives"),
+            ("rng", rng, hasattr(rng, "getrandbits"), "a generator such as random.Random(1)"),
+            ("chance", chance, chance is None or callable(chance), "a function of what and count, or None"),
+            ("observer", observer, callable(observer), "a function of the actor, the word and its data"),
+        ):
+            if not is_right:
+                raise TopologyError(f"TopologyRun: {name} is {got!r:.60}, expected {expected}.")
         self._check_config()
-        self.plan = FaultPlan((), chance)
-        self.plant(faults)
+        self._check_faults(faults)
+        self.plan = FaultPlan(faults, chance)
         self.raised_by_observer: BaseException | None = None
         self.is_closed = False
         self.now_ms = 0
@@ -93,9 +98,7 @@ class TopologyRun:
         self.claimed: dict[int, tuple[ComponentTask, object]] = {}  # id() of a spout or bolt -> whose it is
         self._number_tasks()
         self._open_tasks()
-        for fault in faults:
-            if fault.kind == "crash":
-                self.after(fault.at_ms or 0, partial(self.crash, fault.component, fault.task_index))
+        self._plan_crashes(faults)
 
     # -- what a caller does --------------------------------------------------------------------------
 
@@ -146,13 +149,11 @@ class TopologyRun:
             self.after(self.config.restart_ms, task.restart)
 
     def plant(self, faults: Sequence[Fault]) -> None:
-        """These faults and no others from now on; a crash that was planned at the start still comes.
-
-        TopologyError for one that cannot act.
-        """
-        for fault in faults:
-            fault.check(self.topology, self.config.topology_ackers, self.chance)
-        self.plan = FaultPlan(faults, self.chance, met=self.plan.met)
+        """These faults and no others from now on; tuples are counted on. TopologyError for one that cannot act."""
+        self._check_faults(faults)
+        before = self.plan.faults
+        self.plan = FaultPlan(faults, self.chance, sent=self.plan.sent, taken=self.plan.taken)
+        self._plan_crashes([fault for fault in faults if fault not in before])
 
     def close(self) -> None:
         """The topology ends: every living spout is closed, every living bolt cleaned up. A second time does nothing."""
@@ -200,7 +201,7 @@ class TopologyRun:
         self.messages_sent += 1
         if config.transfer_jitter_ms and self.chance:
             late = int(self.chance("transfer", self.messages_sent) * (config.transfer_jitter_ms + 1))
-        if self.plan.faults and self.plan.on_the_way(to.component_name):
+        if self.plan.on_the_way(to.component_name):
             to.lose(number)
         else:
             self.after(config.transfer_ms + late, deliver)
@@ -233,7 +234,7 @@ class TopologyRun:
         tasks = self.tasks_of[ACKER_COMPONENT_ID]
         return self.ackers[tasks[list_hash_code((root,)) % len(tasks) if len(tasks) > 1 else 0]]
 
-    def claim(self, task: ComponentTask, made: Component_) -> Component_:
+    def claim(self, task: ComponentTask, made: Made) -> Made:
         """This object is the task's own from now on. TopologyError when another living task has it."""
         owner, _ = self.claimed.get(id(made), (task, made))
         if owner is not task:
@@ -270,6 +271,21 @@ class TopologyRun:
                 f"{task} raised {type(error).__name__} in {doing}: {str(error)[:200]}. In Storm its worker would die and "
                 "come back; with errors='crash' it does so here. Mend the component, or fail the tuple."
             ) from error
+
+    def _check_faults(self, faults: Sequence[Fault]) -> None:
+        if not isinstance(faults, list | tuple) or not all(isinstance(fault, Fault) for fault in faults):
+            raise TopologyError(f"TopologyRun: faults is {faults!r:.60}, expected a list of Faults.")
+        for fault in faults:
+            fault.check(self.topology, self.config.topology_ackers, self.chance)
+
+    def _plan_crashes(self, faults: Sequence[Fault]) -> None:
+        for fault in faults:
+            if fault.kind == "crash" and fault.at_ms is not None and fault.at_ms >= self.now_ms:
+                self.after(fault.at_ms - self.now_ms, partial(self._crash_as_planned, fault))
+
+    def _crash_as_planned(self, fault: Fault) -> None:
+        if fault in self.plan.faults:
+            self.crash(fault.component, fault.task_index)
 
     def _check_config(self) -> None:
         if not isinstance(self.config, TopologyConfig):

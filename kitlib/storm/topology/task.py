@@ -52,6 +52,8 @@ class Task:
 class ComponentTask(Task):
     """A task that runs a learner's code, which may raise."""
 
+    collector: Collector
+
     def __init__(self, run: TopologyRun, component: Component, context: TopologyContext) -> None:
         super().__init__(run, component.name, context.task, context.task_id)
         self.component, self.context = component, context
@@ -72,9 +74,6 @@ class ComponentTask(Task):
             self.run.crash(self.component.name, self.context.task_index)
             return False
         return True
-
-
-    collector: Collector
 
     def close(self) -> None:
         """The topology ends: have the component put away what it holds."""

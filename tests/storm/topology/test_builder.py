@@ -195,7 +195,15 @@ SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a builder instead of a topology": (
         lambda: TopologyRun(TopologyBuilder(), rng=Random(1)),
-        r"expected what create_topology\(\) .*gives",
+        r"topology is .*, expected what create_topology\(\) .*gives",
+    ),
+    "no generator": (lambda: TopologyRun(chain(Numbers, Store), rng=None), "rng is None, expected a generator such as"),
+    "one fault without a list": (lambda: run_of(Fault("fail", "a")), r"faults is Fault\(.*, expected a list of Faults"),
+    "a fault that is a word": (lambda: run_of(["crash"]), r"faults is \['crash'\], expected a list of Faults"),
+    "a chance that is a number": (lambda: run_of(chance=0.5), "chance is 0.5, expected a function of what and count"),
+    "an observer that is a list": (
+        lambda: TopologyRun(chain(Numbers, Store), rng=Random(1), observer=[]),
+        r"observer is \[\], expected a function of the actor",
     ),
     "a fault of an unknown kind": (lambda: run_of([Fault("explode", "a")]), "kind is 'explode', expected one of fail, hang"),
     "a fault of an unknown component": (

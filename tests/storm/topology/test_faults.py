@@ -99,6 +99,20 @@ def test_faults_the_first_that_meets_a_tuple_acts() -> None:
     assert [(event["kind"], event["tuple"]) for event in watch.of("fault")] == [("drop", 1), ("fail", 2)]
 
 
+def test_plant_other_faults_while_it_runs_are_the_only_ones_and_tuples_are_counted_on() -> None:
+    """A crash that is planned no more does not come, a new one does; the count of tuples goes on."""
+    first = [Fault("crash", "a", at_ms=500), Fault("fail", "a", nth=[3, 30])]
+    run, watch = started(chain(lambda: Numbers(40), Store), first)
+    run.run_for(10)
+    assert watch.messages("fail") == [2]
+    run.plant([Fault("fail", "a", nth=[20]), Fault("crash", "a", at_ms=700), Fault("crash", "a", at_ms=5)])
+    run.run_for(1_000)
+    assert len(watch.of("bolt_fail")) == 2 and watch.of("bolt_fail")[1]["tuple"] == 20
+    assert [event.at_ms for event in watch.of("crash")] == [700]
+    with pytest.raises(TopologyError, match="there is no component 'x'"):
+        run.plant([Fault("drop", "x")])
+
+
 def test_crash_asked_for_of_what_is_not_there_is_told_of() -> None:
     """Who may be crashed is said."""
     run, _ = started(chain(Numbers, Store))
