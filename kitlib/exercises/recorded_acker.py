@@ -23,14 +23,15 @@ from typing import Any
 from kitlib.conformance.acker import message_of
 from kitlib.conformance.golden import Difference, bundled, conform, read_traces
 from kitlib.exercises.acker_picture import Side, draw_sides, told_value
-from kitlib.exercises.frame import unbroken
+from kitlib.exercises.frame import NotYet, told, unbroken
 from kitlib.exercises.recorded import FirstDifference
 from kitlib.exercises.sandbox import Outcome, run_steps
 from kitlib.exercises.sandbox_values import shown
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_FAIL_STREAM_ID
+from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_FAIL_STREAM_ID, Acker
 from kitlib.views.text import plain_text
 
 FILES = ("acker_scenarios.jsonl.gz", "acker_random_public.jsonl.gz")
+METHODS = ("init", "ack", "fail", "tick")  # what a learner's acker must have
 STREAMS = {"ack": ACKER_ACK_STREAM_ID, "fail": ACKER_FAIL_STREAM_ID}  # a learner's short word -> Storm's
 ROOT, VAL, SPOUT_TASK, FAILED, BUCKET = range(5)  # the places in a row of a ledger
 NAMES = {VAL: "the value", SPOUT_TASK: "the spout task", FAILED: "`failed`"}
@@ -156,6 +157,24 @@ def first_difference(make: Any) -> FirstDifference | None:
     return difference_in(scripts, unbroken(run_steps(answers_to, make, [operations(script) for script in scripts])))
 
 
+def check_own_acker(answer: Any) -> str:
+    """A learner's own class against every recorded step of the real acker: the check of an exercise."""
+    if not isinstance(answer, type):
+        raise NotYet(f"the answer should be your class, this is {told(answer)}.", "Give its name without parentheses.")
+    if issubclass(answer, Acker):
+        raise NotYet("this is the kit's own, or built on it.", "Write init, ack, fail and tick yourself.")
+    if missing := [name for name in METHODS if not callable(getattr(answer, name, None))]:
+        raise NotYet(f"your class has no {' and no '.join(missing)}.", f"An acker has {', '.join(METHODS)}.")
+    found = first_difference(answer)
+    if found is None:
+        return "every recorded step of the real acker of 0.9.3 comes out the same with yours."
+    raise NotYet(
+        f"{found.matched:,} of {found.total:,} recorded steps agree. The first that does not is in {found.said}",
+        "Look at that line first." if found.has_raised else f"What that script shows: {found.meaning}",
+        found.picture,
+    )
+
+
 def difference_in(scripts: list[dict[str, Any]], outcome: Outcome) -> FirstDifference | None:
     """The first step of the scripts that was answered otherwise than Storm did; None when there is none."""
     pairs = zip(scripts, outcome.answers, strict=True)
@@ -220,11 +239,11 @@ def _told_emits(emits: Any, root: int | None = None) -> str:
     """`__ack_ack to task 1`; the root is told where it is another one."""
     if not isinstance(emits, list) or not all(isinstance(emit, list) and len(emit) == 3 for emit in emits):
         return plain_text(emits, 80)
-    told = [
+    each = [
         f"{plain_text(stream, 30)} to task {plain_text(task, 30)}{'' if about == root else f' for {plain_text(about, 30)}'}"
         for task, stream, about in emits[:3]
     ]
-    return (" and ".join(told) + (" and more" if len(emits) > 3 else "")) or "nothing"
+    return (" and ".join(each) + (" and more" if len(emits) > 3 else "")) or "nothing"
 
 
 def _ledger_said(storm: list[Row], yours: list[Row]) -> tuple[str, int | None]:

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from kitlib.exercises import recorded_acker
 from kitlib.exercises.frame import NotYet
 from kitlib.exercises.recorded import FirstDifference
-from kitlib.exercises.recorded_acker import answers_to, bundled_scripts, difference_in, first_difference, operations
+from kitlib.exercises.recorded_acker import (
+    answers_to,
+    bundled_scripts,
+    check_own_acker,
+    difference_in,
+    first_difference,
+    operations,
+)
 from kitlib.exercises.sandbox import Limits, Outcome, Raised, run_steps
 from kitlib.storm.acker import ACKER_FAIL_STREAM_ID, Acker, AckerEntry, Completion
 from kitlib.storm.later_acker import LaterAcker
@@ -274,6 +281,29 @@ def test_first_difference_of_an_acker_that_never_ends_is_a_sentence(monkeypatch:
     monkeypatch.setattr(recorded_acker, "run_steps", partial(run_steps, limits=Limits(deadline_s=2)))
     with pytest.raises(NotYet, match=r"your code did not finish in \d+ s, at step 1 of script 'one_tuple'"):
         first_difference(NeverEnds)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Acker, "this is the kit's own"), (LaterAcker, "this is the kit's own"), (DoesNotRenew, "or built on it"),
+        (FromScratch(), "should be your class, this is <"), ("FromScratch", "should be your class, this is 'FromScratch'"),
+        (HasNoFail, "your class has no fail."), (int, "your class has no init and no ack and no fail and no tick."),
+    ],
+)  # fmt: skip
+def test_check_own_acker_of_what_is_none_says_so(answer: Any, words: str) -> None:
+    """An answer of a wrong kind, without all methods, or not the learner's own work is told before anything runs."""
+    with pytest.raises(NotYet) as raised:
+        check_own_acker(answer)
+    assert words in raised.value.said and raised.value.look
+
+
+def test_check_own_acker_passes_a_right_one_and_shows_a_wrong_one() -> None:
+    """A right class gets a sentence; a wrong one the first step that differs, what its script shows, and the picture."""
+    assert check_own_acker(FromScratch).startswith("every recorded step")
+    with pytest.raises(NotYet, match=r"^8,\d+ of 10,\d+ recorded steps agree. The first that does not is in script 'two_ticks") as raised:
+        check_own_acker(NeverForgets)
+    assert raised.value.look and raised.value.look.startswith("What that script shows: ") and raised.value.picture
 
 
 # -- what goes over and what comes back -----------------------------------------------------------
