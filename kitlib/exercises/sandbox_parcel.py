@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -36,7 +37,10 @@ def parcel(code: Any) -> bytes:
         try:
             sent = bytes(cloudpickle.dumps(code))
         except Exception as error:
-            raise NotSendableError(_culprit(code) or plain_text(f"{type(error).__name__}: {error}", 120)) from error
+            culprit = None
+            with suppress(Exception):  # looking at an object of the learner's may raise anything, too
+                culprit = _culprit(code)
+            raise NotSendableError(culprit or f"something ({plain_text(f'{type(error).__name__}: {error}', 120)})") from error
         finally:
             for module in by_value:
                 cloudpickle.unregister_pickle_by_value(module)
@@ -78,7 +82,7 @@ def _functions_of(code: Any) -> Iterator[FunctionType]:
     parts = [code, *(part for kind in (code if isinstance(code, type) else type(code)).__mro__ for part in vars(kind).values())]
     for part in parts:
         function = getattr(part, "__func__", getattr(part, "fget", part))
-        if isinstance(function, FunctionType) and not function.__module__.startswith("kitlib."):
+        if isinstance(function, FunctionType) and not (function.__module__ or "").startswith("kitlib."):
             yield function
 
 

@@ -115,8 +115,8 @@ class Warden:
         """In the fork: tie its life to the warden's, set its limits, exchange its files, and run."""
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        cpu_s = math.ceil(self.limits["deadline_s"]) + 2
-        _limit(resource.RLIMIT_CPU, cpu_s)
+        # Of every core as long as the clock may run: for a process that outlives even the warden.
+        _limit(resource.RLIMIT_CPU, math.ceil(self.limits["deadline_s"]) * (os.cpu_count() or 1) + 2, room=1)
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_FSIZE, self.limits["file_bytes"])
         if threads:
@@ -173,7 +173,7 @@ class Warden:
         if now - self.listed > LISTING_S:
             self.listed = now
             self.seen = set(self.offspring()) | ({p for p in self.seen if is_alive(p)} if sys.platform != "linux" else set())
-            if len(self.seen) > self.limits["processes"]:
+            if len(self.seen) > 1 + self.limits["processes"]:  # beside the learner's own process
                 return "processes"
         return "memory" if sum(map(_resident, self.seen)) > self.limits["memory_bytes"] else None
 
@@ -244,11 +244,11 @@ class Inlet:
         return block
 
 
-def _limit(what: int, value: int) -> None:
-    """Lower a limit of this process; one that is lower already stays."""
+def _limit(what: int, value: int, room: int = 0) -> None:
+    """Lower a limit of this process, `room` below the hard one; one that is lower already stays."""
     _, hard = resource.getrlimit(what)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(what, (value, value))
+    ends = [end if hard == resource.RLIM_INFINITY else min(end, hard) for end in (value, value + room)]
+    resource.setrlimit(what, (ends[0], ends[1]))
 
 
 def _threads_of_user() -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.exercises import check, sandbox, sandbox_values
@@ -26,8 +28,8 @@ from kitlib.exercises.sandbox import Limits, Outcome, call, run_steps
 from kitlib.experiments import run
 from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.partition_manager import PartitionManager
-from tests.conftest import REPOSITORY, our_processes, wait_for
-from tests.exercises.steps import each_step
+from tests.conftest import REPOSITORY, describe, our_processes, wait_for
+from tests.exercises.steps import each_step, first_step_only
 
 SHORT = Limits(deadline_s=1.0)
 RUNAWAY_S = "86399.25"  # how long a runaway of these tests would sleep: finds it by its command line
@@ -37,13 +39,20 @@ LOCK = threading.Lock()
 @pytest.fixture(autouse=True)
 def nothing_stays_behind() -> Iterator[None]:
     """After each test no process is left that was not there before, and no folder either."""
-    before, rooms = {process.pid for process in our_processes()}, rooms_left()
     began = time.monotonic()
     yield
-    assert time.monotonic() - began < 40
-    left = [process for process in our_processes() if process.pid not in before]
-    assert not left and not runaways()
-    assert rooms_left() == rooms
+    assert time.monotonic() - began < 60
+    assert not sandboxed() and not runaways() and not rooms_left()
+
+
+def sandboxed() -> list[str]:
+    """What runs in a sandbox of this session, or watches over one."""
+    found = []
+    for process in our_processes():
+        with contextlib.suppress(psutil.Error):
+            if sandbox.TOKEN_NAME in process.environ():
+                found.append(describe(process))
+    return found
 
 
 def rooms_left() -> set[Path]:
@@ -285,6 +294,30 @@ class Dawdles:
         return len(step)
 
 
+def spends_the_processors_time(_: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (1, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    loops(0)
+
+
+def test_call_limit_of_the_processor_is_a_limit_of_time() -> None:
+    """A process that the system ends for its use of the processor did not finish."""
+    outcome = call(spends_the_processors_time, [[1]], limits=Limits(deadline_s=50))
+    assert outcome.breach is not None and outcome.breach.kind == "time"
+
+
+def test_call_few_processes_are_no_breach() -> None:
+    """As many processes as are allowed may run beside the learner's own."""
+
+    def starts_some(count: int) -> bool:
+        started = [subprocess.Popen(["sleep", RUNAWAY_S]) for _ in range(count)]
+        threading.Event().wait(0.5)
+        return all(process.poll() is None for process in started)
+
+    assert only(call(starts_some, [[3]], limits=Limits(processes=3))) is True
+    outcome = call(starts_some, [[4]], limits=Limits(processes=3))
+    assert outcome.breach is not None and outcome.breach.said == "your code started more than 3 processes."
+
+
 def test_run_steps_breach_names_script_and_step() -> None:
     """The sentence of a breach says where it was, and the answers before it are there."""
     scripts = [{"name": "happy_path", "steps": ["one", "three"]}, {"name": "fan_out", "steps": ["four", "dawdle", "five"]}]
@@ -313,6 +346,20 @@ def test_call_breach_names_the_call() -> None:
     outcome = call(lambda number: waits(0) if number == 2 else number, [[1], [2], [3]], limits=SHORT)
     assert outcome.breach is not None and outcome.breach.said == "your code did not finish in 1 s, in call 2 of 3."
     assert outcome.answers == [[1], [], []]
+
+
+def test_run_steps_process_that_does_not_start_is_no_answer() -> None:
+    """Where the kit's own side breaks, that is said, and nobody's code is blamed."""
+    outcome = run_steps(lambda make, script: [], Dawdles, [{"steps": []}])
+    assert outcome.breach is not None and outcome.breach.kind == "start"
+    assert outcome.breach.said.startswith("the process that checks your code did not start (AttributeError")
+
+
+def test_run_steps_too_few_answers_are_no_answer() -> None:
+    """A script is done when each of its steps is answered, whatever the learner's process says."""
+    outcome = run_steps(first_step_only, Dawdles, [{"name": "fan_out", "steps": ["one", "two"]}])
+    assert outcome.breach is not None and outcome.breach.kind == "garbled"
+    assert outcome.breach.said.endswith(", at step 1 of script 'fan_out'.")
 
 
 # Exceptions.
@@ -398,6 +445,7 @@ PLAIN = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(PLAIN)
 def test_values_packed_and_unpacked_are_the_same(value: Any) -> None:
     """Every plain value survives the way through JSON, with its type."""
@@ -541,7 +589,7 @@ def test_call_trace_arrives_whole_and_is_a_copy() -> None:
 
 
 def test_call_surroundings_are_bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No secrets in the environment, an empty folder of its own, nothing on stdin, and no large files."""
+    """No secrets in the environment, a folder of its own, nothing on stdin, no large files, a limit for the processor."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("JUPYTER_TOKEN", "secret")
     monkeypatch.chdir(tmp_path)
@@ -554,13 +602,15 @@ def test_call_surroundings_are_bare(monkeypatch: pytest.MonkeyPatch, tmp_path: P
                     size += file.write(b"x" * 1_000_000)
         except OSError:
             pass
-        return {"environment": [*os.environ], "folder": os.getcwd(), "stdin": sys.stdin.read(), "home": str(Path.home()), "size": size}
+        return {"environment": [*os.environ], "folder": os.getcwd(), "stdin": sys.stdin.read(), "home": str(Path.home()), "size": size,
+                "cpu_s": resource.getrlimit(resource.RLIMIT_CPU)[0]}  # fmt: skip
 
     found = only(call(looks, [[1]], limits=Limits(file_bytes=3_000_000)))
     extra = {"HOME", "TMPDIR", "PYTHONPATH", sandbox.TOKEN_NAME, "LC_CTYPE"}
     assert set(found["environment"]) <= {*sandbox.ENVIRONMENT, *extra}
     assert found["folder"] == found["home"] != str(tmp_path) and not Path(found["folder"]).exists()
     assert found["stdin"] == "" and found["size"] == 3_000_000
+    assert 10 <= found["cpu_s"] <= 10 * (os.cpu_count() or 1) + 2
 
 
 NOTEBOOK = """
@@ -603,13 +653,12 @@ def test_call_code_of_a_notebook_in_another_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_call_notebooks_process_gone_ends_everything(number: signal.Signals, tmp_path: Path) -> None:
     """When the kernel is killed or its cell interrupted, the learner's process ends with it."""
-    before = {process.pid for process in our_processes()}
     code = f"lambda number: __import__('subprocess').run(['sleep', '{RUNAWAY_S}'], start_new_session=True, env=dict())"
     with notebook(code, tmp_path) as process:
         assert wait_for(runaways, 60)
         process.send_signal(number)
         process.communicate(timeout=60)
-    assert wait_for(lambda: not runaways() and not {p.pid for p in our_processes()} - before, 20)
+    assert wait_for(lambda: not runaways() and not sandboxed() and not rooms_left(), 20)
 
 
 def test_call_module_of_the_learners_own_is_sent_as_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
