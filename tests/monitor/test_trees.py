@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kitlib.monitor.trees import TreeReport, follow_steps, follow_trees
+from kitlib import experiments
+from kitlib.monitor.trees import ENDS, TreeReport, follow_steps, follow_trees
 from kitlib.trace import Step, Trace
 
 Told = list[tuple[str, str, dict[str, Any]]]  # actor, word, data; 10 ms apart
@@ -47,7 +48,7 @@ def told(*parts: Told) -> TreeReport:
 GROWN = [*emit(5, 1), *send(2, 1), *send(3, 1), *bolt_ack(1), *send(4, 3)]
 
 # A story -> tuples, acked, depth, end, ms of its first tree.
-ENDS: dict[str, tuple[Told, tuple[int, int, int, str, int | None]]] = {
+STORIES: dict[str, tuple[Told, tuple[int, int, int, str, int | None]]] = {
     "a tree that nobody ended is open": ([*GROWN], (4, 1, 3, "open", None)),
     "a tree whose tuples are all acked": ([*GROWN, *bolt_ack(2, 3, 4), *ack(5)], (4, 4, 3, "acked", 80)),
     "a tuple that was acked twice is one acked tuple": ([*GROWN, *bolt_ack(2, 2)], (4, 2, 3, "open", None)),
@@ -65,10 +66,10 @@ ENDS: dict[str, tuple[Told, tuple[int, int, int, str, int | None]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ENDS)
+@pytest.mark.parametrize("case", STORIES)
 def test_tree_of_a_story_grows_and_ends_as_told(case: str) -> None:
     """How large and deep a tree became, how many of its tuples were acked, how it ended and after how long."""
-    story, expected = ENDS[case]
+    story, expected = STORIES[case]
     tree = told(story).trees[0]
     assert (tree.tuples, tree.acked, tree.depth, tree.end, tree.ms) == expected
 
@@ -133,3 +134,25 @@ def test_table_of_many_trees_is_short_and_escaped() -> None:
     assert "<td>…ffff</td>" in page
     hostile: Any = "<script>"
     assert "&lt;script&gt;" in told(emit(5, 1, offset=hostile))._repr_html_()
+
+
+RUNS: list[tuple[str, dict[str, Any]]] = [
+    *(("tuple_tree", {"fault": fault, "id_bits": 64}) for fault in ("none", "fail", "drop", "raise", "lose")),
+    ("tuple_tree", {"id_bits": 4, "fail_percent": 20}),
+    ("tuple_tree", {"join": True, "fan_out": 2, "acker_release": "2.4.0", "fail_percent": 10}),
+    ("reliability_off", {"topology_ackers": 2}),
+    *((name, {}) for name in ("bolt_crash", "acker_crash", "spout_crash", "word_count")),
+]
+
+
+@pytest.mark.parametrize(("name", "knobs"), RUNS, ids=str)
+def test_trees_of_an_experiment_agree_with_what_its_tasks_say(name: str, knobs: dict[str, Any]) -> None:
+    """On a real run: each answer a spout took ended one tree, and a tree acked in truth had all its tuples acked."""
+    trace = experiments.run(name, seed=7, **knobs)
+    report, words = follow_trees(trace), trace.words()
+    assert len(report.trees) == words["emit"] == sum(report.count(end) for end in ENDS)
+    assert (report.acked, report.failed + report.timed_out) == (words["ack"], words.get("fail", 0))
+    assert (report.late_answers, report.untracked) == (words.get("late", 0), 0)
+    for tree in report.trees:
+        assert tree.acked <= tree.tuples and (tree.end != "acked" or tree.is_false or tree.acked == tree.tuples)
+    assert bool(report.false_completions) is (knobs.get("id_bits") == 4)
