@@ -8,8 +8,8 @@ A record of the counts has a word as its key and as its value a decimal number, 
 batch's id and the count (and the count before) that transactional state keeps. With "totals" the last
 record of a word counts, with "increments" their sum. What cannot be read is counted and passed over.
 
-`count_audit` is a Spark job over the two topics; `audit_counts` is the same in plain Python, over records
-that are already here.
+`count_audit` is a Spark job over the two topics, `count_audits` one over the topics of several jobs;
+`audit_counts` is the same in plain Python, over records that are already here.
 
 Left out: what came in between. A total that was wrong for a while and then right again shows only in
 `repeated` and `fell`.
@@ -27,13 +27,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.lab import spark as kit_spark
 from kitlib.pipelines.topics import Topics, one_sentence
-from kitlib.pipelines.word_count import Emit, words_of
+from kitlib.pipelines.word_count import Emit, WordCount, words_of
+from kitlib.trace import Trace
 
 WORDS_SHOWN = 12
 COUNT = "(?:[0-9]{1,18})|(?:\\[[0-9]{1,18},([0-9]{1,18})(?:,(?:null|[0-9]{1,18}))?\\])"  # the same to Java and Python
+EXACT = "decimal(38,0)"
 COLUMNS = ("word", "in the lines", "counted", "missing", "too many")
 GUARANTEES = {
     (False, False): "exactly once",
@@ -142,6 +144,26 @@ class Guarantees:
         return _html(self.COLUMNS, self.rows())
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Where a word count took its lines from, and where it left its counts; a WordCount says the same."""
+
+    lines: str
+    counts: str
+    emit: Emit = "totals"
+
+    @classmethod
+    def by(cls, trace: Trace) -> Counted:
+        """The topics of an experiment's run. TraceError when it counted no words on a broker."""
+        lines = next((str(step.data.get("topic")) for step in trace if step.what == "append"), "")
+        if trace.backend != "kafka" or not lines.endswith(".lines"):
+            raise TraceError(
+                f"run {trace.run} of {trace.experiment} on the {trace.backend} left no counts in a topic. "
+                'Run word_count or transactional_word_count with backend="kafka".'
+            )
+        return cls(lines, lines.removesuffix("lines") + "counts")
+
+
 def count_audit(
     lines: str, counts: str, *, emit: Emit = "totals", bootstrap: str | None = None, spark: SparkSession | None = None
 ) -> CountAudit:
@@ -150,54 +172,76 @@ def count_audit(
     Only committed records are read. LabError when a topic is not there or no broker answers; KnobError
     for an `emit` that there is not.
     """
-    _check_emit(emit)
+    return count_audits({counts: Counted(lines, counts, emit)}, bootstrap=bootstrap, spark=spark).audits[counts]
+
+
+def count_audits(
+    jobs: Mapping[str, Counted | WordCount], *, bootstrap: str | None = None, spark: SparkSession | None = None
+) -> Guarantees:
+    """Audit several word counts in one Spark job, side by side; errors as `count_audit`."""
+    for job in jobs.values():
+        _check_emit(job.emit)
     topics = Topics.find(bootstrap)
     present = topics.names()
-    for name in (lines, counts):
-        if name not in present:
-            raise LabError(
-                f"audit of the word count in {counts}: there is no topic {name} at {topics.bootstrap}. "
-                "Run the job first; a run's topics are named kit.<run>.<name>."
-            )
+    for name, job in jobs.items():
+        for topic in (job.lines, job.counts):
+            if topic not in present:
+                raise LabError(
+                    f"audit of the word count {_shown(name)}: there is no topic {topic} at {topics.bootstrap}. "
+                    "Run the job first; a run's topics are named kit.<run>.<name>."
+                )
     spark = spark or kit_spark.session()
-    with one_sentence(f"audit of the word count in {counts}"):
-        return audit_frames(topics.read_records(spark, lines), topics.read_records(spark, counts), emit)
+    with one_sentence(f"audit of {len(jobs)} word counts"):
+        lines = topics.read_records(spark, {job.lines for job in jobs.values()})
+        counts = topics.read_records(spark, {job.counts for job in jobs.values()})
+        return Guarantees(audit_frames(jobs, lines, counts))
 
 
-def audit_frames(lines: DataFrame, counts: DataFrame, emit: Emit = "totals") -> CountAudit:
-    """The audit of records in DataFrames: `lines` with value, `counts` with partition, offset, key and value."""
-    readable = F.try_validate_utf8(F.col("value").cast("string")).isNotNull()
-    truth = words_of(lines).groupBy("word").agg(F.count("*").alias("truth"))
-    records = _records(counts)
-    readable_records = records.where(F.col("word").isNotNull())
-    if emit == "totals":
-        counted = readable_records.groupBy("word").agg(
-            F.max_by("count", F.struct("partition", "offset")).alias("counted")
-        )
-    else:
-        counted = readable_records.groupBy("word").agg(F.sum(F.col("count").cast("decimal(38,0)")).alias("counted"))
-    both = truth.join(counted, "word", "full").select(
+def audit_frames(jobs: Mapping[str, Counted | WordCount], lines: DataFrame, counts: DataFrame) -> dict[str, CountAudit]:
+    """The audits of records in DataFrames: topic and value of the lines; topic, partition, offset, key and value of the counts."""
+    spark = lines.sparkSession
+    rows = [(name, job.lines, job.counts, job.emit) for name, job in jobs.items()]
+    table = F.broadcast(spark.createDataFrame(rows, "job STRING, lines STRING, counts STRING, emit STRING"))
+    words = words_of(lines).groupBy("topic", "word").agg(F.count("*").alias("truth"))
+    truth = words.join(table, F.col("topic") == F.col("lines")).select("job", "word", "truth")
+    records = _records(counts).join(table, F.col("topic") == F.col("counts")).drop("topic", "lines", "counts").persist()
+    both = truth.join(_counted(records), ["job", "word"], "full").select(
+        "job",
         "word",
-        F.coalesce("truth", F.lit(0)).cast("decimal(38,0)").alias("truth"),
-        F.coalesce("counted", F.lit(0)).cast("decimal(38,0)").alias("counted"),
+        F.coalesce("truth", F.lit(0)).cast(EXACT).alias("truth"),
+        F.coalesce("counted", F.lit(0)).cast(EXACT).alias("counted"),
     ).where((F.col("truth") != 0) | (F.col("counted") != 0)).persist()  # fmt: skip
+    off = F.col("counted") - F.col("truth")
     try:
-        off = F.col("counted") - F.col("truth")
-        sums = _one(both.agg(
+        sums = _by("job", both.groupBy("job").agg(
             F.count("*").alias("words"), F.count_if(off == 0).alias("equal"), F.sum("truth").alias("truth"),
             F.sum(F.when(off < 0, -off)).alias("missing"), F.sum(F.when(off > 0, off)).alias("extra"),
         ))  # fmt: skip
-        worst = both.where(off != 0).orderBy(F.abs(off).desc(), "word").limit(WORDS_SHOWN).collect()
+        place = F.row_number().over(Window.partitionBy("job").orderBy(F.abs(off).desc(), "word"))
+        worst = both.where(off != 0).withColumn("place", place).where(F.col("place") <= WORDS_SHOWN).collect()
+        history = _by("job", _history(records))
     finally:
         both.unpersist()
-    history = _one(_history(records, emit))
-    bad_lines = lines.where(~readable).count()
-    return CountAudit(
-        sums["words"], sums["equal"], sums["truth"], sums["missing"], sums["extra"],
-        history["records"], history["repeated"], history["fell"],
-        bad_lines + history["all"] - history["records"],
-        tuple(WordAudit(row["word"], int(row["truth"]), int(row["counted"])) for row in worst),
-    )  # fmt: skip
+        records.unpersist()
+    is_bad = F.try_validate_utf8(F.col("value").cast("string")).isNull()
+    bad_lines = _by("topic", lines.where(is_bad).groupBy("topic").agg(F.count("*").alias("bad")))
+    audits = {}
+    for name, job in jobs.items():
+        told, past = sums.get(name, {}), history.get(name, {})
+        of_job = sorted((row for row in worst if row["job"] == name), key=lambda row: int(row["place"]))
+        audits[name] = CountAudit(
+            words=told.get("words", 0),
+            equal=told.get("equal", 0),
+            truth=told.get("truth", 0),
+            missing=told.get("missing", 0),
+            extra=told.get("extra", 0),
+            records=past.get("records", 0),
+            repeated=past.get("repeated", 0),
+            fell=past.get("fell", 0),
+            unreadable=bad_lines.get(job.lines, {}).get("bad", 0) + past.get("all", 0) - past.get("records", 0),
+            wrong=tuple(WordAudit(row["word"], int(row["truth"]), int(row["counted"])) for row in of_job),
+        )
+    return audits
 
 
 def audit_counts(lines: Iterable[bytes | None], counts: Iterable[Record], emit: Emit = "totals") -> CountAudit:
@@ -236,32 +280,48 @@ def audit_counts(lines: Iterable[bytes | None], counts: Iterable[Record], emit: 
 
 
 def _records(counts: DataFrame) -> DataFrame:
-    """The records of the counts: partition, offset, word, count; the last two None where one cannot be read."""
+    """The records of the counts: topic, partition, offset, word, count; the last two None where one cannot be read."""
     text = F.try_validate_utf8(F.col("value").cast("string"))
     listed, plain = F.regexp_extract(text, COUNT, 1), F.regexp_extract(text, COUNT, 0)
     count = F.when(plain == text, F.when(listed != "", listed).otherwise(plain)).try_cast("bigint")
     word = F.try_validate_utf8(F.col("key").cast("string"))
     is_readable = word.isNotNull() & count.isNotNull()
     return counts.select(
-        "partition", "offset", F.when(is_readable, word).alias("word"), F.when(is_readable, count).alias("count")
+        "topic",
+        "partition",
+        "offset",
+        F.when(is_readable, word).alias("word"),
+        F.when(is_readable, count).alias("count"),
     )
 
 
-def _history(records: DataFrame, emit: Emit) -> DataFrame:
-    """One row: how many records there are and can be read, and how many totals were written again or fell."""
-    sums = [F.count("*").alias("all"), F.count("word").alias("records")]
-    if emit == "increments":
-        return records.agg(*sums, F.lit(0).alias("repeated"), F.lit(0).alias("fell"))
-    before = Window.partitionBy("word").orderBy("partition", "offset").rowsBetween(Window.unboundedPreceding, -1)
-    marked = records.withColumn("fell", F.col("count") < F.max("count").over(before))
-    repeated = F.count("word") - F.count_distinct("word", "count")
-    return marked.agg(*sums, repeated.alias("repeated"), F.count_if("fell").alias("fell"))
+def _counted(records: DataFrame) -> DataFrame:
+    """What the records say of each word: job, word, counted."""
+    last = F.max_by("count", F.struct("partition", "offset")).cast(EXACT)
+    total = F.sum(F.col("count").cast(EXACT))
+    counted = F.when(F.first("emit") == "totals", last).otherwise(total)
+    return records.where(F.col("word").isNotNull()).groupBy("job", "word").agg(counted.alias("counted"))
 
 
-def _one(frame: DataFrame) -> dict[str, int]:
-    """A frame's only row as whole numbers; a sum over nothing is 0."""
-    row = frame.collect()[0].asDict()
-    return {name: int(value or 0) for name, value in row.items()}
+def _history(records: DataFrame) -> DataFrame:
+    """For each job: how many records there are and can be read, and how many totals were written again or fell."""
+    is_total = F.col("emit") == "totals"
+    before = Window.partitionBy("job", "word").orderBy("partition", "offset").rowsBetween(Window.unboundedPreceding, -1)
+    marked = records.withColumn("fell", is_total & (F.col("count") < F.max("count").over(before)))
+    total = F.when(is_total, F.struct("word", "count"))
+    readable_total = F.when(F.col("word").isNotNull(), total)
+    return marked.groupBy("job").agg(
+        F.count("*").alias("all"),
+        F.count("word").alias("records"),
+        (F.count(readable_total) - F.count_distinct(readable_total)).alias("repeated"),
+        F.count_if("fell").alias("fell"),
+    )
+
+
+def _by(name: str, frame: DataFrame) -> dict[str, dict[str, int]]:
+    """A frame's rows by one of its columns, the other ones as whole numbers; a sum over nothing is 0."""
+    rows = (row.asDict() for row in frame.collect())
+    return {row.pop(name): {part: int(value or 0) for part, value in row.items()} for row in rows}
 
 
 def _text(value: bytes | None) -> str | None:

@@ -78,19 +78,20 @@ class Topics:
             reader = reader.option("maxOffsetsPerTrigger", lines_per_batch)
         return _lines(reader.option("assign", _first_partition(run)).option("failOnDataLoss", "true").load(), run)
 
-    def read_records(self, spark: SparkSession, topic: str) -> DataFrame:
-        """The committed records that lie in a topic now: partition, offset, key, value."""
+    def read_records(self, spark: SparkSession, topics: Collection[str]) -> DataFrame:
+        """The committed records that lie in the topics now: topic, partition, offset, key, value."""
         reader = spark.read.format("kafka").options(**self._options(), startingOffsets="earliest", endingOffsets="latest")
         reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "false")
-        return reader.option("subscribe", topic).load().select("partition", "offset", "key", "value")
+        records = reader.option("subscribe", ",".join(sorted(topics))).load()
+        return records.select("topic", "partition", "offset", "key", "value")
 
     def stream_records(self, spark: SparkSession, topic: str, starting: str, per_batch: int | None) -> DataFrame:
-        """The same as a stream, from `starting` ("earliest", "latest") on; it fails when unread records are gone."""
+        """One topic's committed records as a stream from "earliest" or "latest" on; it fails when unread records are gone."""
         reader: DataStreamReader = spark.readStream.format("kafka").options(**self._options(), startingOffsets=starting)
         if per_batch is not None:
             reader = reader.option("maxOffsetsPerTrigger", per_batch)
         reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "true")
-        return reader.option("subscribe", topic).load().select("partition", "offset", "key", "value")
+        return reader.option("subscribe", topic).load().select("topic", "partition", "offset", "key", "value")
 
     def sink_options(self, topic: str) -> dict[str, str]:
         """What a writer with the format "kafka" needs to write to a topic."""

@@ -260,9 +260,9 @@ class _OnceWriter:
 
 
 def words_of(lines: DataFrame) -> DataFrame:
-    """The words of records with a `value`, one row each; a value that is null or no UTF-8 has none."""
+    """The words of records: topic and word, one row each time a word stands there; a value that is null or no UTF-8 has none."""
     text = F.try_validate_utf8(F.col("value").cast("string"))
-    return lines.select(F.explode(F.split(text, WHITE_SPACE)).alias("word")).where(F.col("word") != "")
+    return lines.select("topic", F.explode(F.split(text, WHITE_SPACE)).alias("word")).where(F.col("word") != "")
 
 
 def _batches_written(topics: Topics, counts: str, checkpoint_id: str) -> set[int]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import KnobError, LabError, TraceError
+from kitlib.experiments import get
 from kitlib.pipelines.count_audit import (
     WORDS_SHOWN,
     CountAudit,
+    Counted,
     Guarantees,
     Record,
     WordAudit,
@@ -22,6 +24,7 @@ from kitlib.pipelines.count_audit import (
     count_audit,
 )
 from kitlib.pipelines.word_count import Emit
+from kitlib.trace import Trace
 
 LINES = [b"storm bolt storm", b"bolt spout"]
 EMITS: tuple[Emit, ...] = ("totals", "increments")
@@ -102,7 +105,7 @@ WORDS = st.one_of(
     st.binary(max_size=4),
 )
 GAPS = st.sampled_from([b" ", b"  ", b"\t", b"\n", b"\r\n", b"\x0b", b"\x0c", b"\xc2\xa0"])
-ANY_LINES = st.lists(st.none() | st.tuples(GAPS, st.lists(WORDS, max_size=20)).map(lambda pair: pair[0].join(pair[1])), max_size=20)
+ANY_LINES = st.lists(st.none() | st.tuples(GAPS, st.lists(WORDS, max_size=6)).map(lambda pair: pair[0].join(pair[1])), max_size=8)
 VALUES = st.one_of(
     st.integers(0, 4).map(lambda count: b"%d" % count),
     st.tuples(st.integers(0, 9), st.integers(0, 4)).map(lambda pair: b"[%d,%d]" % pair),
@@ -110,41 +113,62 @@ VALUES = st.one_of(
     st.sampled_from([b"5\n", b"5\r", b"\n5", b"5 6", b"[1,2", b"1,2]", b"1]", b"-1", b"007", b"9" * 18, b"9" * 19, b"", b"\xff", b"5\x00"]),
     st.none(),
 )
-ANY_COUNTS = st.lists(st.tuples(st.none() | WORDS, VALUES), max_size=80)
+ANY_COUNTS = st.lists(st.tuples(st.none() | WORDS, VALUES), max_size=20)
+
+
+Job = tuple[list[bytes | None], list[Record], Emit]
+ANY_JOBS = st.lists(st.tuples(ANY_LINES, ANY_COUNTS, st.sampled_from(EMITS)), min_size=20, max_size=40)
 
 
 @pytest.fixture(scope="session")
-def audit_in_spark(spark: Any) -> Callable[[list[bytes | None], list[Record], Emit], CountAudit]:
-    """The Spark job over records that lie in memory."""
+def audit_in_spark(spark: Any) -> Callable[[Sequence[Job]], list[CountAudit]]:
+    """The Spark job over records that lie in memory, of many word counts at once."""
 
-    def audited(lines: list[bytes | None], counts: list[Record], emit: Emit) -> CountAudit:
-        lines_frame = spark.createDataFrame([(line,) for line in lines], "value BINARY")
-        rows = [(0, offset, key, value) for offset, (key, value) in enumerate(counts)]
-        return audit_frames(lines_frame, spark.createDataFrame(rows, "partition INT, offset BIGINT, key BINARY, value BINARY"), emit)
+    def audited(jobs: Sequence[Job]) -> list[CountAudit]:
+        lines = [(f"lines-{number}", line) for number, (values, _, _) in enumerate(jobs) for line in values]
+        counts = [
+            (f"counts-{number}", 0, offset, *record)
+            for number, (_, records, _) in enumerate(jobs) for offset, record in enumerate(records)
+        ]  # fmt: skip
+        found = audit_frames(
+            {str(number): Counted(f"lines-{number}", f"counts-{number}", emit) for number, (_, _, emit) in enumerate(jobs)},
+            spark.createDataFrame(lines, "topic STRING, value BINARY"),
+            spark.createDataFrame(counts, "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY"),
+        )
+        return [found[str(number)] for number in range(len(jobs))]
 
     return audited
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_spark_and_python_agree(audit_in_spark: Callable[..., CountAudit]) -> None:
+def test_spark_and_python_agree(audit_in_spark: Callable[[Sequence[Job]], list[CountAudit]]) -> None:
     """Whatever the lines and the counts hold, both audits say the same."""
 
-    @settings(deadline=None, max_examples=8, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
-    @given(ANY_LINES, ANY_COUNTS, st.sampled_from(EMITS))
-    def agree(lines: list[bytes | None], counts: list[Record], emit: Emit) -> None:
-        assert audit_in_spark(lines, counts, emit) == audit_counts(lines, counts, emit)
+    @settings(deadline=None, max_examples=4, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(ANY_JOBS)
+    def agree(jobs: list[Job]) -> None:
+        for job, found in zip(jobs, audit_in_spark(jobs), strict=True):
+            assert found == audit_counts(*job)
 
     agree()
 
 
 @pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ["what cannot be read is passed over", "some too low and some too high", "transactional values are lists"])
-def test_spark_says_what_the_cases_say(audit_in_spark: Callable[..., CountAudit], case: str) -> None:
+def test_spark_says_what_the_cases_say(audit_in_spark: Callable[[Sequence[Job]], list[CountAudit]]) -> None:
     """The cases of this file, on Spark."""
-    emit, counts, _ = CASES[case]
-    assert audit_in_spark(list(LINES), counts, emit) == audit_counts(LINES, counts, emit)
+    cases: list[Job] = [(list(LINES), counts, emit) for emit, counts, _ in CASES.values()]
+    assert audit_in_spark(cases) == [audit_counts(*case) for case in cases]
+
+
+def test_topics_of_a_run_are_known_from_its_trace() -> None:
+    """A run on a broker that counted words names its topics; any other run is told to be none."""
+    trace = Trace("a-run", "word_count", "kafka")
+    trace.record(0, "log", "append", topic="kit.a-run.lines", partition=0, first=0, last=3)
+    assert Counted.by(trace) == Counted("kit.a-run.lines", "kit.a-run.counts")
+    for other in (get("happy_path").run(), get("word_count").run(lines=1), Trace("empty", "word_count", "kafka")):
+        with pytest.raises(TraceError, match="left no counts in a topic"):
+            Counted.by(other)
 
 
 @pytest.mark.spark
