@@ -10,6 +10,7 @@ from kitlib.cli import app
 from kitlib.conformance import acker, partition_manager
 from kitlib.conformance.golden import Replay, bundled, conform, read_traces
 from kitlib.errors import KnobError, TraceError
+from kitlib.views.text import plain_text
 
 MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
     "partition_manager": (partition_manager.replay, ("storm/pm_scenarios.jsonl.gz", "storm/pm_random_public.jsonl.gz")),
@@ -37,10 +38,10 @@ def conform_command(
         if not found.traces:
             raise TraceError(f"{path}: it holds no trace. Give a file of recorded traces.")
         matched, total = matched + found.matched, total + found.total
-        typer.echo(f"{found.matched}/{found.total} steps matched, {found.traces} traces, {path}")
+        typer.echo(f"{found.matched}/{found.total} steps matched, {found.traces} traces, {plain_text(path, 1_000)}")
         if not found.agrees:
-            differs = True
-            typer.echo(f"  first difference: {found.differences[0]}\n  meaning: {found.differences[0].meaning}")
+            differs, first = True, found.differences[0]
+            typer.echo(f"  first difference: {plain_text(first, 1_000)}\n  meaning: {plain_text(first.meaning, 1_000)}")
     if len(paths) > 1:
         typer.echo(f"{matched}/{total} steps matched in all")
     raise typer.Exit(1 if differs else 0)

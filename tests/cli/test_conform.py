@@ -128,6 +128,17 @@ def test_conform_directory_ends_with_4(kit: Callable[..., Any], tmp_path: Path) 
     assert (code, out) == (4, "") and "Is a directory" in err
 
 
+@pytest.mark.parametrize("words", ["\ud800", "\x1b[2J", "\u202egnirts", "a\nb", ["a", "list"], 7, None, "long" * 10_000])
+def test_conform_hostile_words_in_a_trace_are_told_as_text(kit: Callable[..., Any], tmp_path: Path, words: Any) -> None:
+    """Whatever a file has for a trace's name, its meaning and an operation: three printable lines, and no traceback."""
+    path = tmp_path / "hostile.jsonl"
+    step = {"op": words if isinstance(words, str) else "init", "args": {"id": words}, "result": words, "state": words}
+    path.write_text(json.dumps({"name": words, "meaning": words, "config": {"delivery": "immediate"}, "steps": [step]}))
+    code, out, err = kit("acker", str(path))
+    assert (code, err, len(out.splitlines())) == (1, "", 3)
+    assert len(out) < 3_000 and out.replace("\n", "").isprintable()
+
+
 @pytest.mark.parametrize("model", ["", "ackers", "Partition_Manager", "../../x"])
 def test_conform_unknown_model_is_told_with_those_there_are(kit: Callable[..., Any], model: str) -> None:
     """A model's name is one of the list."""
