@@ -27,9 +27,8 @@ class BoltTask(ComponentTask):
         self.is_busy = False
 
     def start(self) -> None:
-        """A new bolt with an empty inbox."""
+        """A new bolt; the inbox is empty, as a crash has left it."""
         self.is_alive, self.life = True, self.life + 1
-        self.inbox, self.is_busy = deque(), False
         self.collector = BoltCollector(self)
         self.bolt = self.run.claim(self, make_one(self.component.name, self.component.make, Bolt))
         self.bolt.context, self.bolt.collector = self.context, self.collector

@@ -35,14 +35,14 @@ class SpoutTask(ComponentTask):
         self.emitted = 0  # calls of emit in this run
         self.is_throttled = False  # waits for room in `pending`
         self.idle_ms = 0  # how long it waits now because there was nothing to emit
+        self.will_retry = True  # what the spout said of the last failed message
         self.turn = 0  # the number of the next poll: planning one makes those planned before void
 
     def start(self) -> None:
-        """A new spout on an empty pending map."""
+        """A new spout; the pending map is empty, as a crash has left it."""
         run = self.run
         self.is_alive, self.life = True, self.life + 1
         self.is_throttled, self.idle_ms = False, 0
-        self.pending = RotatingMap(2)
         self.collector = SpoutCollector(self)
         self.spout = run.claim(self, make_one(self.component.name, self.component.make, Spout))
         self.spout.context, self.spout.collector = self.context, self.collector
@@ -135,13 +135,17 @@ class SpoutTask(ComponentTask):
 
     def _end(self, word: str, root: int, message_id: Any, why: str) -> None:
         """Tell the spout how a tree ended, and then the trace, which holds what is so after the call."""
-        run, spout = self.run, self.spout
+        run = self.run
         outstanding = run.forget(root)
         if word == "ack":
-            if self._call("ack", spout.ack, message_id):
+            if self._call("ack", self.spout.ack, message_id):
                 run.tell(self.name, "ack", message_id=message_id, root=root, outstanding=outstanding)
-        elif self._call("fail", spout.fail, message_id):
-            run.tell(self.name, "fail", message_id=message_id, root=root, retry=spout.is_retried(message_id), why=why)
+        elif self._call("fail", self._fail, message_id):
+            run.tell(self.name, "fail", message_id=message_id, root=root, retry=self.will_retry, why=why)
+
+    def _fail(self, message_id: Any) -> None:
+        self.spout.fail(message_id)
+        self.will_retry = bool(self.spout.is_retried(message_id))
 
     def _call(self, doing: str, method: Any, *args: Any) -> bool:
         self.collector.sent_in_call = 0

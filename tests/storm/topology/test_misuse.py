@@ -178,7 +178,7 @@ def test_emit_in_open_and_in_prepare_is_delivered() -> None:
     assert watch.messages("ack") == ["early"] and watch.effects() == {-1: 1, -2: 1}
 
 
-@pytest.mark.parametrize("where", ["open", "ack", "fail", "close"])
+@pytest.mark.parametrize("where", ["open", "ack", "fail", "is_retried", "close"])
 def test_error_of_a_spout_s_other_methods_names_the_method(where: str) -> None:
     """Whatever of it Storm calls: the task, the error, the method."""
 
@@ -186,8 +186,9 @@ def test_error_of_a_spout_s_other_methods_names_the_method(where: str) -> None:
         raise ValueError("no table")
 
     Broken = type("Broken", (Numbers,), {where: broken})
-    fails = bolt_that(lambda bolt, given: bolt.collector.fail(given) if where == "fail" else bolt.collector.ack(given))
-    with pytest.raises(TopologyError, match=f"spout-1 raised ValueError in {where}: no table. In Storm its worker would die"):
+    is_failed, told = where in ("fail", "is_retried"), "fail" if where == "is_retried" else where
+    fails = bolt_that(lambda bolt, given: bolt.collector.fail(given) if is_failed else bolt.collector.ack(given))
+    with pytest.raises(TopologyError, match=f"spout-1 raised ValueError in {told}: no table. In Storm its worker would die"):
         run, _ = started(chain(lambda: Broken(1), fails))
         run.run_for(10)
         run.close()
