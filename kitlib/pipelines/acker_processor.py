@@ -21,6 +21,7 @@ batch that touches it: many tasks suit small batches, few suit large ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from os import PathLike
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from kitlib.pipelines import acker_query
 from kitlib.pipelines.acker_messages import legal
-from kitlib.pipelines.acker_query import OUTCOMES, WATERMARK, Folder, Way
+from kitlib.pipelines.acker_query import AHEAD_MS, OUTCOMES, WATERMARK, Folder, Way
 from kitlib.pipelines.acker_result import ORPHAN, AckerResult
 from kitlib.pipelines.batch_acker import ACK, FAIL, INIT, KNOWN, OLD, BatchAcker, Trees, roots_of
 
@@ -45,8 +46,7 @@ TASKS: Final = 64
 MESSAGE: Final = np.dtype(
     [("n", "<i8"), ("at_ms", "<i8"), ("root", "<i8"), ("val", "<i8"), ("spout_task", "<i4"), ("kind", "u1")]
 )
-PACKED: Final = "task BIGINT, at TIMESTAMP, messages BINARY"
-ENDED: Final = "root BIGINT, outcome STRING, spout_task INT, at_ms BIGINT"
+PACKED: Final = "task BIGINT, at_ms BIGINT, messages BINARY"  # at_ms: of the latest message, as event time
 LEDGER: Final = "next_tick_ms BIGINT, keys BINARY, vals BINARY, spout_tasks BINARY, flags BINARY"
 
 
@@ -127,7 +127,10 @@ class AckerTask(StatefulProcessor):
                 self.handle.registerTimer(ledger.timer_ms)
 
 
-Ended = list[tuple[NDArray[Any], Any, NDArray[Any], Any]]  # roots, outcome, spout tasks, at_ms
+Ended = list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]  # roots, outcomes, spout tasks: columns of one length
+
+
+NOTHING: Final = (np.empty(0, np.int64), np.empty(0, "U9"), np.empty(0, np.int32))
 
 
 class Ledger:
@@ -164,7 +167,7 @@ class Ledger:
             end = int(np.searchsorted(at_ms, self.next_tick_ms, side="left"))
             part = messages[first:end]
             told = self.acker.feed(part["kind"], part["root"], part["val"], part["spout_task"])
-            ended.append((told.root, np.where(told.acked, "acked", "failed"), told.spout_task, at_ms[first + told.message]))
+            ended.append((told.root, np.where(told.acked, "acked", "failed"), told.spout_task))
             first = end
         return as_frame(ended)
 
@@ -175,7 +178,7 @@ class Ledger:
             trees = self.acker.trees
             gone = trees.taken(np.flatnonzero(trees.flags & OLD))
             is_known = (gone.flags & KNOWN) != 0
-            ended.append((roots_of(gone.key), np.where(is_known, "timed out", ORPHAN), gone.spout_task, self.next_tick_ms))
+            ended.append((roots_of(gone.key), np.where(is_known, "timed out", ORPHAN), gone.spout_task))
             self.acker.tick()
             self.next_tick_ms += self.timeout_ms
         if self.next_tick_ms <= now_ms:
@@ -184,16 +187,9 @@ class Ledger:
 
 
 def as_frame(ended: Ended) -> pd.DataFrame:
-    """What ended, as rows of ENDED."""
-    frames = [
-        pd.DataFrame({"root": roots, "outcome": outcome, "spout_task": tasks, "at_ms": at_ms}).astype({"at_ms": "int64"})
-        for roots, outcome, tasks, at_ms in ended
-        if len(roots)
-    ]
-    if frames:
-        return pd.concat(frames, ignore_index=True)
-    types = {"root": "int64", "outcome": "object", "spout_task": "int32", "at_ms": "int64"}
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
+    """What ended, as rows of OUTCOMES."""
+    roots, outcome, spout_tasks = (np.concatenate(column) for column in zip(NOTHING, *ended, strict=True))
+    return pd.DataFrame({"root": roots, "outcome": outcome.astype(object), "spout_task": spout_tasks})
 
 
 def trees_of(keys: bytes, vals: bytes, spout_tasks: bytes, flags: bytes) -> Trees:
@@ -204,7 +200,7 @@ def trees_of(keys: bytes, vals: bytes, spout_tasks: bytes, flags: bytes) -> Tree
     )  # fmt: skip
 
 
-def pack(batches: Iterator[pa.RecordBatch], tasks: int = TASKS) -> Iterator[pa.RecordBatch]:
+def pack(batches: Iterator[pa.RecordBatch], tasks: int) -> Iterator[pa.RecordBatch]:
     """Arrow batches of messages as PACKED rows: one for each task that a batch has messages for."""
     for batch in batches:
         rows = np.empty(batch.num_rows, MESSAGE)
@@ -218,32 +214,28 @@ def pack(batches: Iterator[pa.RecordBatch], tasks: int = TASKS) -> Iterator[pa.R
         yield pa.RecordBatch.from_arrays(
             [
                 pa.array(task[begins], pa.int64()),
-                pa.array([1000 * int(group["at_ms"].max()) for group in groups], pa.timestamp("us", "UTC")),
+                pa.array([int(group["at_ms"].max()) + AHEAD_MS for group in groups], pa.int64()),
                 pa.array([group.tobytes() for group in groups], pa.binary()),
             ],
-            ["task", "at", "messages"],
+            ["task", "at_ms", "messages"],
         )
 
 
-def ends(messages: DataFrame, timeout_ms: int) -> DataFrame:
-    """The processor: each tree's end, in the batch that brought it."""
+def ends(messages: DataFrame, timeout_ms: int, tasks: int = TASKS) -> DataFrame:
+    """The processor with so many acker tasks: each tree's end, in the batch that brought it."""
     kind = F.when(F.col("kind") == "init", INIT).when(F.col("kind") == "ack", ACK).otherwise(FAIL).cast("tinyint")
     plain = legal(messages).select(
         "n", "at_ms", "root", F.coalesce("val", F.lit(0)).alias("val"),
         F.coalesce("spout_task", F.lit(0)).alias("spout_task"), kind.alias("kind"),
     )  # fmt: skip
-    packed = plain.mapInArrow(pack, PACKED).withWatermark("at", WATERMARK)
-    return packed.groupBy("task").transformWithStateInPandas(AckerTask(timeout_ms), ENDED, "Update", "EventTime")
+    packed = plain.mapInArrow(partial(pack, tasks=tasks), PACKED)
+    timed = packed.select("task", F.timestamp_millis("at_ms").alias("at"), "messages").withWatermark("at", WATERMARK)
+    return timed.groupBy("task").transformWithStateInPandas(AckerTask(timeout_ms), OUTCOMES, "Update", "EventTime")
 
 
 def told(spark: SparkSession, folder: Folder, timeout_ms: int) -> DataFrame:
-    """The ends that batches told of, and what the ledgers still hold.
-
-    A message may have brought one task's ticks beyond the watermark; such a tree is still open by the clock.
-    """
-    ended = spark.read.parquet(*folder.batches())
-    is_early = (F.col("outcome") == "timed out") & (F.col("at_ms") > folder.clock_ms())
-    ended = ended.select("root", F.when(is_early, "open").otherwise(F.col("outcome")).alias("outcome"), "spout_task")
+    """The ends that batches told of, and what the ledgers still hold."""
+    ended = spark.read.parquet(*folder.batches()).select("root", "outcome", "spout_task")
     ledgers = spark.read.format("statestore").option("stateVarName", "ledger").load(str(folder.query))
     return ended.unionByName(ledgers.select("value.*").mapInArrow(unpack, OUTCOMES))
 

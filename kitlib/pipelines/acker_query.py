@@ -7,9 +7,10 @@
 A batch that is done again after a crash writes its folder again, so each batch counts once. Whatever was
 asked of the query is answered from the folder alone, also after the process that ran it is gone.
 
-Time is event time. Spark's watermark follows at_ms one millisecond behind, so that a message which comes
-in the next batch with the same at_ms is not late. The watermark of the last batch is the clock by which
-trees are still open or have timed out.
+Time is event time. Spark drops as late what is not above its watermark, which begins at 0; but a message may
+come at 0 ms, and a batch may begin in the very millisecond in which the one before ended. So event time is
+at_ms + 1, and the watermark follows it one millisecond behind: it is the highest at_ms of all batches before,
+and the clock by which trees are still open or have timed out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from kitlib.pipelines.acker_messages import checked_timeout, stream_messages, ti
 from kitlib.pipelines.acker_result import AckerResult, result_of
 from kitlib.pipelines.topics import Topics, one_sentence, trace_topic
 
-WATERMARK: Final = "1 millisecond"
+AHEAD_MS: Final = 1  # of event time to at_ms
+WATERMARK: Final = f"{AHEAD_MS} millisecond"
 STATE_STORE: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -77,7 +79,7 @@ class Folder:
         return sorted(str(path.parent) for path in (self.path / "batches").glob("*/_SUCCESS"))
 
     def clock_ms(self) -> int:
-        """The watermark of the last batch that was begun; 0 before there is one."""
+        """The watermark of the last batch that was begun, as at_ms; 0 before there is one."""
         log = self.query / "offsets"
         numbers = [int(entry.name) for entry in log.iterdir() if entry.name.isdecimal()] if log.is_dir() else []
         if not numbers:

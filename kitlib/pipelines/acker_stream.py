@@ -29,7 +29,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.pipelines import acker_query
 from kitlib.pipelines.acker_messages import legal
-from kitlib.pipelines.acker_query import WATERMARK, Folder, Way
+from kitlib.pipelines.acker_query import AHEAD_MS, WATERMARK, Folder, Way
 from kitlib.pipelines.acker_result import ORPHAN, AckerResult
 
 
@@ -70,12 +70,13 @@ def outcomes(session: SparkSession, folder: str | PathLike[str]) -> DataFrame:
 
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:
     """The aggregate: for each root and stretch of one time-out what its messages come to."""
-    timed = legal(messages).withColumn("at", F.timestamp_millis("at_ms")).withWatermark("at", WATERMARK)
-    return timed.groupBy("root", F.window("at", f"{timeout_ms} milliseconds")).agg(
+    length, begin = (f"{span_ms} milliseconds" for span_ms in (timeout_ms, AHEAD_MS))
+    timed = legal(messages).withColumn("at", F.timestamp_millis(F.col("at_ms") + AHEAD_MS)).withWatermark("at", WATERMARK)
+    return timed.groupBy("root", F.window("at", length, startTime=begin)).agg(
         F.bit_xor("val").alias("val"),
         F.max("spout_task").alias("spout_task"),
         F.max(F.col("kind") == "fail").alias("failed"),
-    ).select("root", F.unix_millis("window.start").alias("from_ms"), "val", "spout_task", "failed")  # fmt: skip
+    ).select("root", (F.unix_millis("window.start") - AHEAD_MS).alias("from_ms"), "val", "spout_task", "failed")  # fmt: skip
 
 
 def whole(spark: SparkSession, folder: Folder, timeout_ms: int) -> DataFrame:

@@ -1,0 +1,40 @@
+"""Follows trees in a Python of its own, so that a test may choose the master, or kill it.
+
+    python -m tests.pipelines.acker_job WAY MASTER SOURCE FOLDER TIMEOUT_MS
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from kitlib.lab import spark as kit_spark
+from kitlib.pipelines import acker_processor, acker_query, acker_stream
+from kitlib.pipelines.acker_messages import MESSAGES
+
+WAYS: dict[str, Any] = {"stream": acker_stream, "processor": acker_processor}
+
+
+def stream_of(spark: Any, source: Path, files_per_batch: int = 1) -> DataFrame:
+    """The messages of a folder of Parquet files, in the order of their times of change."""
+    reader = spark.readStream.schema(MESSAGES).option("maxFilesPerTrigger", files_per_batch)
+    return reader.parquet(str(source))
+
+
+def main(way: str, master: str, source: str, folder: str, timeout_ms: str) -> None:
+    settings = {} if master.startswith("local[") else {"spark.executor.memory": "700m", "spark.executor.cores": "1"}
+    with kit_spark.session("acker_job", master, **settings) as spark:
+        query = WAYS[way].start(stream_of(spark, Path(source)), folder, int(timeout_ms))
+        acker_query.finish(query)
+        rows = WAYS[way].outcomes(spark, folder).toPandas()
+        executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # one is the driver
+        told = sorted(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
+        print(json.dumps({"executors": executors, "outcomes": told}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

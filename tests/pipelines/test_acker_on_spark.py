@@ -1,0 +1,307 @@
+"""Both ways of the acker on Spark give the plain acker's outcomes, wherever a batch ends and whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kitlib import experiments
+from kitlib.errors import KitError, KnobError, LabError
+from kitlib.experiments.kafka_stage import publish
+from kitlib.lab.kafka_server import Cluster
+from kitlib.pipelines import acker_processor, acker_query, acker_stream
+from kitlib.pipelines.acker_processor import Ledger, as_frame
+from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry
+from tests.conftest import REPOSITORY, wait_for
+from tests.pipelines.acker_job import WAYS, stream_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+TIMEOUT_MS = 1_000
+Message = tuple[int, int, str, int, int | None, int | None]  # n, at_ms, kind, root, val, spout_task
+Outcomes = Counter[tuple[int, str]]
+TYPES = {"n": "int64", "at_ms": "int64", "kind": "object", "root": "int64", "val": "Int64", "spout_task": "Int32"}
+KINDS = {"init": 0, "ack": 1, "fail": 2}
+
+
+def plain_outcomes(messages: Sequence[Message], timeout_ms: int = TIMEOUT_MS) -> Outcomes:
+    """What a plain Acker makes of the messages, when it ticks at each multiple of the time-out."""
+    acker, told = Acker(), Outcomes()
+    tick_ms = timeout_ms
+
+    def note(entries: dict[int, AckerEntry], end: str) -> None:
+        told.update((root, "orphan" if entry.spout_task is None else end) for root, entry in entries.items())
+
+    for _, at_ms, kind, root, val, spout_task in messages:
+        while tick_ms <= at_ms:
+            note(acker.tick(), "timed out")
+            tick_ms += timeout_ms
+        if kind == "init":
+            end = acker.init(root, val or 0, spout_task or 0)
+        else:
+            end = acker.ack(root, val or 0) if kind == "ack" else acker.fail(root)
+        if end is not None:
+            told[root, "acked" if end.stream == ACKER_ACK_STREAM_ID else "failed"] += 1
+    for bucket in acker.pending.buckets:
+        note(bucket, "open")
+    return told
+
+
+def some_trees(count: int, seed: int, span_ms: int = 6_000) -> list[Message]:
+    """Trees of one to six tuples, some of which fail, lose a message, or take longer than the time-out."""
+    rng = random.Random(seed)
+    timed: list[tuple[float, str, int, int | None, int | None]] = []
+    for _ in range(count):
+        root, edges = rng.getrandbits(64) - 2**63, [rng.getrandbits(64) - 2**63 for _ in range(rng.randint(1, 6))]
+        at = rng.uniform(0, span_ms)
+        lasts = rng.choice([50, 300, 300, 1_500, 4_000])
+        told: list[tuple[str, int | None, int | None]] = [("init", edges[0], rng.randint(1, 4))]
+        told += [("ack", edge ^ sent, None) for edge, sent in zip(edges, [*edges[1:], 0], strict=True)]
+        if rng.random() < 0.1:
+            told[-1] = ("fail", None, None)
+        elif rng.random() < 0.1:
+            told.pop()  # lost on its way
+        times = sorted(at + rng.uniform(0, lasts) for _ in told)
+        if rng.random() < 0.2:
+            rng.shuffle(told)
+        timed += [(time, kind, root, val, task) for time, (kind, val, task) in zip(times, told, strict=True)]
+    timed.sort(key=lambda message: message[0])
+    return [(n, int(time), *rest) for n, (time, *rest) in enumerate(timed)]
+
+
+def hostile_messages(count: int, seed: int) -> list[Message]:
+    """Messages of any kind in any order, for few roots and with few values: doubled, orphaned, reused, zero in the middle."""
+    rng = random.Random(seed)
+    at_ms, made = 0, list[Message]()
+    for n in range(count):
+        at_ms += rng.choice([0, 0, 0, 1, 4])
+        kind, root = rng.choice(["init", "ack", "ack", "ack", "fail"]), rng.choice([-(2**63), 2**63 - 1, *range(300)])
+        val = None if kind == "fail" else rng.choice([0, 1, 2, 3, -1])
+        made.append((n, at_ms, kind, root, val, rng.randint(1, 3) if kind == "init" else None))
+    return made
+
+
+def write(messages: Sequence[Message], folder: Path, files: int, first: int = 0) -> None:
+    """The messages as so many files, each with a later time of change; in no order within a file."""
+    folder.mkdir(exist_ok=True)
+    for number in range(files):
+        begin, end = (len(messages) * part // files for part in (number, number + 1))
+        columns = zip(*messages[begin:end], strict=True)
+        typed = {name: pd.Series(column, dtype=kind) for (name, kind), column in zip(TYPES.items(), columns, strict=True)}
+        frame = pd.DataFrame(typed).sample(frac=1, random_state=1)
+        file = folder / f"{first + number}.parquet"
+        frame.to_parquet(folder / ".new", index=False)
+        (folder / ".new").rename(file)
+        os.utime(file, (1_000_000_000 + first + number,) * 2)
+
+
+def followed(way: str, spark: Any, source: Path, folder: Path) -> Outcomes:
+    """What a way makes of the files that are there now."""
+    acker_query.finish(WAYS[way].start(stream_of(spark, source), folder, TIMEOUT_MS))
+    return outcomes_of(way, spark, folder)
+
+
+def outcomes_of(way: str, spark: Any, folder: Path) -> Outcomes:
+    rows = WAYS[way].outcomes(spark, folder).toPandas()
+    return Outcomes(pairs(rows))
+
+
+def pairs(rows: pd.DataFrame) -> list[tuple[int, str]]:
+    """Root and outcome of each row."""
+    return list(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
+
+
+def claimed(outcomes: Outcomes) -> Outcomes:
+    """Without orphans, which the aggregate cannot tell from their tree."""
+    return Outcomes({told: times for told, times in outcomes.items() if told[1] != "orphan"})
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_trees_with_fails_and_open_ones_end_as_with_the_plain_acker_also_after_a_crash(
+    way: str, spark: Any, tmp_path: Path
+) -> None:
+    """Stopped between batches, and with its last batch done again, a query neither loses nor doubles a tree."""
+    messages = some_trees(3_000, seed=1)
+    half = len(messages) // 2
+    source, folder = tmp_path / "source", tmp_path / "folder"
+    write(messages[:half], source, 2)
+    assert claimed(followed(way, spark, source, folder)) == claimed(plain_outcomes(messages[:half]))
+    commits = folder / "query" / "commits"
+    last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()  # as if the crash had come between the batch and Spark's note of it
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    write(messages[half:], source, 2, first=2)
+    expected = plain_outcomes(messages)
+    assert {end for _, end in expected} == {"acked", "failed", "timed out", "open", "orphan"}
+    found = followed(way, spark, source, folder)
+    assert claimed(found) == claimed(expected)
+    assert way == "stream" or found == expected
+
+
+def test_processor_of_hostile_messages_is_the_plain_acker_wherever_batches_end(spark: Any, tmp_path: Path) -> None:
+    """Doubled, orphaned and reused roots, a second init, a zero in the middle: the same ends, as often, in 1 and 5 batches."""
+    messages = hostile_messages(4_000, seed=2)
+    expected = plain_outcomes(messages)
+    assert max(expected.values()) >= 5  # a root that was used again and again
+    for files in (1, 5):
+        write(messages, tmp_path / f"source-{files}", files)
+        assert followed("processor", spark, tmp_path / f"source-{files}", tmp_path / f"folder-{files}") == expected
+
+
+@pytest.mark.parametrize("files", [1, 2, 7, 100])
+def test_ledger_of_messages_in_pieces_is_the_plain_acker(files: int) -> None:
+    """What a task keeps between batches, as the bytes that it keeps, loses nothing; each tick comes in its place."""
+    messages = hostile_messages(2_000, seed=3)
+    rows = np.array([(n, at, root, val or 0, task or 0, KINDS[kind]) for n, at, kind, root, val, task in messages],
+                    acker_processor.MESSAGE)  # fmt: skip
+    kept, told = None, Outcomes()
+    for part in np.array_split(rows, files):
+        ledger = Ledger.of(kept, TIMEOUT_MS)
+        told.update(pairs(ledger.feed(part)))
+        kept = ledger.row()
+    last = Ledger.of(kept, TIMEOUT_MS)
+    told.update(pairs(as_frame(last.tick_until(messages[-1][1]))))  # as the timer does when a task hears nothing more
+    for bucket in last.acker.buckets():
+        told.update((root, "orphan" if entry.spout_task is None else "open") for root, entry in bucket.items())
+    assert told == plain_outcomes(messages)
+
+
+DIFFERENT: dict[str, tuple[list[tuple[int, str, int | None]], str, str]] = {
+    # at_ms, kind, value -> the plain acker's outcome, the aggregate's
+    "an ack that is doubled after the end": ([(0, "init", 5), (1, "ack", 5), (2, "ack", 5)], "acked", "timed out"),
+    "a zero in the middle": ([(0, "init", 5), (1, "ack", 5), (2, "ack", 9), (3, "ack", 4)], "acked", "timed out"),
+    "a fail before the zero": ([(0, "init", 5), (1, "fail", None), (2, "ack", 5)], "failed", "acked"),
+    "a root used again": ([(0, "init", 5), (1, "ack", 5), (2, "init", 7), (3, "ack", 7)], "acked, acked", "acked"),
+    "used again and left open": ([(0, "init", 5), (1, "ack", 5), (2, "init", 7)], "acked, timed out", "timed out"),
+}
+ALIKE: dict[str, tuple[list[tuple[int, str, int | None]], str]] = {
+    "an ack before the init": ([(0, "ack", 5), (1, "init", 5)], "acked"),
+    "renewed by each message": ([(0, "init", 5), (1_500, "ack", 6), (2_500, "ack", 3)], "acked"),
+    "older than two buckets": ([(0, "init", 5), (2_000, "ack", 5)], "timed out"),
+    "zero, then failed": ([(0, "init", 5), (1, "ack", 5), (2, "fail", None)], "acked"),
+    "dropped by the very last tick": ([(7_500, "init", 5)], "timed out"),
+    "in the newer bucket at the end": ([(8_000, "init", 5)], "open"),
+    "nothing but a fail": ([(0, "init", 5), (1, "fail", None)], "failed"),
+}
+
+
+def test_aggregate_differs_from_the_plain_acker_where_it_says_so_and_nowhere_else(spark: Any, tmp_path: Path) -> None:
+    """Each thing that a sum cannot know is measured: the outcome of both, and that the processor has the plain one."""
+    cases = {name: (told, plain, other) for name, (told, plain, other) in DIFFERENT.items()}
+    cases |= {name: (told, plain, plain) for name, (told, plain) in ALIKE.items()}
+    timed = [(at, kind, root, val) for root, (told, _, _) in enumerate(cases.values()) for at, kind, val in told]
+    timed.append((9_000, "init", -1, 1))  # time goes on, to a tick
+    timed.sort(key=lambda row: row[0])
+    messages: list[Message] = [
+        (n, at, kind, root, val, 1 if kind == "init" else None) for n, (at, kind, root, val) in enumerate(timed)
+    ]
+    write(messages, tmp_path / "source", 2)
+
+    def by_name(outcomes: Outcomes) -> dict[str, str]:
+        told = claimed(outcomes).elements()
+        ends = sorted(told)
+        return {name: ", ".join(end for root, end in ends if root == number) for number, name in enumerate(cases)}
+
+    plain = {name: expected for name, (_, expected, _) in cases.items()}
+    assert by_name(plain_outcomes(messages)) == plain
+    assert by_name(followed("processor", spark, tmp_path / "source", tmp_path / "processor")) == plain
+    found = by_name(followed("stream", spark, tmp_path / "source", tmp_path / "stream"))
+    assert found == {name: other for name, (_, _, other) in cases.items()}
+
+
+def job(way: str, master: str, source: Path, folder: Path) -> list[str]:
+    """The command of a Python of its own."""
+    return [sys.executable, "-m", "tests.pipelines.acker_job", way, master, str(source), str(folder), str(TIMEOUT_MS)]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("way", WAYS)
+def test_query_that_is_killed_in_the_middle_goes_on_from_its_checkpoint(way: str, spark: Any, tmp_path: Path) -> None:
+    """The driver and its Java are killed while batches run; the next query ends as if nothing had happened."""
+    messages = some_trees(3_000, seed=4)
+    source, folder = tmp_path / "source", tmp_path / "folder"
+    write(messages, source, 12)
+    with open(tmp_path / "log", "wb") as log:
+        process = subprocess.Popen(job(way, "local[2]", source, folder), cwd=REPOSITORY, stdout=log, stderr=log)
+    try:
+        assert wait_for(lambda: (folder / "query" / "commits" / "2").exists() or process.poll() is not None, 120)
+    finally:
+        process.kill()  # its Java ends with the pipe between them
+        process.wait(20)
+    assert process.returncode == -9, (tmp_path / "log").read_text()
+    wait_for(lambda: count_files(folder) == count_files(folder), 1)
+    done = len(list((folder / "query" / "commits").glob("[0-9]*")))
+    assert 3 <= done < 12
+    assert claimed(followed(way, spark, source, folder)) == claimed(plain_outcomes(messages))
+
+
+def count_files(folder: Path) -> int:
+    return sum(1 for _ in folder.rglob("*"))
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("way", WAYS)
+def test_trees_are_followed_across_executors(way: str, tmp_path: Path) -> None:
+    """100,000 messages on a cluster of two executors: a tree's messages come from both, and its end is the plain one."""
+    messages = some_trees(22_500, seed=5, span_ms=20_000)
+    assert len(messages) > 100_000
+    messages = messages[:100_000]
+    write(messages, tmp_path / "source", 2)
+    done = subprocess.run(
+        job(way, "local-cluster[2,1,1024]", tmp_path / "source", tmp_path / "folder"),
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert told["executors"] == 2
+    found = Outcomes((root, end) for root, end in told["outcomes"])
+    assert claimed(found) == claimed(plain_outcomes(messages))
+
+
+@pytest.mark.kafka
+def test_trace_of_a_run_is_followed_to_the_ends_that_its_ackers_came_to(broker: Cluster, spark: Any, tmp_path: Path) -> None:
+    """Both ways read a run's trace topic; their outcomes are the ends in the trace, and a checkpoint goes on."""
+    trace = experiments.get("tuple_tree").run(backend="model", records=40, fail_percent=20, max_spout_pending=10)
+    publish(trace, broker)
+    ends = {"ack": "acked", "fail": "failed"}
+    expected = {step.data["root"]: ends[step.data["end"]] for step in trace if step.data.get("end")}
+    assert set(expected.values()) == {"acked", "failed"}
+    opened = {step.data["root"] for step in trace if step.what == "acker_init"}
+    for way in WAYS.values():
+        found = way.follow(spark, trace.run, lines_per_batch=len(trace) // 2)
+        assert {root: end for root, end in found.roots.items() if end in ends.values()} == expected
+        assert set(found.roots) == opened
+        assert found.counts["acked"] == list(expected.values()).count("acked")
+        assert repr(found).startswith(f"Run {trace.run}, {found.way}: of {len(opened)} trees ")
+        assert str(found.counts["failed"]) in found._repr_html_()
+        first = way.follow(spark, trace.run, checkpoint=tmp_path / way.__name__)
+        again = way.follow(spark, trace.run, checkpoint=tmp_path / way.__name__)
+        assert first.counts == again.counts == found.counts
+    with pytest.raises(LabError, match=r"acker\.json says"):
+        acker_stream.follow(spark, trace.run, checkpoint=tmp_path / acker_processor.__name__)
+    with pytest.raises(LabError, match=r"no topic kit\.trace\.no-such-run"):
+        acker_stream.follow(spark, "no-such-run")
+
+
+def test_start_with_wrong_arguments_says_what_is_expected(spark: Any, tmp_path: Path) -> None:
+    """A time-out below 1, a folder of something else and a column that is missing are each told in a sentence."""
+    messages = spark.createDataFrame([], "n BIGINT")
+    with pytest.raises(KnobError, match="timeout_ms is 0, expected"):
+        acker_stream.start(messages, tmp_path / "a", 0)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(LabError, match=r"not empty and has no acker\.json"):
+        acker_processor.start(messages, tmp_path / "other", 1_000)
+    with pytest.raises(KitError, match="no column at_ms, kind, root, val, spout_task"):
+        acker_processor.start(messages, tmp_path / "b", 1_000)
