@@ -35,10 +35,8 @@ def tree_name(forest: Forest, tree: int) -> str:
 def tree_summary(forest: Forest, tree: int, step: int) -> str:
     """`pending: 3 of 5 tuples not acked`."""
     told = STATUSES[forest.status_of(tree, step)][0]
-    codes = forest.codes_of(tree, step)
-    loose = sum(
-        code != "." and node.is_loose for code, node in zip(codes, forest.trees[tree].layout.nodes, strict=True)
-    )
+    nodes = zip(forest.codes_of(tree, step), forest.trees[tree].layout.nodes, strict=True)
+    loose = sum(code != "." and node.is_loose and node.number >= 0 for code, node in nodes)
     count, total = forest.open_of(tree, step)
     parts = [f"{count:,} of {total:,} tuples not acked"] if total else []
     parts += [f"{loose:,} unanchored"] if loose else []

@@ -1,0 +1,234 @@
+"""Static pictures of trees, ledgers, maps and curves: well-formed, readable, deterministic, and deaf to hostile text."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from kitlib.experiments import get
+from kitlib.trace import Trace
+from kitlib.views import show
+from kitlib.views.buckets import chosen
+from kitlib.views.curves import bearable, to_samples
+from kitlib.views.frames import to_frames
+from kitlib.views.ledger import bits_of_number
+from kitlib.views.ledger_rows import WIDEST_TONED, bits_of, to_hex, to_id, to_root, wrapped
+from kitlib.views.look import ALL_COLOURS, BLACK, WHITE
+from kitlib.views.plot import curves_of
+from kitlib.views.tree_look import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, TUPLE_TABLE, tuple_code_of
+from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
+from tests.views.payloads import FORBIDDEN, HOSTILE
+from tests.views.test_look import contrast
+
+SPACE = "{http://www.w3.org/2000/svg}"
+PARTS = ("all", "tree", "pending")
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(node.itertext()) for node in ET.fromstring(svg).iter(SPACE + "text")]
+
+
+def traces() -> dict[str, Trace]:
+    grown = {"word count": word_count(), "everything": everything(), "false": false_completion(), "joined": joined()}
+    found = {name: grove.trace for name, grove in grown.items()}
+    return found | {"64 bits": large(300), "many": large(500, fan_out=9, bits=16)}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("name", traces())
+def test_picture_is_well_formed_with_title_and_description(name: str, part: str) -> None:
+    """At any step: XML with the role of an image, a title, a description that tells the tree in words, text of 11 px."""
+    trace = traces()[name]
+    for at in range(0, len(trace), max(1, len(trace) // 7)):
+        picture = show(trace, at, part)
+        root = ET.fromstring(picture.svg)
+        title, description = root.find(SPACE + "title"), root.find(SPACE + "desc")
+        assert root.get("role") == "img" and title is not None and description is not None
+        assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
+        assert (description.text or "").startswith(f"After step {at} of ")
+        assert "the tree of offset" in (description.text or "")
+        sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', picture.svg)]
+        assert sizes and min(sizes) >= 11 and len(picture.svg) < 160_000
+        assert set(re.findall(r"#[0-9A-Fa-f]{6}\b", picture.svg)) <= ALL_COLOURS
+        assert picture == show(trace, at, part), "the same step gives the same bytes"
+
+
+def test_picture_shows_ids_in_binary_and_the_sum_bit_by_bit() -> None:
+    """Each box has its task and its id; the three numbers of the ledger stand below each other, digit by digit."""
+    grove = word_count(words=2)
+    step = next(s.number for s in grove.trace if s.what == "acker_ack")
+    found = texts(show(grove.trace, step, "tree").svg)
+    ids = {to_id(value, 8) for s in grove.trace.steps[: step + 1] if s.what == "send" for _, value in s.data["ids"]}
+    assert ids <= set(found) and {"split-2", "count-3", "count-4", "sentences-1", "offset 12"} <= set(found)
+    data = grove.trace.at(step).data
+    digits = "".join(text for text in found if text in ("0", "1"))
+    assert digits == "".join(f"{data[name]:08b}" for name in ("before", "val", "after"))
+
+
+def test_picture_of_a_finished_tree_says_zero() -> None:
+    """At the end the number is visibly zero, in digits and in words."""
+    trace = word_count().trace
+    found = texts(show(trace, part="tree").svg)
+    assert "= after: zero" in found and "".join(t for t in found if t in ("0", "1")).endswith("0" * 8)
+    assert "Zero: every id came twice. The" in found
+    assert show(trace).sentence.startswith(
+        "After step 29 of 29 steps, the tree of offset 12: root …b1f5: acked: 0 of 7 tuples not acked"
+    )
+
+
+def test_picture_of_a_false_completion_calls_it_out() -> None:
+    """Zero by chance is said in capitals, and the tuples that it leaves behind have a meaning of their own."""
+    trace = false_completion().trace
+    step = next(s.number for s in trace if s.what == "acker_ack" and s.data["end"] == "ack")
+    assert [text for text in texts(show(trace, step, "tree").svg) if text.startswith("ZERO BY CHANCE")]
+    found = texts(show(trace, step + 1, "tree").svg)
+    assert TUPLE_LOOK_OF["X"].meaning in found and "falsely acked: 2 of 3 tuples not acked" in found
+
+
+def test_legend_explains_the_boxes_that_occur_and_no_others() -> None:
+    """Each code that is drawn is in the legend, and the dashed boxes where there are some."""
+    trace = everything().trace
+    frames = to_frames(trace)
+    assert frames.forest is not None
+    for step in range(0, len(trace), 3):
+        found = texts(show(trace, step, "tree").svg)
+        codes = set(frames.forest.codes_of(frames.forest.focus[step], step)) - {"."}
+        assert {look.code for look in TUPLE_LOOKS if look.meaning in found} == codes
+
+
+def test_looks_differ_by_sign_and_letters_can_be_read() -> None:
+    """No two codes differ by colour alone; the words on boxes and behind sentences have a contrast of 4.5."""
+    assert len({(look.sign, look.hatch) for look in TUPLE_LOOKS}) == len(TUPLE_LOOKS)
+    pairs = [(look.text, look.fill) for look in TUPLE_LOOKS if look.fill != "none"] + [
+        (ink, tone) for tone, ink in TONES.values()
+    ]
+    assert {pair for pair in pairs if contrast(*pair) < 4.5} == set()
+    assert {ink for ink, _ in pairs} <= {BLACK, WHITE} and LOOSE_PAINT["dash"]
+    assert set(TUPLE_TABLE) == set(TUPLE_LOOK_OF) | {"."} and TUPLE_TABLE[0] == tuple_code_of(0) == "."
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
+def test_hostile_names_stay_text(payload: str) -> None:
+    """A task, a fault, a value or a topic that looks like markup is only ever text."""
+    trace = Trace("x", payload, backend=payload)
+    place = {"topic": payload, "partition": 0, "offset": 0}
+    trace.record(0, payload, "emit", **place, attempt=1, root=1, val=3, tuples=[[0, payload, 3]], values=[payload])
+    trace.record(0, payload, "acker_init", root=1, val=3, spout_task=payload, before=None, after=3, end=None)
+    trace.record(0, payload, "execute", tuple=0, values=[payload])
+    trace.record(0, payload, "send", tuple=1, parents=[0], ids=[[1, 5]], to=payload, values=[payload])
+    trace.record(0, payload, "fault", tuple=1, kind=payload)
+    trace.record(0, payload, "fail", **place, root=1, retry=True, why=payload)
+    for at in range(len(trace)):
+        picture = show(trace, at)
+        tags = {node.tag.removeprefix(SPACE) for node in ET.fromstring(picture.svg).iter()}
+        assert tags <= {
+            "svg",
+            "title",
+            "desc",
+            "style",
+            "defs",
+            "pattern",
+            "path",
+            "rect",
+            "g",
+            "text",
+            "tspan",
+            "circle",
+        }
+        assert not [word for word in FORBIDDEN if "<" in word and word in picture.svg]
+        assert not re.search(r"[\x00-\x08\x1b\x7f-\x9f\u202a-\u202e\ud800-\udfff]", picture.svg + repr(picture))
+
+
+NUMBERS = [
+    (None, 4, "    ", "no number is blank"),
+    (0, 4, "0000", "zero has all its digits"),
+    (6, 4, "0110", "the highest bit comes first"),
+    (-1, 64, "1" * 64, "minus one is sixty-four ones"),
+    (-(2**63), 64, "1" + "0" * 63, "the smallest long has its sign alone"),
+]
+
+
+@pytest.mark.parametrize(("value", "bits", "digits", "sentence"), NUMBERS, ids=[case[3] for case in NUMBERS])
+def test_bits_of_number_case(value: int | None, bits: int, digits: str, sentence: str) -> None:
+    """A signed number becomes the bits that Java would hold."""
+    assert bits_of_number(to_hex(value), bits) == digits, sentence
+
+
+def test_ids_roots_and_widths_are_told_shortly() -> None:
+    """Small ids in groups of four bits, large ones by their last digits; a run's declared width is kept."""
+    assert (to_id(0b1011_0010, 8), to_id(-2, 64), to_root(-1), to_root(9)) == ("1011 0010", "…fffe", "…ffff", "9")
+    assert (bits_of(8, [3]), bits_of(None, [200]), bits_of(4, [200]), bits_of(None, [-1]), bits_of(None, [])) == (
+        8,
+        8,
+        8,
+        64,
+        64,
+    )
+    assert max(len(line) for line, _ in wrapped("word " * 30, "red")) <= WIDEST_TONED
+
+
+def test_chosen_boxes_contain_the_shown_tree() -> None:
+    """Where not all fit, the shown one is among those that are drawn, and the rest is counted."""
+    chips = [(n, str(n)) for n in range(20)]
+    kept, more = chosen(chips, 6, 13)
+    assert ([n for n, _ in kept], more) == ([0, 1, 2, 3, 13], 15)
+    assert chosen(chips[:6], 6, 2) == (chips[:6], 0)
+
+
+def test_pending_map_tells_what_the_tick_dropped() -> None:
+    """The maps name their owners, count what they hold, and show what a tick has dropped."""
+    trace = everything().trace
+    step = [s.number for s in trace if s.what == "spout_tick"][-1]
+    found = texts(show(trace, step, "pending").svg)
+    assert {f"{SPOUT}'s pending map", f"{ACKER}'s map", "dropped by the tick: timed out", "0: 2 open"} <= set(found)
+    assert "1 pending, ended so far: 1 failed" in found
+
+
+def test_picture_of_a_short_run_without_records_leaves_the_strips_out() -> None:
+    """Where no log was written there is no strip, and the curves count trees and tuples."""
+    grove = Grove()
+    grove.emit(1, SPLIT)
+    found = texts(show(grove.trace).svg)
+    assert "Where is each record?" not in found
+    assert {"pending trees", "tuples out"} <= set(found)
+
+
+def livelock(max_spout_pending: int) -> Trace:
+    return get("livelock").run(max_spout_pending=max_spout_pending, duration_s=150)
+
+
+def test_curves_of_a_livelock_show_work_that_is_worth_nothing() -> None:
+    """600 pending at 100 ms a tuple and 30 s: the bolt goes on at ten a second, and soon nothing is acked in time."""
+    trace = livelock(600)
+    samples = to_samples(trace)
+    assert bearable(trace) == 300
+    assert samples[-1].executed == pytest.approx(10, abs=0.5) and samples[-1].acked == 0
+    assert samples[0].acked == pytest.approx(10, abs=1)
+    picture = show(trace, part="curves")
+    found = texts(picture.svg)
+    assert {"worked through: 10", "acked in time: 0", "one time-out's work: 300", "0 s", "150 s"} <= set(found)
+    assert found[0] == "Is the work that is done still worth something?"
+    assert picture.svg == show(trace, part="curves").svg
+
+
+def test_curves_below_the_bound_stay_healthy() -> None:
+    """200 pending is less than one time-out's work: what is worked through is acked."""
+    samples = to_samples(livelock(200))
+    assert samples[-1].acked == pytest.approx(samples[-1].executed, abs=0.5) and not any(s.failed for s in samples)
+
+
+def test_curves_over_steps_hold_each_sample_until_the_next() -> None:
+    """In the player a sample's value stays until the next sample."""
+    frames = to_frames(livelock(200))
+    by_name = {found.name: found.values for found in curves_of(frames)}
+    queue, samples = by_name["in queues"], frames.samples
+    assert len(queue) == len(frames) and queue[samples[3].step : samples[4].step] == [samples[3].queue] * (
+        samples[4].step - samples[3].step
+    )
+
+
+def test_curves_without_samples_say_so() -> None:
+    """A trace that was followed tuple by tuple has no samples."""
+    assert "This trace has no samples." in texts(show(word_count().trace, part="curves").svg)
