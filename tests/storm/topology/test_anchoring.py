@@ -151,6 +151,11 @@ def twice(bolt: Any, given: Any) -> None:
     bolt.collector.ack(given)
 
 
+def thrice(bolt: Any, given: Any) -> None:
+    twice(bolt, given)
+    bolt.collector.ack(given)
+
+
 def ack_emit_ack(bolt: Any, given: Any) -> None:
     bolt.collector.emit(given.values, anchors=given)
     bolt.collector.ack(given)
@@ -179,6 +184,7 @@ def acks_first(bolt: Any, given: Any) -> None:
 
 HABITS = {
     "two acks cancel each other: the tree never ends and times out": (twice, [], ["timeout"], 0),
+    "three acks are as one: two of them cancel each other": (thrice, [0], [], 0),
     "two acks with another child between: the tuple's id and the first child's are told three times, so it never ends": (
         ack_emit_ack,
         [],
