@@ -223,6 +223,20 @@ def test_opaque_batch_that_is_behind_the_state_is_refused() -> None:
     assert table.texts == {"storm": "[5,3,2]"}
 
 
+def test_transactional_batch_that_is_behind_counts_as_another_batch() -> None:
+    """A transactional value compares ids for equality alone: it cannot see that commits came out of order."""
+    assert TransactionalValue(3, 5).update(4, 1) == TransactionalValue(4, 4)
+
+
+def test_restored_spout_forgets_what_was_not_committed() -> None:
+    """An opaque spout goes on from the last committed batch, whatever it had handed out before."""
+    spout = OpaqueTransactionalSpout(lambda attempt: 4)
+    for txid in (1, 2):
+        spout.batch(TransactionAttempt(txid, 1), LOG_END)
+    spout.restore({1: Batch(0, 1)})
+    assert spout.batch(TransactionAttempt(3, 1), LOG_END) == Batch(2, 5)
+
+
 # -- whatever fails, wherever -----------------------------------------------------------------------
 
 
