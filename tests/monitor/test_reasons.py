@@ -126,7 +126,7 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
     "a stall behind a tuple that is neither acked nor failed is allowed": (
         [APPEND, START, *each("emit", [0]), *idle(5)], {}, ("stalled", 1, 3, "neither acked nor failed")),
     "a stall behind a slow tuple that is finished later is allowed": (
-        [APPEND, START, *each("emit", [0]), *idle(5), *each("ack", [0]), *written(1)], TRACKED,
+        [APPEND, START, *each("emit", [0]), *idle(150), *each("ack", [0]), *written(1)], TRACKED,
         ("stalled", 1, 3, "topology_message_timeout_secs=1 waits up to twice that time")),
     "a stall behind a processed record whose acks were lost is allowed": (
         [APPEND, START, *each("emit", [0]), *each("process", [0]), *idle(5)], TRACKED,
