@@ -3,6 +3,8 @@
 from kitlib.views import Player, show
 show(trace)                    # where every record is after the last step, as SVG
 show(trace, at=40)             # the same after step 40
+show(trace, 40, part="tree")   # a topology's tree of tuples, and the acker's number bit by bit
+show(trace, part="curves")     # throughput, queues and time-outs of a long run, over time
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
 """
 

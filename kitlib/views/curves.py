@@ -95,9 +95,7 @@ def bearable(trace: Trace) -> int | None:
 
 
 def draw_curves(samples: list[Sample], limit: int | None, at_ms: int | None, top: int) -> Svg:
-    """The three plots, their upper edge at y = `top`; a cursor at `at_ms`, or none."""
-    if not samples:
-        return el("text", "This trace has no samples.", cls="grey", x=20, y=top + 16)
+    """The three plots of one sample or more, their upper edge at y = `top`; a cursor at `at_ms`, or none."""
     end_ms = max(1, samples[-1].at_ms)
 
     def x_of(ms: int) -> float:

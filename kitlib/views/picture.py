@@ -56,14 +56,23 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
 
     `part` is "all", "log" (the strips alone), "plot" (the curves alone), "tree" (a topology's tree of
     tuples and the acker's ledger beside it) or "pending" (the spout's and the acker's maps) or
-    "curves" (a long run's throughput, queues and time-outs over time). TraceError when the trace has no such step, and for another `part`.
+    "curves" (a long run's throughput, queues and time-outs over time). TraceError where a trace has no
+    trees or samples for them, when the trace has no such step, and for another `part`.
     """
     if part not in PARTS:
         raise TraceError(f"show: there is no part {plain_text(part, 40)!r}. Expected one of {', '.join(PARTS)}.")
     number = len(trace) - 1 if at is None else at
     if trace.steps or at is not None:
         trace.at(number)
-    return draw(to_frames(trace), number, part)
+    frames = to_frames(trace)
+    missing = "trees" if part in ("tree", "pending") and not frames.forest else ""
+    missing = "samples" if part == "curves" and not frames.samples else missing
+    if missing:
+        raise TraceError(
+            f"show: the trace of {plain_text(trace.experiment, 60)} has no {missing}, so there is no part {part!r}. "
+            f"Expected all, log or plot{', tree or pending' if frames.forest else ''}."
+        )
+    return draw(frames, number, part)
 
 
 def draw(frames: Frames, number: int, part: str = "all") -> Picture:
@@ -72,7 +81,7 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
     sentence = _sentence(frames, number, views)
     has_trees, has_records = frames.forest is not None, any(lane.end > lane.base for lane in frames.lanes)
     y, sections = 12, []
-    if part in ("all", "tree", "pending", "curves") and frames.forest is not None:
+    if part in ("all", "tree", "pending") and frames.forest is not None:
         sections.append(_trees(frames, frames.forest, number, part))
     if part == "log" or (part == "all" and (has_records or not has_trees)):
         sections.append(_log(frames, number, views, is_first=not sections))

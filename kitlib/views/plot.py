@@ -31,7 +31,7 @@ def curves_of(frames: Frames) -> list[Curve]:
     steps = len(frames)
     if frames.samples:
         told = (
-            ("worked through", GREEN, "tuples that the bolts worked through, a second", lambda s: round(s.executed)),
+            ("worked on", GREEN, "tuples that the bolts worked through, a second", lambda s: round(s.executed)),
             ("acked in time", BLUE, "trees acked, a second", lambda s: round(s.acked)),
             ("in queues", SKY, "tuples that wait at the bolts", lambda s: s.queue),
             ("failed", RED, "trees that failed or timed out, a second", lambda s: round(s.failed)),

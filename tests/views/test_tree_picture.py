@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from kitlib.errors import TraceError
 from kitlib.experiments import get
 from kitlib.trace import Trace
 from kitlib.views import show
@@ -21,6 +22,7 @@ from kitlib.views.tree_look import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOK
 from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
 from tests.views.payloads import FORBIDDEN, HOSTILE
 from tests.views.test_look import contrast
+from tests.views.traces import story
 
 SPACE = "{http://www.w3.org/2000/svg}"
 PARTS = ("all", "tree", "pending")
@@ -229,6 +231,16 @@ def test_curves_over_steps_hold_each_sample_until_the_next() -> None:
     )
 
 
-def test_curves_without_samples_say_so() -> None:
-    """A trace that was followed tuple by tuple has no samples."""
-    assert "This trace has no samples." in texts(show(word_count().trace, part="curves").svg)
+@pytest.mark.parametrize(
+    ("trace", "part", "expected"),
+    [
+        (story(), "tree", "sample has no trees.*Expected all, log or plot."),
+        (story(), "pending", "has no trees"),
+        (word_count().trace, "curves", "grove has no samples.*Expected all, log or plot, tree or pending."),
+    ],
+    ids=["no tree in a spout's run", "no pending map in a spout's run", "no curves in a run of whole trees"],
+)
+def test_a_part_that_a_trace_has_not_is_refused(trace: Trace, part: str, expected: str) -> None:
+    """A picture of what the trace does not hold is a TraceError that says what it does hold."""
+    with pytest.raises(TraceError, match=expected):
+        show(trace, part=part)
