@@ -72,6 +72,7 @@ def test_tree_of_a_story_grows_and_ends_as_told(case: str) -> None:
     story, expected = STORIES[case]
     tree = told(story).trees[0]
     assert (tree.tuples, tree.acked, tree.depth, tree.end, tree.ms) == expected
+    assert not tree.is_false
 
 
 def test_tuple_anchored_to_two_trees_counts_in_both() -> None:
