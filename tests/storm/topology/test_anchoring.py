@@ -304,4 +304,4 @@ def test_root_ids_of_few_bits_let_two_trees_be_taken_for_one() -> None:
     assert len(set(roots)) <= 64 < len(roots)
     ended = {*watch.messages("ack"), *watch.messages("fail")}
     assert ended < set(range(200)), "some were overwritten: neither acked nor failed"
-    assert not run.pending
+    assert not run.pending and {event["outstanding"] for event in watch.of("ack")} == {0}, "the tuples of both are counted"
