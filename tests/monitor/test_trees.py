@@ -53,7 +53,7 @@ STORIES: dict[str, tuple[Told, tuple[int, int, int, str, int | None]]] = {
     "a tree whose tuples are all acked": ([*GROWN, *bolt_ack(2, 3, 4), *ack(5)], (4, 4, 3, "acked", 80)),
     "a tuple that was acked twice is one acked tuple": ([*GROWN, *bolt_ack(2, 2)], (4, 2, 3, "open", None)),
     "a tuple that came by two ways lies at the end of the longer one": (
-        [*GROWN, *send(9, 1, 4)], (5, 1, 4, "open", None)),
+        [*GROWN, *send(9, 4, 1)], (5, 1, 4, "open", None)),
     "an unanchored tuple is in no tree": ([*GROWN, *send(9, roots=()), *bolt_ack(9)], (4, 1, 3, "open", None)),
     "a tree that a bolt failed": ([*GROWN, *fail(5, "failed")], (4, 1, 3, "failed", 50)),
     "a tree that took too long": ([*GROWN, *fail(5, "timeout")], (4, 1, 3, "timed out", 50)),
