@@ -59,7 +59,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run of the job did."""
+    """What one run of the job did; of more than a hundred batches Spark tells of the last hundred."""
 
     lines: int  # read in batches that were finished
     batches: int  # finished

@@ -130,6 +130,15 @@ def test_crash_the_worker_goes_on_from_the_stored_transaction() -> None:
     assert [step.data["txid"] for step in trace if step.what == "start"] == [1, 3]
 
 
+def test_fork_without_the_crash_counts_each_word_once() -> None:
+    """The same run up to the commit that would break off, and then a worker that lives: even plain counts are right."""
+    parent = WORD_COUNT.run(state="plain")
+    at = next(step.number for step in parent if step.what == "batch_commit" and step.data["txid"] == 3)
+    fork = WORD_COUNT.fork(parent, at, crash_txid=-1)
+    assert fork.steps[: at + 1] == parent.steps[: at + 1]
+    assert wrong(parent)[1] > 0 and wrong(fork) == (0, 0)
+
+
 def test_lines_that_are_gone_cannot_be_replayed() -> None:
     """A batch whose lines retention took says so instead of committing something else."""
     knobs = {knob.name: knob.default for knob in WORD_COUNT.knobs} | {"max_steps": UNLIMITED}
