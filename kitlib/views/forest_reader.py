@@ -275,8 +275,9 @@ class _Reader:
             and given.last_heard <= step.number
             and steps["acked"][place] == steps["failed"][place] == steps["lost"][place] == NEVER
         ]
-        # Those in its queue first, then what it had taken and dropped.
-        unfinished.sort(key=lambda place: steps["executed"][place] != NEVER or place in self.forest.faulty)
+        # Those in its queue and the one being worked on first, then what it had finished or dropped.
+        dropped = {place for place, (_, kind) in self.forest.faulty.items() if kind == "drop"}
+        unfinished.sort(key=lambda place: steps["executed"][place] != NEVER or place in dropped)
         lost = step.data.get("lost")
         for place in unfinished[: lost if isinstance(lost, int) else None]:
             self._mark(place, "lost", step)

@@ -128,5 +128,9 @@ def verdict_on(
     if not is_claimed:
         return wrapped("No init came for this entry: the acker does not know whom to tell.", "grey")
     if told.ids and told.explains(number):
-        return wrapped(f"Not zero: told once so far {listed(told.ids.values(), bits)}.", "orange")
+        ids = listed(told.ids.values(), bits)
+        is_count = ids.endswith(" ids")
+        return wrapped(
+            f"Not zero: {ids} told only once." if is_count else f"Not zero: told once so far {ids}.", "orange"
+        )
     return wrapped(f"Not zero: {count(open_count, 'tuple')} not acked yet.", "orange")

@@ -80,39 +80,38 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
     views = lane_views(frames, number)
     sentence = _sentence(frames, number, views)
     has_trees, has_records = frames.forest is not None, any(lane.end > lane.base for lane in frames.lanes)
-    y, sections = 12, []
+    parts: list[Svg] = []
+    y = 12
     if part in ("all", "tree", "pending") and frames.forest is not None:
-        sections.append(_trees(frames, frames.forest, number, part))
+        y = _draw_trees(parts, frames, frames.forest, number, part, y)
     if part == "log" or (part == "all" and (has_records or not has_trees)):
-        sections.append(_log(frames, number, views, is_first=not sections))
+        y = _draw_log(parts, frames, number, views, y)
     if part == "curves" or (part == "all" and frames.samples):
         at_ms = frames.at_ms[number] if number >= 0 else None
-        told = draw_curves(frames.samples, frames.bearable, at_ms, 22)
-        sections.append((group(_heading(QUESTION, "", 0), told), 22 + CURVES_TALL + 10))
+        parts += [_heading(QUESTION, "", y), draw_curves(frames.samples, frames.bearable, at_ms, y + 22)]
+        y += 22 + CURVES_TALL + 10
     elif part in ("all", "plot"):
-        plot = draw_plot(frames, max(0, number), 34)
-        heading = _heading(question_of(frames), "", 0)
-        sections.append((group(heading, plot), 34 + height_of(frames) + 10))
-    parts = []
-    for section, height in sections:
-        parts.append(group(section, transform=f"translate(0 {y})"))
-        y += height
+        parts += [_heading(question_of(frames), "", y), draw_plot(frames, max(0, number), y + 34)]
+        y += 34 + height_of(frames) + 10
     title = f"{plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
     return Picture(sentence, document(title, sentence, group(*parts), WIDTH, y))
 
 
-def _said(frames: Frames, number: int, question: str) -> list[Svg]:
+def _said(frames: Frames, number: int, question: str, y: int) -> list[Svg]:
     """The question that a picture answers, the step, and what the step says."""
     said = plain_text(frames.said[number], 110) if number >= 0 else ""
     when = f"after step {number} of {len(frames) - 1}" if number >= 0 else "no steps yet"
-    return [_heading(question, when, 0), el("text", said, cls="ink", x=LEFT, y=32, font_size=13)]
+    size = 13 if len(said) <= 100 or not frames.forest else 11  # the sentences of topologies may be long
+    return [_heading(question, when, y), el("text", said, cls="ink", x=LEFT, y=y + 32, font_size=size)]
 
 
-def _trees(frames: Frames, forest: Forest, number: int, part: str) -> tuple[Svg, int]:
+def _draw_trees(parts: list[Svg], frames: Frames, forest: Forest, number: int, part: str, y: int) -> int:
+    """Add the tree with its ledger, the maps, or both; where the next picture begins."""
     question = (
         "For what does the spout still wait?" if part == "pending" else "Which tuples are out, and is the number zero?"
     )
-    parts, y = _said(frames, number, question), 46
+    parts += _said(frames, number, question, y)
+    y += 46
     if part != "pending":
         parts += [draw_tree(forest, number, y), draw_ledger(forest, number, y)]
         y += TREE_TOP + forest.tall + 10
@@ -126,17 +125,20 @@ def _trees(frames: Frames, forest: Forest, number: int, part: str) -> tuple[Svg,
         legend, height = draw_tree_legend(told, any(node.is_loose for node, _ in shown), y)
         parts.append(legend)
         y += height
-    return group(*parts), y + 14
+    return y + 14
 
 
-def _log(frames: Frames, number: int, views: list[LaneView], *, is_first: bool) -> tuple[Svg, int]:
+def _draw_log(parts: list[Svg], frames: Frames, number: int, views: list[LaneView], y: int) -> int:
+    """Add the strips; where the next picture begins."""
     question = "Where is each record?"
-    parts, y = (_said(frames, number, question), 48) if is_first else ([_heading(question, "", 0)], 26)
+    parts += [_heading(question, "", y)] if parts else _said(frames, number, question, y)
+    y += 26 if len(parts) > 2 else 48
     for view in views:
         parts.append(draw_lane(view, y))
         y += view.height
     legend, height = draw_legend(_codes(views), _badges(views), y)
-    return group(*parts, legend), y + height + 14
+    parts.append(legend)
+    return y + height + 14
 
 
 def _heading(question: str, detail: str, y: int) -> Svg:

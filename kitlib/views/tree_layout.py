@@ -7,6 +7,7 @@ id alone, with nothing but the sign; more than that become a grid of squares wit
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from kitlib.views.tree_look import LEAST_TALL, MOST_TALL, TREE_LEFT, TREE_TOP, TREE_WIDE
@@ -15,7 +16,7 @@ CHAR = 6.9  # units that a character of 11 px takes, at most
 BOLD = 7.4  # a bold one
 PITCH, HIGH_PITCH = 50, 58  # from one row of boxes to the next, at most; the second for ids in two lines
 HEAD_TALL = 16  # of the components' names above the columns
-SQUARE = 12  # side of the smallest boxes, with their gap
+SQUARE, LARGE_SQUARE = 12, 24  # side of the smallest boxes, and of a grid's largest, with their gap
 SIGN_WIDE = 17  # of a box, for its sign
 
 
@@ -79,7 +80,7 @@ def lay_out(nodes: list[Node], columns: int, area: int) -> Layout:
     rows = rows_of(nodes)
     column = TREE_WIDE / max(columns, 1)
     pitch = min(float(HIGH_PITCH), area / rows)
-    layout = Layout(nodes, wide=min(150, int(column) - 20))
+    layout = Layout(nodes, wide=min(150, int(column) - 20) // 2 * 2)
     longest = max((len(node.id.replace(" ", "")) for node in nodes if node.number >= 0), default=0)
     top = float(TREE_TOP)
     if pitch == HIGH_PITCH and longest > _room(layout):
@@ -116,15 +117,22 @@ def _heads(nodes: list[Node], column: float) -> list[tuple[int, str]]:
 
 
 def _to_grid(layout: Layout, column: float, area: int) -> None:
-    """Squares in rows, one block for each depth."""
+    """Squares in rows, one block for each depth, as large as the largest block allows."""
     layout.is_grid = True
-    across, down = max(1, int(column - 10) // SQUARE), area // SQUARE
+    most = max(Counter(node.depth for node in layout.nodes).values())
+
+    def fits(side: int) -> bool:
+        return most <= (int(column - 10) // side) * (area // side)
+
+    side = next((side for side in range(LARGE_SQUARE, SQUARE, -1) if fits(side)), SQUARE)
+    layout.wide = layout.tall = (side - 1) // 2 * 2
+    across, down = max(1, int(column - 10) // side), area // side
     found: dict[int, int] = {}
     for node in layout.nodes:
         index = found[node.depth] = found.get(node.depth, -1) + 1
         row, place = divmod(index, across)
-        node.x = round(TREE_LEFT + column * node.depth + SQUARE * (place + 0.5))
-        node.y = round(TREE_TOP + HEAD_TALL + SQUARE * (row + 0.5))
+        node.x = round(TREE_LEFT + column * node.depth + side * (place + 0.5))
+        node.y = round(TREE_TOP + HEAD_TALL + side * (row + 0.5))
         if row >= down:
             node.x = node.y = -1
             layout.hidden += 1
@@ -161,5 +169,5 @@ def _fit_id(text: str, room: int) -> str:
     """Bits in groups of four, else without gaps, else as hexadecimal digits."""
     bits = text.replace(" ", "")
     if len(text) <= room or set(bits) - set("01"):
-        return _cut(text, room)
+        return text if len(text) <= room else _cut(text.split(" ")[-1], room)
     return bits if len(bits) <= room else f"{int(bits, 2):0{-(-len(bits) // 4)}x}"
