@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame
 
 from kitlib.lab import spark as kit_spark
@@ -17,6 +19,11 @@ from kitlib.pipelines import acker_processor, acker_query, acker_stream
 from kitlib.pipelines.acker_messages import MESSAGES
 
 WAYS: dict[str, Any] = {"stream": acker_stream, "processor": acker_processor}
+
+EXECUTORS = {
+    "spark.executor.memory": "700m",
+    "spark.executor.extraJavaOptions": " ".join(kit_spark.JAVA_FLAGS),
+}
 
 
 def stream_of(spark: Any, source: Path, files_per_batch: int = 1) -> DataFrame:
@@ -26,14 +33,16 @@ def stream_of(spark: Any, source: Path, files_per_batch: int = 1) -> DataFrame:
 
 
 def main(way: str, master: str, source: str, folder: str, timeout_ms: str) -> None:
-    settings = {} if master.startswith("local[") else {"spark.executor.memory": "700m", "spark.executor.cores": "1"}
+    settings = {} if master.startswith("local[") else EXECUTORS
     with kit_spark.session("acker_job", master, **settings) as spark:
+        work = Path(pyspark.__file__).parent / "work" / spark.sparkContext.applicationId  # where workers keep logs
         query = WAYS[way].start(stream_of(spark, Path(source)), folder, int(timeout_ms))
         acker_query.finish(query)
         rows = WAYS[way].outcomes(spark, folder).toPandas()
         executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # one is the driver
         told = sorted(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
-        print(json.dumps({"executors": executors, "outcomes": told}))
+    shutil.rmtree(work, ignore_errors=True)
+    print(json.dumps({"executors": executors, "outcomes": told}))
 
 
 if __name__ == "__main__":

@@ -127,6 +127,7 @@ def claimed(outcomes: Outcomes) -> Outcomes:
     return Outcomes({told: times for told, times in outcomes.items() if told[1] != "orphan"})
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", WAYS)
 def test_trees_with_fails_and_open_ones_end_as_with_the_plain_acker_also_after_a_crash(
     way: str, spark: Any, tmp_path: Path
@@ -149,6 +150,7 @@ def test_trees_with_fails_and_open_ones_end_as_with_the_plain_acker_also_after_a
     assert way == "stream" or found == expected
 
 
+@pytest.mark.timeout(300)
 def test_processor_of_hostile_messages_is_the_plain_acker_wherever_batches_end(spark: Any, tmp_path: Path) -> None:
     """Doubled, orphaned and reused roots, a second init, a zero in the middle: the same ends, as often, in 1 and 5 batches."""
     messages = hostile_messages(4_000, seed=2)
@@ -196,6 +198,7 @@ ALIKE: dict[str, tuple[list[tuple[int, str, int | None]], str]] = {
 }
 
 
+@pytest.mark.timeout(300)
 def test_aggregate_differs_from_the_plain_acker_where_it_says_so_and_nowhere_else(spark: Any, tmp_path: Path) -> None:
     """Each thing that a sum cannot know is measured: the outcome of both, and that the processor has the plain one."""
     cases = {name: (told, plain, other) for name, (told, plain, other) in DIFFERENT.items()}
@@ -250,7 +253,7 @@ def count_files(folder: Path) -> int:
     return sum(1 for _ in folder.rglob("*"))
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 @pytest.mark.parametrize("way", WAYS)
 def test_trees_are_followed_across_executors(way: str, tmp_path: Path) -> None:
     """100,000 messages on a cluster of two executors: a tree's messages come from both, and its end is the plain one."""
@@ -260,7 +263,7 @@ def test_trees_are_followed_across_executors(way: str, tmp_path: Path) -> None:
     write(messages, tmp_path / "source", 2)
     done = subprocess.run(
         job(way, "local-cluster[2,1,1024]", tmp_path / "source", tmp_path / "folder"),
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=200, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout)
@@ -269,6 +272,7 @@ def test_trees_are_followed_across_executors(way: str, tmp_path: Path) -> None:
     assert claimed(found) == claimed(plain_outcomes(messages))
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.kafka
 def test_trace_of_a_run_is_followed_to_the_ends_that_its_ackers_came_to(broker: Cluster, spark: Any, tmp_path: Path) -> None:
     """Both ways read a run's trace topic; their outcomes are the ends in the trace, and a checkpoint goes on."""
@@ -279,15 +283,14 @@ def test_trace_of_a_run_is_followed_to_the_ends_that_its_ackers_came_to(broker: 
     assert set(expected.values()) == {"acked", "failed"}
     opened = {step.data["root"] for step in trace if step.what == "acker_init"}
     for way in WAYS.values():
-        found = way.follow(spark, trace.run, lines_per_batch=len(trace) // 2)
+        found = way.follow(spark, trace.run, checkpoint=tmp_path / way.__name__, lines_per_batch=len(trace) // 2)
         assert {root: end for root, end in found.roots.items() if end in ends.values()} == expected
         assert set(found.roots) == opened
         assert found.counts["acked"] == list(expected.values()).count("acked")
         assert repr(found).startswith(f"Run {trace.run}, {found.way}: of {len(opened)} trees ")
         assert str(found.counts["failed"]) in found._repr_html_()
-        first = way.follow(spark, trace.run, checkpoint=tmp_path / way.__name__)
         again = way.follow(spark, trace.run, checkpoint=tmp_path / way.__name__)
-        assert first.counts == again.counts == found.counts
+        assert again.roots == found.roots
     with pytest.raises(LabError, match=r"acker\.json says"):
         acker_stream.follow(spark, trace.run, checkpoint=tmp_path / acker_processor.__name__)
     with pytest.raises(LabError, match=r"no topic kit\.trace\.no-such-run"):
