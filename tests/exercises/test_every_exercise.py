@@ -11,10 +11,11 @@ from kitlib.exercises import check, hint
 from kitlib.exercises.frame import Exercise
 from tests.exercises import test_checks_00_01 as first
 from tests.exercises import test_checks_02_03 as second
+from tests.exercises import test_checks_04_05 as third
 
-SOLUTIONS = [*first.SOLUTIONS, *second.SOLUTIONS]
-WRONG = [*first.WRONG, *second.WRONG]
-EXERCISES: dict[str, Any] = {**first.OURS, **second.OURS}  # by notebook
+SOLUTIONS = [*first.SOLUTIONS, *second.SOLUTIONS, *third.SOLUTIONS]
+WRONG = [*first.WRONG, *second.WRONG, *third.WRONG]
+EXERCISES: dict[str, Any] = {**first.OURS, **second.OURS, **third.OURS}  # by notebook
 ALL = [exercise for exercises in EXERCISES.values() for exercise in exercises]
 NONSENSE = [None, ..., object(), [], "", b"\x1b[31m", -1, lambda *_: None, {}]
 

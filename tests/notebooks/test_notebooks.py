@@ -12,7 +12,14 @@ from tests.conftest import REPOSITORY
 from tests.notebooks.checks import problems
 from tests.notebooks.harness import compare
 
-PROMISED = ("00_start_here", "01_partition_manager", "02_max_offset_behind", "03_out_of_range_and_restart")
+PROMISED = (
+    "00_start_here",
+    "01_partition_manager",
+    "02_max_offset_behind",
+    "03_out_of_range_and_restart",
+    "04_tuple_trees_and_the_acker",
+    "05_when_things_crash",
+)
 ALL = [path for folder in notebooks.FOLDERS for path in sorted((REPOSITORY / folder).glob("*.ipynb"))]
 
 each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
