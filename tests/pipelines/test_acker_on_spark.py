@@ -257,7 +257,7 @@ def count_files(folder: Path) -> int:
 @pytest.mark.parametrize("way", WAYS)
 def test_trees_are_followed_across_executors(way: str, tmp_path: Path) -> None:
     """100,000 messages on a cluster of two executors: a tree's messages come from both, and its end is the plain one."""
-    messages = some_trees(22_500, seed=5, span_ms=20_000)
+    messages = some_trees(23_000, seed=5, span_ms=20_000)
     assert len(messages) > 100_000
     messages = messages[:100_000]
     write(messages, tmp_path / "source", 2)
