@@ -101,7 +101,7 @@ def _acker_entry(who: str, data: Data) -> str:
     told = f"{_id(before, shown)} XOR {_id(val, shown)} = " if before is not None else "its number is "
     begin = f"{who} hears {what} {to_root(data['root'])}: {told}{_id(result, shown)}."
     if end == "ack":
-        return f"{begin} Zero: it is complete."
+        return f"{begin} Zero: it calls the tree complete."
     if end == "fail":
         return f"{begin} It had failed: the spout is told."
     if result == 0:
@@ -111,7 +111,7 @@ def _acker_entry(who: str, data: Data) -> str:
 
 def _acker_fail(who: str, data: Data) -> str:
     begin = f"{who} hears that the tree {to_root(data['root'])} has failed"
-    ends = {"fail": " and tells the spout", "ack": ", but its number is zero: it is complete"}
+    ends = {"fail": " and tells the spout", "ack": ", but its number is zero: it calls the tree complete"}
     return begin + ends.get(data["end"], "; whom to tell is not known yet") + "."
 
 

@@ -74,7 +74,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         entry("acker_ack", LONG, -1), "__acker-5 hears of an ack in the tree …edcc: …cdef XOR …ffff = …3210."),
     "the last ack": (
         entry("acker_ack", 6, 6, "ack"),
-        "__acker-5 hears of an ack in the tree …edcc: 0110 XOR 0110 = 0000. Zero: it is complete."),
+        "__acker-5 hears of an ack in the tree …edcc: 0110 XOR 0110 = 0000. Zero: it calls the tree complete."),
     "an ack that makes zero before the init": (
         entry("acker_ack", 6, 6),
         "__acker-5 hears of an ack in the tree …edcc: 0110 XOR 0110 = 0000. Zero, but whom to tell is not known."),
@@ -86,7 +86,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "__acker-5 hears that the tree …edcc has failed and tells the spout."),
     "a fail when the number is zero": (
         said("__acker-5", "acker_fail", root=WIDE, before=0, after=None, end="ack"),
-        "__acker-5 hears that the tree …edcc has failed, but its number is zero: it is complete."),
+        "__acker-5 hears that the tree …edcc has failed, but its number is zero: it calls the tree complete."),
     "a fail before the init": (
         said("__acker-5", "acker_fail", root=WIDE, before=None, after=None, end=None),
         "__acker-5 hears that the tree …edcc has failed; whom to tell is not known yet."),
