@@ -21,11 +21,11 @@ FAULT = Knob(
     "fault",
     "choice",
     "none",
-    "What goes wrong at the last bolt, once.",
+    "What goes wrong at the last bolt, once; with unanchored, at the last one that sends.",
     choices=("none", "fail", "hang", "drop", "ack_twice", "unanchored", "raise", "lose"),
     live=False,
 )
-FAULT_NTH = Knob("fault_nth", "int", 5, "The manieth tuple that reaches the last bolt meets the fault.", "", 1, 10_000)
+FAULT_NTH = Knob("fault_nth", "int", 5, "The manieth tuple that reaches the bolt meets the fault.", "", 1, 10_000)
 
 
 def patience_ms(knobs: dict[str, Any]) -> int:

@@ -116,10 +116,14 @@ def effects_per_record(knobs: dict[str, Any]) -> int:
 
 
 def planted(knobs: dict[str, Any]) -> list[Fault]:
-    """The faults of the last bolt that the knobs name."""
+    """The faults of the last bolt that the knobs name; the last bolt that sends is the one that forgets to anchor."""
     found = []
     if knobs.get("fail_percent"):
         found.append(Fault("fail", STORE, percent=knobs["fail_percent"]))
-    if knobs.get("fault", "none") != "none":
-        found.append(Fault(knobs["fault"], STORE, nth=(knobs["fault_nth"],)))
+    kind, depth = knobs.get("fault", "none"), knobs.get("depth", 1)
+    if kind == "unanchored" and depth:
+        sender = "join" if knobs.get("join") else f"split{depth}"
+        found.append(Fault(kind, sender, nth=(knobs["fault_nth"],)))
+    elif kind not in ("none", "unanchored"):
+        found.append(Fault(kind, STORE, nth=(knobs["fault_nth"],)))
     return found

@@ -64,6 +64,15 @@ def test_tuple_tree_that_fails_comes_again_at_once(seed: int) -> None:
     assert [step.data["why"] for step in steps(trace, "fail")] == ["failed"]
 
 
+@pytest.mark.parametrize("join", [False, True])
+def test_tuple_tree_with_a_bolt_that_forgets_to_anchor_is_acked_before_its_last_tuples(join: bool) -> None:
+    """What is sent unanchored is in no tree: the record is acked although those tuples are still on their way."""
+    trace = get("tuple_tree").run(fault="unanchored", fault_nth=2, join=join, execute_ms=50)
+    loose = [step for step in steps(trace, "send") if not step.data["ids"]]
+    [fault] = [step for step in steps(trace, "fault") if step.data["kind"] == "unanchored"]
+    assert loose and all(step.actor == fault.actor for step in loose) and is_whole(trace)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tuple_tree_with_ids_of_four_bits_is_called_finished_too_early_now_and_then(seed: int) -> None:
     """A zero by chance acks a tree while tuples are open; the ledger of that moment says so."""
