@@ -12,10 +12,11 @@ from kitlib.exercises.frame import Exercise
 from tests.exercises import test_checks_00_01 as first
 from tests.exercises import test_checks_02_03 as second
 from tests.exercises import test_checks_04_05 as third
+from tests.exercises import test_checks_06 as fourth
 
-SOLUTIONS = [*first.SOLUTIONS, *second.SOLUTIONS, *third.SOLUTIONS]
-WRONG = [*first.WRONG, *second.WRONG, *third.WRONG]
-EXERCISES: dict[str, Any] = {**first.OURS, **second.OURS, **third.OURS}  # by notebook
+SOLUTIONS = [*first.SOLUTIONS, *second.SOLUTIONS, *third.SOLUTIONS, *fourth.SOLUTIONS]
+WRONG = [*first.WRONG, *second.WRONG, *third.WRONG, *fourth.WRONG]
+EXERCISES: dict[str, Any] = {**first.OURS, **second.OURS, **third.OURS, **fourth.OURS}  # by notebook
 ALL = [exercise for exercises in EXERCISES.values() for exercise in exercises]
 NONSENSE = [None, ..., object(), [], "", b"\x1b[31m", -1, lambda *_: None, {}]
 

@@ -19,6 +19,7 @@ PROMISED = (
     "03_out_of_range_and_restart",
     "04_tuple_trees_and_the_acker",
     "05_when_things_crash",
+    "06_word_count_end_to_end",
 )
 ALL = [path for folder in notebooks.FOLDERS for path in sorted((REPOSITORY / folder).glob("*.ipynb"))]
 
