@@ -46,7 +46,7 @@ class Run:
     """What one query did."""
 
     rate: float  # messages a second, from the start of the query to its end
-    rows: int  # of state, when there were most
+    rows: int  # of state that one batch wrote, at most: in large batches each of them
     state_bytes: int  # RocksDB's memory and files, when there were most
 
 
@@ -91,7 +91,7 @@ def follow(way: Way, spark: SparkSession, source: Path, trees: int) -> Run:
         states = [state for progress in query.recentProgress for state in progress["stateOperators"]]
         return Run(
             trees * MESSAGES_PER_TREE / taken,
-            max(state["numRowsTotal"] for state in states),
+            max(state["numRowsUpdated"] for state in states),
             max(state["memoryUsedBytes"] + int(state["customMetrics"]["rocksdbSstFileSize"]) for state in states),
         )
     finally:
@@ -102,7 +102,7 @@ def measure(rounds: int = MOST_ROUNDS, say: Callable[[str], None] = lambda text:
     """The figures of both ways; some minutes."""
     room = workspace.spark_dir() / f"bench-{uuid.uuid4().hex[:8]}"
     try:
-        with kit_spark.session("kit bench") as spark:
+        with kit_spark.session("kit bench", java_flags=kit_spark.LONG_JOB_FLAGS) as spark:
             say("starting Spark, and making four million messages")
             few = make_messages(spark, room / "few", FEW_TREES, LARGE)
             large, small = (make_messages(spark, room / f"in-{batches}", TREES, batches) for batches in (LARGE, SMALL))

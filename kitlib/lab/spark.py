@@ -47,6 +47,8 @@ LOGS_KEPT = 5
 
 # Java's own flags: the first compiler alone and one collector thread are quicker for short jobs on two cores.
 JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
+# For jobs of minutes: the second compiler pays for itself, and the collector may use both cores.
+LONG_JOB_FLAGS = ("-XX:+UseParallelGC", "-Dfile.encoding=UTF-8")
 
 LOG4J = """\
 # Written by the kit for each Spark session: warnings go to a file, never into a notebook.
@@ -78,12 +80,14 @@ class Session(SparkSession):
         stop()
 
 
-def session(app: str = "kit", master: str | None = None, **conf: Any) -> Session:
+def session(
+    app: str = "kit", master: str | None = None, *, java_flags: tuple[str, ...] = JAVA_FLAGS, **conf: Any
+) -> Session:
     """The Spark session of this Python: made at the first call (some seconds), found again at the next.
 
     `master` is `local[2]` unless it or KIT_SPARK_MASTER says otherwise. `conf` are Spark settings by
     their own names: `session(**{"spark.sql.shuffle.partitions": 8})`; settings of a query may change
-    between calls, others only before the first. LabError when Spark does not start, or when a session
+    between calls, others and `java_flags` only before the first. LabError when Spark does not start, or when a session
     with another master, or one that somebody else made, is in the way.
     """
     wanted = master or os.environ.get("KIT_SPARK_MASTER") or LOCAL_MASTER
@@ -93,7 +97,7 @@ def session(app: str = "kit", master: str | None = None, **conf: Any) -> Session
             _forget()
         context = SparkContext._active_spark_context
         if context is None:
-            return _start(app, wanted, settings)
+            return _start(app, wanted, java_flags, settings)
         found = SparkSession._instantiatedSession
         if not isinstance(found, Session):
             raise LabError(
@@ -141,14 +145,14 @@ def log_file() -> Path:
     return workspace.run_dir() / "spark" / f"spark-{os.getpid()}.log"
 
 
-def _start(app: str, master: str, settings: dict[str, str]) -> Session:
+def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[str, str]) -> Session:
     _forget()  # a Java that was started by other means would not be quiet
     workspace.ensure()
     found = java.find_java()
     jars = ensure_jars("spark")
     environment = _environment(java.spark_java_home(found), master)
     conf = SparkConf(loadDefaults=False)
-    for name, value in (_settings(app, master, jars) | settings).items():
+    for name, value in (_settings(app, master, java_flags, jars) | settings).items():
         conf.set(name, value)
     try:
         with _environment_of(environment), _java_output() as output:
@@ -166,11 +170,11 @@ def _start(app: str, master: str, settings: dict[str, str]) -> Session:
         ) from error
 
 
-def _settings(app: str, master: str, jars: list[Path]) -> dict[str, str]:
+def _settings(app: str, master: str, java_flags: tuple[str, ...], jars: list[Path]) -> dict[str, str]:
     """What every session of the kit is started with."""
     scratch = _scratch()
     options = [
-        *JAVA_FLAGS,
+        *java_flags,
         f'"-Djava.io.tmpdir={scratch}"',
         f'"-Dderby.system.home={scratch}"',
         f'"-Dkit.spark.log={log_file()}"',
