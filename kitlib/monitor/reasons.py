@@ -104,7 +104,7 @@ class Settings:
         if knobs.get("message_ids") is False:
             return "message_ids=false: a tuple without a message id is never tracked"
         differs = knobs.get("replay_differs", "no")
-        if knobs.get("state") == "transactional" and differs != "no" and record.times_emitted > 1:
+        if knobs.get("state") == "transactional" and differs != "no":  # also for a line that only the replay had
             return f"state=transactional skips a replayed batch whose content is another (replay_differs={differs})"
         if not record.is_acked:
             return ""
