@@ -169,7 +169,7 @@ MESSAGE_TIMEOUT_SECS = Knob(
     "How often the pending maps rotate: a tree times out after one to two times this.",
     "s",
     1,
-    600,
+    3_600,
     scale="log",
 )
 ID_BITS = Knob("id_bits", "int", 64, "How many bits a tuple's id has; Storm's have 64.", "bits", 1, 64, live=False)
