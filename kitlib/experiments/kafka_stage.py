@@ -111,6 +111,7 @@ class KafkaTopic:
     producer: Producer
     admin: AdminClient
     max_fetch_records: int = 10
+    asker: Consumer | None = None  # for questions: on the reader's connection they wait behind a fetch that waits
     position: int | None = None  # where the consumer reads on without a seek
 
     @property
@@ -176,8 +177,8 @@ class KafkaTopic:
         return Fetch(records)
 
     def _watermarks(self) -> tuple[int, int]:
-        partition = TopicPartition(self.name, 0)
-        low, high = self._ask(lambda: self.consumer.get_watermark_offsets(partition, timeout=DEADLINE_S, cached=False))
+        partition, asker = TopicPartition(self.name, 0), self.asker or self.consumer
+        low, high = self._ask(lambda: asker.get_watermark_offsets(partition, timeout=DEADLINE_S, cached=False))
         return int(low), int(high)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
@@ -254,7 +255,7 @@ class KafkaStage:
             )
         )
         create_topic(admin, OFFSETS_TOPIC, _replicas(cluster), {"cleanup.policy": "compact"}, shared=True)
-        store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, max_fetch_records=500)
+        store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, 500, _consumer(cluster, run))
         return cls(run, cluster, admin, producer, KafkaOffsetStore(store))
 
     @property
@@ -270,7 +271,8 @@ class KafkaStage:
     def _create_topic(self, name: str, max_fetch_records: int, config: dict[str, str]) -> KafkaTopic:
         full_name = f"kit.{self.run}.{name}"
         create_topic(self.admin, full_name, _replicas(self.cluster), config)
-        topic = KafkaTopic(full_name, _consumer(self.cluster, self.run), self.producer, self.admin, max_fetch_records)
+        reader, asker = _consumer(self.cluster, self.run), self.offsets.topic.asker
+        topic = KafkaTopic(full_name, reader, self.producer, self.admin, max_fetch_records, asker)
         self.topics.append(topic)
         return topic
 
@@ -295,6 +297,8 @@ class KafkaStage:
     def close(self) -> None:
         for topic in (self.offsets.topic, *self.topics):
             topic.consumer.close()
+        if self.offsets.topic.asker is not None:
+            self.offsets.topic.asker.close()
 
 
 def publish(trace: Trace, cluster: Cluster, admin: AdminClient | None = None, producer: Producer | None = None) -> str:
