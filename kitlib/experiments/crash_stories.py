@@ -14,8 +14,8 @@ from kitlib.experiments import knobs as k
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.topology_story import SPOUT, TopologyStory
-from kitlib.experiments.tree_stories import COMMIT_EVERY_MS, FIELDS, PARALLELISM, patience_ms
-from kitlib.experiments.trees import STORE, effects_per_record, first_piece, planted, records, tree_topology
+from kitlib.experiments.tree_stories import COMMIT_EVERY_MS, PARALLELISM
+from kitlib.experiments.trees import STORE, begin, drain, planted
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import Fault
 
@@ -56,13 +56,9 @@ def _crash_of(component: str) -> Callable[[TopologyStory], None]:
 
     def tell(story: TopologyStory) -> None:
         knobs = story.knobs
-        story.append(records(knobs["records"]), parts=effects_per_record(knobs))
-        source = story.kestrel_spout if knobs["source"] == "kestrel" else story.kafka_spout
         crash = Fault("crash", component, at_ms=knobs["crash_at_ms"])
-        topology = tree_topology(story, source(FIELDS, first_piece))
-        story.start(topology, lambda: [crash, *planted(knobs)], restart_ms=knobs["restart_ms"])
-        story.run_for(patience_ms(knobs), until=story.is_done)
-        story.stop()
+        begin(story, lambda: [crash, *planted(knobs)], knobs["source"], restart_ms=knobs["restart_ms"])
+        drain(story)
 
     return tell
 

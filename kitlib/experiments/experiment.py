@@ -15,7 +15,8 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.experiments.knobs import Knob, settle
-from kitlib.experiments.spout_run import Fork, RunIsOver, SpoutRun
+from kitlib.experiments.recording import Fork, RunIsOver
+from kitlib.experiments.spout_run import SpoutRun
 from kitlib.experiments.stage import ModelStage, Stage
 from kitlib.trace import Trace
 

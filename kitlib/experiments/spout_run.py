@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from kitlib.experiments.recording import Fork, ShownLedgers, step_written
 from kitlib.experiments.stage import NotedTopic, Stage, Topic
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
@@ -35,26 +36,10 @@ from kitlib.trace import Range, Trace, add_to_ranges, to_ranges
 IDLE_MS = 10  # how long the spout waits when there was nothing to emit
 ERROR_MS = 50  # how long it waits after a failed fetch
 QUIET_COMMITS = 6  # so many commits with nothing between them: nothing will move any more
-MAX_STEPS = 20_000  # a run that goes on for ever is cut here
 
 Times = {"earliest": EARLIEST_TIME, "latest": LATEST_TIME}
 FROM_THE_EARLIEST: dict[str, Any] = {"force_from_start": True, "start_offset_time": EARLIEST_TIME}  # for a first start
 Fails = Callable[[int, int, int], bool]  # (offset, attempt, part) -> whether the tuple fails
-
-
-class RunIsOver(BaseException):
-    """The trace is as long as it may get; the experiment ends here.
-
-    Not an Exception, as it passes through components whose own exceptions are part of the story.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """From step `at` on, these knobs replace the run's own."""
-
-    at: int
-    knobs: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -81,7 +66,7 @@ class SpoutRun:
     )  # heap: (due_ms, order, offset, attempt, part)
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
     bounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # topic -> (start, end) of its log
-    shown: dict[str, tuple[tuple[object, ...], list[Range]]] = field(default_factory=dict)  # the last step's ledgers
+    shown: ShownLedgers = field(default_factory=ShownLedgers)
     processed: dict[str, list[Range]] = field(default_factory=dict)  # topic -> ranges
     stuck_tuples: int = 0  # on their way for ever
     order: int = 0
@@ -337,44 +322,9 @@ class SpoutRun:
         trace, state = self.trace, self._state(topic) | (more or {})
         self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
         trace.record(self.now_ms, actor, what, state=state, topic=topic.name, partition=0, **data)
-        if self.fork and len(trace.steps) == self.fork.at + 1:
-            self.knobs.update(self.fork.knobs)
-            self._apply_knobs()
-        if len(trace.steps) >= min(MAX_STEPS, self.knobs.get("max_steps", MAX_STEPS)):
-            raise RunIsOver
+        step_written(trace, self.knobs, self.fork, self._apply_knobs)
 
     def _state(self, topic: Topic) -> dict[str, Any]:
+        state = self.shown.of_log(topic.name, self.bounds[topic.name], self.processed.get(topic.name, []))
         manager = self.manager if self.topic is topic else None
-        start, end = self.bounds[topic.name]
-        processed = self.processed.get(topic.name, [])
-        count = sum(last - first + 1 for first, last in processed)
-        state: dict[str, Any] = {
-            "log_start": start,
-            "log_end": end,
-            "processed": self._ranges(
-                f"processed {topic.name}", (count,), lambda: [list(found) for found in processed]
-            ),
-        }
-        if manager is None:
-            return state
-        pending, waiting = manager.pending, manager.waiting_to_emit
-        # Between two steps one call has happened, so these tell whether a ledger changed.
-        pending_key = id(manager), manager.number_acked, len(pending), manager.emitted_to_offset
-        waiting_key = id(manager), len(waiting), manager.emitted_to_offset, self.retries
-        return state | {
-            "committed_to": manager.committed_to,
-            "emitted_to_offset": manager.emitted_to_offset,
-            "pending": self._ranges("pending", pending_key, lambda: to_ranges(pending.members)),
-            "failed": to_ranges(manager.failed_offsets()),
-            "waiting": self._ranges("waiting", waiting_key, lambda: to_ranges(record.offset for record in waiting)),
-            "number_acked": manager.number_acked,
-            "number_failed": manager.number_failed,
-            "retries": self.retries,
-        }
-
-    def _ranges(self, name: str, key: tuple[object, ...], make: Callable[[], list[Range]]) -> list[Range]:
-        """A ledger as ranges; the list of the step before, when `key` says that nothing changed."""
-        before = self.shown.get(name)
-        if before is None or before[0] != key:
-            before = self.shown[name] = key, make()
-        return before[1]
+        return state if manager is None else state | self.shown.of_manager(manager, self.retries)

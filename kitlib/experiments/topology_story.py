@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from kitlib.experiments.spout_run import FROM_THE_EARLIEST, MAX_STEPS, Fork, RunIsOver
+from kitlib.experiments.recording import Fork, ShownLedgers, step_written
+from kitlib.experiments.spout_run import FROM_THE_EARLIEST
 from kitlib.experiments.stage import Stage, Topic
 from kitlib.storm.kafka_spout import KafkaSpout
 from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
@@ -41,6 +42,7 @@ class TopologyStory:
         self.config = TopologyConfig()
         self.bounds = (0, 0)  # of the topic's log
         self.processed: list[Range] = []
+        self.shown = ShownLedgers()
         self.attempts: dict[int, int] = {}  # offset -> times emitted
         self.retries = 0
         self.words: frozenset[str] | None = None  # the words that the trace holds; None for all
@@ -161,13 +163,9 @@ class TopologyStory:
         if is_lane:
             assert self.topic is not None
             data = {"topic": self.topic.name, "partition": 0, **data}
-            state = self._state()
+            state = self._state(self.topic)
         trace.record(self.now_ms, actor, what, state=state, **data)
-        if self.fork and len(trace.steps) == self.fork.at + 1:
-            self.knobs.update(self.fork.knobs)
-            self._apply_knobs()
-        if len(trace.steps) >= min(MAX_STEPS, self.knobs.get("max_steps", MAX_STEPS)):
-            raise RunIsOver
+        step_written(trace, self.knobs, self.fork, self._apply_knobs)
 
     def _apply_knobs(self) -> None:
         knobs, config = self.knobs, self.config
@@ -184,39 +182,22 @@ class TopologyStory:
             return spout.queue.stored
         return spout.manager.committed_to if spout is not None and hasattr(spout, "manager") else -1
 
-    def _state(self) -> dict[str, Any]:
-        """The partition's ledgers, as kitlib.experiments.spout_run writes them."""
-        start, end = self.bounds
-        state: dict[str, Any] = {
-            "log_start": start,
-            "log_end": end,
-            "processed": [list(found) for found in self.processed],
-        }
+    def _state(self, topic: Topic) -> dict[str, Any]:
+        """The partition's ledgers: the PartitionManager's, or what a queue has in their place."""
+        state = self.shown.of_log(topic.name, self.bounds, self.processed)
         spout = self.spout
         if isinstance(spout, KestrelSpout):
             queue = spout.queue
-            opened = [message for client in queue.opened.values() for message in client]
             return state | {
                 "committed_to": queue.stored,
                 "emitted_to_offset": queue.read_to,
-                "pending": to_ranges(opened),
+                "pending": to_ranges(message for client in queue.opened.values() for message in client),
                 "failed": to_ranges(record.offset for record in queue.waiting if record.offset in self.attempts),
                 "waiting": to_ranges(record.offset for record in queue.waiting if record.offset not in self.attempts),
                 "retries": self.retries,
             }
         manager: PartitionManager | None = getattr(spout, "manager", None)
-        if manager is None:
-            return state
-        return state | {
-            "committed_to": manager.committed_to,
-            "emitted_to_offset": manager.emitted_to_offset,
-            "pending": to_ranges(manager.pending.members),
-            "failed": to_ranges(manager.failed_offsets()),
-            "waiting": to_ranges(record.offset for record in manager.waiting_to_emit),
-            "number_acked": manager.number_acked,
-            "number_failed": manager.number_failed,
-            "retries": self.retries,
-        }
+        return state if manager is None else state | self.shown.of_manager(manager, self.retries)
 
 
 SPOUT = "events"  # the component that every story calls its spout

@@ -28,7 +28,8 @@ from random import Random
 from typing import Any
 
 from kitlib.errors import LabError
-from kitlib.experiments.spout_run import MAX_STEPS, Fork, RunIsOver
+from kitlib.experiments.lines import count_words
+from kitlib.experiments.recording import Fork, ShownLedgers, step_written
 from kitlib.experiments.stage import Stage, Topic
 from kitlib.storm.transactional import (
     Batch,
@@ -44,28 +45,7 @@ from kitlib.storm.transactional_state import CountState, Write
 from kitlib.trace import Range, Trace, add_to_ranges, to_ranges
 
 RESTART_MS = 100  # from the worker's death to its next start
-VOCABULARY = (
-    "storm",
-    "spout",
-    "bolt",
-    "tuple",
-    "acker",
-    "root",
-    "batch",
-    "commit",
-    "offset",
-    "replay",
-    "count",
-    "word",
-)
-
 Effect = tuple[int, int]  # (offset, part): one word of one line
-
-
-def make_lines(count: int, seed: int) -> list[bytes]:
-    """Lines of three to six words, the same ones for the same seed."""
-    rng = Random(seed)
-    return [" ".join(rng.choices(VOCABULARY, k=rng.randint(3, 6))).encode() for _ in range(count)]
 
 
 @dataclass(slots=True)
@@ -90,7 +70,9 @@ class BatchRun:
     emitted_to_offset: int = 0  # the end of the highest batch that was handed out
     crashed: bool = False  # the story's crash has been
     emitted: dict[int, int] = field(default_factory=dict)  # offset -> times
+    retries: int = 0  # emits of lines that had been emitted before
     processed: list[Range] = field(default_factory=list)
+    shown: ShownLedgers = field(default_factory=ShownLedgers)
     unsettled: dict[str, list[Effect]] = field(default_factory=dict)  # word -> what an uncommitted opaque write holds
     truth: Counter[str] = field(default_factory=Counter)
     acked: int = 0  # batches
@@ -103,9 +85,8 @@ class BatchRun:
         self.topic = self.topic or self.stage.create_topic("lines", max_fetch_records=1_000)
         offsets = self.topic.append(lines)
         self.log_end = offsets[-1] + 1
-        words = [line.decode().split() for line in lines]
-        self.truth.update(chain.from_iterable(words))
-        self._record("log", "append", first=offsets[0], last=offsets[-1], parts=[len(line) for line in words])
+        self.truth += count_words(lines)
+        self._record("log", "append", first=offsets[0], last=offsets[-1], parts=[len(line.decode().split()) for line in lines])
 
     def start(self, why: str = "no stored offset") -> None:
         """A worker begins, or begins again, at the first transaction that is not committed."""
@@ -150,6 +131,7 @@ class BatchRun:
                 self._record("coordinator", "batch_begin", **_named(attempt), first=batch.first, last=batch.last)
                 for offset in range(batch.first, batch.end):
                     self.emitted[offset] = self.emitted.get(offset, 0) + 1
+                    self.retries += self.emitted[offset] > 1
                     self._record("spout", "emit", offset=offset, attempt=self.emitted[offset], txid=attempt.txid)
                 takes = self._latency("process", attempt)
             self.order += 1
@@ -279,19 +261,12 @@ class BatchRun:
 
     def _record(self, actor: str, what: str, **data: Any) -> None:
         assert self.topic
-        trace = self.trace
-        trace.record(self.now_ms, actor, what, state=self._ledgers(), topic=self.topic.name, partition=0, **data)
-        if self.fork and len(trace.steps) == self.fork.at + 1:
-            self.knobs.update(self.fork.knobs)
-        if len(trace.steps) >= min(MAX_STEPS, self.knobs["max_steps"]):
-            raise RunIsOver
+        trace, topic = self.trace, self.topic.name
+        trace.record(self.now_ms, actor, what, state=self._ledgers(topic), topic=topic, partition=0, **data)
+        step_written(trace, self.knobs, self.fork)
 
-    def _ledgers(self) -> dict[str, Any]:
-        ledgers: dict[str, Any] = {
-            "log_start": 0,
-            "log_end": self.log_end,
-            "processed": [list(found) for found in self.processed],
-        }
+    def _ledgers(self, topic: str) -> dict[str, Any]:
+        ledgers = self.shown.of_log(topic, (0, self.log_end), self.processed)
         if self.coordinator is None:
             return ledgers
         active = [status for _, status in sorted(self.coordinator.active.items())]
@@ -304,7 +279,7 @@ class BatchRun:
             "waiting": [],
             "number_acked": self.acked,
             "number_failed": self.failed,
-            "retries": sum(times - 1 for times in self.emitted.values()),
+            "retries": self.retries,
             "batches": [
                 {
                     **_named(status.attempt),

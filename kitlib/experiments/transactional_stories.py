@@ -7,8 +7,9 @@ from dataclasses import replace
 from kitlib.experiments import knobs as k
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.lines import make_lines
 from kitlib.experiments.stories import PATIENCE_MS
-from kitlib.experiments.transactional_run import BatchRun, make_lines
+from kitlib.experiments.transactional_run import BatchRun
 
 
 def _tell_transactional_word_count(run: BatchRun) -> None:

@@ -9,10 +9,9 @@ from kitlib.experiments import knobs as k
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.topology_story import TopologyStory
-from kitlib.experiments.trees import STORE, effects_per_record, first_piece, planted, records, tree_topology
+from kitlib.experiments.trees import FIELDS, STORE, begin, drain, first_piece, planted, records, tree_topology
 from kitlib.storm.topology import Fault
 
-FIELDS = ("offset", "part")
 LANE_WORDS = frozenset({"append", "start", "emit", "process", "ack", "fail", "commit", "late", "sample"})
 
 COMMIT_EVERY_MS = replace(k.COMMIT_EVERY_MS, default=2_000)
@@ -28,18 +27,9 @@ FAULT = Knob(
 FAULT_NTH = Knob("fault_nth", "int", 5, "The manieth tuple that reaches the bolt meets the fault.", "", 1, 10_000)
 
 
-def patience_ms(knobs: dict[str, Any]) -> int:
-    """Virtual time after which a story that should drain is ended: some time-outs after the last work."""
-    return 60_000 + 10_000 * int(knobs["topology_message_timeout_secs"])
-
-
 def _tell_tuple_tree(story: TopologyStory) -> None:
-    knobs = story.knobs
-    story.append(records(knobs["records"]), parts=effects_per_record(knobs))
-    spout = story.kafka_spout(FIELDS, first_piece)
-    story.start(tree_topology(story, spout), lambda: planted(knobs))
-    story.run_for(patience_ms(knobs), until=story.is_done)
-    story.stop()
+    begin(story, lambda: planted(story.knobs))
+    drain(story)
 
 
 tuple_tree = Experiment(
@@ -83,13 +73,9 @@ def _tell_false_completion(story: TopologyStory) -> None:
         is_claimed = what == "acker_init" or data["before"] is not None
         on_the_way[0] += is_claimed and run.open_tuples.get(data["root"], 0) > 0
 
-    story.append(records(knobs["records"]), parts=effects_per_record(knobs))
-    story.on_note = count
-    story.words = frozenset({*LANE_WORDS, "fault", "odds"})
-    spout = story.kafka_spout(FIELDS, first_piece)
-    story.start(tree_topology(story, spout), lambda: [Fault("drop", STORE, percent=knobs["drop_percent"])])
-    story.run_for(patience_ms(knobs), until=story.is_done)
-    story.stop()
+    story.on_note, story.words = count, frozenset({*LANE_WORDS, "fault", "odds"})
+    begin(story, lambda: [Fault("drop", STORE, percent=knobs["drop_percent"])])
+    drain(story)
     false = sum(step.what == "ack" and step.data["outstanding"] > 0 for step in story.trace)
     predicted = on_the_way[0] / 2 ** knobs["id_bits"]
     story.note("acker", "odds", messages=on_the_way[0], false_completions=false, predicted=round(predicted, 3))
@@ -118,12 +104,8 @@ false_completion = Experiment(
 
 
 def _tell_reliability_off(story: TopologyStory) -> None:
-    knobs = story.knobs
-    story.append(records(knobs["records"]), parts=effects_per_record(knobs))
-    spout = story.kafka_spout(FIELDS, first_piece)
-    story.start(tree_topology(story, spout), lambda: [Fault("lose", STORE, percent=knobs["lose_percent"])])
-    story.run_for(patience_ms(knobs), until=story.is_done)
-    story.stop()
+    begin(story, lambda: [Fault("lose", STORE, percent=story.knobs["lose_percent"])])
+    drain(story)
 
 
 reliability_off = Experiment(
@@ -162,8 +144,7 @@ def _tell_livelock(story: TopologyStory) -> None:
 
     story.append(records(knobs["records"]), parts=1)
     story.on_note, story.words = count, LANE_WORDS
-    spout = story.kafka_spout(FIELDS, first_piece)
-    run = story.start(tree_topology(story, spout))
+    run = story.start(tree_topology(story, story.kafka_spout(FIELDS, first_piece)))
     for _ in range(knobs["duration_s"] // knobs["sample_s"]):
         if story.is_done():
             break

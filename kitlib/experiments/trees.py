@@ -8,7 +8,7 @@ The last bolt stores: what it does to a tuple is the effect that a verdict count
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kitlib.experiments.topology_story import SPOUT, TopologyStory
@@ -22,6 +22,7 @@ from kitlib.storm.topology import (
     Topology,
     TopologyBuilder,
     TopologyContext,
+    TopologyRun,
     Tuple,
 )
 
@@ -113,6 +114,26 @@ def effects_per_record(knobs: dict[str, Any]) -> int:
     depth = int(knobs.get("depth", 1))
     levels = depth - 1 if knobs.get("join") and depth else depth
     return int(knobs["fan_out"] ** levels)
+
+
+def patience_ms(knobs: dict[str, Any]) -> int:
+    """Virtual time after which a story that should drain is ended: some time-outs after the last work."""
+    return 60_000 + 10_000 * int(knobs["topology_message_timeout_secs"])
+
+
+def begin(
+    story: TopologyStory, faults: Callable[[], Sequence[Fault]] = tuple, source: str = "kafka", **config: Any
+) -> TopologyRun:
+    """Records in a topic, and the topology of the knobs that reads them, from the topic itself or from a queue."""
+    story.append(records(story.knobs["records"]), parts=effects_per_record(story.knobs))
+    spout = story.kestrel_spout if source == "kestrel" else story.kafka_spout
+    return story.start(tree_topology(story, spout(FIELDS, first_piece)), faults, **config)
+
+
+def drain(story: TopologyStory) -> None:
+    """Let the topology run until every record is finished, or for as long as that may take; then end it."""
+    story.run_for(patience_ms(story.knobs), until=story.is_done)
+    story.stop()
 
 
 def planted(knobs: dict[str, Any]) -> list[Fault]:

@@ -12,9 +12,10 @@ from typing import Any
 from kitlib.experiments import knobs as k
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.lines import count_words, make_lines
 from kitlib.experiments.topology_story import SPOUT, TopologyStory
-from kitlib.experiments.transactional_run import make_lines
-from kitlib.experiments.tree_stories import COMMIT_EVERY_MS, patience_ms
+from kitlib.experiments.tree_stories import COMMIT_EVERY_MS
+from kitlib.experiments.trees import drain
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
 from kitlib.storm.transactional_state import Table
@@ -81,14 +82,9 @@ def _tell_word_count(story: TopologyStory) -> None:
     story.append(lines, parts=[len(line.split()) for line in lines], name="lines")
     table = story.stage.create_table("counts")
     story.start(word_count_topology(story, table), lambda: _faults(knobs))
-    story.run_for(patience_ms(knobs), until=story.is_done)
-    story.stop()
-    truth: dict[str, int] = {}
-    for line in lines:
-        for word in line.decode().split():
-            truth[word] = truth.get(word, 0) + 1
+    drain(story)
     counts = {word: int(count) for word, count in table.all().items()}
-    story.note("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(truth.items())))
+    story.note("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(lines).items())))
 
 
 word_count = Experiment(

@@ -12,8 +12,8 @@ import pytest
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.lines import make_lines
 from kitlib.experiments.stage import Topic
-from kitlib.experiments.transactional_run import make_lines
 from kitlib.lab import workspace
 from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines.count_audit import CountAudit, count_audit
