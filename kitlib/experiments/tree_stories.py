@@ -9,7 +9,7 @@ from kitlib.experiments import knobs as k
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.topology_story import TopologyStory
-from kitlib.experiments.trees import FIELDS, STORE, begin, drain, first_piece, planted, records, tree_topology
+from kitlib.experiments.trees import STORE, begin, drain, planted
 from kitlib.storm.topology import Fault
 
 LANE_WORDS = frozenset({"append", "start", "emit", "process", "ack", "fail", "commit", "late", "sample"})
@@ -142,9 +142,8 @@ def _tell_livelock(story: TopologyStory) -> None:
         if what in totals:
             totals[what] += 1
 
-    story.append(records(knobs["records"]), parts=1)
     story.on_note, story.words = count, LANE_WORDS
-    run = story.start(tree_topology(story, story.kafka_spout(FIELDS, first_piece)))
+    run = begin(story)
     for _ in range(knobs["duration_s"] // knobs["sample_s"]):
         if story.is_done():
             break
