@@ -38,7 +38,6 @@ class KestrelQueue:
     read_to: int = 0  # everything below was read from the log
     waiting: deque[Record] = field(default_factory=deque)  # read and free, in order; what was given back comes first
     opened: dict[str, dict[int, Record]] = field(default_factory=dict)  # client -> what it has open, by id
-    removed: set[int] = field(default_factory=set)  # done, and above what is stored
     stored: int = 0  # everything below is done, and this is written down
 
     def __post_init__(self) -> None:
@@ -66,7 +65,6 @@ class KestrelQueue:
     def confirm(self, client: str, message: int) -> None:
         """The client is done with it: it is removed. NotOpenError when it is not open for this client."""
         self._take(client, message)
-        self.removed.add(message)
 
     def abort(self, client: str, message: int) -> None:
         """The client could not do it: it is free again, in front. NotOpenError as for `confirm`."""
@@ -92,7 +90,6 @@ class KestrelQueue:
             return False
         self.store.write(self.path, json.dumps({"offset": done}))
         self.stored = done
-        self.removed = {message for message in self.removed if message >= done}
         return True
 
     def _take(self, client: str, message: int) -> Record:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_RESET_TIMEOUT_STREAM_ID, Acker, AckerEntry, Completion
+from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_RESET_TIMEOUT_STREAM_ID, Acker, Completion
 from kitlib.storm.later_acker import LaterAcker
 from kitlib.storm.topology.task import Task
 
@@ -35,43 +36,21 @@ class AckerTask(Task):
 
     def init(self, root: int, val: int, spout_task: int) -> None:
         """A spout's message."""
-        if not self.is_alive:
-            self.lose(None)
-            return
-        entry = self.acker.pending.get(root)
-        before = entry.val if entry else None
-        end = self.acker.init(root, val, spout_task)
-        self._told("acker_init", root, entry, end, val=val, spout_task=spout_task, before=before)
+        self._hear("acker_init", root, lambda: self.acker.init(root, val, spout_task), val=val, spout_task=spout_task)
 
     def ack(self, root: int, val: int, is_first: bool = True) -> None:
         """A bolt's message; `is_first` unless it acked the tuple before."""
-        if not self.is_alive:
-            self.lose(None)
-            return
-        if is_first and root in self.run.open_tuples:
+        if self.is_alive and is_first and root in self.run.open_tuples:
             self.run.open_tuples[root] -= 1
-        entry = self.acker.pending.get(root)
-        before = entry.val if entry else None
-        end = self.acker.ack(root, val)
-        self._told("acker_ack", root, entry, end, val=val, before=before)
+        self._hear("acker_ack", root, lambda: self.acker.ack(root, val), val=val)
 
     def fail(self, root: int) -> None:
         """A bolt's message."""
-        if not self.is_alive:
-            self.lose(None)
-            return
-        entry = self.acker.pending.get(root)
-        before = entry.val if entry else None
-        self._told("acker_fail", root, entry, self.acker.fail(root), before=before)
+        self._hear("acker_fail", root, lambda: self.acker.fail(root))
 
     def reset_timeout(self, root: int) -> None:
         """A bolt's message."""
-        if not self.is_alive:
-            self.lose(None)
-            return
-        entry = self.acker.pending.get(root)
-        before = entry.val if entry else None
-        self._told("acker_reset", root, entry, self.acker.reset_timeout(root), before=before)
+        self._hear("acker_reset", root, lambda: self.acker.reset_timeout(root))
 
     def tick(self, life: int) -> None:
         """A message time-out has passed."""
@@ -82,15 +61,19 @@ class AckerTask(Task):
         if run.config.topology_enable_message_timeouts:
             run.tell(self.name, "acker_tick", dropped=list(self.acker.tick()))
 
-    def _told(self, what: str, root: int, entry: AckerEntry | None, end: Completion | None, **data: Any) -> None:
-        """Tell the trace what a message did; `entry` is the one that it found, changed by now."""
-        run = self.run
+    def _hear(self, what: str, root: int, change: Callable[[], Completion | None], **data: Any) -> None:
+        """Have the acker change its entry of this tree, tell the trace what that did, and the spout if the tree ends."""
+        if not self.is_alive:
+            self.lose(None)
+            return
+        run, pending = self.run, self.acker.pending
+        entry = pending.get(root)  # changed in place
+        before = entry.val if entry else None
+        end = change()
         word = ENDS.get(end.stream, "fail") if end else None
-        if word is None or word == "reset":
-            entry = entry or self.acker.pending.get(root)
-            run.tell(self.name, what, root=root, **data, after=entry.val if entry else None, end=word)
-        else:
-            run.tell(self.name, what, root=root, **data, after=None, end=word)
+        entry = entry or pending.get(root)
+        after = entry.val if entry and word in (None, "reset") else None
+        run.tell(self.name, what, root=root, **data, before=before, after=after, end=word)
         if word == "ack":
             run.note_end(root)
         if end is not None:

@@ -141,8 +141,7 @@ class BoltCollector(Collector):
 
     def ack(self, given: Tuple) -> None:
         """As OutputCollector.ack: to each tree's acker, the tuple's id XOR what was anchored to it."""
-        if type(given) is not Tuple or given.holder is not self or not self.is_open:
-            self._refuse(given, "acks")
+        self._check_given(given, "acks")
         run, is_first = self.run, not given.is_acked
         given.is_acked = True
         ack_val = given.ack_val
@@ -154,8 +153,7 @@ class BoltCollector(Collector):
 
     def fail(self, given: Tuple) -> None:
         """As OutputCollector.fail."""
-        if type(given) is not Tuple or given.holder is not self or not self.is_open:
-            self._refuse(given, "fails")
+        self._check_given(given, "fails")
         run = self.run
         run.tell(self.name, "bolt_fail", tuple=given.number, roots=list(given.ids))
         for root in given.ids:
@@ -164,8 +162,7 @@ class BoltCollector(Collector):
 
     def reset_timeout(self, given: Tuple) -> None:
         """As OutputCollector.reset_timeout. TopologyError with the acker of a release that does not know it."""
-        if type(given) is not Tuple or given.holder is not self or not self.is_open:
-            self._refuse(given, "asks for more time for")
+        self._check_given(given, "asks for more time for")
         run = self.run
         if run.config.acker_release == "0.9.3":
             raise TopologyError(
@@ -182,8 +179,7 @@ class BoltCollector(Collector):
         if not isinstance(found, list | tuple):
             self._refuse(anchors, "anchors to")
         for anchor in found:
-            if type(anchor) is not Tuple or anchor.holder is not self:
-                self._refuse(anchor, "anchors to")
+            self._check_given(anchor, "anchors to")
         return () if self.forgets_to_anchor else found
 
     def _ids(self, anchors: Sequence[Tuple]) -> dict[int, int]:
@@ -201,6 +197,10 @@ class BoltCollector(Collector):
             if root in run.open_tuples:
                 run.open_tuples[root] += 1
         return ids
+
+    def _check_given(self, given: object, does: str) -> None:
+        if type(given) is not Tuple or given.holder is not self or not self.is_open:
+            self._refuse(given, does)
 
     def _refuse(self, given: object, does: str) -> NoReturn:
         self.check_open(f"{does} a tuple")
