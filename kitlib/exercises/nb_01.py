@@ -14,7 +14,7 @@ from kitlib.exercises.frame import (
     told,
     whole_number,
 )
-from kitlib.exercises.recorded import first_difference
+from kitlib.exercises.recorded import first_difference, judged_by
 from kitlib.exercises.spouts import emitted_spout, spout_on
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
@@ -176,14 +176,7 @@ def check_own_ack(answer: Any) -> str:
         raise NotYet("this is the kit's own.", "Mend the six lines of the cell above it.")
     if not callable(answer):
         raise NotYet(f"the answer should be your ack or your class, this is {told(answer)}.", "Give its name without parentheses.")
-    found = first_difference(answer)
-    if found is None:
-        return "every recorded step of the real 0.9.3 comes out the same with your code."
-    raise NotYet(
-        f"{found.matched:,} of {found.total:,} recorded steps agree. The first that does not is in {found.said}",
-        "Look at that line first." if found.has_raised else f"What that script shows: {found.meaning}",
-        found.picture,
-    )
+    return judged_by(first_difference(answer), "every recorded step of the real 0.9.3 comes out the same with your code.")
 
 
 EXERCISES = (

@@ -10,6 +10,7 @@ from operator import xor
 from typing import Any
 
 from kitlib.exercises.frame import Exercise, NotYet, told, unbroken, whole_number
+from kitlib.exercises.recorded import judged_by
 from kitlib.exercises.recorded_acker import first_difference
 from kitlib.exercises.sandbox import run_steps
 from kitlib.storm.acker import Acker, bounds_of
@@ -274,14 +275,7 @@ def check_own_acker(answer: Any) -> str:
         raise NotYet("this is the kit's own.", "Write the class of the cell above it.")
     if not isinstance(answer, type):
         raise NotYet(f"the answer should be your class, this is {told(answer)}.", "Give its name, without parentheses.")
-    found = first_difference(answer)
-    if found is None:
-        return "every recorded step of Storm 0.9.3's acker comes out the same with your class."
-    raise NotYet(
-        f"{found.matched:,} of {found.total:,} recorded steps agree. The first that does not is in {found.said}",
-        "Look at that line first." if found.has_raised else f"What that script shows: {found.meaning}",
-        found.picture,
-    )
+    return judged_by(first_difference(answer), "every recorded step of Storm 0.9.3's acker comes out the same with your class.")
 
 
 EXERCISES = (

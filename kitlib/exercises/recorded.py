@@ -15,7 +15,7 @@ from typing import Any
 
 from kitlib.conformance.golden import Conformance, Difference, bundled, conform, read_traces
 from kitlib.conformance.partition_manager import replay
-from kitlib.exercises.frame import unbroken
+from kitlib.exercises.frame import NotYet, unbroken
 from kitlib.exercises.sandbox import Outcome, Raised, run_steps
 from kitlib.storm.partition_manager import PartitionManager
 from kitlib.trace import Trace, to_ranges
@@ -48,6 +48,17 @@ class FirstDifference:
     said: str  # what differs at that step
     has_raised: bool  # the learner's code raised an exception there
     picture: Picture | None  # None where the ledgers could not be read
+
+
+def judged_by(found: FirstDifference | None, agrees: str) -> str:
+    """The end of a check against recordings: `agrees` when nothing differs, else NotYet with the first step that does."""
+    if found is None:
+        return agrees
+    raise NotYet(
+        f"{found.matched:,} of {found.total:,} recorded steps agree. The first that does not is in {found.said}",
+        "Look at that line first." if found.has_raised else f"What that script shows: {found.meaning}",
+        found.picture,
+    )
 
 
 def bundled_scripts() -> Iterator[dict[str, Any]]:

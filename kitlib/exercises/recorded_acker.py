@@ -24,7 +24,7 @@ from kitlib.conformance.acker import message_of
 from kitlib.conformance.golden import Difference, bundled, conform, read_traces
 from kitlib.exercises.acker_picture import Side, draw_sides, told_value
 from kitlib.exercises.frame import NotYet, told, unbroken
-from kitlib.exercises.recorded import FirstDifference
+from kitlib.exercises.recorded import FirstDifference, judged_by
 from kitlib.exercises.sandbox import Outcome, run_steps
 from kitlib.exercises.sandbox_values import shown
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_FAIL_STREAM_ID, Acker
@@ -165,14 +165,7 @@ def check_own_acker(answer: Any) -> str:
         raise NotYet("this is the kit's own, or built on it.", "Write init, ack, fail and tick yourself.")
     if missing := [name for name in METHODS if not callable(getattr(answer, name, None))]:
         raise NotYet(f"your class has no {' and no '.join(missing)}.", f"An acker has {', '.join(METHODS)}.")
-    found = first_difference(answer)
-    if found is None:
-        return "every recorded step of the real acker of 0.9.3 comes out the same with yours."
-    raise NotYet(
-        f"{found.matched:,} of {found.total:,} recorded steps agree. The first that does not is in {found.said}",
-        "Look at that line first." if found.has_raised else f"What that script shows: {found.meaning}",
-        found.picture,
-    )
+    return judged_by(first_difference(answer), "every recorded step of the real acker of 0.9.3 comes out the same with yours.")
 
 
 def difference_in(scripts: list[dict[str, Any]], outcome: Outcome) -> FirstDifference | None:
