@@ -24,10 +24,9 @@ from kitlib.bench.figures import Figure
 from kitlib.errors import KitError
 from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
-from kitlib.pipelines import acker_query
 from kitlib.pipelines.acker_messages import DEFAULT_TIMEOUT_MS, MESSAGES
 from kitlib.pipelines.acker_processor import PROCESSOR, ends, told
-from kitlib.pipelines.acker_query import Way
+from kitlib.pipelines.acker_query import Way, finish
 from kitlib.pipelines.acker_stream import AGGREGATE
 
 TREES = 1_000_000
@@ -82,10 +81,10 @@ def follow(way: Way, spark: SparkSession, source: Path, trees: int) -> Run:
     folder = source.with_name(f"query-{uuid.uuid4().hex[:8]}")
     try:
         begin = perf_counter()
-        query = acker_query.start(way, stream(spark, source), folder, DEFAULT_TIMEOUT_MS)
-        acker_query.finish(query)
+        query = way.start(stream(spark, source), folder, DEFAULT_TIMEOUT_MS)
+        finish(query)
         taken = perf_counter() - begin
-        acked = acker_query.outcomes(way, spark, folder).where("outcome = 'acked'").count()
+        acked = way.outcomes(spark, folder).where("outcome = 'acked'").count()
         if acked != trees:
             raise KitError(f"bench: {way.name} acked {acked} of {trees} trees. Run its tests: pytest tests/pipelines.")
         states = [state for progress in query.recentProgress for state in progress["stateOperators"]]

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from os import PathLike
 from typing import Any, Final
 
 import numpy as np
@@ -31,13 +30,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from kitlib.pipelines import acker_query
 from kitlib.pipelines.acker_messages import legal
 from kitlib.pipelines.acker_query import AHEAD_MS, OUTCOMES, WATERMARK, Folder, Way
-from kitlib.pipelines.acker_result import ORPHAN, AckerResult
+from kitlib.pipelines.acker_result import ORPHAN
 from kitlib.pipelines.batch_acker import ACK, FAIL, INIT, KNOWN, OLD, BatchAcker, Trees, roots_of
 
 TASKS: Final = 64
@@ -48,39 +45,6 @@ MESSAGE: Final = np.dtype(
 )
 PACKED: Final = "task BIGINT, at_ms BIGINT, messages BINARY"  # at_ms: of the latest message, as event time
 LEDGER: Final = "next_tick_ms BIGINT, keys BINARY, vals BINARY, spout_tasks BINARY, flags BINARY"
-
-
-def follow(
-    session: SparkSession,
-    run: str,
-    *,
-    timeout_ms: int | None = None,
-    checkpoint: str | PathLike[str] | None = None,
-    bootstrap: str | None = None,
-    lines_per_batch: int | None = None,
-) -> AckerResult:
-    """Follow every tree of a finished run by its trace topic with the stateful processor.
-
-    Arguments, results and errors are those of `acker_stream.follow`.
-    """
-    return acker_query.follow(PROCESSOR, session, run, timeout_ms, checkpoint, bootstrap, lines_per_batch)
-
-
-def start(
-    messages: DataFrame,
-    folder: str | PathLike[str],
-    timeout_ms: int,
-    *,
-    source: str = "messages",
-    every_ms: int | None = None,
-) -> StreamingQuery:
-    """Start the processor over any stream of messages; see `acker_query.start`."""
-    return acker_query.start(PROCESSOR, messages, folder, timeout_ms, source=source, every_ms=every_ms)
-
-
-def outcomes(session: SparkSession, folder: str | PathLike[str]) -> DataFrame:
-    """What became of each tree by now; see `acker_query.outcomes`."""
-    return acker_query.outcomes(PROCESSOR, session, folder)
 
 
 class AckerTask(StatefulProcessor):
@@ -254,3 +218,4 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 PROCESSOR: Final = Way("stateful processor", ends, told)
+follow, start, outcomes = PROCESSOR.follow, PROCESSOR.start, PROCESSOR.outcomes

@@ -21,7 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -58,7 +58,74 @@ class Way:
     name: str
     frame: Callable[[DataFrame, int], DataFrame]  # messages, time-out in ms -> what each batch has to say
     read: Callable[[SparkSession, Folder, int], DataFrame]  # ... -> OUTCOMES, one row a tree; orphans too
-    conf: dict[str, str] = field(default_factory=dict)
+
+    def follow(
+        self,
+        session: SparkSession,
+        run: str,
+        *,
+        timeout_ms: int | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        bootstrap: str | None = None,
+        lines_per_batch: int | None = None,
+    ) -> AckerResult:
+        """Follow every tree of a finished run by its trace topic.
+
+        `timeout_ms` is that of the run unless given. With a `checkpoint` folder a later call goes on where this one
+        stopped; without, everything is read and nothing is kept. LabError when a topic is not there, no broker
+        answers, or the folder is another's; KnobError for a name that no run has.
+        """
+        topics = Topics.find(bootstrap)
+        with one_sentence(f"acker on Spark of run {run}"):
+            timeout = timeout_ms_of(topics, session, run) if timeout_ms is None else checked_timeout(timeout_ms)
+        own = workspace.spark_dir() / "ackers" / f"{run}-{uuid.uuid4().hex[:8]}"
+        folder = Path(checkpoint) if checkpoint is not None else own
+        try:
+            begin = time.monotonic()
+            messages = stream_messages(topics, session, run, lines_per_batch)
+            query = self.start(messages, folder, timeout, source=f"{run} {topics.identity(trace_topic(run))}")
+            finish(query)
+            with one_sentence(f"acker on Spark of run {run}"):
+                found = self.outcomes(session, folder).toPandas()
+            return result_of(run, self.name, found, time.monotonic() - begin)
+        finally:
+            shutil.rmtree(own, ignore_errors=True)
+
+    def start(
+        self,
+        messages: DataFrame,
+        folder: str | PathLike[str],
+        timeout_ms: int,
+        *,
+        source: str = "messages",
+        every_ms: int | None = None,
+    ) -> StreamingQuery:
+        """Start to follow the trees of a stream of messages; go on where the query of this folder stopped.
+
+        `source` says whose messages they are: a folder is gone on with for the same ones only. The query ends when
+        it has read what is there now, or, with `every_ms`, looks again so often. LabError for another's folder.
+        """
+        place = Folder(Path(folder))
+        place.claim(self.name, checked_timeout(timeout_ms), source)
+
+        def keep(said: DataFrame, batch: int) -> None:
+            said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place.batch(batch)))
+
+        trigger = {"availableNow": True} if every_ms is None else {"processingTime": f"{every_ms} milliseconds"}
+        with one_sentence(f"acker on Spark ({self.name})"), settings(messages.sparkSession, STATE_STORE):
+            writer = self.frame(messages, timeout_ms).writeStream.outputMode("update").foreachBatch(keep)
+            return writer.trigger(**trigger).option("checkpointLocation", str(place.query)).start()
+
+    def outcomes(self, spark: SparkSession, folder: str | PathLike[str]) -> DataFrame:
+        """What became of each tree by now, from the folder of a query that has stopped: OUTCOMES.
+
+        An outcome is `acked`, `failed`, `timed out` or `open`; `orphan` stands for an entry that no init has claimed.
+        """
+        place = Folder(Path(folder))
+        if not place.batches():
+            return spark.createDataFrame([], OUTCOMES)
+        told = json.loads((place.path / "acker.json").read_text(encoding="utf-8"))
+        return self.read(spark, place, told["timeout_ms"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,71 +175,6 @@ class Folder:
             workspace.write_atomic(file, json.dumps(told))
         except (OSError, ValueError) as error:
             raise LabError(f"checkpoint {self.path}: it cannot be used ({error}). Choose another folder.") from error
-
-
-def start(
-    way: Way,
-    messages: DataFrame,
-    folder: str | PathLike[str],
-    timeout_ms: int,
-    *,
-    source: str = "messages",
-    every_ms: int | None = None,
-) -> StreamingQuery:
-    """Start to follow the trees of a stream of messages; go on where the query of this folder stopped.
-
-    `source` says whose messages they are: a folder is gone on with for the same ones only. The query ends when
-    it has read what is there now, or, with `every_ms`, looks again so often. LabError for another's folder.
-    """
-    place = Folder(Path(folder))
-    place.claim(way.name, checked_timeout(timeout_ms), source)
-
-    def keep(said: DataFrame, batch: int) -> None:
-        said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place.batch(batch)))
-
-    trigger = {"availableNow": True} if every_ms is None else {"processingTime": f"{every_ms} milliseconds"}
-    with one_sentence(f"acker on Spark ({way.name})"), settings(messages.sparkSession, STATE_STORE | way.conf):
-        writer = way.frame(messages, timeout_ms).writeStream.outputMode("update").foreachBatch(keep)
-        return writer.trigger(**trigger).option("checkpointLocation", str(place.query)).start()
-
-
-def outcomes(way: Way, spark: SparkSession, folder: str | PathLike[str]) -> DataFrame:
-    """What became of each tree by now, from the folder of a query that has stopped: OUTCOMES.
-
-    An outcome is `acked`, `failed`, `timed out` or `open`; `orphan` stands for an entry that no init has claimed.
-    """
-    place = Folder(Path(folder))
-    if not place.batches():
-        return spark.createDataFrame([], OUTCOMES)
-    told = json.loads((place.path / "acker.json").read_text(encoding="utf-8"))
-    return way.read(spark, place, told["timeout_ms"])
-
-
-def follow(
-    way: Way,
-    spark: SparkSession,
-    run: str,
-    timeout_ms: int | None,
-    checkpoint: str | PathLike[str] | None,
-    bootstrap: str | None,
-    lines_per_batch: int | None,
-) -> AckerResult:
-    """Follow the trees of a run whose trace lies in its topic; see `acker_stream.follow`."""
-    topics = Topics.find(bootstrap)
-    with one_sentence(f"acker on Spark of run {run}"):
-        timeout = timeout_ms_of(topics, spark, run) if timeout_ms is None else checked_timeout(timeout_ms)
-    own = workspace.spark_dir() / "ackers" / f"{run}-{uuid.uuid4().hex[:8]}"
-    folder = Path(checkpoint) if checkpoint is not None else own
-    try:
-        begin = time.monotonic()
-        messages = stream_messages(topics, spark, run, lines_per_batch)
-        query = start(way, messages, folder, timeout, source=f"{run} {topics.identity(trace_topic(run))}")
-        finish(query)
-        with one_sentence(f"acker on Spark of run {run}"):
-            found = outcomes(way, spark, folder).toPandas()
-        return result_of(run, way.name, found, time.monotonic() - begin)
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
 
 
 def finish(query: StreamingQuery) -> None:

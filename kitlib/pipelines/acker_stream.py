@@ -20,52 +20,14 @@ Where each tree has its own root, ends once and nothing is doubled, the outcomes
 
 from __future__ import annotations
 
-from os import PathLike
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
-from kitlib.pipelines import acker_query
 from kitlib.pipelines.acker_messages import legal
 from kitlib.pipelines.acker_query import AHEAD_MS, WATERMARK, Folder, Way
-from kitlib.pipelines.acker_result import ORPHAN, AckerResult
-
-
-def follow(
-    session: SparkSession,
-    run: str,
-    *,
-    timeout_ms: int | None = None,
-    checkpoint: str | PathLike[str] | None = None,
-    bootstrap: str | None = None,
-    lines_per_batch: int | None = None,
-) -> AckerResult:
-    """Follow every tree of a finished run by its trace topic with one streaming aggregate.
-
-    `timeout_ms` is that of the run unless given. With a `checkpoint` folder a later call goes on where this one
-    stopped; without, everything is read and nothing is kept. LabError when a topic is not there, no broker
-    answers, or the folder is another's; KnobError for a name that no run has.
-    """
-    return acker_query.follow(AGGREGATE, session, run, timeout_ms, checkpoint, bootstrap, lines_per_batch)
-
-
-def start(
-    messages: DataFrame,
-    folder: str | PathLike[str],
-    timeout_ms: int,
-    *,
-    source: str = "messages",
-    every_ms: int | None = None,
-) -> StreamingQuery:
-    """Start the aggregate over any stream of messages; see `acker_query.start`."""
-    return acker_query.start(AGGREGATE, messages, folder, timeout_ms, source=source, every_ms=every_ms)
-
-
-def outcomes(session: SparkSession, folder: str | PathLike[str]) -> DataFrame:
-    """What became of each tree by now; see `acker_query.outcomes`."""
-    return acker_query.outcomes(AGGREGATE, session, folder)
+from kitlib.pipelines.acker_result import ORPHAN
 
 
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:
@@ -102,3 +64,4 @@ def whole(spark: SparkSession, folder: Folder, timeout_ms: int) -> DataFrame:
 
 
 AGGREGATE: Final = Way("streaming aggregate", parts, whole)
+follow, start, outcomes = AGGREGATE.follow, AGGREGATE.start, AGGREGATE.outcomes
