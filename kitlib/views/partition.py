@@ -28,7 +28,7 @@ from kitlib.views.look import (
     Look,
 )
 from kitlib.views.paint import draw_frame, edge_paint, letter_paint
-from kitlib.views.svg import Svg, el, group
+from kitlib.views.svg import Svg, el, group, legend
 from kitlib.views.text import plain_text
 
 RIGHT = LEFT + STRIP
@@ -217,13 +217,7 @@ def draw_legend(codes: set[str], badges: set[int], top: int) -> tuple[Svg, int]:
             band = el("rect", width=26, height=14, y=2, fill=colour, stroke="#000000")
             words = el("text", text, x=13, y=13, text_anchor="middle", font_size=11, fill="#000000")
             items.append((group(band, words), meaning))
-    rows = (len(items) + 1) // 2
-    parts = []
-    for index, (swatch, meaning) in enumerate(items):
-        column, row = divmod(index, max(1, rows))
-        label = el("text", meaning, cls="ink", x=34, y=13)
-        parts.append(group(swatch, label, transform=f"translate({LEFT + column * 370} {top + row * 22})"))
-    return group(*parts), rows * 22
+    return legend(items, top)
 
 
 def _swatch(look: Look) -> Svg:

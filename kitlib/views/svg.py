@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-from kitlib.views.look import DARK_GREY, DARK_INK, DARK_PAPER, GREY, INK, PAPER, RED
+from kitlib.views.look import DARK_GREY, DARK_INK, DARK_PAPER, GREY, INK, LEFT, PAPER, RED
 from kitlib.views.text import show_text
+
+LEGEND_COLUMN = 370  # from one column of a legend to the next
 
 
 class Svg(str):
@@ -34,6 +36,17 @@ def _value(value: object) -> str:
 def group(*inside: Svg, **attributes: object) -> Svg:
     """The elements as one group."""
     return el("g", Svg("".join(inside)), **attributes)
+
+
+def legend(items: list[tuple[Svg, str]], top: int) -> tuple[Svg, int]:
+    """Swatches with their meanings, in two columns from `top` on; and its height."""
+    rows = (len(items) + 1) // 2
+    parts = []
+    for index, (swatch, meaning) in enumerate(items):
+        column, row = divmod(index, max(1, rows))
+        label = el("text", meaning, cls="ink", x=34, y=13)
+        parts.append(group(swatch, label, transform=f"translate({LEFT + column * LEGEND_COLUMN} {top + row * 22})"))
+    return group(*parts), rows * 22
 
 
 def _rules(ink: str, paper: str, grey: str) -> str:

@@ -8,7 +8,7 @@ nothing was heard of it, and crossed out where it was lost.
 from __future__ import annotations
 
 from kitlib.views.forest import NEVER, Forest
-from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.svg import HATCH, Svg, el, group, legend
 from kitlib.views.tree_layout import Layout, Node
 from kitlib.views.tree_look import (
     LOOSE_MEANING,
@@ -22,7 +22,6 @@ from kitlib.views.tree_look import (
 )
 
 NO_TREE = "No record has been emitted yet."
-COLUMN = 370  # of the legend
 INSET = 6  # of the words in a box
 
 
@@ -200,13 +199,7 @@ def draw_tree_legend(codes: set[str], has_loose: bool, top: int) -> tuple[Svg, i
                 LOOSE_MEANING,
             )
         )
-    rows = (len(items) + 1) // 2
-    parts = []
-    for index, (swatch, meaning) in enumerate(items):
-        column, row = divmod(index, max(1, rows))
-        label = el("text", meaning, cls="ink", x=34, y=13)
-        parts.append(group(swatch, label, transform=f"translate({TREE_LEFT + column * COLUMN} {top + row * 22})"))
-    return group(*parts), rows * 22
+    return legend(items, top)
 
 
 def _swatch(look: TupleLook) -> Svg:
