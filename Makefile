@@ -30,13 +30,14 @@ lab: setup ## Start Kafka and JupyterLab and open the first notebook; Ctrl-C end
 	@exec $(BIN)/kit lab $(ARGS)
 
 test: setup ## Run every test: lint, unit, conformance, properties, Kafka, Spark, notebooks, browser
-	@exec $(BIN)/python -m pytest $(ARGS)
+	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json
 	@mkdir -p build
 	@exec $(BIN)/kit bench --out build/bench.json $(ARGS)
 
-notebooks: setup ## Run all notebooks again and save their outputs
+notebooks: setup ## Measure the table of guarantees, run all notebooks again and save their outputs
+	@if [ -z "$(ARGS)" ]; then $(BIN)/kit guarantees --out notebooks/data/guarantees.json; fi
 	@exec $(BIN)/kit notebooks $(ARGS)
 
 lint: setup ## ruff, mypy --strict and the arrows between the rooms

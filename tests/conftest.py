@@ -1,4 +1,4 @@
-"""What all tests share: one workspace, one real broker, one Spark session, and a check that nothing stays behind.
+"""What the tests of a session share: a workspace, a real broker, a Spark session, and a check that nothing stays behind.
 
 Every process that a test starts inherits `KIT_TEST_SESSION`, so that the check at the end knows its
 own from those of the rest of the machine. `KIT_TEST_STRICT=1` (set by `.ci/run`) makes new files
@@ -19,6 +19,7 @@ from typing import Any
 import platformdirs
 import psutil
 import pytest
+from hypothesis import settings
 
 from tests.chromium import chromium  # noqa: F401 - a fixture
 
@@ -30,7 +31,13 @@ MARKERS = {
     "browser": "needs a Chromium",
     "notebooks": "runs a notebook in a kernel of its own",
     "slow": "takes more than five seconds",
+    "alone": "has so near a deadline that no other test may run beside it",
 }
+
+
+# No example is failed for its time: another test runs beside. With CI set, Hypothesis tries the same examples each time.
+settings.register_profile("kit", settings(deadline=None))
+settings.load_profile("kit")
 
 
 def users_home() -> Path:
@@ -41,6 +48,7 @@ def users_home() -> Path:
 def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
+    config.pluginmanager.import_plugin("tests.side_by_side")
 
 
 def make_home(home: Path, jars: Path) -> Path:
@@ -55,7 +63,7 @@ def make_home(home: Path, jars: Path) -> Path:
 def kit_home() -> Iterator[Path]:
     """The session's KIT_HOME, in the environment of everything the tests start; removed at the end, with a leak check."""
     jars = users_home() / "jars"
-    room = Path(tempfile.mkdtemp(prefix="kit-tests-"))
+    room = Path(tempfile.mkdtemp(prefix="kit-"))
     temporary = room / "tmp"
     temporary.mkdir()
     before = dict(os.environ)
@@ -75,8 +83,9 @@ def kit_home() -> Iterator[Path]:
     tempfile.tempdir = None
     try:
         yield room / "home"
-        left = wait_for(lambda: not our_processes(), 5) or our_processes()
-        for process in [] if left is True else left:
+        left = [] if wait_for(lambda: not our_processes(), 10) else our_processes()
+        told = [describe(process) for process in left]  # before they are killed: a zombie has no command line
+        for process in left:
             process.kill()
     finally:
         os.environ.clear()
@@ -84,7 +93,7 @@ def kit_home() -> Iterator[Path]:
         tempfile.tempdir = None
         shutil.rmtree(room, ignore_errors=True)
     files_left = files_outside() - files_before if os.environ.get("KIT_TEST_STRICT") else set()
-    assert left is True, f"processes of the tests were left running: {[describe(process) for process in left]}"
+    assert not told, f"processes of the tests were left running: {told}"
     assert not files_left, f"files were left outside of the workspace: {sorted(map(str, files_left))}"
 
 
@@ -135,6 +144,11 @@ def wait_for(condition: Callable[[], Any], seconds: float) -> Any:
     return value
 
 
+def within(seconds: float) -> float:
+    """How long a test waits for what is promised within `seconds` where nothing else runs: in `make test`, much does."""
+    return seconds * (3 if "PYTEST_XDIST_WORKER" in os.environ else 1)
+
+
 def our_processes() -> list[psutil.Process]:
     """Every process that a test of this session has started, whoever its parent is by now."""
     return [p for p in psutil.process_iter() if p.pid != os.getpid() and carries(p, "KIT_TEST_SESSION", SESSION)]
@@ -146,6 +160,14 @@ def carries(process: psutil.Process, name: str, value: str) -> bool:
         return process.environ().get(name) == value and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
+
+
+def has_ended(pid: int) -> bool:
+    """Whether no process with this id runs: it is gone, or a zombie that its parent, or who adopted it, has yet to collect."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def mentions(process: psutil.Process, text: str) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY, wait_for
+from tests.conftest import REPOSITORY, wait_for, within
 
 STAGES = ["1/4 a virtual environment", "2/4 setuptools", "3/4 the 1 packages", "4/4 this package", "the environment is ready"]
 
@@ -87,6 +87,7 @@ def stamp(project: Path) -> Path:
     return project / ".venv" / ".kit-ready"
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_setup_first_and_second_run(project: Path, wheels: Path) -> None:
     """The first run walks through all stages; the second is done within a second, touches no package and needs no network."""
@@ -96,7 +97,7 @@ def test_setup_first_and_second_run(project: Path, wheels: Path) -> None:
     assert json.loads(stamp(project).read_text())["root"] == str(project)
     begun = time.monotonic()
     assert finish(bootstrap(project, wheels, PIP_FIND_LINKS="", KIT_OFFLINE="1")) == ""
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < within(1)
     for change in ("requirements.lock", "pyproject.toml"):
         (project / change).write_text((project / change).read_text() + "\n")
         errors = finish(bootstrap(project, wheels))

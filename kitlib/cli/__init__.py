@@ -16,8 +16,11 @@ from typer.core import TyperGroup
 
 from kitlib import __version__
 from kitlib.errors import KitError
+from kitlib.views.text import plain_text
 
-COMMAND_MODULES = ("setup", "lab", "broker", "experiments", "audit", "conform", "bench")
+COMMAND_MODULES = ("setup", "lab", "broker", "proxy", "experiments", "audit", "guarantees", "conform", "settings", "bench", "offsets")
+
+LONGEST_ERROR = 2_000  # characters
 
 
 class _StoppedError(Exception):
@@ -102,7 +105,8 @@ def _dashed(word: str) -> str:
 
 
 def _end(sentence: str, exit_code: int) -> NoReturn:
-    print(f"kit: {sentence}", file=sys.stderr)
+    """Errors name what other people have named: control characters are shown, not obeyed."""
+    print(f"kit: {plain_text(sentence, LONGEST_ERROR)}", file=sys.stderr)
     sys.exit(exit_code)
 
 

@@ -17,7 +17,7 @@ from kitlib.errors import KnobError
 from kitlib.lab import workspace
 
 # Each is a module of kitlib.bench with `measure(rounds, say)`; imported when it is chosen, as some need a while.
-SUITES = ("partition_manager", "acker", "spark_acker")
+SUITES = ("partition_manager", "acker", "spark_acker", "producer", "offsets")
 
 
 @app.command()

@@ -7,14 +7,46 @@ from typing import Annotated
 import typer
 
 from kitlib.cli import app
-from kitlib.conformance import acker, partition_manager
+from kitlib.conformance import (
+    acker,
+    assignors,
+    client,
+    commits,
+    compaction,
+    connect,
+    hashes,
+    lag,
+    offsets_topic,
+    partition_manager,
+    producer_state,
+    sender,
+)
 from kitlib.conformance.golden import Replay, bundled, conform, read_traces
 from kitlib.errors import KnobError, TraceError
 from kitlib.views.text import plain_text
 
 MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
     "partition_manager": (partition_manager.replay, ("storm/pm_scenarios.jsonl.gz", "storm/pm_random_public.jsonl.gz")),
+    "producer_state": (
+        producer_state.replay,
+        ("producer/producer_state_named.jsonl.gz", "producer/producer_state_public.jsonl.gz"),
+    ),
+    "sender": (
+        sender.replay,
+        tuple(f"producer/{name}.jsonl.gz" for name in ("sender_named", "sender_public", "sender_named_2_0_0")),
+    ),
     "acker": (acker.replay, ("storm/acker_scenarios.jsonl.gz", "storm/acker_random_public.jsonl.gz")),
+    "connect": (connect.replay, ("groups/connect_named.jsonl.gz", "groups/connect_public.jsonl.gz")),
+    "assignors": (
+        assignors.replay,
+        tuple(f"groups/assignors_{name}.jsonl.gz" for name in ("named", "public", "asked")),
+    ),
+    "client": (client.replay, tuple(f"client/{name}.jsonl.gz" for name in ("metadata", "partitioner", "pool"))),
+    "hashes": (hashes.replay, ("groups/hashes.jsonl.gz",)),
+    "offsets_topic": (offsets_topic.replay, ("groups/offsets_topic_public.jsonl.gz",)),
+    "compaction": (compaction.replay, ("groups/compaction_named.jsonl.gz", "groups/compaction_public.jsonl.gz")),
+    "lag": (lag.replay, ("burrow/windows_named.jsonl.gz", "burrow/windows_public.jsonl.gz")),
+    "commits": (commits.replay, ("burrow/commits_named.jsonl.gz", "burrow/commits_public.jsonl.gz")),
 }
 
 

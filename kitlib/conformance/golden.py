@@ -3,6 +3,12 @@
 A recorded trace is one JSON object a line: a name, its meaning, a configuration and steps. A replay
 gives, for each step, what the model did instead; the first field that differs is the first
 difference. Files may be plain or gzipped and lie in any folder.
+
+Of a pure function one answer is recorded, not a run: a row with an `input` and an `output` is read as a
+trace of one step, whose arguments are the input and whose result is the output. So is each step that has
+these two; what else the trace has is then its configuration. Of a script, a row may have all operations in
+`input.ops` and what each of them led to in `output`; of a serializer, the bytes of one record in `key_hex`
+and `value_hex`, and beside them what was read from these.
 """
 
 from __future__ import annotations
@@ -158,14 +164,60 @@ def _trace(line: bytes, where: str) -> dict[str, Any]:
         trace = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise TraceError(f"{where}: it is not JSON ({str(error)[:80]}). Expected one trace a line.") from None
+    if isinstance(trace, dict):
+        trace = _of_record(trace) or _of_script(trace) or _with_steps(trace)
     if not isinstance(trace, dict) or not isinstance(trace.get("steps"), list) or not trace["steps"]:
         raise TraceError(f"{where}: it is no recorded trace. Expected an object with a list of steps.")
     if not isinstance(trace.get("config"), dict):
         raise TraceError(f"{where}: it has no config. Expected an object with the settings of the recorded class.")
     for number, step in enumerate(trace["steps"]):
-        if not isinstance(step, dict) or not isinstance(step.get("op"), str) or not isinstance(step.get("args", {}), dict):
+        if (
+            not isinstance(step, dict)
+            or not isinstance(step.get("op"), str)
+            or not isinstance(step.get("args", {}), dict)
+        ):
             raise TraceError(f"{where}: step {number} is no recorded step. Expected {{op, args, result, state}}.")
     return trace
+
+
+def _with_steps(trace: dict[str, Any]) -> dict[str, Any]:
+    """A trace whose steps, or which itself as the only one, are told as input and output, in steps with op and args."""
+    steps = trace.get("steps", [{"input": trace["input"], "output": trace["output"]}] if _is_answer(trace) else None)
+    if not isinstance(steps, list) or "config" in trace or not steps or not all(map(_is_answer, steps)):
+        return trace
+    op = str(trace.get("kind", "decide"))
+    told = [{"op": op, "args": step["input"], "result": step["output"]} for step in steps]
+    config = {key: value for key, value in trace.items() if key not in ("steps", "input", "output")}
+    return trace | {"config": config, "steps": told}
+
+
+def _of_script(trace: dict[str, Any]) -> dict[str, Any] | None:
+    """A row with a list of operations and a list of what they led to, in steps; None for any other row."""
+    given, output = trace.get("input"), trace.get("output")
+    if "steps" in trace or not isinstance(given, dict) or not isinstance(output, list):
+        return None
+    ops, config = given.get("ops"), given.get("config")
+    if not isinstance(ops, list) or not isinstance(config, dict) or not ops or len(ops) != len(output):
+        return None
+    if not all(isinstance(op, dict) and isinstance(op.get("op"), str) for op in ops):
+        return None
+    steps = [{"op": op["op"], "args": op, "result": result} for op, result in zip(ops, output, strict=True)]
+    rest = {key: value for key, value in trace.items() if key not in ("input", "output")}
+    return rest | {"config": config, "steps": steps}
+
+
+def _of_record(trace: dict[str, Any]) -> dict[str, Any] | None:
+    """A row with a record's bytes and what was read from them, as one step; None for any other row."""
+    if "steps" in trace or not all(name in trace for name in ("key_hex", "value_hex", "decoded")):
+        return None
+    bytes_of_it = {name: trace[name] for name in ("key_hex", "value_hex")}
+    told = {name: trace[name] for name in ("decoded", "error", "reencodes_identically") if name in trace}
+    rest = {key: value for key, value in trace.items() if key not in bytes_of_it and key not in told}
+    return rest | {"config": rest, "steps": [{"op": "decode", "args": bytes_of_it, "result": told}]}
+
+
+def _is_answer(step: Any) -> bool:
+    return isinstance(step, dict) and isinstance(step.get("input"), dict) and isinstance(step.get("output"), dict)
 
 
 def _short(value: Any) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 from kitlib.errors import KnobError
 from kitlib.experiments.knobs import Knob, settle
 from kitlib.experiments.recording import Fork, RunIsOver
-from kitlib.experiments.spout_run import SpoutRun
 from kitlib.experiments.stage import ModelStage, Stage
+from kitlib.experiments.storm.spout_run import SpoutRun
 from kitlib.trace import Trace
 
 BACKENDS = ("model", "kafka")
@@ -39,6 +39,7 @@ class Experiment:
     knobs: tuple[Knob, ...]
     story: Callable[[Any], None]  # told to a run of the kind below
     kind: RunKind = SpoutRun
+    model_only: str = ""  # why there is nothing real to run it on; "" when there is
 
     def run(self, backend: str = "model", seed: int = 1, **knobs: Any) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
@@ -78,6 +79,8 @@ class Experiment:
         knobs = settle(self.knobs, given, self.name)
         if backend not in BACKENDS:
             raise KnobError(f"{self.name}: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
+        if backend == "kafka" and self.model_only:
+            raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
             raise KnobError(f"{self.name}: seed is {str(seed)[:40]!r}, expected a whole number from 0 to 2^63 - 1.")
         slug = self.name.replace("_", "-")

@@ -9,8 +9,7 @@ A broker that dies and comes back within `DEADLINE_S` is waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,18 +18,19 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, group_member
+from kitlib.experiments.kafka_leader import KafkaLeader
 from kitlib.experiments.stage import Topic
+from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
-from kitlib.kafka.positions import ResetPolicy, start_position
+from kitlib.kafka.positions import ResetPolicy
 from kitlib.lab import kafka_server, made
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import wait_until
 from kitlib.trace import Trace
 
-DEADLINE_S = 30.0  # how long any one call waits for the broker
 OFFSETS_TOPIC = "kit.offsets"
 TRACE_PREFIX = "kit.trace."
-ADVICE = "Look at `kit status`; start a broker with `kit up`."
 
 
 def create_topic(
@@ -242,6 +242,7 @@ class KafkaStage:
     producer: Producer
     offsets: KafkaOffsetStore
     topics: list[KafkaTopic] = field(default_factory=list)
+    leaders: list[KafkaLeader] = field(default_factory=list)
     backend: str = "kafka"
 
     @classmethod
@@ -254,7 +255,7 @@ class KafkaStage:
                 cluster, **{"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
             )
         )
-        create_topic(admin, OFFSETS_TOPIC, _replicas(cluster), {"cleanup.policy": "compact"}, shared=True)
+        create_topic(admin, OFFSETS_TOPIC, replicas_of(cluster), {"cleanup.policy": "compact"}, shared=True)
         store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, 500, _consumer(cluster, run))
         return cls(run, cluster, admin, producer, KafkaOffsetStore(store))
 
@@ -265,12 +266,18 @@ class KafkaStage:
     def create_topic(self, name: str, max_fetch_records: int) -> KafkaTopic:
         return self._create_topic(name, max_fetch_records, {"retention.ms": "-1"})
 
+    def create_leader(self, name: str, config: BrokerConfig) -> KafkaLeader:
+        topic = self._create_topic(name, 500, {"retention.ms": "-1"})
+        leader = KafkaLeader.open(topic.name, self.cluster, config)
+        self.leaders.append(leader)
+        return leader
+
     def create_table(self, name: str) -> KafkaTable:
         return KafkaTable(self._create_topic(name, 500, {"cleanup.policy": "compact"}))
 
     def _create_topic(self, name: str, max_fetch_records: int, config: dict[str, str]) -> KafkaTopic:
         full_name = f"kit.{self.run}.{name}"
-        create_topic(self.admin, full_name, _replicas(self.cluster), config)
+        create_topic(self.admin, full_name, replicas_of(self.cluster), config)
         reader, asker = _consumer(self.cluster, self.run), self.offsets.topic.asker
         topic = KafkaTopic(full_name, reader, self.producer, self.admin, max_fetch_records, asker)
         self.topics.append(topic)
@@ -284,17 +291,20 @@ class KafkaStage:
         group = f"kit.{self.run}.group"
         made.remember("group", group)
         if committed is not None:
-            with _group_member(self.cluster, group, policy) as member:
-                member.commit(offsets=[TopicPartition(topic.name, 0, committed)], asynchronous=False)
+            with group_member(self.cluster, group, policy) as member:
+                offsets = [TopicPartition(topic.name, 0, committed)]
+                _asked(lambda: member.commit(offsets=offsets, asynchronous=False), f"group {group}: offset {committed} was not committed")
         if expired:
             self.admin.delete_consumer_groups([group], request_timeout=DEADLINE_S)[group].result(DEADLINE_S)
-        with _group_member(self.cluster, group, policy) as member:
-            return _first_position(member, topic)
+        with group_member(self.cluster, group, policy) as member:
+            return first_position(member, topic)
 
     def publish(self, trace: Trace) -> None:
         publish(trace, self.cluster, self.admin, self.producer)
 
     def close(self) -> None:
+        for leader in self.leaders:
+            leader.close()
         for topic in (self.offsets.topic, *self.topics):
             topic.consumer.close()
         if self.offsets.topic.asker is not None:
@@ -309,7 +319,7 @@ def publish(trace: Trace, cluster: Cluster, admin: AdminClient | None = None, pr
     admin = admin or AdminClient(client_config(cluster))
     producer = producer or Producer(client_config(cluster, **{"enable.idempotence": True}))
     name = TRACE_PREFIX + trace.run
-    create_topic(admin, name, _replicas(cluster), {"retention.ms": "-1"})
+    create_topic(admin, name, replicas_of(cluster), {"retention.ms": "-1"})
     keys = (b"header" if number < 0 else b"%d" % number for number in range(-1, len(trace)))
     write(producer, name, [(key, line.encode()) for key, line in zip(keys, trace.to_json_lines(), strict=True)])
     return name
@@ -327,45 +337,13 @@ def _consumer(cluster: Cluster, run: str) -> Consumer:
     return Consumer(client_config(cluster, **settings))
 
 
-@contextmanager
-def _group_member(cluster: Cluster, group: str, policy: ResetPolicy) -> Iterator[Consumer]:
-    settings = {
-        "group.id": group,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error" if policy == "none" else policy,  # librdkafka's word for none
-        "enable.partition.eof": True,
-    }
-    member = Consumer(client_config(cluster, **settings))
-    try:
-        yield member
-    finally:
-        member.close()
-
-
-def _first_position(member: Consumer, topic: Topic) -> int:
-    """Subscribe and wait for the first record, the end of the partition or an error; the offset it begins at."""
-    member.subscribe([topic.name])
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        message = member.poll(0.5)
-        error = message.error() if message is not None else None
-        if message is None:
-            continue
-        if error is None or error.code() == KafkaError._PARTITION_EOF:
-            return int(message.offset() or 0)
-        if error.code() == KafkaError._AUTO_OFFSET_RESET:
-            committed = member.committed([TopicPartition(topic.name, 0)], timeout=DEADLINE_S)[0].offset
-            start_position(committed if committed >= 0 else None, topic.start, topic.end, "none")
-            raise LabError(f"{topic.name}-0: the consumer refused to begin: {error.str()}. {ADVICE}")
-    raise LabError(f"{topic.name}-0: the group's consumer got no position within {DEADLINE_S:g} s. {ADVICE}")
-
-
 def _record(message: Message) -> Record:
     _, timestamp_ms = message.timestamp()
     return Record(int(message.offset() or 0), message.value(), message.key(), timestamp_ms)
 
 
-def _replicas(cluster: Cluster) -> int:
+def replicas_of(cluster: Cluster) -> int:
+    """How many replicas a topic of the kit has there: three, or as many as there are brokers."""
     return min(3, max(1, cluster.brokers))
 
 
@@ -378,6 +356,9 @@ def _is_passing(error: KafkaError) -> bool:
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
         KafkaError._WAIT_COORD,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,

@@ -6,11 +6,19 @@ asked only when there is no committed offset, or when the committed one lies out
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Callable
+from fractions import Fraction
 
 from kitlib.errors import KitError
 
-ResetPolicy = Literal["earliest", "latest", "none"]
+ResetPolicy = str  # "earliest", "latest", "none" or "by_duration:" with a duration like PT1H30M
+PLAIN_POLICIES = ("earliest", "latest", "none")
+BY_DURATION = "by_duration:"
+_DURATION = re.compile(
+    r"([-+]?)P(?:([-+]?[0-9]+)D)?(T(?:([-+]?[0-9]+)H)?(?:([-+]?[0-9]+)M)?(?:([-+]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 class NoOffsetForPartitionError(KitError):
@@ -21,17 +29,70 @@ class OffsetOutOfRangeError(KitError):
     """The committed offset lies outside the log, and the policy is none."""
 
 
-def start_position(committed: int | None, log_start: int, log_end: int, policy: ResetPolicy) -> int:
+class NoRecordSinceError(KitError):
+    """The policy goes by duration, and no record is young enough: there is no position until one is."""
+
+
+class ResetPolicyError(KitError):
+    """This is no reset policy."""
+
+
+def reset_since_ms(policy: ResetPolicy) -> int | None:
+    """How far back a policy by duration goes, in ms, rounded up; None for the plain ones. ResetPolicyError for what is none.
+
+    A duration is a number of days, hours, minutes and seconds as in P1DT2H3M4.5S, and not negative.
+
+    Source: Apache Kafka 4.3.1, `AutoOffsetResetStrategy.fromString`; Java 17, `Duration.parse`.
+    Differs: durations beyond Java's range of seconds are taken.
+    """
+    if policy in PLAIN_POLICIES:
+        return None
+    text = policy.removeprefix(BY_DURATION)
+    found = _DURATION.fullmatch(text) if policy.startswith(BY_DURATION) else None
+    if found is None or found[3] in ("T", "t") or not any(found.group(2, 4, 5, 6)):
+        raise ResetPolicyError(
+            f"auto.offset.reset is {policy[:60]!r}, expected earliest, latest, none or by_duration:PT1H (days, hours, minutes, "
+            "seconds: P1DT2H3M4S). Choose one of them."
+        )
+    days, hours, minutes, seconds = (int(found[at] or 0) for at in (2, 4, 5, 6))
+    fraction = Fraction(int((found[7] or "0").ljust(9, "0")), 10**9)
+    part = -fraction if (found[6] or "").startswith("-") else fraction
+    total = (days * 24 + hours) * 3600 + minutes * 60 + seconds + part
+    total = -total if found[1] == "-" else total
+    if total < 0:
+        raise ResetPolicyError(f"auto.offset.reset is {policy[:60]!r}, expected a duration of 0 or more. Leave out the sign.")
+    return -int(-total * 1000 // 1)
+
+
+def start_position(
+    committed: int | None,
+    log_start: int,
+    log_end: int,
+    policy: ResetPolicy,
+    offset_since: Callable[[int], int | None] | None = None,
+) -> int:
     """The offset that a consumer reads first.
 
     The committed one when log_start <= committed <= log_end, whatever the policy; otherwise the
-    policy's. Raises NoOffsetForPartitionError or OffsetOutOfRangeError under "none".
+    policy's. By duration it is the first record that is no older, which `offset_since` answers for so
+    many ms. Raises NoRecordSinceError when there is none: the consumer asks again until there is, and
+    begins with that one. Raises NoOffsetForPartitionError or OffsetOutOfRangeError under "none", ResetPolicyError
+    for what is no policy.
 
-    Source: Apache Kafka 4.3, consumer setting `auto.offset.reset`; the fetch's out-of-range answer.
-    Differs: nothing is committed or fetched here; `by_duration` is left out.
+    Source: Apache Kafka 4.3.1, consumer setting `auto.offset.reset`; the fetch's out-of-range answer; the answer to
+    ListOffsets that names no offset, after which Java's consumer is left without a position.
+    Differs: nothing is committed or fetched here; the leader's epoch, by which a truncated log is noticed, is left out.
     """
     if committed is not None and log_start <= committed <= log_end:
         return committed
+    since_ms = reset_since_ms(policy)
+    if since_ms is not None:
+        found = offset_since(since_ms) if offset_since is not None else None
+        if found is None:
+            raise NoRecordSinceError(
+                f"no record is younger than {policy} asks for, so there is nowhere to begin yet. Wait for one, or choose latest."
+            )
+        return max(log_start, found)
     if policy == "earliest":
         return log_start
     if policy == "latest":

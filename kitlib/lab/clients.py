@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import DiskError, LabError
 
 EXTERNAL_TIMEOUT_S = 10.0
+ADMIN_S = 30.0  # how long an admin client's question may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Cluster:
     pids: tuple[int, ...] = ()
     # Where the nodes' logs are; None for an external cluster.
     log_dir: Path | None = None
+    # For each node: where it listens for a proxy, and the port at which clients will look for that proxy.
+    doors: tuple[tuple[int, int], ...] = ()
 
 
 def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:
@@ -53,6 +57,33 @@ def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:
     else:
         config |= file_config()
     return config | more
+
+
+def answered(asked: Future[Any], trouble: str) -> Any:
+    """A broker's answer to an admin client. LabError that begins with `trouble` when it refuses, or is silent for ADMIN_S."""
+    try:
+        return asked.result(ADMIN_S)
+    except KafkaException as error:
+        raise LabError(f"{trouble}: {error.args[0].str()}. Look at `kit status`; start a broker with `kit up`.") from error
+    except TimeoutError as error:
+        raise LabError(f"{trouble}: no answer within {ADMIN_S:g} s. Look at `kit status`; start a broker with `kit up`.") from error
+
+
+def sole_broker(cluster: Cluster, what: str) -> tuple[str, int]:
+    """Host and port of a cluster's only broker, to which `what` speaks alone: it leads and coordinates everything.
+
+    LabError when the cluster has more brokers, or when its address names no port.
+    """
+    if cluster.brokers != 1:
+        raise LabError(
+            f"{what} needs one broker, the cluster at {cluster.bootstrap} has {cluster.brokers}. "
+            "Run `kit down`, then `kit up`; or run it on the model."
+        )
+    first = cluster.bootstrap.split(",")[0].strip()
+    host, _, port = first.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdecimal():
+        raise LabError(f"{what}: the broker's address is {first!r}, expected host:port. Correct KIT_KAFKA_BOOTSTRAP.")
+    return host.strip("[]"), int(port)
 
 
 def file_config() -> dict[str, str]:

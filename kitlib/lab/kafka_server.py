@@ -1,8 +1,8 @@
 """Finds the broker that all notebooks of a user share, or starts it; whoever asks first starts it.
 
 Callers see four verbs. `ensure` returns a `Cluster` that answers, however many callers ask at once.
-`status` looks without changing anything. `down` ends it, leaving no process. `kill_node` is for
-experiments: the broker dies as in a power cut, and is back within five seconds. With
+`status` looks without changing anything. `down` ends it, leaving no process. `kill_node` and `restart`
+are for experiments: the broker dies as in a power cut, or stops in order, and is back within seconds. With
 `KIT_KAFKA_BOOTSTRAP` all of them speak of that cluster instead, which the kit neither starts nor ends.
 
 The work is done by `kitlib.lab.warden`, a background process; this module starts and finds it.
@@ -21,7 +21,8 @@ import psutil
 from filelock import FileLock
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import clients, node, probe, state, warden, workspace
+from kitlib.lab import clients, node, ports, probe, state, warden, workspace
+from kitlib.lab.broker_settings import EXPIRATION, broker_setting
 from kitlib.lab.broker_start import (
     START_TIMEOUT_S,
     Say,
@@ -38,9 +39,14 @@ from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import end_trees, find_by_argument, is_alive, wait_until
 
 __all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files", "log_tail",
-           "start_node", "status"]
+           "producer_id_expiration", "restart", "start_node", "status"]
 
 BROKERS = (1, 3)
+# How a node can be ended for a restart: asked to (it writes down all it knows), or with SIGKILL.
+ENDINGS = ("clean", "kill")
+RESTART_TIMEOUT_S = 60.0
+# How long a broker that was killed may take to be gone: its memory is given back first, and the machine may be busy.
+KILL_TIMEOUT_S = 20.0
 # A silent broker may be busy; after this it counts as paused or stuck.
 SILENCE_TIMEOUT_S = 5.0
 # Who only looks at an external cluster does not wait long.
@@ -116,6 +122,8 @@ def down(progress: Say | None = None) -> bool:
     orphans = find_by_argument(f"-Dkit.home={home_mark()}")
     end_trees(orphans, warden.STOP_TIMEOUT_S)
     warden.state_file(workspace.run_dir()).unlink(missing_ok=True)
+    if not ports.proxy_is_there(workspace.run_dir()):
+        ports.proxy_file(workspace.run_dir()).unlink(missing_ok=True)
     return bool(wardens or orphans)
 
 
@@ -141,8 +149,9 @@ def status() -> Status:
         phase = next((wanted for wanted in ("silent", "starting", "dead") if wanted in {n.phase for n in nodes}), phase)
         phase = "starting" if phase == "dead" else phase
         phase = "held" if all(each.phase == "held" for each in nodes) else phase
+    proxy = ports.proxy_sentence(workspace.run_dir())
     return Status(phase, _sentence(found, nodes, phase), found.bootstrap, found.cluster_id, "kit", found.since, nodes,
-                  found.notes)
+                  (*found.notes, proxy) if proxy else found.notes)
 
 
 def kill_node(number: int = 1, hold: bool = False) -> int:
@@ -151,6 +160,34 @@ def kill_node(number: int = 1, hold: bool = False) -> int:
     The warden starts it again at once, on the same ports and data; with `hold` only after `start_node`.
     LabError when there is no such broker or it does not run.
     """
+    return _end_node(number, "kill", hold, KILL_TIMEOUT_S)
+
+
+def restart(how: str = "clean", number: int = 1, timeout_s: float = RESTART_TIMEOUT_S) -> Cluster:
+    """End a broker and wait until it serves again, on the same ports and data; the cluster with its new process.
+
+    "clean" asks the broker to stop: it flushes its logs and writes what it knows of its producers down.
+    "kill" is SIGKILL: it must recover from what is in the logs. LabError when it does not run, or does
+    not serve again within `timeout_s` seconds; KnobError for any other `how`.
+    """
+    if how not in ENDINGS:
+        raise KnobError(f"restart(how={how!r}): a broker is ended {' or '.join(map(repr, ENDINGS))}. Choose one of them.")
+    deadline = time.monotonic() + timeout_s
+    ended = _end_node(number, how, False, timeout_s)
+
+    def serves() -> state.ClusterState | None:
+        found = _own_state()
+        wanted = _node(found, number)
+        is_new = wanted.phase == "running" and wanted.pid not in (None, ended)
+        return found if is_new and probe.serves_producers(wanted.port) else None
+
+    found = wait_until(serves, max(0.1, deadline - time.monotonic()), f"broker {number} serves again")
+    assert found is not None
+    return _cluster(found)
+
+
+def _end_node(number: int, how: str, hold: bool, timeout_s: float) -> int:
+    """End a broker by one of the ENDINGS, with the warden told before that this is wanted; the ended process's id."""
     found = _own_state()
     wanted = _node(found, number)
     identity = state.node_identity(found, wanted)
@@ -161,9 +198,24 @@ def kill_node(number: int = 1, hold: bool = False) -> int:
         requests["asked"].append(wanted.pid or 0)
         if hold:
             requests["held"].append(number)
-    process.kill()
-    wait_until(lambda: not is_alive(process), 5.0, f"broker {number} has ended")
+    if how == "kill":
+        process.kill()
+    else:
+        process.terminate()
+        process.resume()  # a paused broker can obey only then
+    wait_until(lambda: not is_alive(process), timeout_s, f"broker {number} has ended")
     return wanted.pid or 0
+
+
+@contextmanager
+def producer_id_expiration(ms: int) -> Iterator[None]:
+    """Let the kit's brokers forget producers that were idle for `ms` milliseconds (Kafka's own: a day), until the end.
+
+    They look once a second (`producer.id.expiration.check.interval.ms`, which the kit sets). LabError when
+    no broker of the kit's runs or it does not take the setting.
+    """
+    with broker_setting(_cluster(_own_state()), EXPIRATION, str(ms)):
+        yield
 
 
 def start_node(number: int) -> None:
@@ -171,9 +223,14 @@ def start_node(number: int) -> None:
     _node(_own_state(), number)
     with _requests() as requests:
         requests["held"] = [held for held in requests["held"] if held != number]
-    wait_until(
-        lambda: _node(_own_state(), number).phase == "running", START_TIMEOUT_S, f"broker {number} serves again"
-    )
+
+    def serves() -> bool:
+        found = _own_state()
+        wanted = _node(found, number)
+        identity = state.node_identity(found, wanted)  # the warden may not have seen yet that it is dead
+        return wanted.phase == "running" and identity is not None and identity.is_alive()
+
+    wait_until(serves, START_TIMEOUT_S, f"broker {number} serves again")
 
 
 def log_files(number: int | None = None) -> list[Path]:
@@ -211,6 +268,7 @@ def _cluster(found: state.ClusterState) -> Cluster:
     return Cluster(
         found.bootstrap, found.cluster_id, found.brokers, "kit",
         tuple(each.pid for each in found.nodes if each.pid is not None), workspace.run_dir(),
+        tuple((each.behind_port, each.proxy_port) for each in found.nodes if each.behind_port),
     )
 
 

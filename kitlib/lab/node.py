@@ -2,8 +2,9 @@
 
 A node is a folder with a `meta.properties` (which cluster, which node), a settings file and a java
 that runs `kafka.Kafka`. Node 1 is broker and controller at once; nodes 2 and 3 of a set of three are
-brokers only. Everything listens on 127.0.0.1. Left out: authentication, TLS, JMX, and the second
-listener through a proxy, for which `Listener` has the room.
+brokers only. Everything listens on 127.0.0.1. Each node has two listeners: one for clients that come
+directly, and one whose advertised port is the proxy's (`kitlib.lab.ports`). Left out: authentication,
+TLS, JMX.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab.processes import identify
+from kitlib.lab.recovery import cuts, high_watermarks
 
 HEAP_MB = {1: 384, 3: 256}
 FORMAT_HEAP_MB = 128
@@ -89,6 +91,8 @@ def settings(
         "delete.topic.enable": "true",
         # The controller's to say, and a warning at the others.
         **({"default.replication.factor": copies} if is_controller else {}),
+        # How much a damaged log has lost is told by the last of these; Kafka's own interval is 5 s.
+        "replica.high.watermark.checkpoint.interval.ms": "500",
         "min.insync.replicas": "1",
         "offsets.topic.num.partitions": "4",
         "offsets.topic.replication.factor": copies,
@@ -100,6 +104,14 @@ def settings(
         "share.coordinator.state.topic.min.isr": quorum,
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "500",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        # A transaction that is open for too long is looked for twice a second, not every ten seconds.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+        # Producers that have been silent for `producer.id.expiration.ms` are looked for every second.
+        "producer.id.expiration.check.interval.ms": "1000",
+        # Committed offsets that are too old are looked for every second, not every ten minutes.
+        "offsets.retention.check.interval.ms": "1000",
         # Retention and compaction: the first run after one second instead of 30, then every second.
         "log.initial.task.delay.ms": "1000",
         "log.retention.check.interval.ms": "1000",
@@ -172,6 +184,9 @@ class Node:
     data: Path
     machinery: Machinery
     port: int
+    # Where it listens for the proxy, and the port that it tells whoever enters there.
+    behind_port: int
+    proxy_port: int
     # None at nodes that are brokers only.
     controller_port: int | None
     # Called from the log thread when the java has closed its output, which it does when it ends.
@@ -180,6 +195,8 @@ class Node:
     born_s: float | None = None
     # The last lines of this java's log: the reason of a death is found here even when the disk is full.
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
+    # The high watermark of each log as it was written down before this java was started.
+    watermarks: dict[str, int] = field(default_factory=dict)
     _reader: threading.Thread | None = None
 
     @property
@@ -191,12 +208,14 @@ class Node:
         return log_file(self.machinery.run_dir, self.number)
 
     def ports(self) -> list[int]:
-        return [self.port] if self.controller_port is None else [self.port, self.controller_port]
+        """The ports on which the node's java listens."""
+        doors = [self.port, self.behind_port]
+        return doors if self.controller_port is None else [*doors, self.controller_port]
 
     def write_settings(self, brokers: int, controller_port: int, data: Path | None = None) -> None:
-        door = Listener("PLAINTEXT", self.port, self.port)
+        doors = [Listener("PLAINTEXT", self.port, self.port), Listener("PROXIED", self.behind_port, self.proxy_port)]
         values = settings(
-            self.number, brokers, [door], controller_port, self.controller_port is not None, data or self.data
+            self.number, brokers, doors, controller_port, self.controller_port is not None, data or self.data
         )
         try:
             self.settings_file.write_text(properties_text(values), encoding="ascii")
@@ -207,6 +226,7 @@ class Node:
     def start(self) -> None:
         """Start the java; its log lines go to the node's log file, which is rotated, and to `tail`."""
         self.tail.clear()
+        self.watermarks = high_watermarks(self.data)
         self.java = self._run(self.machinery, "kafka.Kafka", str(self.settings_file))
         try:
             self.born_s = identify(self.java.pid, self.machinery.token).born_s
@@ -279,6 +299,10 @@ class Node:
     def lost_its_room(self) -> bool:
         """Whether the last java ended because there was no room to write."""
         return any(words in line for line in self.tail for words in NO_ROOM)
+
+    def has_cut(self) -> list[str]:
+        """What this java cut off from damaged logs when it started, a sentence for each log."""
+        return cuts(list(self.tail), self.watermarks, self.number)
 
     def error(self) -> type[KitError]:
         """The kind of error that the last death is."""

@@ -44,6 +44,8 @@ LOCAL_MASTER = "local[2]"
 DRIVER_MEMORY = "1g"
 SECONDS_TO_END = 10.0
 LOGS_KEPT = 5
+LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107  # bytes
+SOCKET_NAME = "/.01234567-89ab-cdef-0123-456789abcdef.sock"  # what Spark calls them
 
 # Java's own flags: the first compiler alone and one collector thread are quicker for short jobs on two cores.
 JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
@@ -202,8 +204,21 @@ def _settings(app: str, master: str, java_flags: tuple[str, ...], jars: list[Pat
         "spark.local.dir": str(scratch),
     }
     if is_local(master):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | _sockets()
     return settings
+
+
+def _sockets() -> dict[str, str]:
+    """Let Java and Python meet in a folder, if its path is short enough for a socket, and not at a port.
+
+    At a port Java serves whoever comes first, and that can be a Kafka client which looks for a broker that
+    listened there before.
+    """
+    folder = _socket_folder()
+    if len(os.fsencode(folder) + SOCKET_NAME.encode()) > LONGEST_SOCKET_PATH:
+        return {}
+    folder.mkdir(parents=True, exist_ok=True)
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 
 
 def is_local(master: str) -> bool:
@@ -259,6 +274,9 @@ def _scratch() -> Path:
     logs = sorted(log_file().parent.glob("spark-*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for old in logs[3 * LOGS_KEPT :]:
         old.unlink(missing_ok=True)
+    for folder in _socket_folder().parent.glob("[0-9]*"):
+        if folder.name.isdigit() and not psutil.pid_exists(int(folder.name)):
+            shutil.rmtree(folder, ignore_errors=True)
     own = _scratch_folder()
     own.mkdir(parents=True, exist_ok=True)
     return own
@@ -266,6 +284,10 @@ def _scratch() -> Path:
 
 def _scratch_folder() -> Path:
     return workspace.spark_dir() / "scratch" / f"{os.getpid()}-{psutil.Process().create_time():.0f}"
+
+
+def _socket_folder() -> Path:
+    return log_file().with_name(str(os.getpid()))
 
 
 def _is_running(name: str) -> bool:
@@ -306,7 +328,8 @@ def _forget() -> None:
             gateway.shutdown()
     if process is not None:
         _end(process)
-        shutil.rmtree(_scratch_folder(), ignore_errors=True)
+        for folder in (_scratch_folder(), _socket_folder()):
+            shutil.rmtree(folder, ignore_errors=True)
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     with suppress(DeprecationWarning):

@@ -42,6 +42,9 @@ class NodeState:
     restarts: int = 0
     # Why the last of these deaths happened.
     last_death: str | None = None
+    # Where the node listens for a proxy, and the port it tells whoever enters there; 0 when an older kit started it.
+    behind_port: int = 0
+    proxy_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ def read_cluster_state(path: Path, say: Say) -> ClusterState | None:
 
 def _check_types(state: ClusterState) -> None:
     numbers = [state.pid, state.born_s, state.since, state.brokers, *(node.port for node in state.nodes)]
+    numbers += [port for node in state.nodes for port in (node.behind_port, node.proxy_port)]
     numbers += [number for node in state.nodes for number in (node.pid, node.born_s) if number is not None]
     texts = [state.token, state.phase, state.message, state.failure, *(node.phase for node in state.nodes)]
     texts += state.notes

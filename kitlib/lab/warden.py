@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import random
 import shutil
 import signal
 import sys
@@ -30,7 +29,7 @@ from types import FrameType
 from filelock import FileLock, Timeout
 
 from kitlib.errors import KitError, LabError
-from kitlib.lab import formatting, probe, state
+from kitlib.lab import formatting, ports, probe, state
 from kitlib.lab.node import Machinery, Node
 from kitlib.lab.processes import end_trees, find_by_argument, identify
 
@@ -196,34 +195,21 @@ class Warden:
         requests_file(run_dir).unlink(missing_ok=True)
         (run_dir / "tmp").mkdir(exist_ok=True)
         self.memory = state.read_json(memory_file(run_dir, brokers), self._note) or {}
-        kept = self.memory.get("ports")
-        ports = kept if isinstance(kept, list) and len(kept) == brokers + 1 and all(map(_is_port, kept)) else None
-        if ports is None:
-            ports = probe.free_ports(brokers + 1, _drawn_ports())
+        controller_port, chosen = ports.choose(self.memory, brokers)
         folder = self.spec.data_dir / f"kafka-{brokers}"
         self.nodes = [
-            Node(number, folder / f"node-{number}", self.machinery, ports[number], ports[0] if number == 1 else None,
-                 self.wake.set)
-            for number in range(1, brokers + 1)
+            Node(number, folder / f"node-{number}", self.machinery, own.port, own.behind_port, own.proxy_port,
+                 controller_port if number == 1 else None, self.wake.set)
+            for number, own in enumerate(chosen, 1)
         ]
         self.watches = {node.number: Watch() for node in self.nodes}
-        self._move_ports()
+        ports.move_taken(self.nodes, run_dir, self._note)
         self._write(message="Preparing the data folders")
         cluster_id = formatting.prepare(self.nodes, brokers, self._note, self._check_stop)
         before = self.memory.get("cluster_id")
         if isinstance(before, str) and before != cluster_id:
             self._note(f"The data of cluster {before} are gone; this is a new, empty cluster {cluster_id}.")
         self._write(cluster_id=cluster_id, message="Starting Kafka")
-
-    def _move_ports(self) -> None:
-        """Give a new port to whoever's old one is taken, and write all ports down."""
-        for node in self.nodes:
-            if not probe.is_free(node.port):
-                new = probe.free_ports(1, _drawn_ports())[0]
-                self._note(f"Port {node.port} is taken by another program; broker {node.number} moved to {new}.")
-                node.port = new
-            if node.controller_port is not None and not probe.is_free(node.controller_port):
-                node.controller_port = probe.free_ports(1, _drawn_ports())[0]
 
     def _start_all(self) -> None:
         """Start all nodes and wait until they serve; a port that was snatched away is replaced, a few times."""
@@ -238,11 +224,13 @@ class Warden:
             self._stop_nodes()
             if left == 0 or not dead.lost_its_port():
                 raise dead.error()(f"Broker {dead.number} did not start: {reason}. `kit logs` shows its log.")
-            self._move_ports()
+            ports.move_taken(self.nodes, self.spec.run_dir, self._note)
         self._remember()
         for watch in self.watches.values():
             watch.phase, watch.last_answer = "running", time.time()
         self._write(phase="running", message="")
+        for node in self.nodes:
+            self._tell_cuts(node)
 
     def _wait_ready(self) -> Node | None:
         """Wait until every node answers, knows its cluster and serves producers; the node that died instead, or None."""
@@ -270,8 +258,7 @@ class Warden:
         return port
 
     def _remember(self) -> None:
-        ports = [self._controller_port(), *(node.port for node in self.nodes)]
-        self.memory = {"ports": ports, "cluster_id": self.state.cluster_id}
+        self.memory = {**ports.to_memory(self.nodes), "cluster_id": self.state.cluster_id}
         state.write_json(memory_file(self.spec.run_dir, self.spec.brokers), self.memory)
 
     # Watch
@@ -281,7 +268,6 @@ class Warden:
         while True:
             self._check_stop()
             before = self.state
-            held, asked = self._requests()
             for node in self.nodes:
                 watch = self.watches[node.number]
                 if node.is_running():
@@ -291,7 +277,10 @@ class Warden:
                             "is lost unless you put it back. `kit up` starts a new, empty cluster."
                         )
                     self._probe(node, watch)
-                elif node.number in held:
+                    continue
+                # Read after the death was seen: whoever asks for one writes it down first.
+                held, asked = self._requests()
+                if node.number in held:
                     watch.phase = "held"
                 else:
                     self._restart(node, watch, asked)
@@ -326,6 +315,8 @@ class Warden:
             return
         if probe.answers(node.port):
             if watch.phase != "starting" or probe.serves_producers(node.port):
+                if watch.phase == "starting":
+                    self._tell_cuts(node)
                 watch.phase, watch.last_answer = "running", now
         elif watch.phase == "running" and now - watch.last_answer > SILENT_AFTER_S:
             watch.phase = "silent"
@@ -343,6 +334,11 @@ class Warden:
 
     # What others read
 
+    def _tell_cuts(self, node: Node) -> None:
+        """Note what a broker has cut off from damaged logs when it started."""
+        for sentence in node.has_cut():
+            self._note(sentence)
+
     def _note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
         self._write(notes=(*self.state.notes, text))
@@ -354,6 +350,7 @@ class Warden:
                 node.java.pid if node.java is not None and node.is_running() else None,
                 node.born_s if node.is_running() else None,
                 watch.phase, watch.last_answer if watch.phase == "silent" else None, watch.restarts, watch.last_death,
+                node.behind_port, node.proxy_port,
             )
             for node in self.nodes for watch in [self.watches[node.number]]
         )
@@ -370,14 +367,6 @@ class Warden:
 
 def _numbers(value: object) -> frozenset[int]:
     return frozenset(each for each in value if isinstance(each, int)) if isinstance(value, list) else frozenset()
-
-
-def _is_port(value: object) -> bool:
-    return isinstance(value, int) and 0 < value < 65536
-
-
-def _drawn_ports() -> list[int]:
-    return random.sample(range(probe.FIRST_PORT, probe.LAST_PORT + 1), 50)
 
 
 def main() -> int:

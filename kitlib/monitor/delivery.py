@@ -19,12 +19,22 @@ makes it processed. "For the first time" always means its first part, whichever 
 An anomaly is *allowed* when a setting of the run explains it (`kitlib.monitor.reasons`), and a
 *violation* when none does. The words of a trace that are read here, all with `topic` and `partition`:
 
-    log    append {first, last, offsets?, parts?}   delete {to}
+    log    append {first, last, offsets?, parts?}   delete {to}   compact {offsets}   purge {offsets}
     spout  start {offset, why}   emit {offset}   ack {offset, outstanding?}   fail {offset, retry, why?}
-           reset {from, to}   clear {ranges, by}   give_up {offset}   commit {offset, written}   error {error}
+           reset {from, to, why?}   clear {ranges, by}   give_up {offset}   commit {offset, written, error?}   error {error}
     bolt   process {offset, part}
+    operator  alter {offset, before, error?}
 
-What the tasks of a topology say besides is listed in `kitlib.monitor.trees`.
+A record that compaction has taken out (`compact`) is not lost, whoever has not read it: a later record of its
+key stands for it. A tombstone that is taken out (`purge`) has nothing that stands for it.
+
+A log whose end is cut off (`log cut {from, to, why}`) loses what was not processed, and gives its offsets out
+again: what is at them from then on are other records.
+
+The members of a consumer group say `start`, `emit`, `process` and `commit` themselves; `kitlib.monitor.group_reasons`
+says what allows what there. What the tasks of a topology say besides is listed in `kitlib.monitor.trees`. A lane that begins with a
+producer's `send` is judged by what was stored instead of what was processed: `kitlib.monitor.producing`;
+one that begins with `open` or `effect` by what a reader was given: `kitlib.monitor.transactions`.
 
 Left out: what the records say; the audit on Spark compares them with the topic.
 """
@@ -36,17 +46,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.monitor.group_reasons import settings_of
+from kitlib.monitor.producing import ProducerLedger
 from kitlib.monitor.reasons import (
-    AT_LEAST_ONCE,
     MAX_OFFSET,
-    PENDING_AGAIN,
     RETENTION,
     WAITS_FOR_RETRY,
     Handled,
     Settings,
     Stall,
 )
-from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Verdict
+from kitlib.monitor.transactions import TRANSACTION_LANES, TransactionLedger
+from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Tally, Verdict
 from kitlib.trace import Step, Trace, from_ranges
 
 STALL_COMMITS = 5  # so many commits in a row without progress are a stall
@@ -64,43 +75,20 @@ def judge(trace: Trace) -> Verdict:
 
 def judge_steps(steps: Iterable[Step], knobs: Mapping[str, Any]) -> Verdict:
     """The verdict on steps; lanes in the order of their first step."""
-    ledgers: dict[Lane, _Ledger] = {}
+    ledgers: dict[Lane, _Ledger | ProducerLedger | TransactionLedger] = {}
     for step in steps:
         if "topic" not in step.data:
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
-        if lane not in ledgers:
-            ledgers[lane] = _Ledger(*lane, Settings(knobs))
+        if lane not in ledgers:  # its first step tells what kind of lane it is
+            if step.what in TRANSACTION_LANES:
+                ledgers[lane] = TransactionLedger(*lane, knobs)
+            elif step.what == "send":
+                ledgers[lane] = ProducerLedger(*lane, knobs)
+            else:
+                ledgers[lane] = _Ledger(*lane, settings_of(step, knobs))
         ledgers[lane].take(step)
     return Verdict(tuple(ledger.verdict() for ledger in ledgers.values()))
-
-
-@dataclass(slots=True)
-class _Tally:
-    """A growing Anomaly."""
-
-    kind: str
-    count: int = 0
-    witness: int | None = None
-    offset: int | None = None
-    reasons: dict[str, int] = field(default_factory=dict)  # -> how many of `count` it explains
-    unexplained: int = 0
-
-    def add(self, step: int, offset: int, reason: str) -> None:
-        """One more, seen at `step`; an empty reason makes it a violation."""
-        self.count += 1
-        if self.witness is None or step < self.witness:
-            self.witness, self.offset = step, offset
-        if reason:
-            self.reasons[reason] = self.reasons.get(reason, 0) + 1
-        else:
-            self.unexplained += 1
-
-    def done(self) -> Anomaly:
-        reason, explained = max(self.reasons.items(), key=lambda item: item[1], default=("", 0))
-        if 0 < explained < self.count - self.unexplained:
-            reason = f"{reason}, for {explained} of {self.count}"
-        return Anomaly(self.kind, self.count, self.witness, self.offset, reason, self.unexplained)
 
 
 @dataclass(slots=True)
@@ -123,6 +111,7 @@ class _Ledger:
     processed: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, part) -> times
     first_processed: dict[int, int] = field(default_factory=dict)  # offset -> ms
     highest_processed: int = -1
+    replaced: set[int] = field(default_factory=set)  # compaction has taken them out, a later record of the key is there
     given_up: dict[int, tuple[int, str]] = field(default_factory=dict)  # offset -> (step, why); the first stands
     dropped: dict[int, str] = field(default_factory=dict)  # offset -> why a start began above it, finished or not
     refused: dict[int, str] = field(default_factory=dict)  # offset -> why its last failure is not retried
@@ -132,6 +121,11 @@ class _Ledger:
     quiet_commits: int = 0  # in a row, between which a spout with room for more emitted nothing
     is_quiet: bool = True  # nothing was emitted since the last commit
     skipped: set[int] = field(default_factory=set)
+    appended_before_cut: int = 0  # records whose offsets were cut off; and of them, the processed ones
+    processed_before_cut: int = 0
+    begun: list[int] = field(default_factory=list)  # where each start began, and each reset that went back
+    went_back: str = ""  # why the last start or reset lay below the position before it
+    by_hand: str = ""  # why a start at the committed offset may lie elsewhere than the last commit
     position: int | None = None  # the committed offset
     log_end: int = 0
     log_start: int = 0
@@ -140,7 +134,7 @@ class _Ledger:
     open_ms: int | None = None  # for how long the record that is waited for was out at the last idle commit
     last_step: int = 0
     last_error: str = ""
-    tallies: dict[str, _Tally] = field(default_factory=lambda: {kind: _Tally(kind) for kind in ANOMALIES})
+    tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally(kind) for kind in ANOMALIES})
 
     def take(self, step: Step) -> None:
         """Follow one step. Words without a meaning here are passed over."""
@@ -171,23 +165,59 @@ class _Ledger:
             if offset < self.log_start:
                 self.given_up.setdefault(offset, (step.number, RETENTION))
 
+    def _on_compact(self, step: Step) -> None:
+        self.replaced.update(step.data["offsets"])
+
+    def _on_purge(self, step: Step) -> None:
+        for offset in step.data["offsets"]:
+            self.given_up.setdefault(offset, (step.number, self.settings.purge()))
+
+    def _on_cut(self, step: Step) -> None:
+        """The records from `to` on are gone; what was processed of them stays done, and their offsets begin anew."""
+        if "to" not in step.data:
+            return  # a network's word: a connection was cut
+        to, reason = step.data["to"], self.settings.cut(str(step.data.get("why", "")))
+        for offset in sorted(each for each in self.appended_at if each >= to):
+            if self._is_processed(offset):
+                self.processed_before_cut += 1
+            else:
+                self.tallies["lost"].add(step.number, offset, reason)
+            self.appended_before_cut += 1
+        for ledger in (self.appended_at, self.parts, self.emitted, self.open_since, self.first_processed, self.given_up, self.dropped):
+            for offset in [each for each in ledger if each >= to]:
+                del ledger[offset]
+        self.processed = {key: times for key, times in self.processed.items() if key[0] < to}
+        self.skipped = {offset for offset in self.skipped if offset < to}
+        self.replaced = {offset for offset in self.replaced if offset < to}
+        self.highest_processed = max(self.first_processed, default=-1)
+        self.log_end = to
+        self.position = None if self.position is None else min(self.position, to)  # above, it has passed nothing that is there
+
     def _on_start(self, step: Step) -> None:
-        offset, reason = step.data["offset"], self.settings.start(str(step.data.get("why", "")))
+        offset, reason = step.data["offset"], self.settings.start(str(step.data.get("why", ""))) or self.by_hand
         self._jump(step, offset, reason)
+        self.begun.append(offset)
         for below in self.appended_at:
             if below < offset and not self._is_processed(below):
                 self.dropped.setdefault(below, reason)
         if self.position is not None and offset < self.position:
             self.tallies["rewound"].add(step.number, offset, reason)
+            self.went_back = reason
         self.position = offset
         self._end_stall()
         self.open_since.clear()  # whoever was to hear of them is gone
 
     def _on_reset(self, step: Step) -> None:
-        before, to = step.data["from"], step.data["to"]
-        self._jump(step, to, self.settings.reset())
+        before, to, reason = step.data["from"], step.data["to"], self.settings.reset(str(step.data.get("why", "")))
+        self._jump(step, to, reason)
         if to < before:
-            self.tallies["rewound"].add(step.number, to, self.settings.reset())
+            self.tallies["rewound"].add(step.number, to, reason)
+            self.begun.append(to)
+            self.went_back = reason
+
+    def _on_alter(self, step: Step) -> None:
+        if "error" not in step.data:
+            self.by_hand = f"the committed offset was set from {step.data['before']} to {step.data['offset']} by hand"
 
     def _on_emit(self, step: Step) -> None:
         offset = step.data["offset"]
@@ -208,7 +238,9 @@ class _Ledger:
         offset, part = step.data["offset"], step.data.get("part", 0)
         times = self.processed[offset, part] = self.processed.get((offset, part), 0) + 1
         if times > 1:
-            self.tallies["duplicated"].add(step.number, offset, AT_LEAST_ONCE)
+            begun = sum(begin <= offset for begin in self.begun)
+            reason = self.settings.again(self._handled(offset), times, begun)
+            self.tallies["duplicated"].add(step.number, offset, reason)
         if offset in self.first_processed:
             return
         self.first_processed[offset] = step.at_ms
@@ -242,9 +274,10 @@ class _Ledger:
         self.commits += 1
         is_quiet, self.is_quiet = self.is_quiet and self.settings.has_room(len(self.open_since)), True
         self.quiet_commits = self.quiet_commits + 1 if is_quiet else 0
+        self.last_error = str(step.data.get("error", self.last_error))
         if step.data.get("written", True):
             if before is not None and offset < before:
-                self.tallies["rewound"].add(step.number, offset, PENDING_AGAIN)
+                self.tallies["rewound"].add(step.number, offset, self.settings.back())
             self.position = offset
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step
@@ -280,7 +313,7 @@ class _Ledger:
         )
 
     def _handled(self, offset: int) -> Handled:
-        return Handled(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early)
+        return Handled(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, self.went_back)
 
     def _is_processed(self, offset: int) -> bool:
         parts = self.parts.get(offset)
@@ -301,15 +334,16 @@ class _Ledger:
         self._end_stall()
         gone_below = max(self.position or 0, self.log_start)
         for offset in sorted(self.appended_at):
-            if offset >= gone_below or self._is_processed(offset):
+            if offset >= gone_below or offset in self.replaced or self._is_processed(offset):
                 continue
             self.tallies["lost"].add(*self._lost(offset))
         late = (ms - self.appended_at[at] for at, ms in self.first_processed.items() if at in self.appended_at)
         return LaneVerdict(
             self.topic,
             self.partition,
-            len(self.appended_at),
-            sum(map(self._is_processed, self.first_processed.keys() | self.parts.keys())),
+            len(self.appended_at) + self.appended_before_cut,
+            sum(map(self._is_processed, self.first_processed.keys() | self.parts.keys())) + self.processed_before_cut,
             {kind: tally.done() for kind, tally in self.tallies.items()},
             max(late, default=0),
+            replaced=sum(not self._is_processed(each) for each in self.replaced & self.appended_at.keys()),
         )

@@ -24,11 +24,12 @@ WAITS_FOR_RETRY = "a record that keeps failing waits for its next retry"
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What the spout knows of one record: how often it was handed out, and what it heard."""
+    """What the spout or member knows of one record: how often it was handed out, and what it heard."""
 
     times_emitted: int
     is_acked: bool
     is_acked_early: bool  # acked while tuples of its tree were not
+    went_back: str = ""  # why whoever reads has gone back to it, if that has a reason of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +67,26 @@ class Settings:
         forced = self.knobs.get("force_from_start")
         return why if forced is None else f"{why} (force_from_start={forced})"
 
-    def reset(self) -> str:
-        """Why a spout may jump from an offset that is not there."""
+    def reset(self, why: str = "") -> str:
+        """Why a spout may jump from an offset that is not there; `why` is a group's member's reset policy."""
         forced = self.knobs.get("force_from_start", False)
         return (
             "out of range, and use_start_offset_time_if_offset_out_of_range=True goes on from "
             f"{'start_offset_time' if forced else 'the log end'} (force_from_start={forced})"
         )
 
+    def cut(self, why: str) -> str:
+        """Why records may vanish from the end of a log: nothing but a run with replicas knows."""
+        return ""
+
     def clear(self, offset: int, by: int) -> str:
         """Why the ack of offset `by` may clear this one from what is pending."""
         is_behind = offset < by - self.knobs.get("max_offset_behind", 0)
         return f"{self._bound()} gives up what lies further back" if is_behind else ""
+
+    def purge(self) -> str:
+        """Why a tombstone may be taken out of a compacted log before it was read."""
+        return f"delete.retention.ms={self.knobs.get('delete_retention_ms')}: so long after it was cleaned a tombstone may go"
 
     def give_up(self) -> str:
         """Why a record may be given up after retries."""
@@ -123,6 +132,14 @@ class Settings:
         if at_once is None or at_once > 1:
             return f"max_spout_pending={'unlimited' if at_once is None else at_once} lets tuples finish in any order"
         return self.unseen(record)
+
+    def again(self, record: Handled, times_processed: int, times_begun: int) -> str:
+        """Why a record may be processed once more; so often was its partition begun at or below it."""
+        return AT_LEAST_ONCE
+
+    def back(self) -> str:
+        """Why a commit may be below the one before it."""
+        return PENDING_AGAIN
 
     def stall(self, stall: Stall) -> str:
         """Why commits may stand still."""

@@ -1,17 +1,20 @@
 """What a judgement of a run says: counts, first witnesses, marks, and one sentence.
 
-Six anomalies, each *allowed* when a setting of the run explains it and a *violation* when none does.
-`kitlib.monitor.delivery` says what each of them means and finds them.
+Each anomaly is *allowed* when a setting of the run explains it and a *violation* when none does.
+`kitlib.monitor.delivery` says what the six of a topology mean and finds them, `kitlib.monitor.producing`
+the four of a producer, `kitlib.monitor.transactions` the five of what a reader of transactions is given.
 """
 
 from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 ANOMALIES = ("lost", "duplicated", "reordered", "skipped", "stalled", "rewound")
+PRODUCER_ANOMALIES = ("lost", "duplicated", "reordered", "indefinite")
+TRANSACTION_ANOMALIES = ("lost", "duplicated", "reordered", "aborted_read", "stalled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Anomaly:
     offset: int | None = None  # the first witness's offset
     reason: str = ""  # the setting that explains most of them; empty when count is 0 or none does
     unexplained: int = 0  # of `count`, those that no setting explains
+    unit: str = "offset"  # what `offset` counts: "offset", or "record" where records are numbered as they were sent
 
     @property
     def is_violation(self) -> bool:
@@ -34,7 +38,37 @@ class Anomaly:
         if not self.count:
             return f"0 {self.kind}"
         mark = f"violation: no setting explains {self.unexplained}" if self.is_violation else f"allowed: {self.reason}"
-        return f"{self.count} {self.kind}, first at offset {self.offset} ({mark})"
+        return f"{self.count} {self.kind}, first at {self.unit} {self.offset} ({mark})"
+
+
+@dataclass(slots=True)
+class Tally:
+    """A growing Anomaly."""
+
+    kind: str
+    count: int = 0
+    witness: int | None = None
+    offset: int | None = None
+    reasons: dict[str, int] = field(default_factory=dict)  # -> how many of `count` it explains
+    unexplained: int = 0
+    unit: str = "offset"
+
+    def add(self, step: int, offset: int, reason: str) -> None:
+        """One more, seen at `step`; an empty reason makes it a violation."""
+        self.count += 1
+        if self.witness is None or step < self.witness:
+            self.witness, self.offset = step, offset
+        if reason:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        else:
+            self.unexplained += 1
+
+    def done(self) -> Anomaly:
+        """What was counted."""
+        reason, explained = max(self.reasons.items(), key=lambda item: item[1], default=("", 0))
+        if 0 < explained < self.count - self.unexplained:
+            reason = f"{reason}, for {explained} of {self.count}"
+        return Anomaly(self.kind, self.count, self.witness, self.offset, reason, self.unexplained, self.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +81,12 @@ class LaneVerdict:
     processed: int  # distinct records
     anomalies: Mapping[str, Anomaly]
     late_ms: int  # the longest time from append to first processing; 0 when nothing was processed
+    verb: str = "processed"  # what counts as done: "processed" by a topology, or "stored" by a producer
+    replaced: int = 0  # records that compaction took out before they were processed: a later record of the key stands for each
 
     def count(self, kind: str) -> int:
-        """How many of one anomaly."""
-        return self.anomalies[kind].count
+        """How many of one anomaly; 0 for one that does not belong to this kind of lane."""
+        return self.anomalies[kind].count if kind in self.anomalies else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +98,13 @@ class Verdict:
     @property
     def counts(self) -> dict[str, int]:
         """Each anomaly's count over all partitions."""
-        return {kind: sum(lane.count(kind) for lane in self.lanes) for kind in ANOMALIES}
+        return {kind: sum(lane.count(kind) for lane in self.lanes if kind in lane.anomalies) for kind in self.kinds}
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The anomalies that were looked for, in their order: those of topologies, of producers, or both."""
+        found = dict.fromkeys(kind for lane in self.lanes for kind in lane.anomalies)
+        return tuple(found) or ANOMALIES
 
     @property
     def appended(self) -> int:
@@ -75,6 +117,11 @@ class Verdict:
         return sum(lane.processed for lane in self.lanes)
 
     @property
+    def replaced(self) -> int:
+        """Records that compaction replaced before they were processed, over all partitions."""
+        return sum(lane.replaced for lane in self.lanes)
+
+    @property
     def late_ms(self) -> int:
         """The longest time from append to first processing in any partition."""
         return max((lane.late_ms for lane in self.lanes), default=0)
@@ -82,21 +129,29 @@ class Verdict:
     @property
     def violations(self) -> tuple[str, ...]:
         """The kinds of anomaly that no setting explains."""
-        return tuple(kind for kind in ANOMALIES if any(lane.anomalies[kind].is_violation for lane in self.lanes))
+        return tuple(kind for kind in self.kinds if any(found.is_violation for found in self._all(kind)))
 
     def first(self, kind: str) -> Anomaly:
         """The anomaly of this kind with the earliest witness; one with count 0 when there is none."""
-        seen = [lane.anomalies[kind] for lane in self.lanes if lane.count(kind)]
+        seen = [found for found in self._all(kind) if found.count]
         return min(seen, key=lambda anomaly: anomaly.witness or 0, default=Anomaly(kind))
+
+    def _all(self, kind: str) -> list[Anomaly]:
+        return [lane.anomalies[kind] for lane in self.lanes if kind in lane.anomalies]
 
     @property
     def sentence(self) -> str:
-        """What a learner should take away, in one sentence."""
+        """What a learner should take away, in one sentence; where no step names a partition, that there is nothing to judge."""
+        if not self.lanes:
+            return "No record was followed in this run."
         told = [f"{count} {kind} ({self._mark(kind)})" for kind, count in self.counts.items() if count]
-        begin = f"{self.processed} of {self.appended} records were processed"
+        verb = " or ".join(dict.fromkeys(lane.verb for lane in self.lanes)) or "processed"
+        begin = f"{self.processed} of {self.appended} records were {verb}"
+        if self.replaced:
+            begin += f" ({self.replaced} replaced by compaction)"
         if told:
             return f"{begin}: {'; '.join(told)}."
-        waiting = self.appended - self.processed
+        waiting = self.appended - self.processed - self.replaced
         rest = f"; {waiting} still wait" if waiting else ""
         return f"{begin}, each of them once and in order{rest}." if self.processed else f"{begin}{rest}."
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from os import PathLike
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kitlib.lab import spark as kit_spark
 from kitlib.pipelines import delivery_frames as frames
+from kitlib.pipelines import production, transaction_audit
 from kitlib.pipelines.audit_result import AuditResult, Finding, LaneAudit
-from kitlib.pipelines.audit_rows import TraceRead, count, follow, found_in, names_of, result_of
+from kitlib.pipelines.audit_rows import Rows, TraceRead, count, follow, found_in, names_of, result_of
 from kitlib.pipelines.audit_stream import AuditStream
 from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence
 
@@ -44,12 +45,33 @@ def audit(
         steps = frames.read_steps(topics.read_trace(spark, run)).persist()
         try:
             read = TraceRead.of(steps)
-            lanes = follow(spark, steps, [])
-            all_facts = frames.facts(steps)
-            names = names_of(lanes, read) if source else set()
-            if names:
-                all_facts = all_facts.unionByName(found_in(topics, spark, run, names))
-            counted = count(spark, frames.condense(all_facts), lanes)
+            transacted = transaction_audit.find_lanes(steps) if read.sends else []
+            left = production.without(spark, steps, transacted)
+            produced, others = production.split_lanes(left) if read.sends else ([], None)
+            lanes: Rows = []
+            counted: Rows = []
+            names: set[str] = set()
+            if others != []:
+                of_others = production.without(spark, left, produced)
+                lanes = follow(spark, of_others, [])
+                all_facts = frames.facts(of_others)
+                names = names_of(lanes, read) if source else set()
+                if names:
+                    found = found_in(topics, spark, run, names)
+                    all_facts = all_facts.unionByName(production.without(spark, found, produced))
+                counted = count(spark, frames.condense(all_facts), lanes)
+            if produced:
+                records: DataFrame | None = None
+                if source and (written_to := names_of(produced, read)):
+                    found, produced = production.read_topics(topics, spark, produced)
+                    records = production.without(spark, found, others or [])
+                    names |= written_to
+                counted += production.count(spark, left, produced, records)
+            if transacted:
+                is_real = source and bool(names_of(transacted, read))
+                given = transaction_audit.read_topics(topics, spark, transacted) if is_real else None
+                names |= transaction_audit.topics_of(transacted) if is_real else set()
+                counted += transaction_audit.count(spark, steps, transacted, given)
         finally:
             steps.unpersist()
     return result_of(run, read, lanes, counted, names)

@@ -1,19 +1,24 @@
 """What an audit found: counts, first witnesses and delays for each partition, and one sentence.
 
 Left out: whether a setting allows what was found. An audit knows what happened; the trace's own
-verdict (`kitlib.monitor.delivery`) also knows the settings. `differences` compares the two.
+verdict (`kitlib.monitor.verdict`) also knows the settings. `differences` compares the two.
 """
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kitlib.monitor.delivery import ANOMALIES, LaneVerdict, Verdict
+from kitlib.monitor.verdict import ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES, LaneVerdict, Verdict
 
 COLUMNS = ("topic", "partition", "written", "processed", *ANOMALIES, "late ms", "median ms", "unreadable")
+PRODUCER_COLUMNS = ("topic", "partition", "sent", "stored", *PRODUCER_ANOMALIES, "late ms", "unreadable")
+READER_COLUMNS = ("topic", "partition", "asked", "given", *TRANSACTION_ANOMALIES, "late ms", "unreadable")
+# By what counts as done in a lane.
+KINDS = {"processed": ANOMALIES, "stored": PRODUCER_ANOMALIES, "read": TRANSACTION_ANOMALIES, "charged": TRANSACTION_ANOMALIES}
+HEADS = {"processed": COLUMNS, "stored": PRODUCER_COLUMNS, "read": READER_COLUMNS, "charged": READER_COLUMNS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +29,12 @@ class Finding:
     count: int = 0
     witness: int | None = None  # the number of the first step that shows it; None when no step does
     offset: int | None = None  # the record of that step
+    unit: str = "offset"  # what `offset` counts: "offset", or "record" where records are numbered as they were sent
 
     def __str__(self) -> str:
         if not self.count:
             return f"0 {self.kind}"
-        seen = f"first at offset {self.offset}" + ("" if self.witness is None else f", step {self.witness}")
+        seen = f"first at {self.unit} {self.offset}" + ("" if self.witness is None else f", step {self.witness}")
         return f"{self.count} {self.kind} ({seen})"
 
 
@@ -38,24 +44,25 @@ class LaneAudit:
 
     topic: str
     partition: int
-    written: int  # records that the trace appended or the topic holds
+    written: int  # records that the trace appended or the topic holds; a producer's: those that it was given
     processed: int  # distinct records
     findings: Mapping[str, Finding]
     late_ms: int  # the longest time from append to first processing; 0 when nothing was processed
     median_late_ms: float
     found: int = 0  # records that lie in the topic now; retention may have taken others
     unmentioned: int = 0  # of them, those that the trace says nothing of
-    unreadable: int = 0  # of them, those that are empty or no text
+    unreadable: int = 0  # of them, those that are empty or no text; a producer's: no record's number
+    verb: str = "processed"  # what counts as done: by a topology; "stored" by a producer; "read" or "charged" in transactions
 
     def count(self, kind: str) -> int:
-        """How many of one anomaly."""
-        return self.findings[kind].count
+        """How many of one anomaly; 0 for one that does not belong to this kind of lane."""
+        return self.findings[kind].count if kind in self.findings else 0
 
     def row(self) -> tuple[str, ...]:
-        """This partition's line of the table, in the order of COLUMNS."""
-        counts = (str(self.count(kind)) for kind in ANOMALIES)
-        return (self.topic, str(self.partition), str(self.written), str(self.processed), *counts,
-                str(self.late_ms), f"{self.median_late_ms:g}", str(self.unreadable))  # fmt: skip
+        """This partition's line of the table, in the order of COLUMNS, PRODUCER_COLUMNS or READER_COLUMNS."""
+        counts = (str(self.count(kind)) for kind in KINDS[self.verb])
+        late = (str(self.late_ms),) if self.verb != "processed" else (str(self.late_ms), f"{self.median_late_ms:g}")
+        return (self.topic, str(self.partition), str(self.written), str(self.processed), *counts, *late, str(self.unreadable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,12 @@ class AuditResult:
     @property
     def counts(self) -> dict[str, int]:
         """Each anomaly's count over all partitions."""
-        return {kind: sum(lane.count(kind) for lane in self.lanes) for kind in ANOMALIES}
+        return {kind: sum(lane.count(kind) for lane in self.lanes) for kind in self.kinds}
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The anomalies that were looked for, in their order: those of topologies, of producers, or both."""
+        return tuple(dict.fromkeys(kind for lane in self.lanes for kind in KINDS[lane.verb])) or ANOMALIES
 
     @property
     def written(self) -> int:
@@ -105,10 +117,11 @@ class AuditResult:
         """What a learner should take away."""
         if not self.lanes:
             return "There is nothing to audit yet: no step of the trace names a record."
-        told = [str(Finding(kind, count, self.first(kind).witness, self.first(kind).offset))
-                for kind, count in self.counts.items() if count]  # fmt: skip
-        begin = f"{self.processed} of {self.written} records were processed"
-        text = f"{begin}: {'; '.join(told)}." if told else f"{begin}, each of them once and in order."
+        told = [str(replace(self.first(kind), count=count)) for kind, count in self.counts.items() if count]
+        begin = f"{self.processed} of {self.written} records were {' or '.join(self._verbs)}"
+        waiting = self.written - self.processed if self._verbs in (("stored",), ("read",)) else 0
+        once = f"{begin}, each of them once and in order" + (f"; {waiting} still wait" if waiting else "")
+        text = f"{begin}: {'; '.join(told)}." if told else f"{once}."
         if self.unreadable:
             text += f" {self.unreadable} records or lines could not be read."
         if self.missing_steps:
@@ -157,20 +170,28 @@ class AuditResult:
         }
 
     def __repr__(self) -> str:
-        rows = [COLUMNS, *(lane.row() for lane in self.lanes)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([self.sentence, *lines] if self.lanes else [self.sentence])
+        lines = [self.sentence]
+        for verb in self._verbs if self.lanes else ():
+            rows = self._table(verb)
+            widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+            lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in COLUMNS)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in lane.row()) + "</tr>" for lane in self.lanes
-        )
-        return (
-            f"<div><p><b>{html.escape(self.sentence)}</b></p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        tables = ""
+        for head, *body in map(self._table, self._verbs):
+            names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+            rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
+            tables += f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"<div><p><b>{html.escape(self.sentence)}</b></p>{tables}</div>"
+
+    @property
+    def _verbs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(lane.verb for lane in self.lanes)) or ("processed",)
+
+    def _table(self, verb: str) -> list[tuple[str, ...]]:
+        """The lines of a table, its head first: one for topologies, one for producers, one for readers of transactions."""
+        return [HEADS[verb], *(lane.row() for lane in self.lanes if lane.verb == verb)]
 
 
 def lane_audits(lanes: Iterable[Mapping[str, Any]], counted: Iterable[Mapping[str, Any]]) -> tuple[LaneAudit, ...]:
@@ -183,14 +204,15 @@ def lane_audits(lanes: Iterable[Mapping[str, Any]], counted: Iterable[Mapping[st
 
 
 def _lane_audit(topic: str, partition: int, row: Mapping[str, Any]) -> LaneAudit:
-    findings = {}
-    for kind in ANOMALIES:
+    findings, verb = {}, row.get("verb", "processed")
+    for kind in KINDS[verb]:
         first = row.get(f"{kind}_first") or {}
-        findings[kind] = Finding(kind, row.get(kind) or 0, first.get("n"), first.get("offset"))
+        unit = "offset" if verb == "processed" else "record"
+        findings[kind] = Finding(kind, row.get(kind) or 0, first.get("n"), first.get("offset"), unit)
     return LaneAudit(
         topic, partition, row.get("written") or 0, row.get("processed") or 0, findings,
         row.get("late_ms") or 0, row.get("median_late_ms") or 0.0, row.get("found") or 0,
-        row.get("unmentioned") or 0, row.get("unreadable") or 0,
+        row.get("unmentioned") or 0, row.get("unreadable") or 0, verb,
     )  # fmt: skip
 
 
@@ -201,7 +223,9 @@ def _differences(ours: LaneAudit, theirs: LaneVerdict) -> list[str]:
         ("processed", ours.processed, theirs.processed),
         ("late_ms", ours.late_ms, theirs.late_ms),
     ]
-    for kind in ANOMALIES:
+    if ours.findings.keys() != theirs.anomalies.keys():
+        return [f"{where}: the audit counts what was {ours.verb}, the trace what was {theirs.verb}"]
+    for kind in ours.findings:
         found, judged = ours.findings[kind], theirs.anomalies[kind]
         pairs.append((kind, found.count, judged.count))
         pairs.append((f"{kind}: first step and offset", (found.witness, found.offset), (judged.witness, judged.offset)))

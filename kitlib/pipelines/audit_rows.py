@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kitlib.errors import LabError
+from kitlib.monitor.transactions import TRANSACTION_LANES
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines.audit_result import AuditResult, lane_audits
 from kitlib.pipelines.topics import Topics
@@ -29,27 +30,41 @@ class TraceRead:
     unreadable: int = 0
     last_n: int = -1  # the highest step number
     backend: str | None = None  # from the header; None before it was read
+    sends: int = 0  # steps that hand records to a producer, or open a topic of transactions: with none, no lane is one of theirs
+    cuts: int = 0  # steps by which a log lost its end, and gave its offsets out again
 
     @classmethod
     def of(cls, steps: DataFrame) -> TraceRead:
         """Count the lines that `read_steps` has told apart."""
-        kinds = {row["kind"]: row for row in steps.groupBy("kind").agg(
-            F.count("*").alias("lines"), F.max("n").alias("last_n"), F.max("backend").alias("backend")
-        ).collect()}  # fmt: skip
+        return next(iter(cls.of_runs(steps).values()), cls())
 
-        def lines(kind: str) -> int:
-            return int(kinds[kind]["lines"]) if kind in kinds else 0
+    @classmethod
+    def of_runs(cls, steps: DataFrame) -> dict[str, TraceRead]:
+        """The same for many runs, by their names; a run without a line is not in it."""
+        kinds: dict[str, dict[str, Any]] = {}
+        for row in steps.groupBy("run", "kind").agg(
+            F.count("*").alias("lines"), F.max("n").alias("last_n"), F.max("backend").alias("backend"),
+            F.count_if(F.col("what").isin("send", *TRANSACTION_LANES) & F.col("topic").isNotNull()).alias("sends"),
+            F.count_if((F.col("what") == "cut") & F.col("topic").isNotNull() & F.col("to").isNotNull()).alias("cuts"),
+        ).collect():  # fmt: skip
+            kinds.setdefault(row["run"], {})[row["kind"]] = row
 
-        return cls(
-            lines("step"), lines("repeated"), lines("unreadable"),
-            int(kinds["step"]["last_n"]) if "step" in kinds else -1,
-            kinds["header"]["backend"] if "header" in kinds else None,
-        )  # fmt: skip
+        def of_run(rows: dict[str, Any]) -> TraceRead:
+            lines = {kind: int(row["lines"]) for kind, row in rows.items()}
+            return cls(
+                lines.get("step", 0), lines.get("repeated", 0), lines.get("unreadable", 0),
+                int(rows["step"]["last_n"]) if "step" in rows else -1,
+                rows["header"]["backend"] if "header" in rows else None,
+                *((int(rows["step"][name]) for name in ("sends", "cuts")) if "step" in rows else ()),
+            )  # fmt: skip
+
+        return {run: of_run(rows) for run, rows in kinds.items()}
 
     def __add__(self, later: TraceRead) -> TraceRead:
         return TraceRead(
             self.steps + later.steps, self.repeated + later.repeated, self.unreadable + later.unreadable,
-            max(self.last_n, later.last_n), self.backend or later.backend,
+            max(self.last_n, later.last_n), self.backend or later.backend, self.sends + later.sends,
+            self.cuts + later.cuts,
         )  # fmt: skip
 
 
@@ -76,18 +91,31 @@ def names_of(lanes: Rows, read: TraceRead) -> set[str]:
     return set() if read.backend == "model" else {lane["topic"] for lane in lanes}
 
 
-def found_in(topics: Topics, spark: SparkSession, run: str, names: set[str]) -> DataFrame:
-    """The records that lie in the named topics, as facts. LabError when one of them is not there."""
-    if missing := sorted(names - topics.names()):
+def check_topics_exist(topics: Topics, named: set[tuple[str, str]]) -> None:
+    """Raise LabError when one of the topics, each with a run that names it, is not there."""
+    present = topics.names()
+    if missing := sorted((run, name) for run, name in named if name not in present):
+        gone = ", ".join(name for run, name in missing if run == missing[0][0])
         raise LabError(
-            f"audit of run {run}: its trace speaks of {', '.join(missing)}, which is not at {topics.bootstrap} any more. "
+            f"audit of run {missing[0][0]}: its trace speaks of {gone}, which is not at {topics.bootstrap} any more. "
             "Run the experiment again, or pass source=False (--trace-only) to judge by the trace alone."
         )
-    return frames.found_facts(topics.read_source(spark, run, names))
+
+
+def found_in(topics: Topics, spark: SparkSession, run: str, names: set[str]) -> DataFrame:
+    """The records that lie in the named topics, as facts. LabError when one of them is not there."""
+    named = {(run, name) for name in names}
+    check_topics_exist(topics, named)
+    return frames.found_facts(topics.read_source(spark, named))
 
 
 def result_of(run: str, read: TraceRead, lanes: Rows, counted: Rows, names: set[str]) -> AuditResult:
-    """Rows and counts as an AuditResult."""
+    """Rows and counts as an AuditResult. LabError where an offset stands for two records, as records are told apart by it."""
+    if read.cuts:
+        raise LabError(
+            f"audit of run {run}: an unclean election cut off the end of a log, and its offsets were given out again to other "
+            "records. Spark tells records apart by their offsets; `kitlib.monitor.delivery.judge` walks such a trace step by step."
+        )
     return AuditResult(
         run,
         lane_audits(lanes, counted),

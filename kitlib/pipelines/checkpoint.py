@@ -1,11 +1,11 @@
-"""A streaming audit's folder: whose it is, what it holds, and whether it can be gone on from.
+"""A streaming job's folder: whose it is, what it holds, and whether it can be gone on from. Of an audit, for instance:
 
     .made-by-kit    says that `kit reset` may remove the folder
-    audit.json      the run, the topic and its identity, the query's id
-    .lock           held by the audit that uses the folder now
+    audit.json      the run, the topic and its identity, the query's id; named after the kind of job
+    .lock           held by the job that uses the folder now
     query/          Spark's own checkpoint: offsets/N is written before batch N, commits/N after it
-    state/N.json    what the audit knows after batch N: lanes and counts; written last, whole or not at all
-    state/facts-N   ... and the condensed facts, as Parquet
+    state/N.json    what the job knows after batch N: an audit's lanes and counts; written last, whole or not at all
+    state/facts-N   ... and the condensed facts, as Parquet; or the ledgers of `offsets_stream`
 
 A batch that was interrupted is done again from the state before it, so two states are kept. Spark
 trusts its files; a cut or foreign one gives a page of Java or, worse, a wrong answer. `check` looks at
@@ -35,8 +35,11 @@ class CheckpointError(LabError):
     def __init__(self, folder: Path, trouble: str) -> None:
         super().__init__(
             f"checkpoint {folder}: {trouble}. Put the file back from a copy, or choose another checkpoint folder "
-            "to audit from the beginning; nothing was changed or deleted."
+            "to begin again; nothing was changed or deleted."
         )
+
+
+Kept = tuple[int, dict[str, Any]]  # the number of a batch, and the state that was kept with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,12 @@ class Checkpoint:
     """One folder; see the module for its files."""
 
     folder: Path
+    kind: str = "audit"  # of the job
+
+    @property
+    def told(self) -> Path:
+        """Where the folder says whose it is."""
+        return self.folder / f"{self.kind}.json"
 
     @property
     def query(self) -> Path:
@@ -61,16 +70,16 @@ class Checkpoint:
 
     @property
     def state(self) -> Path:
-        """The audit's part."""
+        """The job's part."""
         return self.folder / "state"
 
     @property
     def lock(self) -> Path:
-        """The file that the audit which uses this folder has locked."""
+        """The file that the job which uses this folder has locked."""
         return self.folder / ".lock"
 
     def facts(self, batch: int) -> Path:
-        """The condensed facts after a batch."""
+        """What is too much for JSON after a batch."""
         return self.state / f"facts-{batch}"
 
     def check(self, owner: Owner) -> None:
@@ -78,24 +87,26 @@ class Checkpoint:
         inside = {entry.name for entry in self.folder.iterdir()} - {".lock", made.MARKER}
         if not inside:
             return
-        if "audit.json" not in inside:
-            raise CheckpointError(self.folder, f"it holds {', '.join(sorted(inside)[:3])} but no audit.json, so it is not an audit's")
-        told = self._json("audit.json")
-        if told.get("kit_audit") != SCHEMA:
-            raise CheckpointError(self.folder, f"audit.json should say 'kit_audit': {SCHEMA}, it says {told.get('kit_audit')!r}")
+        name, word = self.told.name, f"kit_{self.kind}"
+        if name not in inside:
+            trouble = f"it holds {', '.join(sorted(inside)[:3])} but no {name}, so it is not of this kind"
+            raise CheckpointError(self.folder, trouble)
+        told = self._json(name)
+        if told.get(word) != SCHEMA:
+            raise CheckpointError(self.folder, f"{name} should say {word!r}: {SCHEMA}, it says {told.get(word)!r}")
         if told.get("run") != owner.run:
-            raise CheckpointError(self.folder, f"audit.json says that it belongs to run {told.get('run')!r}, not {owner.run!r}")
+            raise CheckpointError(self.folder, f"{name} says that it belongs to run {told.get('run')!r}, not {owner.run!r}")
         if told.get("topic_id") != owner.topic_id:
-            raise CheckpointError(self.folder, f"topic {owner.topic} was deleted and made anew since, so audit.json speaks of another one")
+            raise CheckpointError(self.folder, f"topic {owner.topic} was deleted and made anew since, so {name} speaks of another one")
         if self.query.is_dir():
             self._check_query(told.get("query_id"))
 
     def claim(self, owner: Owner, query_id: str | None = None) -> None:
-        """Write audit.json; the query's id is known once it runs."""
-        told = {"kit_audit": SCHEMA, "run": owner.run, "topic": owner.topic, "topic_id": owner.topic_id, "query_id": query_id}
-        workspace.write_atomic(self.folder / "audit.json", json.dumps(told))
+        """Say whose the folder is; the query's id is known once it runs."""
+        told = {f"kit_{self.kind}": SCHEMA, "run": owner.run, "topic": owner.topic, "topic_id": owner.topic_id, "query_id": query_id}
+        workspace.write_atomic(self.told, json.dumps(told))
 
-    def latest(self, below: int | None = None) -> tuple[int, dict[str, Any]] | None:
+    def latest(self, below: int | None = None) -> Kept | None:
         """The last state (batch, content) of a batch < `below`; None when there is none."""
         batches = [batch for batch in self._numbers(self.state, ".json") if below is None or batch < below]
         return (max(batches), self._json(f"state/{max(batches)}.json")) if batches else None

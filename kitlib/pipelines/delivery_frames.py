@@ -37,10 +37,23 @@ MAX_OFFSET: Final = 2**53  # beyond it JSON numbers are not exact everywhere
 TOPIC_NAME: Final = r"^[a-zA-Z0-9._-]{1,249}$"
 
 LINE: Final = (
-    "kit_trace INT, experiment STRING, backend STRING, n BIGINT, at_ms BIGINT, what STRING, "
+    "kit_trace INT, experiment STRING, backend STRING, knobs STRUCT<isolation: STRING>, n BIGINT, at_ms BIGINT, actor STRING, what STRING, "
+    "state STRUCT<committed_input: BIGINT>, "
     "data STRUCT<topic: STRING, partition: INT, offset: BIGINT, part: INT, first: BIGINT, last: BIGINT, "
-    "offsets: ARRAY<BIGINT>, parts: STRING, ranges: ARRAY<ARRAY<BIGINT>>, `from`: BIGINT, `to`: BIGINT, written: BOOLEAN>"
+    "offsets: ARRAY<BIGINT>, parts: STRING, ranges: ARRAY<ARRAY<BIGINT>>, `from`: BIGINT, `to`: BIGINT, written: BOOLEAN, "
+    "first_offset: BIGINT, records: STRING, "
+    # of transactions
+    "tx: BIGINT, record: BIGINT, pid: BIGINT, kind: STRING, at: BIGINT, charged: BOOLEAN, inputs: BIGINT>"
 )
+
+# The columns of a step's data, without the one whose name is that of the line's kind.
+DATA: Final = (
+    "data.topic", "data.partition", "data.offset", "data.part", "data.first", "data.last", "data.offsets", "data.parts", "data.ranges",
+    "data.from", "data.to", "data.written", "data.first_offset", "data.records",
+    "data.tx", "data.record", "data.pid", "data.at", "data.charged", "data.inputs",
+)  # fmt: skip
+
+RANGES: Final = "ARRAY<ARRAY<BIGINT>>"
 
 FACTS: Final = (
     "run STRING, topic STRING, partition INT, offset BIGINT, part INT, word STRING, n BIGINT, at_ms BIGINT, times BIGINT, "
@@ -79,7 +92,8 @@ def read_steps(lines: DataFrame, last_n: int = -1) -> DataFrame:
     earlier = Window.partitionBy("run").orderBy("line").rowsBetween(Window.unboundedPreceding, -1)
     highest = F.greatest(F.max(step_n).over(earlier), F.lit(last_n))
     return judged.withColumn("highest", highest).select(
-        "run", "line", "experiment", "backend", "n", "at_ms", "what", "data.*",
+        "run", "line", "experiment", "backend", "knobs.isolation", "n", "at_ms", "actor", "what", "state.committed_input", *DATA,
+        F.col("data.kind").alias("kind_of_marker"),
         F.when((F.col("kind") == "step") & (F.col("n") <= F.col("highest")), "repeated").otherwise(F.col("kind")).alias("kind"),
     ).withColumns({"partition": F.coalesce("partition", F.lit(0)), "part": F.coalesce("part", F.lit(0))})  # fmt: skip
 
@@ -92,19 +106,31 @@ def _has_what_it_needs() -> Column:
         return reduce(lambda left, right: left & right, (data[name].isNotNull() for name in names))
 
     first, last = data["first"], data["last"]
-    legal = F.forall(data["ranges"], lambda pair: (F.size(pair) == 2) & F.get(pair, 0).between(0, F.get(pair, 1)))
-    sizes = F.transform(data["ranges"], lambda pair: F.try_subtract(F.get(pair, 1), F.get(pair, 0)))
-    size = F.aggregate(sizes, F.lit(0).cast("long"), lambda total, more: F.try_add(total, more))
+    is_range = first.between(0, last) & (last < MAX_OFFSET) & (F.try_subtract(last, first) < MAX_OFFSETS)
+
+    def are_ranges(ranges: Column) -> Column:
+        legal = F.forall(ranges, lambda pair: (F.size(pair) == 2) & F.get(pair, 0).between(0, F.get(pair, 1)))
+        sizes = F.transform(ranges, lambda pair: F.try_subtract(F.get(pair, 1), F.get(pair, 0)))
+        size = F.aggregate(sizes, F.lit(0).cast("long"), lambda total, more: F.try_add(total, more))
+        return legal & (size < MAX_OFFSETS)
+
+    first_offset = F.coalesce(data["first_offset"], F.lit(0))
+    are_offsets = F.forall(data["offsets"], lambda offset: F.coalesce(offset.between(0, MAX_OFFSET), F.lit(False)))
     return F.coalesce(data["topic"].rlike(TOPIC_NAME), F.lit(True)) & (
         F.when(data["topic"].isNull(), True)
-        .when(
-            what == "append",
-            first.between(0, last) & (last < MAX_OFFSET) & (F.try_subtract(last, first) < MAX_OFFSETS) & _has_legal_parts(data),
-        )
+        .when(what == "append", is_range & _has_legal_parts(data))
+        .when(what.isin("send", "delivered", "undelivered"), is_range)
+        .when(what == "write", is_range & data["offset"].between(0, MAX_OFFSET))
+        .when((what == "read") & data["record"].isNotNull(), data["offset"].between(0, MAX_OFFSET) & data["record"].between(0, MAX_OFFSET))
+        .when(what == "effect", data["record"].between(0, MAX_OFFSET) & data["charged"].isNotNull())
+        .when(what == "marker", present("offset", "pid", "kind"))
+        .when(what == "waits", present("at"))
+        .when(what == "read", are_ranges(F.from_json(data["records"], RANGES)) & first_offset.between(0, MAX_OFFSET))
         .when(what == "delete", present("to"))
         .when(what == "reset", present("from", "to"))
         .when(what.isin("start", "emit", "process", "commit", "give_up"), present("offset"))
-        .when(what == "clear", legal & (size < MAX_OFFSETS))
+        .when(what == "clear", are_ranges(data["ranges"]))
+        .when(what.isin("compact", "purge"), are_offsets)
         .otherwise(True)
     )
 
@@ -119,21 +145,24 @@ def _has_legal_parts(data: Column) -> Column:
 
 
 def facts(steps: DataFrame) -> DataFrame:
-    """One row for each record that a step touched: FACTS, with word `append`, `emit`, `process` or `given`.
+    """One row for each record that a step touched: FACTS, with word `append`, `emit`, `process`, `compact` or `given`.
 
-    `given` = given up, by a clearing ack or a retry limit.
+    `given` = given up, by a clearing ack, a retry limit, or as a tombstone that has had its time.
     """
     what = F.col("what")
     named = F.when(F.size("offsets") > 0, F.col("offsets")).otherwise(F.sequence("first", "last"))
     touched = (
         F.when(what == "append", named)
+        .when(what.isin("compact", "purge"), F.col("offsets"))
         .when(what == "clear", F.flatten(F.transform("ranges", lambda pair: F.sequence(pair[0], pair[1]))))
         .otherwise(F.array("offset"))
     )
     parts = F.when(what == "append", F.col("parts"))
     of_each = F.coalesce(F.from_json(parts, "ARRAY<BIGINT>"), F.array_repeat(parts.try_cast("long"), F.size("touched")))
-    word = F.when(what.isin("clear", "give_up"), "given").otherwise(what)
-    delivery = _lane_steps(steps).where(what.isin("append", "emit", "process", "clear", "give_up"))
+    word = F.when(what.isin("clear", "give_up", "purge"), "given").otherwise(what)
+    delivery = lane_steps(steps).where(
+        what.isin("append", "emit", "process", "clear", "give_up", "compact", "purge")
+    )
     records = F.explode(F.arrays_zip("touched", of_each.alias("parts")))
     return delivery.withColumn("touched", touched).withColumn("record", records).select(
         *LANE, F.col("record.touched").alias("offset"), F.when(what == "process", F.col("part")).otherwise(0).alias("part"),
@@ -175,7 +204,8 @@ def condense(all_facts: DataFrame) -> DataFrame:
     )
 
 
-def _lane_steps(steps: DataFrame) -> DataFrame:
+def lane_steps(steps: DataFrame) -> DataFrame:
+    """The steps that name a topic: each belongs to a lane."""
     return steps.where((F.col("kind") == "step") & F.col("topic").isNotNull())
 
 
@@ -223,7 +253,7 @@ def _lane_events(steps: DataFrame, carried: DataFrame) -> DataFrame:
     what = F.col("what")
     written = (what == "commit") & F.coalesce("written", F.lit(True))
     none = F.lit(None).cast("long")
-    of_batch = _lane_steps(steps).select(
+    of_batch = lane_steps(steps).select(
         *LANE, "n", "what", "offset", "from", "to",
         F.when((what == "start") | written, F.col("offset")).alias("moved_to"),
         F.when(what == "append", F.col("last") + 1).otherwise(0).alias("ends"),
@@ -274,7 +304,7 @@ def follow_records(condensed: DataFrame, lanes: DataFrame) -> DataFrame:
         first("process").alias("processed"), F.min_by("at_ms", F.when(word == "process", n)).alias("processed_ms"),
         F.coalesce(F.count_if(is_wanted) == F.max("wanted"), F.count_if(word == "process") > 0).alias("done"),
         first("again").alias("again"), F.sum(F.when(word == "again", F.col("times"))).alias("times_again"),
-        first("skip").alias("skipped"), first("given").alias("given"),
+        first("skip").alias("skipped"), first("given").alias("given"), first("compact").alias("replaced"),
         F.count_if(word.isin("found", "unreadable")).alias("found"), F.count_if(word == "unreadable").alias("unreadable"),
     )  # fmt: skip
 
@@ -317,7 +347,7 @@ def count_anomalies(records: DataFrame) -> DataFrame:
     written = F.col("appended").isNotNull() | (F.col("found") > 0)
     judged = records.withColumns({
         "written": written,
-        "lost": written & ~F.col("done") & (F.col("offset") < gone_below),
+        "lost": written & ~F.col("done") & F.col("replaced").isNull() & (F.col("offset") < gone_below),
         "reordered": F.coalesce(F.min("processed").over(higher) < F.col("processed"), F.lit(False)),
         "late": F.when(F.col("appended").isNotNull(), F.col("processed_ms") - F.col("appended_ms")),
     })  # fmt: skip

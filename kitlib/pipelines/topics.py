@@ -7,13 +7,14 @@ becomes one sentence.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +28,8 @@ from kitlib.pipelines.delivery_frames import TOPIC_NAME
 
 TRACE_PREFIX = "kit.trace."
 SECONDS_TO_ANSWER = 10.0
+
+READ_COMMITTED = {"kafka.isolation.level": "read_committed", "failOnDataLoss": "false"}
 
 # librdkafka's names for what Spark's Java client calls otherwise; the rest have the same name or no counterpart.
 SAME_NAME = ("security.protocol", "sasl.kerberos.service.name", "ssl.endpoint.identification.algorithm", "client.id")
@@ -66,17 +69,17 @@ class Topics:
         except (KafkaException, TimeoutError) as error:
             raise LabError(f"topic {topic} at {self.bootstrap} cannot be described ({error}). Look at `kit status`.") from error
 
-    def read_trace(self, spark: SparkSession, run: str) -> DataFrame:
-        """The lines of a run's trace topic: run, line (its offset), value."""
+    def read_trace(self, spark: SparkSession, *runs: str) -> DataFrame:
+        """The lines of the runs' trace topics: run, line (its offset), value."""
         reader = spark.read.format("kafka").options(**self._options(), startingOffsets="earliest", endingOffsets="latest")
-        return _lines(reader.option("assign", _first_partition(run)).option("failOnDataLoss", "false").load(), run)
+        return _lines(reader.option("assign", _first_partitions(*runs)).option("failOnDataLoss", "false").load())
 
     def stream_trace(self, spark: SparkSession, run: str, lines_per_batch: int | None) -> DataFrame:
         """The same as a stream; it fails when lines that were not read yet are gone."""
         reader: DataStreamReader = spark.readStream.format("kafka").options(**self._options(), startingOffsets="earliest")
         if lines_per_batch is not None:
             reader = reader.option("maxOffsetsPerTrigger", lines_per_batch)
-        return _lines(reader.option("assign", _first_partition(run)).option("failOnDataLoss", "true").load(), run)
+        return _lines(reader.option("assign", _first_partitions(run)).option("failOnDataLoss", "true").load())
 
     def read_records(self, spark: SparkSession, topics: Collection[str]) -> DataFrame:
         """The committed records that lie in the topics now: topic, partition, offset, key, value."""
@@ -93,6 +96,32 @@ class Topics:
         reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "true")
         return reader.option("subscribe", topic).load().select("topic", "partition", "offset", "key", "value")
 
+    def read_partitions(
+        self, spark: SparkSession, topic: str, partitions: Collection[int], since_ms: int | None, fetch: Mapping[str, str]
+    ) -> DataFrame:
+        """What lies in some partitions of a topic now, a task for each: partition, offset, log_ms, key, value.
+
+        From the first record that is not older than `since_ms`; `fetch` are the connector's options for reading.
+        """
+        reader = spark.read.format("kafka").options(**self._options(), **fetch, endingOffsets="latest")
+        if since_ms is None:
+            reader = reader.option("startingOffsets", "earliest")
+        else:
+            reader = reader.option("startingTimestamp", since_ms).option("startingOffsetsByTimestampStrategy", "latest")
+        return _in_ms(reader.options(**READ_COMMITTED).option("assign", json.dumps({topic: sorted(partitions)})).load())
+
+    def stream_partitions(
+        self, spark: SparkSession, topic: str, partitions: Collection[int], per_batch: int | None, fetch: Mapping[str, str]
+    ) -> DataFrame:
+        """The records of some partitions of a topic from the first one on, as a stream: partition, offset, log_ms, key, value.
+
+        Records that are gone before they were read, as compaction takes them, are passed over.
+        """
+        reader: DataStreamReader = spark.readStream.format("kafka").options(**self._options(), **fetch, startingOffsets="earliest")
+        if per_batch is not None:
+            reader = reader.option("maxOffsetsPerTrigger", per_batch)
+        return _in_ms(reader.options(**READ_COMMITTED).option("assign", json.dumps({topic: sorted(partitions)})).load())
+
     def sink_options(self, topic: str) -> dict[str, str]:
         """What a writer with the format "kafka" needs to write to a topic."""
         return {**self._options(), "topic": topic}
@@ -101,11 +130,29 @@ class Topics:
         """What a confluent_kafka client needs to reach the cluster."""
         return {"bootstrap.servers": self.bootstrap, **self.settings}
 
-    def read_source(self, spark: SparkSession, run: str, topics: Collection[str]) -> DataFrame:
-        """What lies in the topics now: run, topic, partition, offset, value."""
+    def read_source(
+        self, spark: SparkSession, named: Collection[tuple[str, str]], isolation: str = "read_uncommitted"
+    ) -> DataFrame:
+        """What a reader of this isolation is given now of topics, each named with a run: run, topic, partition, offset, value."""
         reader = spark.read.format("kafka").options(**self._options(), startingOffsets="earliest", endingOffsets="latest")
-        records = reader.option("subscribe", ",".join(sorted(topics))).option("failOnDataLoss", "false").load()
-        return records.select(F.lit(run).alias("run"), "topic", "partition", "offset", "value")
+        subscribed = ",".join(sorted({topic for _, topic in named}))
+        reader = reader.option("kafka.isolation.level", isolation)
+        records = reader.option("subscribe", subscribed).option("failOnDataLoss", "false").load()
+        runs = spark.createDataFrame(sorted(named), "run STRING, topic STRING")
+        return records.join(F.broadcast(runs), "topic").select("run", "topic", "partition", "offset", "value")
+
+    def starts(self, lanes: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The offset at which each (topic, partition) begins now. LabError when the broker does not say so in time."""
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        wanted = {TopicPartition(*lane): earliest for lane in lanes}
+        try:
+            admin = self._admin()
+            asked = admin.list_offsets(wanted, request_timeout=SECONDS_TO_ANSWER)
+            return {(at.topic, at.partition): int(found.result(SECONDS_TO_ANSWER).offset) for at, found in asked.items()}
+        except (KafkaException, TimeoutError) as error:
+            where = ", ".join(sorted({topic for topic, _ in lanes}))
+            raise LabError(f"{where} at {self.bootstrap}: where the log begins is not told ({error}). Look at `kit status`.") \
+                from error
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "client.id": "kit", "log_level": 2, **self.settings})
@@ -127,10 +174,12 @@ def trace_topic(run: str) -> str:
     return topic
 
 
-def check_trace_exists(topics: Topics, run: str) -> None:
-    """Raise LabError when there is no trace topic of this run, naming some that are there."""
-    wanted, present = trace_topic(run), topics.names()
-    if wanted in present:
+def check_trace_exists(topics: Topics, *runs: str) -> None:
+    """Raise LabError when there is no trace topic of one of these runs, naming some that are there."""
+    wanted_of = {run: trace_topic(run) for run in runs}
+    present = topics.names()
+    run, wanted = next(((run, topic) for run, topic in wanted_of.items() if topic not in present), (None, None))
+    if run is None:
         return
     others = sorted(name.removeprefix(TRACE_PREFIX) for name in present if name.startswith(TRACE_PREFIX))
     told = f"There are traces of {', '.join(others[-5:])}" if others else "There is no trace at all"
@@ -176,12 +225,17 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
 
 
-def _lines(records: DataFrame, run: str) -> DataFrame:
-    return records.select(F.lit(run).alias("run"), F.col("offset").alias("line"), "value")
+def _lines(records: DataFrame) -> DataFrame:
+    run = F.substring("topic", len(TRACE_PREFIX) + 1, 249)
+    return records.select(run.alias("run"), F.col("offset").alias("line"), "value")
 
 
-def _first_partition(run: str) -> str:
-    return f'{{"{trace_topic(run)}": [0]}}'  # a trace has one partition; its name holds nothing that JSON escapes
+def _in_ms(records: DataFrame) -> DataFrame:
+    return records.select("partition", "offset", F.unix_millis("timestamp").alias("log_ms"), "key", "value")
+
+
+def _first_partitions(*runs: str) -> str:
+    return json.dumps({trace_topic(run): [0] for run in runs})  # a trace has one partition
 
 
 def _quoted(text: str) -> str:

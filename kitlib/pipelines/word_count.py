@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -39,6 +39,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_stage import create_topic
 from kitlib.lab import made, workspace
 from kitlib.lab import spark as kit_spark
+from kitlib.lab.processes import wait_until
 from kitlib.pipelines.topics import Topics, one_sentence
 
 Emit = Literal["totals", "increments"]
@@ -233,6 +234,7 @@ class _OnceWriter:
     """Writes each batch with its number in one transaction."""
 
     producer: Producer
+    admin: AdminClient
     counts: str
     checkpoint_id: str
     written: set[int]  # the numbers of this checkpoint's batches that are in the topic
@@ -244,7 +246,8 @@ class _OnceWriter:
         producer = Producer({**topics.client_settings(), **settings})
         producer.init_transactions(DEADLINE_S)
         checkpoint_id = json.loads((folder / "query" / "metadata").read_text(encoding="utf-8"))["id"]
-        return cls(producer, counts, checkpoint_id, _batches_written(topics, counts, checkpoint_id))
+        admin = AdminClient({**topics.client_settings(), "client.id": "kit", "log_level": 2})
+        return cls(producer, admin, counts, checkpoint_id, _batches_written(topics, counts, checkpoint_id))
 
     def write(self, number: int, records: list[tuple[str, str]], is_half: bool) -> None:
         """Write a batch; half of one is never committed, so no reader of committed records sees it."""
@@ -257,6 +260,15 @@ class _OnceWriter:
             return
         self.producer.produce(self.counts + BATCHES_SUFFIX, key=self.checkpoint_id, value=str(number), partition=0)
         self.producer.commit_transaction(DEADLINE_S)
+        # The markers are written after the commit has been answered, and until then no reader is given the batch.
+        wait_until(lambda: self._end("READ_COMMITTED") == self._end("READ_UNCOMMITTED"), DEADLINE_S, f"batch {number} can be read")
+
+    def _end(self, isolation: str) -> list[int]:
+        """Where the counts and the numbers of the batches end for readers of this isolation."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        wanted = {TopicPartition(topic, 0): latest for topic in (self.counts, self.counts + BATCHES_SUFFIX)}
+        asked = self.admin.list_offsets(wanted, isolation_level=IsolationLevel[isolation], request_timeout=DEADLINE_S)
+        return [int(asked[where].result(DEADLINE_S).offset) for where in wanted]
 
 
 def words_of(lines: DataFrame) -> DataFrame:

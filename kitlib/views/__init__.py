@@ -4,20 +4,27 @@ from kitlib.views import Player, show
 show(trace)                    # where every record is after the last step, as SVG
 show(trace, at=40)             # the same after step 40
 show(trace, 40, part="tree")   # a topology's tree of tuples, and the acker's number bit by bit
+show(trace, part="lanes")      # of a producer's run: what crosses between it and the broker
 show(trace, part="curves")     # throughput, queues and time-outs of a long run, over time
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
+draw_window(window)            # a window of commits, and Burrow's rule that fired
+draw_history(history)          # what groups committed over time; where it went back or vanished
+draw_signs(commits, samples)   # the signs of an offset that goes back, on one time axis
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kitlib.views.history_picture import draw_history
+from kitlib.views.lag_picture import draw_window
 from kitlib.views.picture import Picture, show
+from kitlib.views.signs_picture import draw_signs
 
 if TYPE_CHECKING:
     from kitlib.views.player import Player
 
-__all__ = ["Picture", "Player", "show"]
+__all__ = ["Picture", "Player", "draw_history", "draw_signs", "draw_window", "show"]
 
 
 def __getattr__(name: str) -> Any:

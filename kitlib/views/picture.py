@@ -8,6 +8,7 @@ JupyterLab of either theme, in a report.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 
 from kitlib.errors import TraceError
 from kitlib.trace import Trace
@@ -16,17 +17,22 @@ from kitlib.views.curves import HEIGHT as CURVES_TALL
 from kitlib.views.curves import QUESTION, draw_curves
 from kitlib.views.forest import Forest
 from kitlib.views.frames import Frames, to_frames
+from kitlib.views.lanes import SpaceTime
+from kitlib.views.lanes_picture import PRODUCER_PARTS, draw_space_time, summary_of
 from kitlib.views.ledger import draw_ledger
 from kitlib.views.look import BADGES, LEFT, WIDTH
 from kitlib.views.partition import LaneView, draw_lane, draw_legend, lane_views
 from kitlib.views.plot import draw_plot, height_of, question_of
+from kitlib.views.scene import Scene, draw_scene
+from kitlib.views.scenes import kind_of
 from kitlib.views.sentences import count
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.views.text import plain_text
 from kitlib.views.tree import draw_tree, draw_tree_legend, tree_name, tree_summary
 from kitlib.views.tree_look import TREE_TOP
 
-PARTS = ("all", "log", "plot", "tree", "pending", "curves")
+SENTENCE, SENTENCE_LINE = 180, 95  # characters: of a step's sentence, and of a line
+PARTS = ("all", "log", "plot", "tree", "pending", "curves", "lanes", "remembered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +62,48 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
 
     `part` is "all", "log" (the strips alone), "plot" (the curves alone), "tree" (a topology's tree of
     tuples and the acker's ledger beside it) or "pending" (the spout's and the acker's maps) or
-    "curves" (a long run's throughput, queues and time-outs over time). TraceError where a trace has no
-    trees or samples for them, when the trace has no such step, and for another `part`.
+    "curves" (a long run's throughput, queues and time-outs over time), and for a producer's trace
+    "lanes" (what crosses between it and the broker) or "remembered" (what the broker would recognise).
+    A trace that is drawn as a scene (`kitlib.views.scenes`) has that scene's parts instead.
+    TraceError where a trace has no trees, samples or producer for them, when the trace has no such
+    step, and for another `part`.
     """
-    if part not in PARTS:
-        raise TraceError(f"show: there is no part {plain_text(part, 40)!r}. Expected one of {', '.join(PARTS)}.")
+    kind = kind_of(trace)
+    allowed = PARTS if kind is None else (*kind.parts, *(("log", "plot") if kind.has_records else ()))
+    if part not in allowed:
+        raise TraceError(f"show: there is no part {plain_text(part, 40)!r}. Expected one of {', '.join(allowed)}.")
     number = len(trace) - 1 if at is None else at
     if trace.steps or at is not None:
         trace.at(number)
-    frames = to_frames(trace)
+    frames = to_frames(trace, part)
+    if kind is not None:
+        return draw(frames, number, "all" if part in kind.parts else part)
     missing = "trees" if part in ("tree", "pending") and not frames.forest else ""
     missing = "samples" if part == "curves" and not frames.samples else missing
+    missing = "producer" if part in ("lanes", "remembered") and not frames.space_time else missing
     if missing:
         raise TraceError(
             f"show: the trace of {plain_text(trace.experiment, 60)} has no {missing}, so there is no part {part!r}. "
-            f"Expected all, log or plot{', tree or pending' if frames.forest else ''}."
+            f"Expected all, log or plot{_also(frames)}."
         )
     return draw(frames, number, part)
 
 
 def draw(frames: Frames, number: int, part: str = "all") -> Picture:
     """The picture of frames that are at hand already; `number` is -1 for an empty trace."""
+    if frames.scene is not None and part == "all":
+        return _draw_scene(frames, frames.scene, number)
     views = lane_views(frames, number)
     sentence = _sentence(frames, number, views)
     has_trees, has_records = frames.forest is not None, any(lane.end > lane.base for lane in frames.lanes)
     parts: list[Svg] = []
     y = 12
+    if frames.space_time is not None and part in PRODUCER_PARTS:
+        y = _draw_produced(parts, frames, frames.space_time, number, part, y)
     if part in ("all", "tree", "pending") and frames.forest is not None:
         y = _draw_trees(parts, frames, frames.forest, number, part, y)
-    if part == "log" or (part == "all" and (has_records or not has_trees)):
+    is_empty = not has_trees and not frames.space_time
+    if (part == "log" and (has_records or not frames.space_time)) or (part == "all" and (has_records or is_empty)):
         y = _draw_log(parts, frames, number, views, y)
     if part == "curves" or (part == "all" and frames.samples):
         at_ms = frames.at_ms[number] if number >= 0 else None
@@ -95,6 +114,40 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
         y += 34 + height_of(frames) + 10
     title = f"{plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
     return Picture(sentence, document(title, sentence, group(*parts), WIDTH, y))
+
+
+def _draw_scene(frames: Frames, scene: Scene, number: int) -> Picture:
+    """The picture of a trace that is drawn as a scene."""
+    parts: list[Svg] = []
+    y = _draw_said(parts, frames, number, scene.question, 12)
+    drawn, height = draw_scene(scene, number, y)
+    told = [f"After step {number} of {count(len(frames) - 1, 'step')}", frames.said[number].rstrip(".")]
+    shown = scene.words_after(number)
+    sentence = f"{': '.join(told)}. {shown[:1].upper()}{shown[1:]}" if number >= 0 else f"{scene.title}: no steps yet."
+    title = f"{scene.title}: {plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
+    return Picture(sentence.rstrip(), document(title, sentence, group(*parts, drawn), scene.width, y + height + 14))
+
+
+def _also(frames: Frames) -> str:
+    return ", lanes or remembered" if frames.space_time else ", tree or pending" if frames.forest else ""
+
+
+def _draw_produced(parts: list[Svg], frames: Frames, scene: SpaceTime, number: int, part: str, y: int) -> int:
+    """Add a producer's lanes, its rows and its log, or one of them; where the next picture begins."""
+    y = _draw_said(parts, frames, number, PRODUCER_PARTS[part], y)
+    drawn, height = draw_space_time(scene, number, part, y)
+    parts.append(drawn)
+    return y + height + 14
+
+
+def _draw_said(parts: list[Svg], frames: Frames, number: int, question: str, y: int) -> int:
+    """Add the question, the step, and its sentence on two lines; where the picture begins."""
+    when = f"after step {number} of {len(frames) - 1}" if number >= 0 else "no steps yet"
+    parts.append(_heading(question, when, y))
+    said = plain_text(frames.said[number], SENTENCE) if number >= 0 else ""
+    for place, line in enumerate(wrap(said, SENTENCE_LINE)[:2]):
+        parts.append(el("text", line, cls="ink", x=LEFT, y=y + 32 + 17 * place, font_size=13))
+    return y + 62
 
 
 def _said(frames: Frames, number: int, question: str, y: int) -> list[Svg]:
@@ -151,6 +204,7 @@ def _sentence(frames: Frames, number: int, views: list[LaneView]) -> str:
     if number < 0:
         return f"{plain_text(frames.experiment, 60)}: the trace has no steps."
     found = [f"{view.name}: {view.summary()}" for view in views]
+    found += summary_of(frames.space_time, number) if frames.space_time else []
     if frames.forest and frames.forest.focus[number] >= 0:
         found.insert(0, _tree_sentence(frames.forest, frames.forest.focus[number], number))
     told = "; ".join(found) or "no partition"

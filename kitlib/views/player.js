@@ -43,6 +43,8 @@ class Player {
     put(this.picture, "aria-labelledby", `${hatchName}-title ${hatchName}-desc`);
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
     this.trees = new TreeStage(this.look, hatchName, () => this.draw());
+    this.producer = new ProducerStage(this.look, hatchName);
+    this.scene = new SceneStage(this.look, hatchName, (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); });
     this.plot = new Plot(this.look, (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); });
     this.legend = new Legend(this.look, this.hatch);
     this.question = html("b", { text: "Where is each record?" });
@@ -57,21 +59,33 @@ class Player {
 
   // What the pictures are depends on the trace: partitions, and trees where it follows them.
   arrange() {
-    const { forest, lanes } = this.timeline;
-    const hasRecords = lanes.some(([, base, end]) => end > base);
-    const kind = `${Boolean(forest)} ${hasRecords}`;
+    const { forest, lanes, space_time: scene, scene: whole } = this.timeline;
+    const hasRecords = !whole && lanes.some(([, base, end]) => end > base);
+    const kind = `${Boolean(forest)} ${hasRecords} ${Boolean(scene)} ${Boolean(whole)}`;
     put(this.plotHeading.firstChild, "text", this.timeline.question);
     if (forest) this.trees.load(forest);
+    if (scene) this.producer.load(scene);
+    if (whole) {
+      this.scene.load(whole);
+      put(this.question, "text", whole.question);
+    }
     if (this.kind === kind) return;
     this.kind = kind;
-    const { picture, transport, plot, trees } = this;
-    const records = forest ? [html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" })), picture] : [picture];
-    put(this.question, "text", forest ? "Which tuples are out, and is the number zero?" : "Where is each record?");
-    if (forest) {
+    const { picture, transport, plot, trees, producer } = this;
+    const records = forest || scene ? [html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" })), picture] : [picture];
+    if (!whole) put(this.question, "text", forest ? "Which tuples are out, and is the number zero?" : "Where is each record?");
+    if (whole) {
+      this.scene.controls.replaceChildren(transport.buttons, transport.slider);
+      this.stage.replaceChildren(this.scene.controls, this.scene.picture);
+    } else if (scene) {
+      put(this.question, "text", producer.look.question);
+      producer.controls.replaceChildren(transport.buttons, transport.slider);
+      this.stage.replaceChildren(producer.controls, producer.picture, producer.legend.node, this.plotHeading, plot.node, ...(hasRecords ? records : []));
+    } else if (forest) {
       trees.chooser.prepend(transport.buttons);
       this.stage.replaceChildren(trees.chooser, trees.picture, trees.legend.node, this.plotHeading, transport.slider, plot.node, ...(hasRecords ? records : []));
     } else this.stage.replaceChildren(...records, transport.buttons, this.plotHeading, transport.slider, plot.node);
-    show(this.legend.node, !forest || hasRecords);
+    put(this.legend.node, "style", hasRecords || (!forest && !scene && !whole) ? null : "display: none");
   }
 
   // The kernel has answered (or the page has just opened): show what it says.
@@ -147,6 +161,8 @@ class Player {
     });
     put(this.picture, "viewBox", `0 0 ${this.look.geometry.width} ${Math.max(top, 20)}`);
     if (timeline.forest) this.trees.draw(at);
+    if (timeline.space_time) this.producer.draw(at);
+    if (timeline.scene) this.scene.draw(at);
     const sentence = at >= 0 ? timeline.said[at] : "The trace has no steps.";
     put(this.sentence, "text", sentence);
     put(this.stepText, "text", `after step ${at} of ${timeline.steps - 1}`);
@@ -160,6 +176,8 @@ class Player {
   describe() {
     const told = this.lanes.slice(0, this.timeline.lanes.length).map((lane) => `${lane.name.textContent}: ${lane.summary.textContent}`);
     if (this.timeline.forest) this.trees.describe();
+    if (this.timeline.space_time) this.producer.describe(this.at);
+    if (this.timeline.scene) this.scene.describe(this.at, this.timeline);
     put(this.description, "text", `After step ${this.at} of ${this.timeline.steps - 1}, ${told.join("; ")}.`);
   }
 

@@ -27,9 +27,13 @@ from kitlib.monitor.delivery import Verdict, judge
 from kitlib.trace import Trace
 from kitlib.views.buckets import FORGOTTEN, MIDDLE, NEWEST, OLDEST, TIMED_OUT
 from kitlib.views.frames import to_frames
+from kitlib.views.lanes import MOST_DONE
+from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
+from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
 from kitlib.views.look import BADGES, BANDS, BLUE, GEOMETRY, LOOKS, PINK, RED, TABLE, TWICE, WIDTH
 from kitlib.views.picture import draw
 from kitlib.views.plot import plots_to_json, question_of
+from kitlib.views.scenes import kind_of
 from kitlib.views.text import plain_text
 from kitlib.views.tree_look import (
     FLIPPED,
@@ -50,6 +54,9 @@ SCRIPTS = (
     "player_ledger.js",
     "player_buckets.js",
     "player_stage.js",
+    "player_lanes.js",
+    "player_batches.js",
+    "player_scene.js",
     "player_timeline.js",
     "player_bar.js",
     "player_lane.js",
@@ -59,6 +66,7 @@ SCRIPTS = (
 )
 MANTISSAS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # the stops of a decade on a logarithmic slider
 MAX_STOPS = 200
+LONG_NUMBER = 11  # characters; beside a longer one there is no room for the unit
 LOG_TOP = 10**6  # an unlimited slider counts to here; its last stop is "unlimited"
 
 LOOK = {
@@ -82,6 +90,20 @@ LOOK = {
         "red": RED,
         "blue": BLUE,
     },
+    "lanes": {
+        "marks": [{name: getattr(look, name) for name in look.__slots__} for look in MARKS],
+        "ways": [{name: getattr(look, name) for name in look.__slots__} for look in WAYS],
+        "boxes": [{name: getattr(look, name) for name in look.__slots__} for look in (*ROW_BOXES, *LOG_BOXES)],
+        "quiet": SPEAK_FOR_THEMSELVES,
+        "arrow": ARROW,
+        "bold": BOLD,
+        "markRoom": MARK_ROOM,
+        "mostDone": MOST_DONE,
+        "char": CHAR,
+        "geometry": LANES_GEOMETRY,
+        "question": PRODUCER_PARTS["all"],
+        "red": RED,
+    },
     "twice": TWICE,
     "blue": BLUE,
     "red": RED,
@@ -100,8 +122,13 @@ class Player(anywidget.AnyWidget):
     heading = traitlets.Dict({}).tag(sync=True)  # title, question and knobs: sent once, as they never change
     told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's question with this `number`
 
-    def __init__(self, what: str | Experiment | Trace, *, backend: str = "model", seed: int = 1, **knobs: Any) -> None:
-        """KnobError for a bad knob, seed or backend, and for knobs given beside a recorded trace."""
+    def __init__(
+        self, what: str | Experiment | Trace, *, backend: str = "model", seed: int = 1, part: str = "all", **knobs: Any
+    ) -> None:
+        """KnobError for a bad knob, seed or backend, and for knobs given beside a recorded trace.
+
+        `part` is for traces that are drawn as a scene: which part of it (`kitlib.views.scenes`).
+        """
         if isinstance(what, Trace) and (knobs or seed != 1):
             raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
         self.experiment: Experiment | None
@@ -114,6 +141,10 @@ class Player(anywidget.AnyWidget):
             self.knobs = self.experiment.knobs
             self.trace = self.experiment.run(backend=backend, seed=seed, **knobs)
         self.verdict: Verdict = judge(self.trace)
+        self.part = part
+        if part != "all" and ((kind := kind_of(self.trace)) is None or part not in kind.parts):
+            parts = ", ".join(kind.parts) if kind else "all"
+            raise KnobError(f"Player: there is no part {plain_text(part, 40)!r} to play. Expected one of {parts}.")
         self._first = self.trace  # where "start over" goes back to
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
         super().__init__()
@@ -132,7 +163,7 @@ class Player(anywidget.AnyWidget):
         """The widget; where there are no widgets the last step's picture, and else the sentence."""
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-        picture = draw(to_frames(self.trace), len(self.trace) - 1)
+        picture = draw(to_frames(self.trace, self.part), len(self.trace) - 1)
         return {**(data or {}), "image/svg+xml": picture.svg, "text/plain": repr(self)}, metadata
 
     def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
@@ -180,10 +211,11 @@ class Player(anywidget.AnyWidget):
         return at
 
     def _publish(self, *, number: int, at: int, is_set: bool) -> None:
-        frames = to_frames(self.trace)
+        frames = to_frames(self.trace, self.part)
         values = {name: _value(value) for name, value in self.trace.knobs.items()}
         with self.hold_sync():
-            self.frames = frames.to_bytes(plots=plots_to_json(frames), question=question_of(frames))
+            plots = [] if frames.scene else plots_to_json(frames)
+            self.frames = frames.to_bytes(plots=plots, question=question_of(frames))
             self.told = {
                 "number": number,
                 "error": "",
@@ -227,7 +259,7 @@ def _label(knob: Knob, value: Any) -> str:
     if value == UNLIMITED:
         return "unlimited"
     number = f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{number} {knob.unit}".strip()
+    return number if len(number) > LONG_NUMBER else f"{number} {knob.unit}".strip()
 
 
 def stops_of(knob: Knob, value: Any) -> list[Any]:

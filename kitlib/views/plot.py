@@ -12,7 +12,7 @@ from typing import Any
 
 from kitlib.views.curves import QUESTION, Sample
 from kitlib.views.frames import Frames
-from kitlib.views.look import BLUE, GREEN, ORANGE, PLOT_LEFT, PLOT_RIGHT, RED, RISE, ROW, SKY
+from kitlib.views.look import BLUE, GREEN, ORANGE, PINK, PLOT_LEFT, PLOT_RIGHT, RED, RISE, ROW, SKY
 from kitlib.views.svg import Svg, el, group
 
 
@@ -37,6 +37,8 @@ def curves_of(frames: Frames) -> list[Curve]:
             ("failed", RED, "trees that failed or timed out, a second", lambda s: round(s.failed)),
         )
         return [Curve(name, colour, meaning, _held(frames, value)) for name, colour, meaning, value in told]
+    if frames.space_time is not None:
+        return [Curve(name, *PRODUCED[name], values) for name, values in frames.space_time.curves.items()]
     curves = []
     if frames.lanes or frames.forest is None:
         curves.append(Curve("commit lag", BLUE, "log end minus committed_to", frames.lag))
@@ -60,8 +62,18 @@ def _held(frames: Frames, value: Callable[[Sample], int]) -> list[int]:
     return found
 
 
+PRODUCED = {
+    "in flight": (ORANGE, "batches sent, without an answer yet"),
+    "waiting": (SKY, "batches in the accumulator"),
+    "acked": (BLUE, "records of which the user was told that they are stored"),
+    "second copies": (PINK, "records that lie in the log once more"),
+}
+
+
 def question_of(frames: Frames) -> str:
     """What the curves answer."""
+    if frames.space_time:
+        return "How much waits, how much is in flight, and what was stored?"
     if frames.samples:
         return QUESTION
     return (

@@ -1,8 +1,9 @@
 """What a step says to a learner: one plain sentence for each word that a trace may hold.
 
 The words and their data are listed in `kitlib.monitor.delivery`; what the tasks of a topology do is in
-`kitlib.views.task_sentences`. A word that is not known is told as it stands, so a new mechanism's trace
-can be shown before its sentences are written.
+`kitlib.views.task_sentences`, what producers and brokers do in `kitlib.views.producer_sentences`. A
+word that is not known is told as it stands, so a new mechanism's trace can be shown before its
+sentences are written.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kitlib.trace import Range, Step
+from kitlib.views.producer_sentences import PRODUCER_TELLERS, is_side
 from kitlib.views.task_sentences import TASK_TELLERS, is_task
 from kitlib.views.text import plain_text
 
@@ -20,12 +22,19 @@ Data = dict[str, Any]
 def tell(step: Step) -> str:
     """The step's sentence: printable text on one line, not escaped for HTML."""
     try:
+        if step.what in PRODUCER_TELLERS and is_side(step.actor):
+            return PRODUCER_TELLERS[step.what](plain_text(step.actor, 40), step.data)
         if step.what in TASK_TELLERS and (step.what not in _TELLERS or is_task(step.actor)):
             return TASK_TELLERS[step.what](plain_text(step.actor, 40), step.data)
         if step.what in _TELLERS:
             return _TELLERS[step.what](step.data)
     except (AttributeError, KeyError, TypeError, ValueError):
         pass  # the data are not what the word promises: tell them as they stand
+    return as_it_stands(step)
+
+
+def as_it_stands(step: Step) -> str:
+    """The step's actor, word and data, where there is no sentence for them."""
     return plain_text(f"{step.actor}: {step.what} {_told(step.data)}".strip())
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request
 
+from tests.browser.players import ROOT, attribute
 from tests.conftest import wait_for
 
 SETTINGS = "@jupyterlab/apputils-extension"
@@ -86,12 +87,12 @@ def lab(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, kit_home: P
     with (room / "log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
     try:
-        state = wait_for(lambda: _state_of(runtime, server), 40)
+        state = wait_for(lambda: _state_of(runtime, server), 90)
         assert state, f"JupyterLab did not start: {(room / 'log').read_text()[-2000:]}"
         yield Lab(f"http://127.0.0.1:{state['port']}", token, folder, settings)
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
 
 
 def _state_of(runtime: Path, server: subprocess.Popen[bytes]) -> dict[str, Any] | None:
@@ -152,3 +153,18 @@ def make_page(chromium: Browser, lab: Lab) -> Iterator[MakePage]:
     yield make
     for watched in made:
         watched.context.close()
+
+
+@pytest.fixture
+def page(watched: Watched) -> Iterator[Page]:
+    """The module's page, as after "Start over" and on its first step; nothing forbidden may happen on it."""
+    page = watched.page
+    answered = int(attribute(page, "answered"))
+    page.get_by_role("button", name="Start over").click()
+    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
+    page.locator(ROOT).focus()
+    page.keyboard.press("Home")
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    watched.sent.clear()
+    yield page
+    watched.check()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page
@@ -13,12 +11,12 @@ from kitlib.experiments import get
 from kitlib.views.frames import to_frames
 from kitlib.views.partition import lane_views, place_mark
 from tests.browser.conftest import Lab, MakePage, Watched
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, press, skip_if_busy, times_of_presses, watch_answers
 
 pytestmark = pytest.mark.browser
 
 KNOBS = {"records": 400, "max_steps": 1000, "duration_ms": 5000}
 CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', **{KNOBS})\nplayer"
-ROOT = ".kit-player"
 
 
 @pytest.fixture(scope="module")
@@ -31,72 +29,23 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
     return watched
 
 
-@pytest.fixture
-def page(watched: Watched) -> Iterator[Page]:
-    """That page, as after "Start over" and on its first step; nothing forbidden may happen on it."""
-    page = watched.page
-    answered = int(attribute(page, "answered"))
-    page.get_by_role("button", name="Start over").click()
-    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
-    page.locator(ROOT).focus()
-    page.keyboard.press("Home")
-    page.wait_for_selector(f"{ROOT}[data-step='0']")
-    watched.sent.clear()
-    yield page
-    watched.check()
-
-
-def attribute(page: Page, name: str) -> str:
-    value = page.locator(ROOT).get_attribute(f"data-{name}")
-    assert value is not None
-    return value
-
-
-def press(page: Page, *keys: str) -> int:
-    for key in keys:
-        page.keyboard.press(key)
-    return int(attribute(page, "step"))
-
-
-def skip_if_busy(measured: str) -> None:
-    """A measurement says nothing about the player while other programs want more than the machine has."""
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    if load > 1.5 * cores:
-        pytest.skip(f"measured {measured}, but the machine is too busy to judge it: load {load:.1f} on {cores} cores")
-
-
 def type_seed(page: Page, text: str) -> None:
     page.get_by_label("Seed").select_text()
     page.keyboard.type(text)
     page.keyboard.press("Enter")
 
 
+@pytest.mark.alone
 def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """From a key on a slider to the painted picture of another 1,000-step run: under 120 ms for 95 of 100.
 
     The best of up to three rounds of 40 counts; on a machine that is busy with other things nothing is judged.
     """
-    page.evaluate(
-        """() => {
-          const root = document.querySelector(".kit-player");
-          window.times = [];
-          let began = 0;
-          root.addEventListener("keydown", () => { began = performance.now(); }, true);
-          new MutationObserver(() => requestAnimationFrame(() => {
-            const painted = new MessageChannel();
-            painted.port1.onmessage = () => window.times.push(performance.now() - began);
-            painted.port2.postMessage(0);
-          })).observe(root, { attributes: true, attributeFilter: ["data-answered"] });
-        }"""
-    )
+    watch_answers(page)
     page.locator("input[data-knob=process_ms]").focus()
     best = float("inf")
     for _ in range(3):
-        page.evaluate("window.times.length = 0")
-        for number in range(40):
-            page.keyboard.press("ArrowRight" if number % 2 else "ArrowLeft")
-            page.wait_for_function("number => window.times.length > number", arg=number)
-        times = sorted(page.evaluate("window.times"))
+        times = times_of_presses(page, 40)
         best = min(best, times[37])
         with capsys.disabled():
             print(
@@ -110,6 +59,7 @@ def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest
     assert best < 120
 
 
+@pytest.mark.alone
 def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
     page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -296,18 +246,8 @@ def test_player_and_picture_are_readable_in_both_themes(lab: Lab, make_page: Mak
     watched.page.wait_for_selector(f"{ROOT}[data-step]")
     watched.page.wait_for_selector(".jp-RenderedSVG img")
     low = watched.page.evaluate(
-        """() => {
-          const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
-          const light = (colour) => {
-            const [r, g, b] = parse(colour).slice(0, 3).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-          };
-          const root = document.querySelector(".kit-player"), paper = light(getComputedStyle(root).backgroundColor), low = [];
-          for (const node of root.querySelectorAll("h3, p, label, text.ink, text.grey, .kit-chip, .kit-value")) {
-            const style = getComputedStyle(node), colour = node.ownerSVGElement ? style.fill : style.color;
-            const [dark, bright] = [light(colour), paper].sort((a, b) => a - b);
-            if ((bright + 0.05) / (dark + 0.05) < 4.5) low.push([node.textContent.slice(0, 30), colour]);
-          }
+        "() => {" + FAINT_WORDS + """
+          const low = faintWords(root.querySelectorAll("h3, p, label, text.ink, text.grey, .kit-chip, .kit-value"));
           return [low, paper > 0.5];
         }"""
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from kitlib.views.frames import to_frames
 from kitlib.views.ledger import bits_of_number, ledger_title
 from kitlib.views.tree import tree_name, tree_summary
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.test_player import ROOT, attribute, press, skip_if_busy
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, press, skip_if_busy, times_of_presses, watch_answers
 
 pytestmark = pytest.mark.browser
 
@@ -48,21 +47,6 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
     lab.open(watched.page, player_of("tuple_tree", **KNOBS))
     watched.page.wait_for_selector(f"{ROOT}[data-step]")
     return watched
-
-
-@pytest.fixture
-def page(watched: Watched) -> Iterator[Page]:
-    """That page, as after "Start over" and on its first step; nothing forbidden may happen on it."""
-    page = watched.page
-    answered = int(attribute(page, "answered"))
-    page.get_by_role("button", name="Start over").click()
-    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
-    page.locator(ROOT).focus()
-    page.keyboard.press("Home")
-    page.wait_for_selector(f"{ROOT}[data-step='0']")
-    watched.sent.clear()
-    yield page
-    watched.check()
 
 
 def expected(forest: Forest, step: int, tree: int) -> dict[str, Any]:
@@ -102,9 +86,7 @@ def shown(chips: list[list[tuple[int, str]]], room: int, tree: int) -> list[list
 RUNS: list[tuple[str, dict[str, Any]]] = [
     ("tuple_tree", KNOBS),
     ("tuple_tree", {"id_bits": 16, "join": True, "fault": "unanchored"}),
-    ("bolt_crash", {}),
     ("acker_crash", {}),
-    ("reliability_off", {}),
 ]
 
 
@@ -193,29 +175,14 @@ def test_sliders_come_from_the_experiments_knobs(page: Page) -> None:
     assert page.locator(".kit-error").is_hidden()
 
 
+@pytest.mark.alone
 def test_knob_to_picture_of_a_tree_run_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """From a key on a slider to the painted picture of another run: 120 ms in the median; a busy machine is not judged."""
-    page.evaluate(
-        """() => {
-          const root = document.querySelector(".kit-player");
-          window.times = [];
-          let began = 0;
-          root.addEventListener("keydown", () => { began = performance.now(); }, true);
-          new MutationObserver(() => requestAnimationFrame(() => {
-            const painted = new MessageChannel();
-            painted.port1.onmessage = () => window.times.push(performance.now() - began);
-            painted.port2.postMessage(0);
-          })).observe(root, { attributes: true, attributeFilter: ["data-answered"] });
-        }"""
-    )
+    watch_answers(page)
     page.locator("input[data-knob=execute_ms]").focus()
     best = float("inf")
     for _ in range(3):
-        page.evaluate("window.times.length = 0")
-        for number in range(30):
-            page.keyboard.press("ArrowRight" if number % 2 else "ArrowLeft")
-            page.wait_for_function("number => window.times.length > number", arg=number)
-        times = sorted(page.evaluate("window.times"))
+        times = times_of_presses(page, 30)
         best = min(best, times[15])
         with capsys.disabled():
             print(
@@ -228,6 +195,7 @@ def test_knob_to_picture_of_a_tree_run_within_120_ms(page: Page, capsys: pytest.
     assert best < 120
 
 
+@pytest.mark.alone
 def test_playing_trees_draws_each_step(page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
     """At 60 steps a second the drawing itself takes a small part of a frame, and the kernel hears nothing."""
     spent = page.evaluate(
@@ -260,19 +228,9 @@ def test_trees_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme:
     watched.page.wait_for_selector(".jp-RenderedSVG img")
     watched.page.get_by_label("Step", exact=True).fill("120")
     wrong = watched.page.evaluate(
-        """() => {
-          const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
-          const light = (colour) => {
-            const [r, g, b] = parse(colour).slice(0, 3).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-          };
-          const root = document.querySelector(".kit-player"), paper = light(getComputedStyle(root).backgroundColor), wrong = [];
-          for (const node of root.querySelectorAll("text.ink, text.grey, p, label, li:not(.kit-absent)")) {
-            if (!node.getClientRects().length || !node.textContent) continue;
-            const style = getComputedStyle(node), colour = node.ownerSVGElement ? style.fill : style.color;
-            const [dark, bright] = [light(colour), paper].sort((a, b) => a - b);
-            if ((bright + 0.05) / (dark + 0.05) < 4.5) wrong.push([node.textContent.slice(0, 30), colour]);
-          }
+        "() => {" + FAINT_WORDS + """
+          const isShown = (node) => node.getClientRects().length && node.textContent;
+          const wrong = faintWords([...root.querySelectorAll("text.ink, text.grey, p, label, li:not(.kit-absent)")].filter(isShown));
           for (const text of root.querySelectorAll("svg text")) {
             const image = text.ownerSVGElement, scale = image.getBoundingClientRect().width / image.viewBox.baseVal.width;
             if (text.getClientRects().length && parseFloat(getComputedStyle(text).fontSize) * scale < 10.99) wrong.push(`tiny: ${text.textContent}`);

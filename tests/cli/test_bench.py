@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kitlib.bench import acker
+from kitlib.bench import acker, producer
 from kitlib.bench.figures import Figure
 from kitlib.cli.bench import SUITES
 from kitlib.errors import KitError
+from kitlib.lab.kafka_server import Cluster
 from tests.cli.conftest import CommandLine
 
 
@@ -83,3 +84,23 @@ def test_bench_work_that_ends_other_trees_is_no_figure() -> None:
     """A speed counts only if the work was done: another number of ended trees is an error."""
     with pytest.raises(KitError, match="3 trees ended, expected 4"):
         acker.timed(lambda: 3, 4)
+
+
+@pytest.mark.kafka
+def test_bench_producer_measures_every_promise(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few records through each client, directly and through the proxy: every figure there, and every promise among them."""
+    monkeypatch.setattr(producer, "RECORDS", 2_000)
+    monkeypatch.setattr(producer, "MODEL_BATCHES", 1_000)
+    said: list[str] = []
+    found = producer.measure(1, said.append)
+    assert all(figure.value > 0 for figure in found) and len(said) == 2
+    assert [(figure.unit, figure.bound) for figure in found if figure.bound] == [
+        ("records/s", 60_000), ("times", 1), ("%", 70), ("%", 70), ("batches/s", 150_000),
+    ]  # fmt: skip
+
+
+@pytest.mark.kafka
+def test_bench_producer_that_does_not_write_all_is_no_figure(broker: Cluster) -> None:
+    """The topic has to hold every record afterwards, whatever a client says."""
+    with pytest.raises(KitError, match="0 records are stored, expected 100,000"):
+        producer.real_seconds(lambda cluster, topic: None, broker, broker)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from kitlib.conformance.golden import Conformance, bundled, conform, read_traces
 from kitlib.storm.acker import ACKER_FAIL_STREAM_ID, Acker, AckerEntry, Completion
 from kitlib.storm.later_acker import LaterAcker
 from kitlib.storm.rotating_map import RotatingMap
+from tests.conformance.changes import changed_in
 
 NAMED, RANDOM = bundled("storm", "acker_scenarios.jsonl.gz"), bundled("storm", "acker_random_public.jsonl.gz")
 SCENARIOS = {trace["name"]: trace for trace in read_traces(NAMED)}
@@ -269,16 +269,7 @@ def test_conform_difference_names_step_field_and_both_values() -> None:
 
 # -- recordings that are changed ------------------------------------------------------------------
 
-
-def changed(name: str, number: int, path: str, value: Any) -> dict[str, Any]:
-    """A copy of a scenario with one field of one step replaced; a path such as "state.acker.0.0.1"."""
-    trace = copy.deepcopy(SCENARIOS[name])
-    inner: Any = trace["steps"][number]
-    *folders, last = path.split(".")
-    for folder in folders:
-        inner = inner[int(folder)] if isinstance(inner, list) else inner[folder]
-    inner[int(last) if isinstance(inner, list) else last] = value
-    return trace
+changed = partial(changed_in, SCENARIOS)
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,7 @@ class NeverEnds(FromScratch):
 
 def test_first_difference_of_an_acker_that_never_ends_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop without an end is stopped, and the sentence says in which script it was."""
-    monkeypatch.setattr(recorded_acker, "run_steps", partial(run_steps, limits=Limits(deadline_s=2)))
+    monkeypatch.setattr(recorded_acker, "run_steps", partial(run_steps, limits=Limits(deadline_s=5)))
     with pytest.raises(NotYet, match=r"your code did not finish in \d+ s, at step 1 of script 'one_tuple'"):
         first_difference(NeverEnds)
 

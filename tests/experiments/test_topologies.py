@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.storm.acker_odds import false_completion_rate, years_to_false_completion
@@ -272,3 +273,9 @@ def test_word_count_without_ackers_counts_too_few() -> None:
     result = steps(trace, "result")[0].data
     missing = sum(result["truth"].values()) - sum(result["counts"].values())
     assert missing == sum(step.data["kind"] == "lose" for step in steps(trace, "fault")) > 0
+
+
+def test_word_count_cannot_crash_an_acker_that_it_has_not() -> None:
+    """Without ackers none can die: a bad knob, told as one."""
+    with pytest.raises(KnobError, match="there is no acker that could die"):
+        get("word_count").run(topology_ackers=0, crash="acker")

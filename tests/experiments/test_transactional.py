@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kitlib.errors import LabError
 from kitlib.experiments import get
 from kitlib.experiments.knobs import UNLIMITED
-from kitlib.experiments.lines import make_lines
 from kitlib.experiments.stage import ModelStage
-from kitlib.experiments.transactional_run import BatchRun
+from kitlib.experiments.storm.lines import make_lines
+from kitlib.experiments.storm.transactional_run import BatchRun
 from kitlib.kafka.log import PartitionLog
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge

@@ -20,7 +20,7 @@ def own_home(tmp_path: Path, kit_home: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("KIT_RUN", raising=False)
     yield home
     kafka_server.down()
-    left = processes_of(home)
+    left = [] if all_gone(home, 10) else processes_of(home)
     for process in left:
         process.kill()
     assert not left, f"still running: {[describe(process) for process in left]}"

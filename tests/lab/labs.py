@@ -81,12 +81,13 @@ class Lab:
     def note(self) -> dict[str, Any]:
         return dict(json.loads((self.home / "run" / "lab.json").read_text()))
 
-    def end(self, number: int = signal.SIGINT, seconds: float = 15) -> int:
+    def end(self, number: int = signal.SIGINT, seconds: float = 40) -> int:
         """Send a signal, wait for the end, return the exit code."""
         self.process.send_signal(number)
         return self.wait(seconds)
 
-    def wait(self, seconds: float = 15) -> int:
+    def wait(self, seconds: float = 40) -> int:
+        """Wait for the end; a gentle one may take 6 s for JupyterLab and 8 s for the broker, and more on a busy machine."""
         code = self.process.wait(seconds)
         self.reader.join(5)
         return code

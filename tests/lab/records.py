@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kitlib.lab.kafka_server import Cluster, client_config
@@ -64,17 +64,31 @@ def produce(cluster: Cluster, numbers: range, padding: int = 0, key: bytes | Non
     return books
 
 
-def read_all(cluster: Cluster) -> Counter[int]:
-    """How often each number is in the topic, from its start to its end, read with no group."""
+def bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """Where a partition begins and ends; asked again while a broker that has just started does not lead it yet."""
+
+    def told() -> tuple[int, int] | None:
+        try:
+            return consumer.get_watermark_offsets(place, timeout=20)
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                raise
+            return None
+
+    return wait_until(told, 30, f"{place.topic}-{place.partition} has its leader")
+
+
+def read_all(cluster: Cluster, reset: str = "error") -> Counter[int]:
+    """How often each number is in the topic, from its start to its end, read with no group; `reset` for one whose start may move."""
     consumer = Consumer(client_config(cluster, **{
-        "group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
+        "group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": reset, "enable.partition.eof": True,
         "fetch.wait.max.ms": 20,
     }))  # fmt: skip
     try:
         partitions = consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
         places = []
         for number in partitions:
-            low, _ = consumer.get_watermark_offsets(TopicPartition(TOPIC, number), timeout=10)
+            low, _ = bounds(consumer, TopicPartition(TOPIC, number))
             places.append(TopicPartition(TOPIC, number, low))
         consumer.assign(places)
         found: Counter[int] = Counter()

@@ -45,6 +45,7 @@ def only_node() -> state.NodeState:
     return kafka_server.status().nodes[0]
 
 
+@pytest.mark.alone
 def test_broker_killed_is_back_on_its_port_with_all_acknowledged_records(own_home: Path) -> None:
     """After SIGKILL the broker serves again on the same port within 5 s, and no acknowledged record is missing."""
     cluster = kafka_server.ensure(progress=quiet)
@@ -64,8 +65,11 @@ def test_broker_killed_is_back_on_its_port_with_all_acknowledged_records(own_hom
 
 
 def slowness() -> float:
-    """How much slower than an idle machine this one is just now: load per core, at least 1."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    """How much slower than an idle machine this one is just now: load per core, at least 1.
+
+    The load is that of the last minute; the test that ran beside this one's predecessor is not counted.
+    """
+    return max(1.0, (os.getloadavg()[0] - 1) / (os.cpu_count() or 1))
 
 
 def test_broker_killed_while_producing_keeps_what_it_acknowledged(own_home: Path) -> None:
@@ -95,17 +99,17 @@ def test_broker_paused_is_called_silent_and_not_restarted(
     send(producer, books, range(1000))
     java = psutil.Process(cluster.pids[0])
     java.suspend()
-    monkeypatch.setattr(kafka_server, "SILENCE_TIMEOUT_S", 1.0)
 
     def warden_has_noticed() -> bool:
         found = broker_start.living_state()
         return found is not None and found.nodes[0].phase == "silent"
 
-    wait_until(warden_has_noticed, 15, "the warden has noticed")
+    wait_until(warden_has_noticed, 30, "the warden has noticed")
     status = kafka_server.status()
     assert not status.is_running
     assert "is not answering since" in status.sentence and f"kill -CONT {java.pid}" in status.sentence
-    with pytest.raises(LabError, match="not answering since"):
+    with monkeypatch.context() as impatient, pytest.raises(LabError, match="not answering since"):
+        impatient.setattr(kafka_server, "SILENCE_TIMEOUT_S", 1.0)  # continued, it may be silent for longer before the warden looks again
         kafka_server.ensure(progress=pytest.fail)
     assert is_alive(java)
     java.resume()
@@ -121,7 +125,7 @@ def test_broker_paused_can_be_ended(own_home: Path) -> None:
     cluster = kafka_server.ensure(progress=quiet)
     psutil.Process(cluster.pids[0]).suspend()
     assert kafka_server.down(quiet)
-    assert all_gone(own_home, 3)
+    assert all_gone(own_home, 15)
     assert (own_home / "data" / "kafka-1" / "node-1" / ".kafka_cleanshutdown").exists()
 
 
@@ -143,7 +147,7 @@ def test_disk_full_is_named_and_acknowledged_records_survive(own_home: Path) -> 
     assert "MB free" in failed.sentence
     producer.purge()
     producer.flush(10)
-    assert all_gone(own_home, 5)
+    assert all_gone(own_home, 15)
     assert 500 < len(books.acknowledged) < 2000
     check_nothing_lost(kafka_server.ensure(progress=quiet), books)
 
@@ -166,11 +170,12 @@ def test_disk_full_at_the_start_ends_with_the_exit_code_for_disks(own_home: Path
     up = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert up.returncode == 74, up.stderr
     assert "Traceback" not in up.stderr and "make room" in up.stderr.lower()
-    assert all_gone(own_home, 3)
+    assert all_gone(own_home, 15)
     kafka_server.ensure(progress=quiet)
     assert [entry.name for entry in (own_home / "data" / "kafka-1").iterdir()] == ["node-1"]
 
 
+@pytest.mark.alone
 def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
     """When the data folder goes away, the broker ends within 5 s and says why; the next start is a new cluster that says so."""
     cluster = kafka_server.ensure(progress=quiet)
@@ -179,7 +184,7 @@ def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
     failed = wait_until(lambda: status_if("failed"), 15, "the loss is noticed")
     assert time.monotonic() - removed < 5 * slowness()
     assert "is gone while it ran" in failed.sentence and "new, empty cluster" in failed.sentence
-    assert all_gone(own_home, 5)
+    assert all_gone(own_home, 15)
     said: list[str] = []
     after = kafka_server.ensure(progress=said.append)
     assert after.cluster_id != cluster.cluster_id and after.bootstrap == cluster.bootstrap
@@ -209,8 +214,8 @@ def test_format_tool_killed_leaves_nothing_that_looks_formatted(own_home: Path) 
         for process in processes_of(own_home):
             if process.pid != os.getpid():
                 process.kill()
-        up.communicate(timeout=10)
-    assert all_gone(own_home, 3)
+        up.communicate(timeout=30)
+    assert all_gone(own_home, 15)
     assert not (own_home / "data" / "kafka-1" / "node-1").exists()
     assert kafka_server.ensure(progress=quiet).brokers == 1
     assert [entry.name for entry in (own_home / "data" / "kafka-1").iterdir()] == ["node-1"]
@@ -241,7 +246,7 @@ def test_warden_killed_leaves_an_orphan_that_the_next_start_ends(own_home: Path)
     books = produce(cluster, range(1000))
     orphan = psutil.Process(cluster.pids[0])
     warden_process().kill()
-    assert wait_for(lambda: kafka_server.status().phase == "stopped", 5)
+    assert wait_for(lambda: kafka_server.status().phase == "stopped", 20)
     assert is_alive(orphan)
     said: list[str] = []
     after = kafka_server.ensure(progress=said.append)
@@ -272,7 +277,7 @@ def test_broker_held_dead_starts_when_it_may(own_home: Path) -> None:
     """A broker that an experiment holds dead stays dead, everybody is told so, and it starts when it is let go."""
     cluster = kafka_server.ensure(progress=quiet)
     kafka_server.kill_node(1, hold=True)
-    held = wait_until(lambda: status_if("held"), 5, "the warden has noticed")
+    held = wait_until(lambda: status_if("held"), 20, "the warden has noticed")
     assert "held dead by an experiment" in held.sentence
     with pytest.raises(LabError, match="held dead by an experiment"):
         kafka_server.ensure()
@@ -289,7 +294,7 @@ def test_out_of_memory_is_named_with_the_heap_and_its_setting(
     monkeypatch.setenv("KIT_BROKER_HEAP_MB", "16")
     with pytest.raises(LabError, match=r"out of memory \(heap 16 MB; KIT_BROKER_HEAP_MB sets another\)"):
         kafka_server.ensure(progress=quiet)
-    assert all_gone(own_home, 3)
+    assert all_gone(own_home, 15)
     monkeypatch.setenv("KIT_BROKER_HEAP_MB", "lots")
     with pytest.raises(KnobError, match="KIT_BROKER_HEAP_MB=lots"):
         kafka_server.ensure(progress=quiet)
@@ -309,9 +314,10 @@ def test_old_records_go_within_seconds(own_home: Path, policy: dict[str, str]) -
     def are_gone() -> bool:
         send(producer, Books(), range(100, 101), key=b"one key")
         producer.flush(10)
-        return not set(range(99)) & read_all(cluster).keys()
+        # Retention may move the log's start between the question for it and the first fetch.
+        return not set(range(99)) & read_all(cluster, reset="earliest").keys()
 
-    wait_until(are_gone, 30, "the first hundred are gone", step_s=0.25)
+    wait_until(are_gone, 60, "the first hundred are gone", step_s=0.25)
 
 
 def test_settings_survive_every_character_of_a_path(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def test_ensure_jars_stopped_in_the_middle_is_completed_by_the_next(
     process = start("import sys; from kitlib.lab import jars; jars.SETS = ('spark',); sys.exit(jars.main())")
     assert wait_for(lambda: repository.asked[CUT] and len(names_in(tmp_path / "home" / "jars")) >= 4, 30)
     process.send_signal(number)
-    process.communicate(timeout=15)
+    process.communicate(timeout=30)
     assert process.returncode == (130 if number is signal.SIGINT else -number)
     assert not jars.check_jars("spark")[1]
     repository.release.set()

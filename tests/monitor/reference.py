@@ -45,13 +45,13 @@ def processed(steps: list[Step], lane: Lane) -> int:
 
 
 def lost(own: list[Step]) -> tuple[int, int | None]:
-    """Appended, never processed in full, below the final committed offset or deleted.
+    """Appended, never processed in full, not replaced by compaction, below the final committed offset or deleted.
 
-    The witness is the step that gave the record up: the first deletion, clearing, give-up or jump over
-    it; the last step of the lane when there is none.
+    The witness is the step that gave the record up: the first deletion, purge, clearing, give-up or jump
+    over it; the last step of the lane when there is none.
     """
     passed = {o for o in _appended(own) if o < max(_committed(own, len(own)) or 0, _log_start(own, len(own)))}
-    gone = passed - _done(own)
+    gone = passed - _done(own) - _replaced(own)
 
     def given_up(offset: int) -> int:
         return min((at for at in range(len(own)) if _gives_up(own, at, offset)), default=len(own) - 1)
@@ -123,6 +123,16 @@ def _appended(steps: list[Step]) -> set[int]:
     return {offset for step in _all(steps, "append") for offset in _offsets(step)}
 
 
+def replaced(steps: list[Step], lane: Lane) -> int:
+    """How many of its records compaction took out before they were processed."""
+    own = [step for step in steps if "topic" in step.data and _lane(step) == lane]
+    return len(_replaced(own) & _appended(own) - _done(own))
+
+
+def _replaced(own: list[Step]) -> set[int]:
+    return {offset for step in _all(own, "compact") for offset in step.data["offsets"]}
+
+
 def _done(own: list[Step]) -> set[int]:
     """Offsets whose first append's `parts` all have a processing; any one is enough where it says nothing."""
     work = {(step.data["offset"], step.data.get("part", 0)) for step in _all(own, "process")}
@@ -173,6 +183,8 @@ def _gives_up(own: list[Step], at: int, offset: int) -> bool:
             return offset in _appended(own[:at]) and offset < _log_start(own, at + 1)
         case "clear":
             return any(first <= offset <= last for first, last in step.data["ranges"])
+        case "purge":
+            return offset in step.data["offsets"]
         case "give_up":
             return bool(step.data["offset"] == offset)
     return _jumps_over(own, at, offset)

@@ -23,7 +23,7 @@ from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME, is_broker
 from tests.conftest import REPOSITORY
 
-SECONDS_TO_START = 30.0
+SECONDS_TO_START = 60.0  # of pytest and of a kernel, beside another test
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from kitlib.lab import notebooks
 from tests.conftest import REPOSITORY
 from tests.notebooks.checks import problems
 from tests.notebooks.harness import compare
+from tests.side_by_side import is_worker
 
 PROMISED = (
     "00_start_here",
@@ -20,10 +21,24 @@ PROMISED = (
     "04_tuple_trees_and_the_acker",
     "05_when_things_crash",
     "06_word_count_end_to_end",
+    "07_inside_the_producer",
+    "08_idempotent_producer",
+    "09_in_flight_and_order",
+    "10_transactions",
+    "11_the_offsets_topic",
+    "12_two_incidents",
+    "13_unclean_election",
+    "14_watching_lag",
+    "15_groups_and_rebalances",
+    "16_connect_and_streams",
 )
 ALL = [path for folder in notebooks.FOLDERS for path in sorted((REPOSITORY / folder).glob("*.ipynb"))]
 
 each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+
+# A notebook may take a minute on a machine of its own; beside another test, as in `make test`, three quarters as much again
+# there, and on a runner that is slower now and then two and a half minutes.
+SECONDS, SECONDS_BESIDE = 60, 150
 
 
 @pytest.mark.parametrize("name", PROMISED)
@@ -40,9 +55,9 @@ def test_notebook_as_a_file_keeps_the_rules(path: Path) -> None:
 
 @pytest.mark.notebooks
 @pytest.mark.kafka
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 @each_notebook
-def test_notebook_run_again_gives_its_stored_outputs(path: Path, broker: Any) -> None:
-    """A notebook gives the same outputs within 60 s on a broker that others have used before it."""
-    comparison = compare(path, seconds=60)
+def test_notebook_run_again_gives_its_stored_outputs(path: Path, broker: Any, request: pytest.FixtureRequest) -> None:
+    """A notebook gives the same outputs within its time on a broker that others have used before it."""
+    comparison = compare(path, seconds=SECONDS_BESIDE if is_worker(request.config) else SECONDS)
     assert comparison.passed, comparison.report[-6000:]

@@ -15,6 +15,7 @@ import pyspark
 from pyspark.sql import DataFrame
 
 from kitlib.lab import spark as kit_spark
+from kitlib.lab.processes import wait_until
 from kitlib.pipelines import acker_processor, acker_query, acker_stream
 from kitlib.pipelines.acker_messages import MESSAGES
 
@@ -32,14 +33,23 @@ def stream_of(spark: Any, source: Path, files_per_batch: int = 1) -> DataFrame:
     return reader.parquet(str(source))
 
 
+def executors_of(spark: Any) -> int:
+    """How many executors have come by now; the driver is none."""
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
 def main(way: str, master: str, source: str, folder: str, timeout_ms: str) -> None:
-    settings = {} if master.startswith("local[") else EXECUTORS
+    is_local = master.startswith("local[")
+    settings = {} if is_local else EXECUTORS
     with kit_spark.session("acker_job", master, **settings) as spark:
         work = Path(pyspark.__file__).parent / "work" / spark.sparkContext.applicationId  # where workers keep logs
+        if not is_local:  # Spark begins as soon as the first one has come
+            wanted = int(master.partition("[")[2].partition(",")[0])
+            wait_until(lambda: executors_of(spark) == wanted, 120, f"{wanted} executors have come")
         query = WAYS[way].start(stream_of(spark, Path(source)), folder, int(timeout_ms))
         acker_query.finish(query)
         rows = WAYS[way].outcomes(spark, folder).toPandas()
-        executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # one is the driver
+        executors = executors_of(spark)
         told = sorted(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
     shutil.rmtree(work, ignore_errors=True)
     print(json.dumps({"executors": executors, "outcomes": told}))

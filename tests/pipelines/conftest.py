@@ -13,6 +13,7 @@ from kitlib.experiments.kafka_stage import TRACE_PREFIX
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines import delivery_frames as frames
+from kitlib.pipelines import production, transaction_audit
 from kitlib.pipelines.audit_result import AuditResult
 from kitlib.pipelines.audit_rows import TraceRead, count, follow, follow_records, result_of
 from kitlib.trace import Trace
@@ -60,6 +61,9 @@ DELIVERY_STEPS = st.one_of(
     ),
     PAIRS.map(lambda pair: ("clear", {"ranges": [list(pair)]})),
     OFFSETS.map(lambda offset: ("give_up", {"offset": offset})),
+    st.tuples(st.sampled_from(["compact", "purge"]), st.lists(OFFSETS, max_size=4)).map(
+        lambda made: (made[0], {"offsets": made[1]})
+    ),
     st.just(("word_of_tomorrow", {"offset": "?"})),
     st.sampled_from(TREE_STEPS),
 )
@@ -99,16 +103,24 @@ def audit_lines(spark: Any) -> Callable[..., dict[str, AuditResult]]:
 
     def audit_in_memory(*batches: Lines) -> dict[str, AuditResult]:
         carried: list[dict[str, Any]] = []
+        stored: list[dict[str, Any]] = []
         known = spark.createDataFrame([], frames.FACTS)
         for lines in batches:
             steps = frames.read_steps(spark.createDataFrame(list(lines), "run STRING, line BIGINT, value BINARY")).persist()
+            if len(batches) == 1:  # producers are not audited as a stream
+                transacted = transaction_audit.find_lanes(steps)
+                stored = transaction_audit.count(spark, steps, transacted, None)
+                steps = production.without(spark, steps, transacted)
+                produced, _ = production.split_lanes(steps)
+                stored += production.count(spark, steps, produced, None)
+                steps = production.without(spark, steps, produced)
             lanes = follow(spark, steps, carried)
             condensed = frames.condense(frames.facts(steps).unionByName(known)).persist()
             known = frames.remembered(condensed, follow_records(spark, condensed, lanes)).localCheckpoint()
             steps.unpersist()
             condensed.unpersist()
             carried = [{name: value for name, value in lane.items() if name != "moves"} for lane in lanes]
-        counted = count(spark, known, carried)
+        counted = count(spark, known, carried) + stored
         runs = {run for lines in batches for run, _, _ in lines}
         return {
             run: result_of(

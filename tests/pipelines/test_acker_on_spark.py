@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 
 from kitlib import experiments
@@ -228,8 +229,8 @@ def job(way: str, master: str, source: Path, folder: Path) -> list[str]:
     return [sys.executable, "-m", "tests.pipelines.acker_job", way, master, str(source), str(folder), str(TIMEOUT_MS)]
 
 
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.timeout(360)
+@pytest.mark.parametrize("way", ["processor"])  # the one whose state is the kit's own; the other's crash is made up above
 def test_query_that_is_killed_in_the_middle_goes_on_from_its_checkpoint(way: str, spark: Any, tmp_path: Path) -> None:
     """The driver and its Java are killed while batches run; the next query ends as if nothing had happened."""
     messages = some_trees(3_000, seed=4)
@@ -238,23 +239,20 @@ def test_query_that_is_killed_in_the_middle_goes_on_from_its_checkpoint(way: str
     with open(tmp_path / "log", "wb") as log:
         process = subprocess.Popen(job(way, "local[2]", source, folder), cwd=REPOSITORY, stdout=log, stderr=log)
     try:
-        assert wait_for(lambda: (folder / "query" / "commits" / "2").exists() or process.poll() is not None, 120)
+        assert wait_for(lambda: (folder / "query" / "commits" / "2").exists() or process.poll() is not None, 180)
     finally:
-        process.kill()  # its Java ends with the pipe between them
-        process.wait(20)
+        started = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.kill()  # its Java ends with the pipe between them, and may write until then
+        process.wait(60)
     assert process.returncode == -9, (tmp_path / "log").read_text()
-    wait_for(lambda: count_files(folder) == count_files(folder), 1)
+    assert not psutil.wait_procs(started, 60)[1]
     done = len(list((folder / "query" / "commits").glob("[0-9]*")))
     assert 3 <= done < 12
     assert claimed(followed(way, spark, source, folder)) == claimed(plain_outcomes(messages))
 
 
-def count_files(folder: Path) -> int:
-    return sum(1 for _ in folder.rglob("*"))
-
-
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["processor"])  # the one that moves state of its own between processes
 def test_trees_are_followed_across_executors(way: str, tmp_path: Path) -> None:
     """100,000 messages on a cluster of two executors: a tree's messages come from both, and its end is the plain one."""
     messages = some_trees(23_000, seed=5, span_ms=20_000)

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from kitlib import experiments
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_stage import TRACE_PREFIX, publish
+from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
@@ -29,7 +31,7 @@ from kitlib.trace import Trace
 from tests.conftest import wait_for
 from tests.pipelines.conftest import as_lines, as_trace, runs_of_steps
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(360)]
 
 AuditLines = Callable[..., dict[str, AuditResult]]
 WriteLines = Callable[..., None]
@@ -87,8 +89,18 @@ def run_on_model(broker: Cluster) -> Callable[..., Trace]:
     return run
 
 
+# Some of each kind of run, as each takes seconds: that all of them take the model's steps is tested with the experiments,
+# and the audit of each model's trace below. Those of transactions are in test_transaction_audit.py.
+REAL = [
+    "happy_path", "out_of_range", "several_tuples",  # SpoutRun
+    "tuple_tree", "word_count", "transactional_word_count",  # TopologyStory, BatchRun
+    "log_start_moved",  # ProducerRun
+    "auto_commit", "unflushed_sends", "partitions_added",
+]  # fmt: skip
+
+
 @pytest.mark.kafka
-@pytest.mark.parametrize("name", experiments.names())
+@pytest.mark.parametrize("name", REAL)
 def test_audit_of_a_run_on_the_real_broker_equals_the_verdict(name: str, broker: Cluster, spark: Any) -> None:
     """Batch and stream reach the counts and first witnesses of the verdict, and find no record that the trace lacks."""
     trace = experiments.get(name).run(backend="kafka", **SMALL.get(name, {}))
@@ -100,14 +112,28 @@ def test_audit_of_a_run_on_the_real_broker_equals_the_verdict(name: str, broker:
 
 
 def test_audit_of_each_experiment_on_the_model_equals_the_verdict(audit_lines: AuditLines) -> None:
-    """Every experiment's model trace, with three seeds, is audited as it is judged."""
-    traces = [
-        replace(trace, run=f"{trace.run}-{seed}")
-        for name in experiments.names() for seed in (1, 2, 3)
-        for trace in [experiments.get(name).run(seed=seed, **SMALL.get(name, {}))]
-    ]  # fmt: skip
+    """Every experiment's model trace, with three seeds where luck plays a part, is audited as it is judged.
+
+    Left out: transactions, which have a test of their own, and logs that gave offsets out twice, which are refused.
+    """
+    traces: list[Trace] = []
+    for name in experiments.names():
+        if experiments.get(name).kind is TransactionRun:
+            continue
+        first, *others = [experiments.get(name).run(seed=seed, **SMALL.get(name, {})) for seed in (1, 2, 3)]
+        if "cut" not in first.words():
+            traces += [first, *(trace for trace in others if trace.steps != first.steps)]
     found = audit_lines(as_lines(traces))
     assert {trace.run: found[trace.run].differences(judge(trace)) for trace in traces} == {trace.run: () for trace in traces}
+
+
+def test_audit_of_a_log_whose_end_was_cut_off_is_refused(broker: Cluster, spark: Any) -> None:
+    """After an unclean election an offset is two records: no count by offsets is right, and none is given."""
+    trace = experiments.run("unclean_election")
+    trace.run = f"unclean-{uuid.uuid4().hex[:8]}"
+    publish(trace, broker)
+    with pytest.raises(LabError, match="its offsets were given out again"):
+        audit(trace.run)
 
 
 def test_audit_of_any_steps_equals_the_verdict_in_one_batch_and_in_two(audit_lines: AuditLines) -> None:
@@ -219,7 +245,7 @@ def test_audit_stream_whose_topic_is_deleted_and_made_anew_ends_with_a_sentence(
         delete_topic(broker, TRACE_PREFIX + trace.run)
         publish(replace(trace, steps=trace.steps[:10]), broker)
         with pytest.raises(LabError, match=f"the audit of run {trace.run} ended, "):
-            wait_for(lambda: stream.catch_up(), 20)
+            wait_for(lambda: stream.catch_up(), 60)
         assert stream.result().steps == len(trace)
 
 
@@ -230,7 +256,7 @@ def test_kit_audit_prints_the_audit_as_json(broker: Cluster) -> None:
 
     def kit_audit(run: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "kitlib", "audit", run, "--json"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
 
     done = kit_audit(trace.run)
     assert (done.returncode, done.stderr) == (0, "kit: starting Spark and reading the trace\n")

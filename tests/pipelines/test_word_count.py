@@ -12,14 +12,14 @@ import pytest
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_stage import KafkaStage
-from kitlib.experiments.lines import make_lines
 from kitlib.experiments.stage import Topic
+from kitlib.experiments.storm.lines import make_lines
 from kitlib.lab import workspace
 from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines.count_audit import CountAudit, count_audit
 from kitlib.pipelines.word_count import Death, Outcome, WordCount
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(360)]
 
 LINES = make_lines(12, seed=1)
 WORDS = sum(len(line.split()) for line in LINES)

@@ -1,5 +1,12 @@
 """Content that tries to become something else on a screen: the set that every view is tested with."""
 
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+from kitlib.views import Picture
+
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
     "<script>alert(1)</script>",
@@ -24,3 +31,12 @@ HOSTILE = (
     "x" * 5000,
 )
 FORBIDDEN = ("<img", "<script", "</script", "<foreignObject", "<iframe", "href=")
+DRAWN = {"svg", "title", "desc", "style", "defs", "pattern", "path", "rect", "g", "text", "tspan", "circle"}
+
+
+def assert_only_text(picture: Picture) -> None:
+    """The picture has elements that are drawn and no others, and no character that a screen would obey."""
+    tags = {node.tag.removeprefix("{http://www.w3.org/2000/svg}") for node in ET.fromstring(picture.svg).iter()}
+    assert tags <= DRAWN
+    assert not [word for word in FORBIDDEN if "<" in word and word in picture.svg]
+    assert not re.search(r"[\x00-\x08\x1b\x7f-\x9f\u202a-\u202e\ud800-\udfff]", picture.svg + repr(picture))

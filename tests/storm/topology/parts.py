@@ -53,6 +53,13 @@ class Watch:
         """How many events of this word hold these data."""
         return sum(all(event.data.get(name) == value for name, value in data.items()) for event in self.of(what))
 
+    def ages(self) -> tuple[list[int], list[int]]:
+        """How old trees were, in ms: those that the spout failed, and those that an acker dropped."""
+        emitted = {event["root"]: event.at_ms for event in self.of("emit")}
+        begun = {event["root"]: event.at_ms for event in self.of("acker_init")}
+        failed = [event.at_ms - emitted[event["root"]] for event in self.of("fail")]
+        return failed, [event.at_ms - begun[root] for event in self.of("acker_tick") for root in event["dropped"]]
+
     def messages(self, what: str) -> list[Any]:
         """The message ids of emit, ack or fail, in order."""
         return [event["message_id"] for event in self.of(what)]

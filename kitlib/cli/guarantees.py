@@ -1,0 +1,66 @@
+"""`kit guarantees`: what a producer's settings are worth under each fault, measured on the real broker."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from kitlib.cli import app
+from kitlib.errors import DiskError
+from kitlib.lab import workspace
+
+
+@app.command()
+def guarantees(
+    records: Annotated[int, typer.Option(help="How many records each producer sends.")] = 20_000,
+    out: Annotated[Path | None, typer.Option(help="Also keep the table as JSON in this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the runs' topics, for `kit audit RUN`.")] = False,
+) -> None:
+    """Measure records lost, doubled, out of order and wrongly told failed, for each setting and each fault."""
+    if out:
+        _check_writable(out)
+    from kitlib.experiments.producer.guarantees import all_cells
+    from kitlib.lab import spark  # here, because Spark takes a while to load and other commands do without
+    from kitlib.pipelines.guarantees import measure_guarantees
+
+    cells = all_cells()
+    columns = (TextColumn("kit: {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("producers through the proxy", total=len(cells))
+
+            def progress(done: int) -> None:
+                bar.advance(task, done)
+                if bar.tasks[0].finished:
+                    bar.update(task, description="Spark counts")
+
+            table = measure_guarantees(records, cells, progress, keep, java_flags=spark.LONG_JOB_FLAGS)
+    finally:
+        spark.stop()
+    if as_json:
+        typer.echo(table.to_text(), nl=False)
+    else:
+        head, *lines = table.rows()
+        shown = Table(*head, title=table.sentence, show_lines=True)
+        for line in lines:
+            shown.add_row(*line)
+        Console(markup=False, width=max(Console().width, 100)).print(shown)
+    if out:  # last, so that minutes of work are seen even when the disk is full by now
+        workspace.write_atomic(out, table.to_text())
+
+
+def _check_writable(out: Path) -> None:
+    """DiskError when a file could not be written there, before anything is measured."""
+    if out.is_dir():
+        raise DiskError(f"--out: {out} is a folder. Name a file in it.")
+    if not out.parent.is_dir():
+        raise DiskError(f"--out: there is no folder {out.parent}. Make it first, or name another one.")
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise DiskError(f"--out: nothing may be written in {out.parent}. Name a file in another folder.")

@@ -1,0 +1,82 @@
+"""`kit proxy`: a network that misbehaves by rule, between any Kafka client and the kit's broker."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import select
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from kitlib.cli import app
+from kitlib.lab import kafka_server
+from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
+from kitlib.lab.chaos_words import ACTIONS
+
+LOOK_EVERY_S = 0.1
+RULES = "A rule, as in 'cut:percent=9,count=5'; may be given more than once. Settings: api, percent, skip, \
+count, client_id, ms, bytes_per_s, across, error. Actions: " + "; ".join(f"{name}: {what}" for name, what in ACTIONS.items())
+
+
+@app.command()
+def proxy(
+    rule: Annotated[list[str] | None, typer.Option(help=RULES)] = None,
+    seed: Annotated[int, typer.Option(help="Of the chances of rules with a percentage.")] = 1,
+    watch: Annotated[list[str] | None, typer.Option(help="Also print each request and answer of this API; 'any': of all.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="End after so long; without it, at Ctrl-C.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+) -> None:
+    """Stand before the broker and do to its clients what the rules say; prints the address to give to a client.
+
+    Every event is a line, the counts are the last one. Ctrl-C ends it, and so does the end of who reads the lines.
+    """
+    rules = [Rule.parse(text) for text in rule or []]
+    with ChaosProxy.before(kafka_server.ensure(), rules, seed, watch or ()) as running:
+        typer.echo(json.dumps({"bootstrap": running.bootstrap}) if as_json else running.bootstrap)
+        ends = None if seconds is None else time.monotonic() + seconds
+        printed = 0
+        try:
+            while ends is None or time.monotonic() < ends:
+                if _reader_has_gone(LOOK_EVERY_S):
+                    break
+                printed = _print_new(running, printed, as_json)
+        finally:
+            _print_new(running, printed, as_json)
+            counts = running.counts()
+            typer.echo(json.dumps({"counts": counts}) if as_json else _listed(counts))
+
+
+def _reader_has_gone(seconds: float) -> bool:
+    """Wait so long, or until nobody reads stdout any more, as after `kit proxy | head -1`."""
+    look = select.poll()
+    try:
+        look.register(sys.stdout, 0)  # that it is broken off is told unasked
+    except (OSError, ValueError):  # stdout has no descriptor
+        time.sleep(seconds)
+        return False
+    return any(what & (select.POLLERR | select.POLLHUP) for _, what in look.poll(seconds * 1000))
+
+
+def _print_new(running: ChaosProxy, printed: int, as_json: bool) -> int:
+    """Print the events after the first `printed` ones; how many there are now."""
+    events, number = running.events_after(printed)
+    for event in events:
+        typer.echo(json.dumps(dataclasses.asdict(event)) if as_json else _line(event))
+    return number
+
+
+def _line(event: ProxyEvent) -> str:
+    parts = [f"{event.at_ms / 1000:9.3f} s", f"connection {event.connection}", event.what]
+    if event.api:
+        client = "".join(character if character.isprintable() else "?" for character in event.client_id[:40])
+        parts.append(f"{event.api} {event.correlation_id} of {client or 'nobody'}, {event.size} bytes")
+    if event.rule is not None:
+        parts.append(f"rule {event.rule}")
+    return ": ".join(parts[:2]) + ": " + ", ".join(parts[2:])
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return "counted: " + ", ".join(f"{what} {number}" for what, number in sorted(counts.items()))

@@ -1,0 +1,238 @@
+"""Replays recorded scripts of the real client's classes on the kit's: metadata, the built-in partitioner, the memory pool.
+
+A script's `kind` says which class it drives. The recordings are of Kafka 4.3.1's own classes; the random part of the
+metadata's backoff was set to 0 for them, and the partitioner's chance is among the arguments. A class of the
+learner's own goes through the same door: anything with the methods of the kit's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from kitlib.errors import TraceError
+from kitlib.kafka.client.backoff import ExponentialBackoff
+from kitlib.kafka.client.cluster import (
+    Cluster,
+    MetadataRequest,
+    MetadataResponse,
+    Node,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from kitlib.kafka.client.metadata import ProducerMetadata, TopicRefusedError
+from kitlib.kafka.producer.buffer_pool import Allocation, BufferPool
+from kitlib.kafka.producer.partitioner import BuiltInPartitioner
+from kitlib.kafka.protocol import ErrorCode
+
+Build = Callable[..., Any]
+Step = Callable[[str, dict[str, Any]], dict[str, Any]]  # operation, arguments -> result and state
+REFUSALS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "InvalidTopicException",
+}
+
+
+def replay(trace: dict[str, Any], builds: Mapping[str, Build] | None = None) -> Iterator[dict[str, Any]]:
+    """What the class did at each step of one recorded script: its result, and its state.
+
+    `builds` gives other classes for the kinds "metadata", "partitioner" and "pool". Raises TraceError for a
+    kind, an operation or an argument that the recorder never writes.
+    """
+    config = trace.get("config", {})
+    kind = config.get("kind")
+    if kind not in STEPPERS:
+        raise TraceError(f"kind is {_told(kind)}, expected one of {', '.join(STEPPERS)}.")
+    make, build = STEPPERS[kind]
+    step = make((builds or {}).get(kind, build), config)
+    for each in trace["steps"]:
+        try:
+            yield step(each["op"], each.get("args", {}))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TraceError(f"{each['op']}: {_told(each.get('args'))} has no such argument ({error}).") from error
+
+
+# -- metadata ---------------------------------------------------------------------------------------
+
+
+def _metadata_stepper(build: Build, config: dict[str, Any]) -> Step:
+    metadata = build(
+        refresh_backoff_ms=config["refresh_backoff_ms"],
+        refresh_backoff_max_ms=config["refresh_backoff_max_ms"],
+        metadata_expire_ms=config["metadata_expire_ms"],
+        metadata_idle_ms=config["metadata_idle_ms"],
+    )
+    metadata.refresh_backoff = ExponentialBackoff(
+        config["refresh_backoff_ms"], config["refresh_backoff_max_ms"], jitter=0.0
+    )
+
+    def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
+        return {"result": _metadata_result(metadata, op, args), "state": metadata_state(metadata)}
+
+    return step
+
+
+def _metadata_result(metadata: Any, op: str, args: dict[str, Any]) -> Any:
+    match op:
+        case "add":
+            metadata.add(args["topic"], args["now_ms"])
+        case "request_update":
+            return metadata.request_update(args["reset_equivalent"])
+        case "request_update_for_topic":
+            return metadata.request_update_for_topic(args["topic"])
+        case "time_to_next_update":
+            return metadata.time_to_next_update(args["now_ms"])
+        case "time_to_allow_update":
+            return metadata.time_to_allow_update(args["now_ms"])
+        case "new_request":
+            request = metadata.new_request(args["now_ms"])
+            return {
+                "topics": sorted(request.topics),
+                "request_version": request.request_version,
+                "is_partial": request.is_partial,
+            }
+        case "failed_update":
+            metadata.failed_update(args["now_ms"])
+        case "update_last_seen_epoch":
+            return metadata.update_last_seen_epoch((args["topic"], args["partition"]), args["leader_epoch"])
+        case "bootstrap":
+            metadata.bootstrap([("127.0.0.1", 9092)])
+        case "raise_for_topic":
+            try:
+                metadata.raise_for_topic(args["topic"])
+            except TopicRefusedError as refused:
+                return REFUSALS[refused.error]
+        case "update_partition_leadership":
+            leaders = {(topic, partition): (leader, epoch) for topic, partition, leader, epoch in args["leaders"]}
+            moved = metadata.update_partition_leadership(leaders, [_node(number) for number in args["nodes"]])
+            return sorted([topic, partition] for topic, partition in moved)
+        case "update":
+            request = MetadataRequest(None, args["request_version"], args["is_partial"])
+            metadata.update(request, response_of(args), args["now_ms"])
+        case _:
+            raise TraceError(
+                f"the recording has an operation {_told(op)}, which this replay does not know. Update the kit."
+            )
+    return None
+
+
+def response_of(args: dict[str, Any]) -> MetadataResponse:
+    """The answer in an update's arguments."""
+    topics = []
+    for topic in args["topics"]:
+        partitions = tuple(
+            PartitionMetadata(topic["name"], number, ErrorCode[error], leader, epoch, (0, 1), (0,))
+            for number, error, leader, epoch in topic["partitions"]
+        )
+        topics.append(
+            TopicMetadata(topic["name"], ErrorCode[topic["error"]], topic["id"], topic["is_internal"], partitions)
+        )
+    brokers = tuple(_node(number) for number in args["brokers"])
+    return MetadataResponse(brokers, tuple(topics), "c", args["reliable_epochs"])
+
+
+def metadata_state(metadata: Any) -> dict[str, Any]:
+    """All that the client knows, in the recording's words."""
+    cluster = metadata.cluster
+    epochs = {f"{topic}-{number}": epoch for (topic, number), epoch in metadata.last_seen_leader_epochs.items()}
+    partitions = sorted(
+        [found.topic, found.partition, found.error.name, found.leader_id, found.leader_epoch]
+        for found in cluster.partitions.values()
+    )
+    return {
+        "version": metadata.version,
+        "request_version": metadata.request_version,
+        "last_refresh_ms": metadata.last_refresh_ms,
+        "last_successful_refresh_ms": metadata.last_successful_refresh_ms,
+        "attempts": metadata.attempts,
+        "equivalent_response_count": metadata.equivalent_response_count,
+        "need_full_update": metadata.need_full_update,
+        "need_partial_update": metadata.need_partial_update,
+        "topics": dict(metadata.topics),
+        "new_topics": sorted(metadata.new_topics),
+        "last_seen_leader_epochs": epochs,
+        "partitions": partitions,
+        "nodes": sorted(node.id for node in cluster.nodes),
+        "invalid_topics": sorted(cluster.invalid_topics),
+        "unauthorized_topics": sorted(cluster.unauthorized_topics),
+        "topic_ids": dict(cluster.topic_ids),
+        "errors": {name: error.name for name, error in metadata.errors.items()},
+    }
+
+
+def _node(number: int) -> Node:
+    return Node(number, f"n{number}", 9)
+
+
+# -- the partitioner --------------------------------------------------------------------------------
+
+
+def _partitioner_stepper(build: Build, config: dict[str, Any]) -> Step:
+    chance = [0]
+    has_leader = config["has_leader"]
+    cluster = Cluster(
+        (_node(0),), {("t", number): PartitionMetadata("t", number, leader_id=0 if led else None) for number, led in enumerate(has_leader)}
+    )  # fmt: skip
+    partitioner = build("t", config["sticky_batch_size"], lambda: chance[0])
+
+    def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
+        match op:
+            case "peek":
+                chance[0] = args["chance"]
+                return {"result": partitioner.peek(cluster)}
+            case "update":
+                chance[0] = args["chance"]
+                partitioner.peek(cluster)
+                partitioner.update(args["appended_bytes"], cluster, args["enable_switch"])
+                return {"result": partitioner.peek(cluster)}
+            case "load_stats":
+                sizes = args["queue_sizes"]
+                partitioner.update_load_stats(sizes, range(len(sizes or ())), args["length"])
+                return {"result": None}
+        raise TraceError(
+            f"the recording has an operation {_told(op)}, which this replay does not know. Update the kit."
+        )
+
+    return step
+
+
+# -- memory -----------------------------------------------------------------------------------------
+
+
+def _pool_stepper(build: Build, config: dict[str, Any]) -> Step:
+    pool = build(config["total_memory"], config["poolable_size"])
+    asked: list[Allocation] = []
+
+    def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
+        match op:
+            case "allocate":
+                asked.append(pool.allocate(args["size"], 600_000, 0))
+            case "deallocate":
+                pool.deallocate(asked[args["allocation"]].size)
+            case _:
+                raise TraceError(
+                    f"the recording has an operation {_told(op)}, which this replay does not know. Update the kit."
+                )
+        granted = "".join("g" if each.is_granted else "x" if each.error else "w" for each in asked)
+        return {
+            "state": {
+                "unallocated": pool.non_pooled_available,
+                "free": pool.free,
+                "queued": pool.queued,
+                "granted": granted,
+            }
+        }
+
+    return step
+
+
+STEPPERS: dict[str, tuple[Callable[[Build, dict[str, Any]], Step], Build]] = {
+    "metadata": (_metadata_stepper, partial(ProducerMetadata)),
+    "partitioner": (_partitioner_stepper, BuiltInPartitioner),
+    "pool": (_pool_stepper, BufferPool),
+}
+
+
+def _told(value: Any) -> str:
+    return repr(value)[:60]

@@ -1,0 +1,123 @@
+"""Replays recorded scripts of Kafka's log cleaner on the kit's segmented log: appends, rolls and passes.
+
+After each pass everything that is left is compared: records, batches with their horizons, segments, and
+where the next pass begins. A log and a cleaner of the learner's own go through the same door: `build` makes
+a cleaner of a log and a config, and the cleaner has `look(now_ms)`, `clean(now_ms)` and `log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kitlib.errors import TraceError
+from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
+from kitlib.kafka.offsets.segments import KeylessRecordError, SegmentedLog
+
+Build = Callable[[SegmentedLog, CleanerConfig], Any]
+SKIPPED = "no cleanable bytes: LogCleanerManager would not pick this log"
+_LONG = 2**63 - 1
+_TOLD_ERRORS = 3  # Kafka's message has the first three
+
+
+def replay(trace: dict[str, Any], build: Build = LogCleaner) -> Iterator[dict[str, Any]]:
+    """What each operation of one recorded script led to. TraceError for one that the recorder never writes."""
+    settings = trace["config"]
+    config = CleanerConfig(
+        delete_retention_ms=number_in(settings, "delete_retention_ms"),
+        min_compaction_lag_ms=number_in(settings, "min_compaction_lag_ms"),
+        map_keys=number_in(settings, "offset_map_max_keys", 1),
+    )
+    follows = settings.get("auto_high_watermark")
+    if not isinstance(follows, bool):
+        raise TraceError(f"auto_high_watermark is {follows!r:.60}, expected true or false.")
+    cleaner = build(SegmentedLog(auto_high_watermark=follows), config)
+    for step in trace["steps"]:
+        yield {"result": {"op": step["op"]} | done(cleaner, step["op"], step.get("args", {}))}
+
+
+def done(cleaner: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The result of one operation."""
+    log = cleaner.log
+    match op:
+        case "append":
+            return appended(log, args)
+        case "roll":
+            return {"active_segment_base": log.roll()}
+        case "hw":
+            return {"high_watermark": log.update_high_watermark(number_in(args, "offset"))}
+        case "clean":
+            return cleaned(cleaner, number_in(args, "now"))
+        case other:
+            raise TraceError(f"the script has an operation {other!r:.60}, expected append, roll, hw or clean.")
+
+
+def appended(log: SegmentedLog, args: dict[str, Any]) -> dict[str, Any]:
+    """A batch's offsets, or why Kafka refuses it."""
+    rows = args.get("batch")
+    if not isinstance(rows, list) or not rows:
+        raise TraceError(f"batch is {rows!r:.60}, expected a list of 1 or more records.")
+    try:
+        batch = log.append([row_of(row) for row in rows])
+    except KeylessRecordError as refused:
+        errors = ", ".join(
+            f"RecordError(batchIndex={index}, message='Compacted topic cannot accept message without key in topic "
+            f"partition {log.name}')"
+            for index in refused.indexes[:_TOLD_ERRORS]
+        )
+        return {
+            "error": "RecordValidationException",
+            "message": "org.apache.kafka.common.InvalidRecordException: One or more records have been rejected due to "
+            f"{len(refused.indexes)} record errors in total, and only showing the first three errors at most: [{errors}]",
+        }
+    return {"first_offset": batch.base_offset, "last_offset": batch.last_offset}
+
+
+def cleaned(cleaner: Any, now_ms: int) -> dict[str, Any]:
+    """What a pass found and what it left, in the recording's words."""
+    log = cleaner.log
+    found = cleaner.look(now_ms)
+    done = cleaner.clean(now_ms)
+    told: dict[str, Any] = {
+        "first_dirty_offset": found.first_dirty,
+        "first_uncleanable_offset": found.first_uncleanable,
+    }
+    told |= {"skipped": SKIPPED} if done is None else {"next_first_dirty_offset": done.next_first_dirty}
+    return told | {
+        "segment_bases": [each.base_offset for each in log.segments],
+        "log_end_offset": log.end_offset,
+        "surviving": [
+            {"offset": each.offset, "key": text(each.key), "value": text(each.value), "ts": each.timestamp_ms}
+            for each in log.records()
+        ],
+        "batches": [
+            {
+                "base_offset": each.base_offset,
+                "last_offset": each.last_offset,
+                "record_offsets": [record.offset for record in each.records],
+                "delete_horizon_ms": each.delete_horizon_ms,
+            }
+            for each in log.batches()
+        ],
+    }
+
+
+def row_of(row: Any) -> tuple[bytes | None, bytes | None, int]:
+    """One record of a script; TraceError for what is none."""
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str | None) for name in ("key", "value")):
+        raise TraceError(f"a record is {row!r:.60}, expected a key, a value and a ts.")
+    key, value = (None if row.get(name) is None else row[name].encode("utf-8", "replace") for name in ("key", "value"))
+    return key, value, number_in(row, "ts")
+
+
+def number_in(values: dict[str, Any], name: str, least: int = 0) -> int:
+    """The whole number under a name; TraceError for anything else."""
+    value = values.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LONG:
+        raise TraceError(f"{name} is {value!r:.60}, expected a whole number from {least}.")
+    return value
+
+
+def text(raw: bytes | None) -> str | None:
+    """A key or a value as the script writes it."""
+    return None if raw is None else raw.decode()

@@ -1,0 +1,64 @@
+"""Compares the kit's reader and writer of __consumer_offsets with the serializers of Kafka 4.4.0.
+
+Each row is one record, so it is a trace of one step: what its bytes say, in the words of Kafka's own
+converters, and whether the same bytes come out when it is written again; or, of a broken one, what Kafka's
+reader throws, with its message.
+
+A reader and a writer of the learner's own go through the same door, in the place of the kit's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kitlib.errors import TraceError
+from kitlib.kafka.offsets import records
+from kitlib.kafka.offsets.wire import BrokenRecordError
+
+
+@dataclass(frozen=True, slots=True)
+class Serde:
+    """The functions that are compared."""
+
+    decode: Callable[[bytes, bytes | None], Any] = records.decode
+    encode: Callable[[Any], tuple[bytes, bytes | None]] = records.encode
+
+
+def replay(trace: dict[str, Any], own: Serde = Serde()) -> Iterator[dict[str, Any]]:
+    """What the functions make of one record. TraceError for a row that is no recorded one."""
+    for step in trace["steps"]:
+        if step["op"] != "decode":
+            raise TraceError(f"the row is of the kind {step['op']!r:.60}, expected the bytes of a record.")
+        args = step.get("args", {})
+        key, value = bytes_in(args, "key_hex"), bytes_in(args, "value_hex")
+        if key is None:
+            raise TraceError("key_hex is null, expected bytes in hexadecimal.")
+        yield {"result": told(key, value, own)}
+
+
+def told(key: bytes, value: bytes | None, own: Serde) -> dict[str, Any]:
+    """One record in the recording's words."""
+    try:
+        record = own.decode(key, value)
+    except BrokenRecordError as error:
+        return {"decoded": None, "error": {"class": error.java_class, "message": str(error)}}
+    return {"decoded": record.as_json(), "reencodes_identically": same_bytes(record, key, value, own)}
+
+
+def same_bytes(record: Any, key: bytes, value: bytes | None, own: Serde) -> bool:
+    """True when writing the record gives the bytes it was read from."""
+    try:
+        return own.encode(record) == (key, value)
+    except BrokenRecordError:
+        return False
+
+
+def bytes_in(args: dict[str, Any], name: str) -> bytes | None:
+    """The bytes under a name, told in hexadecimal. TraceError for anything else."""
+    given = args.get(name, "")
+    try:
+        return None if given is None else bytes.fromhex(given)
+    except (TypeError, ValueError):
+        raise TraceError(f"{name} is {given!r:.60}, expected bytes in hexadecimal, or null.") from None

@@ -1,0 +1,123 @@
+"""The experiment with the length of the offsets topic: what the cleaner saves, and what a coordinator pays without it.
+
+The words of such a trace:
+
+    offsets log    write_many {records, keys}   clean_many {removed}   size {records, bytes, segments, dirty_ratio}
+    cleaner        dies {why}
+    coordinator 2  load_begin {records}   load_end {records, ms, offsets}
+    offsets log    result {commits, keys, records, load_ms}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.experiments.compaction.sized_log import Size, SizedLog, sized_log
+from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.knobs import Knob
+from kitlib.experiments.recording import Fork, step_written
+from kitlib.experiments.stage import Stage
+from kitlib.trace import Step, Trace
+
+LOG, CLEANER, COORDINATOR = "offsets log", "cleaner", "coordinator 2"
+
+
+@dataclass(slots=True)
+class SizeRun:
+    """One run: the log, what is counted, and the trace."""
+
+    trace: Trace
+    stage: Stage
+    knobs: dict[str, Any]
+    fork: Fork | None = None
+    log: SizedLog = field(init=False)
+    size: Size = field(default_factory=lambda: Size(0, 0, 1, 0.0))
+    commits: int = 0
+    is_clean: bool = True  # the cleaner runs
+
+    def __post_init__(self) -> None:
+        self.log = sized_log(self.stage, self.trace.run, self.knobs["load_records_per_s"])
+
+    def commit(self, count: int) -> None:
+        """The groups commit so often, each of their partitions in turn, and the segment is full."""
+        keys = self.knobs["keys"]
+        commits = [(number % keys, number // keys + 1) for number in range(self.commits, self.commits + count)]
+        self.log.append(commits, 1000 / self.knobs["commits_per_s"])
+        self.log.roll()
+        self.commits += count
+        self.note(LOG, "write_many", records=count, keys=keys)
+
+    def kill_cleaner(self) -> None:
+        """The cleaner's thread ends."""
+        self.is_clean = False
+        self.log.kill_cleaner()
+        self.note(CLEANER, "dies", why="an exception in its thread")
+
+    def clean(self) -> None:
+        """The cleaner passes, if it runs."""
+        if self.is_clean:
+            removed = self.log.clean()
+            self.note(LOG, "clean_many", removed=removed)
+
+    def look(self) -> None:
+        """Measure the log."""
+        self.size = self.log.look()
+        size = self.size
+        self.note(
+            LOG, "size", records=size.records, bytes=size.size_bytes, segments=size.segments,
+            dirty_ratio=round(size.dirty_ratio, 3),
+        )  # fmt: skip
+
+    def load(self) -> None:
+        """Another broker becomes the coordinator, and reads the log."""
+        self.note(COORDINATOR, "load_begin", records=self.size.records)
+        records, ms, offsets = self.log.load()
+        self.note(COORDINATOR, "load_end", records=records, ms=ms, offsets=offsets)
+        self.note(LOG, "result", commits=self.commits, keys=offsets, records=records, load_ms=ms)
+
+    def note(self, actor: str, what: str, /, **data: Any) -> None:
+        """Write a step."""
+        steps, now_ms = self.trace.steps, self.log.now_ms
+        size = {"records": self.size.records, "bytes": self.size.size_bytes, "commits": self.commits}
+        state = {"size": size, "cleaner": "runs" if self.is_clean else "dead", "now_ms": now_ms}
+        steps.append(Step(len(steps), now_ms, actor, what, data, state))
+        step_written(self.trace, self.knobs, self.fork)
+
+
+def _size_of_offsets_topic(run: SizeRun) -> None:
+    """Commits come segment by segment; between them the cleaner passes, or does not; at the end a coordinator has to load it all."""
+    knobs = run.knobs
+    rounds = knobs["segments"]
+    dies_at = {"runs": rounds + 1, "dies half-way": rounds // 2, "is off": 0}[knobs["cleaner"]]
+    try:
+        for number in range(rounds):
+            if number == dies_at:
+                run.kill_cleaner()
+            run.commit(knobs["segment_records"])
+            run.clean()
+            run.look()
+        run.load()
+    finally:
+        run.log.close()
+
+
+size_of_offsets_topic = Experiment(
+    "size_of_offsets_topic",
+    "How long the offsets topic is",
+    "A few groups commit all the time. How many of their records does a new coordinator have to read, and how long does it take?",
+    (
+        Knob("cleaner", "choice", "runs", "Whether the log cleaner runs, ends half-way, or never ran.",
+             choices=("runs", "dies half-way", "is off"), live=False),
+        Knob("keys", "int", 10, "How many group-partitions commit.", "keys", 1, 100, live=False),
+        Knob("segment_records", "int", 500, "After so many commits a segment is full.", "records", 1, 1_000, live=False),
+        Knob("segments", "int", 6, "How many segments are written.", "segments", 1, 20, live=False),
+        Knob("commits_per_s", "int", 1_000, "How many commits a second there are on the model.", "commits/s", 1, 100_000,
+             scale="log", live=False),
+        Knob("load_records_per_s", "int", 10_000, "How fast the model's new coordinator reads the log.", "records/s", 1,
+             10_000_000, scale="log", live=False),
+        MAX_STEPS,
+    ),
+    _size_of_offsets_topic,
+    kind=SizeRun,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Experiments with consumer groups: rebalances, commits, assignors, partitions, and groups on ZooKeeper."""

@@ -1,0 +1,132 @@
+"""The experiment on changing a group's assignor while it runs: consumers are restarted one by one with another list.
+
+A group reads by one assignor, which all of its members must have in their lists. So a new one comes in with
+a list that has both, and the old one goes out in a second round; who leaves the first round out is refused.
+While a member's list has an eager assignor it gives up everything in each rebalance, whatever is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kitlib.errors import LabError
+from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.groups.group_knobs import settings_of, told, wave
+from kitlib.experiments.groups.group_run import POLL_MS, SETTLE_MS, GroupRun
+from kitlib.experiments.groups.group_stage import LIBRARIES
+from kitlib.experiments.knobs import Knob
+from kitlib.lab.consumer_driver import Refused
+
+EAGER, COOPERATIVE = "range", "cooperative-sticky"
+DEPLOYS: dict[str, tuple[tuple[str, ...], ...]] = {  # the lists of the members: at first, after one round, after two
+    "one round": ((EAGER,), (COOPERATIVE,)),
+    "two rounds": ((EAGER,), (COOPERATIVE, EAGER), (COOPERATIVE,)),
+    "one round from both": ((EAGER, COOPERATIVE), (COOPERATIVE,)),
+}
+NAMES = ("A", "B", "C")
+# librdkafka 2.16: the check of `partition.assignment.strategy` in rd_kafka_conf_finalize; kafka-python 3.0:
+# ConsumerCoordinator._validate_rebalance_protocol. Java takes such a list, and is eager for as long as it has it.
+REFUSE_MIXED_LISTS = ("librdkafka", "kafka-python")
+MIXED_LIST = "MIXED_LIST"
+
+
+@told
+def _tell_mixed_assignors(run: GroupRun) -> None:
+    first, *rounds = DEPLOYS[run.knobs["deploy"]]
+    run.create(run.knobs["partitions"], run.knobs["wave"])
+    for name in NAMES:
+        if not _start(run, name, first):
+            return
+    run.settle()
+    wave(run, NAMES, 0, is_committed=True)
+    for strategies in rounds:
+        for name in NAMES:
+            begin, others = len(run.trace.steps), [each for each in NAMES if each != name]
+            run.close(name)
+            run.settle(others)
+            is_started = _start(run, name, strategies)
+            error = _refusal(run, name, others) if is_started else MIXED_LIST
+            _tell_restart(run, name, strategies, begin, error)
+            if error:  # the deploy stops; its consumer is taken away
+                if is_started:
+                    run.kill(name)
+                run.settle(others)
+                return wave(run, others, run.knobs["wave"], is_committed=True)
+            wave(run, NAMES, run.knobs["wave"], is_committed=True)
+
+
+def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
+    """Start a consumer; False when its own library refuses the list, before any broker is asked."""
+    settings, said = settings_of(run, strategies=strategies), {}
+    if run.group.backend == "model":
+        is_refused = settings.library in REFUSE_MIXED_LISTS and len(strategies) > 1
+    else:
+        try:
+            run.join(name, settings)
+            return True
+        except Refused as refused:
+            is_refused, said = True, {"says": str(refused)}
+    if is_refused:
+        run.note(name, "refused", error=MIXED_LIST, **said)
+        return False
+    run.join(name, settings)
+    return True
+
+
+def _refusal(run: GroupRun, name: str, others: Sequence[str]) -> str:
+    """Poll until all have what they were dealt, "", or until the newcomer is told why it cannot join."""
+    deadline, begin = run.group.now_ms + SETTLE_MS, len(run.trace.steps)
+    while run.group.now_ms < deadline:
+        for each in (name, *others):
+            run.poll(each, 0, POLL_MS)
+        refused = [step for step in run.trace.steps[begin:] if (step.actor, step.what) == (name, "refused")]
+        if refused:
+            return str(refused[0].data["error"])
+        if run.is_settled():
+            return ""
+    raise LabError(
+        f"{run.trace.run}: {name} was neither taken into the group nor refused within {SETTLE_MS} ms; {run.group.view()}. "
+        "Look at the trace, or at `kit status` on kafka."
+    )
+
+
+def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: int, error: str) -> None:
+    """What the group reads by after a restart, and how many partitions nobody read for a while."""
+    paused: set[str] = set()
+    for step in run.trace.steps[begin:]:
+        paused |= set(step.state["group"]["standing_still"])
+    run.note(
+        name, "restarted", strategies=list(strategies), protocol=run.group.view().protocol, paused=len(paused),
+        **({"error": error} if error else {}),
+    )  # fmt: skip
+
+
+mixed_assignors = Experiment(
+    "mixed_assignors",
+    "Another assignor for a running group",
+    "Three consumers are restarted one by one with cooperative-sticky in the place of range. By what does the group read "
+    "in between, and which restart stops the deploy?",
+    (
+        Knob(
+            "deploy",
+            "choice",
+            "two rounds",
+            "Which lists the members are given: the new assignor at once; both, and then the new one; or the new one after both.",
+            choices=tuple(DEPLOYS),
+            live=False,
+        ),
+        Knob("partitions", "int", 6, "How many partitions the topic has.", "partitions", 3, 24, live=False),
+        Knob("wave", "int", 2, "How many records each partition gets at a time.", "records", 1, 50, live=False),
+        Knob(
+            "library",
+            "choice",
+            "java",
+            "Whose consumer it is; only Java's takes a list with an eager and a cooperative assignor.",
+            choices=LIBRARIES,
+            live=False,
+        ),
+        MAX_STEPS,
+    ),
+    _tell_mixed_assignors,
+    kind=GroupRun,
+)

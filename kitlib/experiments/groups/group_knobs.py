@@ -1,0 +1,129 @@
+"""The knobs of the groups' experiments, and the scenes that their stories are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+
+from kitlib.errors import LabError
+from kitlib.experiments.experiment import MAX_STEPS
+from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
+from kitlib.experiments.groups.group_stage import LIBRARIES, Library, MemberSettings
+from kitlib.experiments.knobs import Knob
+
+__all__ = ["MAX_STEPS"]
+
+LIBRARY = Knob(
+    "library",
+    "choice",
+    "java",
+    "Whose consumer it is; each has rules of its own for commits.",
+    choices=LIBRARIES,
+    live=False,
+)
+STRATEGY = Knob(
+    "strategy",
+    "choice",
+    "range",
+    "How partitions are dealt out; with cooperative-sticky members keep them through a rebalance.",
+    choices=("range", "roundrobin", "sticky", "cooperative-sticky"),
+    live=False,
+)
+SESSION_MS = Knob(
+    "session_ms",
+    "int",
+    1_500,
+    "Without a heartbeat for this long a member is removed.",
+    "ms",
+    1_000,
+    10_000,
+    live=False,
+)
+MAX_POLL_MS = Knob(
+    "max_poll_ms",
+    "int",
+    2_000,
+    "Without a poll for this long a consumer leaves the group by itself.",
+    "ms",
+    2_000,
+    10_000,
+    live=False,
+)
+HEARTBEAT_MS = 300
+PATIENT_SESSION_MS = 6_000  # where nobody dies: a busy machine shall not remove a member
+
+
+def settings_of(run: GroupRun, **more: object) -> MemberSettings:
+    """The members' settings from the run's knobs; `more` replaces some."""
+    knobs = run.knobs
+    library: Library = knobs.get("library", "java")
+    chosen: dict[str, object] = {
+        "library": library,
+        "strategies": (knobs.get("strategy", "range"),),
+        "session_timeout_ms": knobs.get("session_ms", PATIENT_SESSION_MS),
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "max_poll_interval_ms": knobs.get("max_poll_ms", 60_000),
+    }
+    return MemberSettings(**(chosen | more))  # type: ignore[arg-type]
+
+
+def told(story: Callable[[GroupRun], None]) -> Callable[[GroupRun], None]:
+    """The story, after which no member is left, however it ends."""
+
+    @wraps(story)
+    def tell(run: GroupRun) -> None:
+        try:
+            story(run)
+        finally:
+            run.end()
+
+    return tell
+
+
+def meanwhile(run: GroupRun, names: Sequence[str], ms: int) -> None:
+    """So much time passes; these members poll and take part, and are handed nothing."""
+    end = run.group.now_ms + ms
+    while run.group.now_ms < end:
+        for name in names:
+            run.poll(name, 0)
+        if not names:
+            run.pass_ms(min(50, end - run.group.now_ms))
+    run.look()
+
+
+def until(run: GroupRun, condition: Callable[[], bool], what: str, act: Callable[[], object], most_ms: int = SETTLE_MS) -> None:
+    """Act again and again until it is so. LabError that says what did not happen, and how the group is, after `most_ms`."""
+    deadline = run.group.now_ms + most_ms
+    while not condition():
+        if run.group.now_ms >= deadline:
+            raise LabError(
+                f"{run.trace.run}: {what} did not happen within {most_ms} ms; {run.group.view()}. Look at the trace, or at "
+                "`kit status` on kafka."
+            )
+        act()
+
+
+def take_all(run: GroupRun, names: Sequence[str]) -> None:
+    """These members are handed all that is left of what they hold, and work on it."""
+    for name in names:
+        seat = run.seats[name]
+        run.take(
+            name, len(seat.waiting) + sum(run.ends[partition] - seat.position[partition] for partition in seat.held)
+        )
+        run.work(name, list(seat.waiting))
+
+
+def wave(run: GroupRun, names: Sequence[str], count: int, is_committed: bool) -> None:
+    """So many new records in each partition; these members work on them, and commit or do not."""
+    for partition in run.ends if count else ():
+        run.append(partition, count)
+    take_all(run, names)
+    for name in names if is_committed else ():
+        run.commit_done(name)
+
+
+def evicted(run: GroupRun, name: str, by: Sequence[str], most_ms: int = SETTLE_MS) -> None:
+    """Wait until the coordinator has removed this member; `by` poll meanwhile. LabError after `most_ms`."""
+    deadline = run.group.now_ms + most_ms
+    until(run, lambda: name not in run.group.view().members, f"the removal of {name}", lambda: meanwhile(run, by, 50), most_ms)
+    run.settle(by, max(1, deadline - run.group.now_ms))

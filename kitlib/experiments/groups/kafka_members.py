@@ -1,0 +1,357 @@
+"""The real group: a topic and a group of a real broker, and members that are processes of their own.
+
+A member is killed with SIGKILL, frozen with SIGSTOP, and cut off by the chaos proxy, through which it
+must have come from its start. Who holds what is the coordinator's answer, not the members'. Time is real
+time, so the time-outs are as short as the kit's brokers allow; the newer protocol has its time-outs on
+the broker's side, where they are set for this group alone.
+
+Differs from the model: a broker does not say who leads, nor why a member is gone; a generation is what the
+members tell; steps of the coordinator that last shorter than a look at it are not seen.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.groups.group_stage import (
+    LIBRARIES,
+    GroupEvent,
+    GroupView,
+    Happened,
+    MemberSettings,
+    Polled,
+    check_reset_policy,
+)
+from kitlib.experiments.groups.group_watch import GroupWatch, view_of
+from kitlib.experiments.groups.kafka_operator import (
+    alter_offsets,
+    delete_offsets,
+    delete_records,
+    set_topic,
+    wait_for_start,
+)
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
+from kitlib.experiments.kafka_stage import KafkaStage, replicas_of
+from kitlib.experiments.stage import Stage
+from kitlib.lab import made
+from kitlib.lab.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab.clients import Cluster, answered, client_config, file_config
+from kitlib.lab.consumer_process import ConsumerProcess
+
+STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+PARTITIONS = range(1, 65)  # how many a topic of an experiment may have
+# A broker's words for a group whose coordinator it will be in a moment.
+NOT_YET = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR)
+
+
+def check_settings(name: str, settings: MemberSettings) -> None:
+    """KnobError when no library could be a member with these settings."""
+    unknown = [each for each in settings.strategies if each not in STRATEGIES]
+    if settings.library not in LIBRARIES:
+        raise KnobError(f"member {name}: library is {settings.library!r}, expected one of {', '.join(LIBRARIES)}.")
+    if unknown or not settings.strategies:
+        raise KnobError(f"member {name}: strategies are {settings.strategies!r}, expected one or more of {', '.join(STRATEGIES)}.")
+    if settings.library == "librdkafka" and "sticky" in settings.strategies:
+        raise KnobError(f"member {name}: librdkafka has no sticky assignor. Take cooperative-sticky, or another library.")
+    if settings.library == "kafka-python" and settings.protocol == "consumer":
+        raise KnobError(f"member {name}: kafka-python does not speak the consumer protocol. Take librdkafka or java.")
+    if settings.library != "librdkafka" and not settings.auto_store:
+        raise KnobError(f"member {name}: auto_store is librdkafka's alone, {settings.library} commits positions. Leave it on.")
+    check_reset_policy(settings)
+    if settings.release:
+        raise KnobError(f"member {name}: release {settings.release!r} is the model's alone. Use '', or backend='model'.")
+
+
+@dataclass(slots=True)
+class KafkaMember:
+    """One consumer of the group: a process, its client id, and the proxy between it and the broker, if there is one."""
+
+    name: str
+    client_id: str
+    process: ConsumerProcess
+    proxy: ChaosProxy | None = None
+    waits: bool = True  # until its process has closed
+    rules: list[int] = field(default_factory=list)  # in force while it is cut off
+    missed: list[GroupEvent] = field(default_factory=list)  # told of outside of a poll, for the next one
+
+    def poll(self, max_records: int, timeout_ms: int) -> Polled:
+        if not self.process.wait_ready(timeout_ms / 1000):
+            return Polled()
+        records, events = self.process.poll(max_records, timeout_ms)
+        missed, self.missed = self.missed, []
+        return Polled(tuple(records), (*missed, *map(self._event, events)))
+
+    def commit(self, offsets: dict[int, int] | None = None) -> str:
+        return self.process.commit(offsets)[0]
+
+    def commit_later(self, offsets: dict[int, int]) -> None:
+        """Commit without waiting for the answer; a later poll tells of a refusal."""
+        self.process.commit(offsets, waits=False)
+
+    def store(self, partition: int, next_offset: int) -> str:
+        return self.process.store(partition, next_offset)
+
+    def positions(self) -> dict[int, int | None]:
+        found, events = self.process.positions()
+        self.missed += [self._event(told) for told in events]
+        return found
+
+    def close(self) -> None:
+        if self.waits:
+            self.process.close()
+        else:
+            self.process.begin_close()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def freeze(self) -> None:
+        self.process.freeze()
+
+    def thaw(self) -> None:
+        self.process.thaw()
+
+    def cut_off(self) -> None:
+        """Its requests and the answers to those under way are lost from now on. LabError when it did not come through a proxy."""
+        if self.proxy is None:
+            raise LabError(
+                f"member {self.name}: it speaks with the broker directly and cannot be cut off. Set `through_proxy` before it joins."
+            )
+        for action in ("lose_request", "lose_answer"):
+            self.rules.append(self.proxy.add(Rule(action, "any", client_id=self.client_id)))
+
+    def reconnect(self) -> None:
+        """Frames get through again. Connections on which some were lost are closed, as a network's end would do."""
+        if self.proxy is None:
+            return
+        for handle in self.rules:
+            self.proxy.remove(handle)
+        self.rules.clear()
+        self.proxy.cut(self.client_id)
+
+    def _event(self, told: dict[str, object]) -> GroupEvent:
+        partitions = told["partitions"]
+        assert isinstance(partitions, list)
+        return GroupEvent(told["what"], tuple(partitions), self.process.generation, str(told["error"]))  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class KafkaGroup:
+    """One topic and one group of a real broker; `kitlib.experiments.groups.group_stage.GroupStage`."""
+
+    stage: KafkaStage
+    run: str
+    topic: str
+    group: str
+    watch: GroupWatch
+    began_s: float
+    backend: str = "kafka"
+    partitions: int = 0
+    through_proxy: bool = False  # whether those who join from now on can be cut off
+    waits: bool = True  # until a process that joins has subscribed, and one that leaves has closed
+    proxy: ChaosProxy | None = None
+    members: list[KafkaMember] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)  # client id -> name
+    starts: dict[int, int] = field(default_factory=dict)  # partition -> where its log begins, once something was deleted
+    has_timeouts: bool = False  # of the newer protocol, on the broker
+
+    @classmethod
+    def open(cls, stage: Stage, run: str, suffix: str = "") -> KafkaGroup:
+        """The group of a run on a real stage, or one more of its groups. LabError when the broker finds no coordinator for it."""
+        assert isinstance(stage, KafkaStage)
+        topic, group, began_s = f"kit.{run}.orders", f"kit.{run}{suffix}", time.monotonic()
+        made.remember("group", group)
+        names: dict[str, str] = {}
+        admin = AdminClient(client_config(stage.cluster))
+        watch = GroupWatch(
+            admin, group, lambda client: names.get(client, client), lambda: round((time.monotonic() - began_s) * 1000), topic
+        )
+        find_coordinator(stage.cluster, topic, group)
+        return cls(stage, run, topic, group, watch, began_s, names=names)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        return round((time.monotonic() - self.began_s) * 1000)
+
+    def pass_ms(self, ms: int) -> None:
+        time.sleep(ms / 1000)
+
+    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
+        deadline = time.monotonic() + most_ms / 1000
+        while not condition():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.005)
+        return True
+
+    # -- the topic ---------------------------------------------------------------------------------
+
+    def create(self, partitions: int) -> None:
+        """Create the topic, and wait until every partition has a leader. KnobError for a number outside of PARTITIONS."""
+        if partitions not in PARTITIONS:
+            raise KnobError(f"topic {self.topic}: {partitions} partitions, expected {PARTITIONS[0]} to {PARTITIONS[-1]}.")
+        made.remember("topic", self.topic)
+        create_partitions(self.stage.admin, self.topic, partitions, replicas_of(self.stage.cluster))
+        self.partitions = partitions
+        self.watch.start()
+
+    def add_partitions(self, partitions: int) -> None:
+        asked = self.stage.admin.create_partitions([NewPartitions(self.topic, partitions)], operation_timeout=DEADLINE_S)[self.topic]
+        answered(asked, f"topic {self.topic}: it could not be given {partitions} partitions")
+        wait_until_led(self.stage.admin, self.topic, partitions)
+        self.stage.producer.list_topics(self.topic, timeout=DEADLINE_S)  # or it would not know them for minutes
+        self.partitions = partitions
+
+    def append(self, partition: int, count: int, age_ms: int = 0) -> int:
+        first: list[int] = []
+        stamp_ms = round(time.time() * 1000) - age_ms if age_ms else 0  # 0: librdkafka's own
+        for number in range(count):
+            self.stage.producer.produce(
+                self.topic, b"record %d" % number, partition=partition, on_delivery=lambda error, message: first.append(
+                    -1 if error is not None else int(message.offset() or 0)
+                ), timestamp=stamp_ms,
+            )  # fmt: skip
+        self.stage.producer.flush(DEADLINE_S)
+        if len(first) < count or min(first, default=0) < 0:
+            raise LabError(f"{self.topic}-{partition}: {count} records, {len(first)} acknowledged in {DEADLINE_S:g} s. {ADVICE}")
+        return min(first, default=0)
+
+    # -- the group ---------------------------------------------------------------------------------
+
+    def join(self, name: str, settings: MemberSettings) -> KafkaMember:
+        """Start a consumer process. KnobError for settings that nobody has, Refused with the library's words for what it refuses."""
+        check_settings(name, settings)
+        if settings.protocol == "consumer" and not self.has_timeouts:
+            self._set_timeouts(settings)
+        number = sum(1 for each in self.members if each.name == name)
+        client_id = f"{name}{'-' + str(number + 1) if number else ''}"
+        proxy = self._proxy() if self.through_proxy else None
+        more = dict(file_config()) if self.stage.cluster.source != "kit" and settings.library == "librdkafka" else {}
+        told = asdict(settings) | {
+            "topic": self.topic, "group": self.group, "client_id": client_id, "more": more,
+            "bootstrap": proxy.bootstrap if proxy else self.stage.cluster.bootstrap,
+        }  # fmt: skip
+        member = KafkaMember(name, client_id, ConsumerProcess.start(name, told, self.waits), proxy, self.waits)
+        self.names[client_id] = name
+        self.members.append(member)
+        return member
+
+    def _proxy(self) -> ChaosProxy:
+        if self.proxy is None:
+            self.proxy = ChaosProxy.before(self.stage.cluster)
+        return self.proxy
+
+    def _set_timeouts(self, settings: MemberSettings) -> None:
+        """With the newer protocol session and heartbeat are the group's, kept by the broker; librdkafka cannot set them."""
+        wanted = {
+            "consumer.session.timeout.ms": str(settings.session_timeout_ms),
+            "consumer.heartbeat.interval.ms": str(settings.heartbeat_interval_ms),
+        }
+        with warnings.catch_warnings():  # as in kitlib.lab.wire_library
+            warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
+            from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+            from kafka.errors import KafkaError as KafkaPythonError
+        try:
+            admin = KafkaAdminClient(bootstrap_servers=self.stage.cluster.bootstrap, client_id="kit")
+            try:
+                told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, self.group, wanted)])["group"][self.group]
+            finally:
+                admin.close()
+        except KafkaPythonError as error:
+            raise LabError(f"group {self.group}: its time-outs could not be set: {error}. {ADVICE}") from error
+        if told != "OK":
+            raise LabError(f"group {self.group}: the broker refuses its time-outs {wanted}: {told}. Choose others, or `kit down; kit up`.")
+        self.has_timeouts = True
+
+    def committed(self) -> dict[int, int | None]:
+        asked = self.watch.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])[self.group]
+        told = answered(asked, f"group {self.group}: its offsets could not be read")
+        found = {each.partition: each.offset for each in told.topic_partitions or () if each.topic == self.topic}
+        return {partition: found[partition] if found.get(partition, -1) >= 0 else None for partition in range(self.partitions)}
+
+    def owners(self) -> dict[int, str | None]:
+        self.watch.look_now()
+        held = {partition: self.names.get(client, client) for partition, client in self.watch.owners.items()}
+        return {partition: held.get(partition) for partition in range(self.partitions)}
+
+    def view(self) -> GroupView:
+        generations = [each.process.generation for each in self.members if each.process.is_alive]
+        newest = max((each for each in generations if each is not None), default=None)
+        return view_of(self.watch.look_now(), lambda client: self.names.get(client, client), newest)
+
+    def happened(self) -> list[Happened]:
+        return self.watch.take()
+
+    def beside(self, name: str) -> KafkaGroup:
+        other = KafkaGroup.open(self.stage, self.run, f".{name}")
+        other.partitions, other.began_s = self.partitions, self.began_s
+        other.watch.start()
+        return other
+
+    def alter(self, offsets: dict[int, int]) -> str:
+        return alter_offsets(self.stage.cluster, self.group, self.topic, offsets)
+
+    def forget(self, partitions: Sequence[int]) -> str:
+        return delete_offsets(self.stage.cluster, self.group, self.topic, partitions)
+
+    def delete_before(self, partition: int, offset: int) -> int:
+        self.starts[partition] = delete_records(self.stage.admin, self.topic, partition, offset)
+        return self.starts[partition]
+
+    def roll_after(self, segment_ms: int) -> None:
+        set_topic(self.stage.admin, self.topic, "segment.ms", segment_ms)
+
+    def retain(self, partition: int, retention_ms: int) -> int:
+        set_topic(self.stage.admin, self.topic, "retention.ms", retention_ms)
+        before = self.starts.get(partition, 0)
+        self.starts[partition] = wait_for_start(self.stage.cluster, self.topic, partition, before)
+        return self.starts[partition]
+
+    def close(self) -> None:
+        """Kill the members, stop the watch and the proxy. LabError when a process does not end; the others have by then."""
+        with ExitStack() as rest:
+            if self.proxy is not None:
+                rest.callback(_stop, self.proxy)
+            rest.callback(self.watch.stop)
+            for member in self.members:
+                rest.callback(member.kill)
+
+
+def _stop(proxy: ChaosProxy) -> None:
+    with suppress(LabError):
+        proxy.stop()
+
+
+def find_coordinator(cluster: Cluster, topic: str, group: str) -> None:
+    """Wait until the group has a coordinator: a broker that never had a group makes its topic of offsets first.
+
+    A consumer's question is asked again until then: while the broker reads a new partition of that topic the
+    answer is one of NOT_YET, which librdkafka does not ask again by itself. LabError after DEADLINE_S, or at once
+    for any other error. The admin client of confluent-kafka 2.16 is not asked: it may crash on a coordinator
+    that is not ready.
+    """
+    deadline = time.monotonic() + DEADLINE_S
+    consumer = Consumer(client_config(cluster, **{"group.id": group}))
+    try:
+        while True:
+            try:
+                consumer.committed([TopicPartition(topic, 0)], timeout=max(0.1, deadline - time.monotonic()))
+                return
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.code() not in NOT_YET or time.monotonic() >= deadline:
+                    raise LabError(f"group {group}: no coordinator was found: {reason.str()}. {ADVICE}") from error
+            time.sleep(0.05)
+    finally:
+        consumer.close()

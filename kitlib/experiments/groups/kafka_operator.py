@@ -1,0 +1,104 @@
+"""What an operator does to a group's committed offsets and to its topic, on a real broker.
+
+The group's members are not asked: the coordinator refuses whoever is none while there are any. The admin
+client of kafka-python knows both requests; confluent-kafka's cannot delete an offset.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
+from kitlib.errors import LabError
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
+from kitlib.lab.clients import Cluster, answered
+from kitlib.lab.consumer_driver import broker_form
+from kitlib.lab.log_ends import LogEnds
+from kitlib.lab.processes import wait_until
+
+NOT_YET = (14, 15, 16)  # the coordinator is being loaded, found, or has moved: to be asked again
+NONE = "NONE"
+
+
+def alter_offsets(cluster: Cluster, group: str, topic: str, offsets: dict[int, int]) -> str:
+    """OffsetCommit of nobody's: "NONE" or the name of the first error. LabError when nobody answers within DEADLINE_S."""
+    from kafka.structs import OffsetAndMetadata
+
+    def ask(admin: Any, kafka_topic: Callable[[str, int], Any]) -> Any:
+        wanted = {kafka_topic(topic, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
+        return admin.alter_group_offsets(group, wanted)
+
+    return _asked(cluster, f"group {group}: its offsets could not be set", ask)
+
+
+def delete_offsets(cluster: Cluster, group: str, topic: str, partitions: Sequence[int]) -> str:
+    """OffsetDelete, which writes a tombstone for each: "NONE" or an error's name; LabError as `alter_offsets`."""
+
+    def ask(admin: Any, kafka_topic: Callable[[str, int], Any]) -> Any:
+        return admin.delete_group_offsets(group, [kafka_topic(topic, partition) for partition in partitions])
+
+    return _asked(cluster, f"group {group}: its offsets could not be deleted", ask)
+
+
+def delete_records(admin: AdminClient, topic: str, partition: int, before: int) -> int:
+    """DeleteRecords: the log's new start. LabError when the broker refuses."""
+    wanted = TopicPartition(topic, partition, before)
+    asked = admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted]
+    return int(answered(asked, f"{topic}-{partition}: records below {before} could not be deleted").low_watermark)
+
+
+def set_topic(admin: AdminClient, topic: str, name: str, value: int) -> None:
+    """Change one of a topic's settings. LabError when the broker refuses."""
+    entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
+    wanted = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    answered(admin.incremental_alter_configs([wanted])[wanted], f"topic {topic}: {name} could not be set to {value}")
+
+
+def wait_for_start(cluster: Cluster, topic: str, partition: int, before: int) -> int:
+    """Wait until a partition's log begins after `before`; where it does. LabError after DEADLINE_S."""
+    where, ends = (topic, partition), LogEnds.of(cluster)
+    found = before
+
+    def is_moved() -> bool:
+        nonlocal found
+        found = ends.starts([where]).offsets.get(where, before)
+        return found > before
+
+    wait_until(is_moved, DEADLINE_S, f"retention deletes records of {topic}-{partition} from {before} on")
+    return found
+
+
+def _asked(cluster: Cluster, trouble: str, ask: Callable[[Any, Callable[[str, int], Any]], Any]) -> str:
+    """Ask until the coordinator is ready. The answer is one error for each partition, or one for all of them."""
+    with warnings.catch_warnings():  # as in kitlib.lab.wire_library
+        warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
+        from kafka.admin import KafkaAdminClient
+        from kafka.errors import KafkaError
+        from kafka.structs import TopicPartition as KafkaTopicPartition
+    deadline = time.monotonic() + DEADLINE_S
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, client_id="kit")
+    except KafkaError as error:
+        raise LabError(f"{trouble}: {error}. {ADVICE}") from error
+    try:
+        while True:
+            try:
+                errors = [each for each in ask(admin, KafkaTopicPartition).values() if each.errno]
+            except KafkaError as error:
+                errors = [type(error)]
+            if not errors:
+                return NONE
+            if errors[0].errno not in NOT_YET:
+                return str(getattr(errors[0], "message", "") or broker_form(errors[0].__name__))
+            if time.monotonic() > deadline:
+                raise LabError(f"{trouble} within {DEADLINE_S:g} s: {errors[0].__name__}. {ADVICE}")
+            time.sleep(0.05)
+    finally:
+        admin.close()

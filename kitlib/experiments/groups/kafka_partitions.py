@@ -1,0 +1,98 @@
+"""A real topic whose number of partitions grows: CreatePartitions, a producer that hashes keys, readers by partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.cimpl import NewPartitions
+
+from kitlib.errors import LabError
+from kitlib.experiments.groups.partition_stage import Keyed
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
+from kitlib.experiments.kafka_stage import KafkaStage, replicas_of
+from kitlib.experiments.stage import Stage
+from kitlib.lab import made
+from kitlib.lab.clients import answered, client_config
+
+
+@dataclass(slots=True)
+class KafkaKeyedTopic:
+    """The real topic. `murmur2` is librdkafka's name for Java's rule; its own default is another hash."""
+
+    name: str
+    partitions: int
+    stage: KafkaStage
+
+    @classmethod
+    def open(cls, stage: Stage, name: str, partitions: int) -> KafkaKeyedTopic:
+        """Create the topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
+        assert isinstance(stage, KafkaStage)
+        made.remember("topic", name)
+        topic = cls(name, partitions, stage)
+        create_partitions(stage.admin, name, partitions, replicas_of(stage.cluster))
+        return topic
+
+    def grow(self, partitions: int) -> None:
+        """CreatePartitions; a producer that starts later knows the new number. LabError as `open`."""
+        wanted = NewPartitions(self.name, partitions)
+        asked = self.stage.admin.create_partitions([wanted], operation_timeout=DEADLINE_S)[self.name]
+        answered(asked, f"topic {self.name}: {partitions} partitions were refused")
+        self.partitions = partitions
+        wait_until_led(self.stage.admin, self.name, partitions)
+
+    def append(self, records: Sequence[Keyed]) -> list[tuple[int, int]]:
+        """Through a producer of its own, one batch after the other in the order of the records."""
+        settings = {"enable.idempotence": True, "partitioner": "murmur2", "delivery.timeout.ms": int(DEADLINE_S * 1000)}
+        producer = Producer(client_config(self.stage.cluster, **settings))
+        where: list[tuple[int, int] | None] = [None] * len(records)
+        troubles: list[str] = []
+
+        def noted(index: int) -> Callable[[KafkaError | None, Message], None]:
+            def note(error: KafkaError | None, message: Message) -> None:
+                if error is not None:
+                    troubles.append(error.str())
+                else:
+                    where[index] = int(message.partition() or 0), int(message.offset() or 0)
+
+            return note
+
+        for index, (key, value) in enumerate(records):
+            producer.produce(self.name, value.encode(), key.encode(), on_delivery=noted(index))
+            producer.poll(0)
+        left = producer.flush(DEADLINE_S)
+        if troubles or left:
+            why = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
+            raise LabError(
+                f"topic {self.name}: {len(troubles) + left} of {len(records)} records were not stored: {why}. {ADVICE}"
+            )
+        return [each for each in where if each is not None]
+
+    def read(self, positions: Mapping[int, int]) -> dict[int, list[Keyed]]:
+        """LabError when the ends are not reached within DEADLINE_S."""
+        settings = {"group.id": f"{self.name}.reader", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer(client_config(self.stage.cluster, **settings))
+        found: dict[int, list[Keyed]] = {partition: [] for partition in positions}
+        open_ones = set(positions)
+        deadline = time.monotonic() + DEADLINE_S
+        try:
+            consumer.assign([TopicPartition(self.name, partition, offset) for partition, offset in positions.items()])
+            while open_ones and time.monotonic() < deadline:
+                message = consumer.poll(0.2)
+                error = message.error() if message is not None else None
+                if message is None:
+                    continue
+                partition = int(message.partition() or 0)
+                if error is None:
+                    found[partition].append(((message.key() or b"").decode(), (message.value() or b"").decode()))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    open_ones.discard(partition)
+                else:
+                    raise LabError(f"{self.name}-{partition}: it cannot be read: {error.str()}. {ADVICE}")
+        finally:
+            consumer.close()
+        if open_ones:
+            raise LabError(f"{self.name}: no end of partitions {sorted(open_ones)} within {DEADLINE_S:g} s. {ADVICE}")
+        return found

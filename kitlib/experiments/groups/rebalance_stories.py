@@ -1,0 +1,224 @@
+"""Three ways to rebalance, side by side: who stood still for how long, and what was consumed twice.
+
+A stream that never pauses runs through a topic, one record in each partition and round. Three consumers
+come one after the other, one leaves, and one is killed. Whatever the protocol, a partition that moves
+must be given up before it is taken: its records wait meanwhile. What differs is what happens to the
+partitions that do not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from kitlib.errors import KnobError
+from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.groups.group_knobs import told, until
+from kitlib.experiments.groups.group_run import GroupRun
+from kitlib.experiments.groups.group_stage import LIBRARIES, MemberSettings
+from kitlib.experiments.knobs import Knob
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Step, Trace
+
+PROTOCOL = Knob(
+    "protocol", "choice", "eager",
+    "How partitions change hands: all are given up first (eager), those that move alone (cooperative), or the broker decides (consumer).",
+    choices=("eager", "cooperative", "consumer"), live=False,
+)  # fmt: skip
+LIBRARY = Knob("library", "choice", "librdkafka", "Whose client the members are.", choices=LIBRARIES, live=False)
+PARTITIONS = Knob("partitions", "int", 6, "How many partitions the topic has.", "partitions", 1, 12, live=False)
+COMMIT_EVERY = Knob(
+    "commit_every", "int", 8, "After so many records a member commits what it has processed.", "records", 1, 100, live=False
+)
+ROUND_MS = Knob("round_ms", "int", 40, "How often a record comes into each partition.", "ms", 5, 1_000, live=False)
+SESSION_TIMEOUT_MS = Knob(
+    "session_timeout_ms", "int", 1_500, "After so long without a heartbeat the coordinator removes a member.", "ms", 500, 60_000,
+    scale="log", live=False,
+)  # fmt: skip
+QUIET_ROUNDS = 4  # rounds in which nothing happens to the group, before each event and at the end
+LONGEST_MS = 30_000  # a rebalance that is not over by then, beyond the session of who is killed, is an error
+SETTINGS: dict[str, dict[str, Any]] = {
+    "eager": {"strategies": ("range",)},
+    "cooperative": {"strategies": ("cooperative-sticky",)},
+    "consumer": {"protocol": "consumer"},
+}
+
+
+@dataclass(slots=True)
+class Stream:
+    """The stream and the members that live on it."""
+
+    run: GroupRun
+    since_commit: dict[str, int]
+
+    def round(self) -> None:
+        """A record into each partition; then every member polls, works, and commits when it is time."""
+        run, knobs = self.run, self.run.knobs
+        begin_ms = run.group.now_ms
+        for partition in range(knobs["partitions"]):
+            run.append(partition, 1)
+        for name in run.running:
+            records = run.poll(name, timeout_ms=max(1, knobs["round_ms"] // 8))
+            run.work(name, records)
+            self.since_commit[name] = self.since_commit.get(name, 0) + len(records)
+            if self.since_commit[name] >= knobs["commit_every"] and self.commit(name):
+                self.since_commit[name] = 0
+        left_ms = begin_ms + knobs["round_ms"] - run.group.now_ms
+        if left_ms > 0:
+            run.pass_ms(left_ms)
+
+    def commit(self, name: str) -> bool:
+        """What is processed, without waiting: in a rebalance some libraries would hold up the caller, and here all others too.
+
+        The model's commits wait, so they are put off until the rebalance is over. Whether it was made.
+        """
+        run, seat = self.run, self.run.seats[name]
+        if run.group.backend == "model":
+            if run.group.view().state != "Stable":
+                return False
+            run.commit_done(name)
+        elif seat.done:
+            cast(Any, seat.member).commit_later(dict(seat.done))
+        return True
+
+    def flow(self) -> None:
+        """Rounds until each running member holds its share, and some more. LabError after a session and LONGEST_MS."""
+        run, quiet = self.run, 0
+
+        def round_() -> None:
+            nonlocal quiet
+            self.round()
+            quiet = quiet + 1 if run.is_settled() else 0
+
+        what = f"a quiet group of {', '.join(run.running)}"
+        until(run, lambda: quiet >= QUIET_ROUNDS, what, round_, run.knobs["session_timeout_ms"] + LONGEST_MS)
+
+
+@told
+def _tell_rebalance_protocols(run: GroupRun) -> None:
+    knobs = run.knobs
+    if knobs["protocol"] == "consumer" and run.group.backend == "model":
+        raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker has. Use backend='kafka'.")
+    settings = MemberSettings(
+        library=knobs["library"], session_timeout_ms=knobs["session_timeout_ms"], max_poll_interval_ms=60_000,
+        **SETTINGS[knobs["protocol"]],
+    )  # fmt: skip
+    if run.group.backend == "kafka":
+        cast(Any, run.group).waits = False  # the others go on while a process starts or ends
+    run.create(knobs["partitions"])
+    stream = Stream(run, {})
+    for name in "ABC":
+        run.join(name, settings)
+        stream.flow()
+    run.close("A")
+    stream.flow()
+    run.kill("B")
+    stream.flow()
+    run.drain("C")
+
+
+rebalance_protocols = Experiment(
+    "rebalance_protocols",
+    "Who stands still",
+    "Three consumers come, one leaves, one is killed. Which partitions stand still meanwhile, and what is consumed twice?",
+    (PROTOCOL, LIBRARY, PARTITIONS, COMMIT_EVERY, ROUND_MS, SESSION_TIMEOUT_MS, replace(MAX_STEPS, default=20_000)),
+    _tell_rebalance_protocols,
+    GroupRun,
+)
+
+
+# -- what a run showed -----------------------------------------------------------------------------------
+
+EVENTS = ("join", "leave", "kill")
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """One event of a run and what it cost. A wait is that of the record that waited longest, in milliseconds; None: there was none."""
+
+    what: str  # "B joins"
+    given_up: int  # partitions that members who stayed gave up, some of them only to get them back
+    moved: int  # partitions with another owner afterwards
+    moved_ms: int | None
+    stayed_ms: int | None
+    refused: int  # commits, each of one partition
+    twice: int  # records that were processed again
+
+
+def rebalances(trace: Trace) -> list[Rebalance]:
+    """What each event of a run of `rebalance_protocols` cost, the first join left out: nobody stood still then."""
+    begins = [step.number for step in trace if step.what in EVENTS]
+    ends = [*begins[1:], len(trace)]
+    return [_cost(trace, begin, end) for begin, end in list(zip(begins, ends, strict=True))[1:]]
+
+
+def _cost(trace: Trace, begin: int, end: int) -> Rebalance:
+    steps, event = trace.steps[begin:end], trace.steps[begin]
+    before, after = _owners(trace.steps[begin - 1]), _owners(steps[-1])
+    moved = {lane for lane in after if after[lane] != before.get(lane)}
+    waits = _waits(trace, steps)
+    seen: set[tuple[str, int]] = {
+        (_lane(step), step.data["offset"]) for step in trace.steps[:begin] if step.what == "process"
+    }
+    twice = 0
+    for step in steps:
+        if step.what == "process":
+            twice += (_lane(step), step.data["offset"]) in seen
+            seen.add((_lane(step), step.data["offset"]))
+    what = {"join": "joins", "leave": "leaves", "kill": "is killed"}[event.what]
+    return Rebalance(
+        f"{event.actor} {what}",
+        sum(len(step.data["partitions"]) for step in steps if step.what in ("revoked", "lost")),
+        len(moved),
+        max((waits.get(lane, 0) for lane in moved), default=None),
+        max((waits.get(lane, 0) for lane in after if lane not in moved), default=None),
+        sum(step.what == "commit" and not step.data["written"] for step in steps),
+        twice,
+    )
+
+
+def _waits(trace: Trace, steps: Iterable[Step]) -> dict[str, int]:
+    """For each lane the longest time between a record's append and the first time it was processed, among these steps."""
+    appended: dict[tuple[str, int], int] = {}
+    for step in trace:
+        if step.what == "append":
+            appended.update(((_lane(step), offset), step.at_ms) for offset in range(step.data["first"], step.data["last"] + 1))
+    first: dict[tuple[str, int], int] = {}
+    for step in trace:
+        if step.what == "process":
+            first.setdefault((_lane(step), step.data["offset"]), step.number)
+    longest: dict[str, int] = {}
+    for step in steps:
+        key = (_lane(step), step.data["offset"]) if step.what == "process" else None
+        if key is not None and first[key] == step.number:
+            longest[key[0]] = max(longest.get(key[0], 0), step.at_ms - appended[key])
+    return longest
+
+
+def _lane(step: Step) -> str:
+    return f"{step.data['topic']}-{step.data['partition']}"
+
+
+def _owners(step: Step) -> dict[str, str | None]:
+    owners: dict[str, str | None] = step.state["group"]["owners"]
+    return owners
+
+
+def compare(traces: Sequence[Trace]) -> list[dict[str, Any]]:
+    """One row for each run: its rebalances but the last together, in milliseconds the longest wait, and what was consumed twice."""
+    rows = []
+    for trace in traces:
+        *found, killed = rebalances(trace)
+        rows.append({
+            "protocol": trace.knobs["protocol"],
+            "library": trace.knobs["library"],
+            "given up": sum(each.given_up for each in found),
+            "moved": sum(each.moved for each in found),
+            "waited, moved": max(each.moved_ms or 0 for each in found),
+            "waited, stayed": max(each.stayed_ms or 0 for each in found),
+            "waited, after the kill": killed.moved_ms,
+            "commits refused": sum(each.refused for each in (*found, killed)),
+            "twice": judge(trace).counts["duplicated"],
+        })  # fmt: skip
+    return rows

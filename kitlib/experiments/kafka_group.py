@@ -1,0 +1,76 @@
+"""A real member of a real consumer group, asked where it begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kitlib.errors import LabError
+from kitlib.experiments.stage import Topic
+from kitlib.kafka.positions import ResetPolicy, start_position
+from kitlib.lab.clients import Cluster, answered, client_config
+from kitlib.lab.processes import wait_until
+
+ADVICE = "Look at `kit status`; start a broker with `kit up`."
+DEADLINE_S = 30.0  # how long any one call waits for the broker
+
+
+def create_partitions(admin: AdminClient, topic: str, partitions: int, replicas: int) -> None:
+    """Create a topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replicas)
+    asked = admin.create_topics([wanted], operation_timeout=DEADLINE_S)[topic]
+    answered(asked, f"topic {topic} could not be created")
+    wait_until_led(admin, topic, partitions)
+
+
+def wait_until_led(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Wait until the topic has so many partitions, each with a leader. LabError after DEADLINE_S."""
+
+    def is_led() -> bool:
+        try:
+            topics = admin.list_topics(topic, timeout=DEADLINE_S).topics
+        except KafkaException:  # nobody answers; the deadline is this function's
+            return False
+        found = topics[topic].partitions if topic in topics else {}
+        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
+
+    wait_until(is_led, DEADLINE_S, f"all {partitions} partitions of topic {topic} have a leader")
+
+
+@contextmanager
+def group_member(cluster: Cluster, group: str, policy: ResetPolicy) -> Iterator[Consumer]:
+    """A consumer of this group under this policy, closed in the end."""
+    settings = {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error" if policy == "none" else policy,  # librdkafka's word for none
+        "enable.partition.eof": True,
+    }
+    member = Consumer(client_config(cluster, **settings))
+    try:
+        yield member
+    finally:
+        member.close()
+
+
+def first_position(member: Consumer, topic: Topic) -> int:
+    """Subscribe and wait for the first record, the end of the partition or an error; the offset it begins at."""
+    member.subscribe([topic.name])
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        message = member.poll(0.5)
+        error = message.error() if message is not None else None
+        if message is None:
+            continue
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            return int(message.offset() or 0)
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            committed = member.committed([TopicPartition(topic.name, 0)], timeout=DEADLINE_S)[0].offset
+            start_position(committed if committed >= 0 else None, topic.start, topic.end, "none")
+            raise LabError(f"{topic.name}-0: the consumer refused to begin: {error.str()}. {ADVICE}")
+    raise LabError(f"{topic.name}-0: the group's consumer got no position within {DEADLINE_S:g} s. {ADVICE}")

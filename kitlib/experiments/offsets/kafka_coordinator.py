@@ -1,0 +1,213 @@
+"""A real group's coordinator, spoken to on the wire: each answer as it comes, errors too.
+
+The member commits and asks by the kit's own wire, which retries nothing; where a consumer begins is asked of librdkafka's.
+A real commit of this run says how long it shall be kept (OffsetCommit version 4), as the broker's own retention is told in
+minutes and rules all groups; so it ages from its commit, and not from the time when the group became empty.
+
+A coordinator moves when the leader of its partition of the offsets topic does. That takes three brokers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_group import first_position, group_member
+from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.offsets.coordinator_stage import MEMBER
+from kitlib.experiments.stage import Stage, Topic
+from kitlib.kafka.hashes import group_partition
+from kitlib.kafka.offsets.messages import SUBSCRIPTION
+from kitlib.kafka.offsets.offset_cache import TopicPartition
+from kitlib.kafka.offsets.offset_rules import Noted, OffsetConfig, OffsetError
+from kitlib.kafka.offsets.wire import INTEGERS, write_message
+from kitlib.kafka.positions import ResetPolicy, start_position
+from kitlib.lab import made
+from kitlib.lab.broker_health import broker_value
+from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.leaders import Leaders
+from kitlib.lab.processes import wait_until
+from kitlib.lab.wire_offsets import Coordinator, OffsetsWire, find_coordinator
+
+DEADLINE_S = 30.0
+SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
+OFFSETS_TOPIC = "__consumer_offsets"
+SLOWEST_CHECK_MS = 5_000  # a broker that looks for expired offsets less often is not waited for
+MODERN = "4.3.1"
+
+
+@dataclass(slots=True)
+class KafkaKeeper:
+    """The real one."""
+
+    stage: KafkaStage
+    group: str
+    retention_ms: int  # of each commit; -1: the broker's
+    coordinator: Coordinator
+    wire: OffsetsWire
+    began_s: float = field(default_factory=time.monotonic)
+    expires_ms: dict[TopicPartition, int] = field(default_factory=dict)  # of each commit
+    require_stable: bool = True
+    check_ms: int = 0  # how often the broker looks for expired offsets
+
+    @classmethod
+    def open(cls, stage: Stage, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> KafkaKeeper:
+        """Find the coordinator of a new group. KnobError for what no broker of today does; LabError when none answers."""
+        assert isinstance(stage, KafkaStage)
+        if knobs["rules"] != MODERN:
+            raise KnobError(f"rules are {knobs['rules']}: a real broker follows those of {MODERN}. Run it on the model.")
+        if knobs.get("odd_record", "none") != "none":
+            raise KnobError(
+                f"odd_record is {knobs['odd_record']}: it would stay in the cluster's own offsets topic. Run it on the model."
+            )
+        expires = "offsets_retention_ms" in knobs
+        check_ms = checked_every_ms(stage.cluster) if expires else 0
+        group = group_of_first_partition(f"kit.{run}.group", partitions_of(stage, stage.cluster))
+        made.remember("group", group)
+        found = find_coordinator(stage.cluster, group, DEADLINE_S)
+        wire = OffsetsWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+        return cls(
+            stage, group, config.offsets_retention_ms if expires else -1, found, wire, check_ms=check_ms,
+            require_stable=knobs.get("require_stable", True),
+        )
+
+    @property
+    def now_ms(self) -> int:
+        return int((time.monotonic() - self.began_s) * 1000)
+
+    @property
+    def asked(self) -> str:
+        return f"coordinator {self.coordinator[0]}"
+
+    def join(self, topics: Sequence[str]) -> None:
+        subscription = INTEGERS["int16"].pack(0) + write_message(SUBSCRIPTION, 0, {"topics": list(topics), "userData": None})
+        self.wire.send_join(self.group, "consumer", [("range", subscription)], SESSION_MS, REBALANCE_MS)
+        joined = self.wire.receive_join()
+        self.wire.sync({joined.member_id: b""})
+
+    def leave(self) -> None:
+        error = self.wire.leave()
+        if error:
+            raise LabError(f"group {self.group}: {MEMBER} could not leave it: error {error}. Run it again.")
+        self.wire.member_id, self.wire.generation = "", -1
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> OffsetError:
+        codes = self.wire.commit_offsets(self.group, offsets, self.retention_ms)
+        if self.retention_ms >= 0:
+            self.expires_ms.update(dict.fromkeys(offsets, self.now_ms + self.retention_ms))
+        return self._heard(next((code for code in codes.values() if code), 0))
+
+    def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[OffsetError, dict[TopicPartition, int]]:
+        code, found = self.wire.fetch_offsets(self.group, partitions, self.require_stable)
+        return self._heard(code), found
+
+    def _heard(self, code: int) -> OffsetError:
+        """The error of a code. After NOT_COORDINATOR the next question goes to whom the brokers name."""
+        try:
+            error = OffsetError(code)
+        except ValueError:
+            raise LabError(f"group {self.group}: {self.asked} answers error {code}. Look at `kit status`.") from None
+        if error is OffsetError.NOT_COORDINATOR:
+            found = self.wire.find(self.group)
+            if found is not None and found != self.coordinator:
+                self.wire.close()
+                self.coordinator = found
+                self.wire = OffsetsWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+        return error
+
+    def others_commit(self, records: int, keys: int) -> None:
+        """One group more, whose partition is the same: `keys` offsets in each request."""
+        other = group_of_first_partition(f"{self.group}.others", partitions_of(self.stage, self.stage.cluster))
+        made.remember("group", other)
+        topic = next(iter(self.stage.topics), None)
+        if topic is None:
+            raise LabError(f"group {other}: there is no topic to commit offsets of. Create one first.")
+        for number in range(records):
+            codes = self.wire.commit_offsets(other, {(topic.name, 0): number})
+            if any(codes.values()):
+                raise LabError(f"group {other}: a commit was refused with error {max(codes.values())}. Look at `kit status`.")
+
+    def first_position(self, topic: Topic, committed: int | None, policy: ResetPolicy) -> int:
+        """A committed offset that is in the log needs no policy; for the others a real consumer is asked."""
+        if committed is not None:
+            return start_position(committed, topic.start, topic.end, policy)
+        with group_member(self.stage.cluster, self.group, policy) as member:
+            return first_position(member, topic)
+
+    def move(self) -> tuple[int, int]:
+        """The partition's leader goes to the next broker, and the old one knows of it; the member is not told.
+
+        LabError without three brokers.
+        """
+        cluster, before = self.stage.cluster, self.coordinator[0]
+        if cluster.brokers < 3:
+            raise LabError(
+                f"A coordinator moves where another broker has a copy; the cluster at {cluster.bootstrap} has {cluster.brokers}. "
+                "Run `kit down`, then `kit up --brokers 3`; or run it on the model."
+            )
+        leaders = Leaders(cluster, OFFSETS_TOPIC, AdminClient(client_config(cluster)))
+        found = leaders.look()
+        if found is None:
+            raise LabError(f"{OFFSETS_TOPIC}-0: no broker tells of it. Look at `kit status`.")
+        others = [each for each in found.replicas if each != before]
+        after = leaders.move([*others, before]).leader
+        wait_until(
+            lambda: self.wire.fetch_offsets(self.group, [("none", 0)])[0] == OffsetError.NOT_COORDINATOR,
+            DEADLINE_S,
+            f"broker {before} knows that it coordinates group {self.group} no more",
+        )
+        return before, after
+
+    def wait(self, ms: int) -> None:
+        """Sleep, and when nobody is in the group until the broker has looked for what had expired a while before that.
+
+        LabError when it does not within DEADLINE_S.
+        """
+        time.sleep(ms / 1000)
+        over = [where for where, at_ms in self.expires_ms.items() if at_ms + self.check_ms < self.now_ms]
+        if over and not self.wire.member_id:
+            wait_until(
+                lambda: all(offset < 0 for offset in self.fetch(over)[1].values()),
+                DEADLINE_S,
+                f"the broker has removed the expired offsets of group {self.group}",
+            )
+
+    def notes(self) -> list[tuple[str, Noted]]:
+        return []
+
+    def shown(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        self.wire.close()
+
+
+def group_of_first_partition(name: str, partitions: int) -> str:
+    """The name with an ending by which its group is kept in partition 0 of the offsets topic."""
+    return next(each for each in (f"{name}{number}" for number in range(100 * partitions)) if not group_partition(each, partitions))
+
+
+def partitions_of(stage: KafkaStage, cluster: Cluster) -> int:
+    """How many partitions the offsets topic has; it is made by whoever first asks for a coordinator."""
+    find_coordinator(cluster, "none", DEADLINE_S)
+    found = stage.admin.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics.get(OFFSETS_TOPIC)
+    if found is None or not found.partitions:
+        raise LabError(f"The cluster at {cluster.bootstrap} tells of no {OFFSETS_TOPIC}. Look at `kit status`.")
+    return len(found.partitions)
+
+
+def checked_every_ms(cluster: Cluster) -> int:
+    """How often the brokers look for expired offsets. LabError when it is too seldom to be waited for."""
+    name = "offsets.retention.check.interval.ms"
+    every_ms = int(broker_value(cluster, name) or 0)
+    if not 0 < every_ms <= SLOWEST_CHECK_MS:
+        raise LabError(
+            f"The brokers at {cluster.bootstrap} have {name}={every_ms}, expected 1 to {SLOWEST_CHECK_MS}: "
+            "a run waits until they have looked. Use the kit's own broker (`kit up`), or run it on the model."
+        )
+    return every_ms

@@ -1,0 +1,1 @@
+"""Experiments with idempotent and plain producers: faults, clients, and the table of guarantees."""

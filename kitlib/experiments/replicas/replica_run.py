@@ -1,0 +1,246 @@
+"""A run with a replicated partition: brokers die, others lead, a reader comes back, and every deed is written down.
+
+The model of the partition is always there. On real brokers each deed is done for real as well, and the run
+waits until they say of the partition what the model says; what they then hold is read and compared.
+
+The words of such a trace, besides those of `kitlib.monitor.delivery` (`append` is the leading broker's):
+
+    producer    refused {count, error}
+    broker N    kill {}   restart {}   pause {}   wake {}   flip {offset}   recover {to, from}   copy {to}
+                truncate {to, from}   lead {epoch}   follow {epoch, leader}
+    controller  isr {in_sync}   elect {leader, epoch, unclean, why}   none {epoch}   differs {what}
+    log         cut {topic, partition, to, from, why}: what readers see of it ends there now
+                read {records}: what lies in the log at the end
+    <reader>    diverged {committed, end, epoch}: it has asked where its epoch ends
+
+`state["replicas"]` holds each broker's log as [first, last, epoch] of its stretches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kitlib.experiments.recording import Fork, step_written
+from kitlib.experiments.stage import Stage
+from kitlib.kafka.replication.controller import NO_LEADER
+from kitlib.kafka.replication.epochs import NO_EPOCH
+from kitlib.kafka.replication.partition import Happened, Replica, ReplicatedPartition, ReplicationConfig
+from kitlib.kafka.replication.resume import TRUNCATED, resume
+from kitlib.trace import Range, Trace, add_to_ranges
+
+if TYPE_CHECKING:
+    from kitlib.experiments.replicas.replica_kafka import KafkaReplicas
+
+SESSION_MS = 1_500  # broker.session.timeout.ms of the kit's brokers: so long a dead one is taken for alive
+START_MS = 2_000  # how long a broker needs to come back, in virtual time
+RECORD_MS = 10
+
+
+@dataclass(slots=True)
+class ReplicaRun:
+    """One run: the partition, what its readers committed and processed, and the trace it writes."""
+
+    trace: Trace
+    stage: Stage
+    knobs: dict[str, Any]
+    fork: Fork | None = None
+    partition: ReplicatedPartition = field(init=False)
+    real: KafkaReplicas | None = None
+    virtual_ms: int = 0
+    sent: int = 0  # records that were numbered
+    visible_end: int = 0  # the log's end as its users have last seen it
+    processed: list[Range] = field(default_factory=list)  # offsets of the log as it is now
+    committed: tuple[int, int | None] | None = None  # offset and, when it was committed with it, leader epoch
+
+    def __post_init__(self) -> None:
+        self.partition = ReplicatedPartition((1,))
+        if self.stage.backend == "kafka":
+            from kitlib.experiments.replicas.replica_kafka import KafkaReplicas
+
+            self.real = KafkaReplicas(self.stage.cluster, self.topic)  # type: ignore[attr-defined]
+
+    @property
+    def topic(self) -> str:
+        return f"kit.{self.trace.run}.events" if self.stage.backend == "kafka" else "events"
+
+    @property
+    def has_leader(self) -> bool:
+        return self.partition.leader is not None
+
+    # -- deeds -----------------------------------------------------------------------------------------
+
+    def create(self, brokers: Sequence[int]) -> None:
+        """The topic of one partition with its copies on these brokers, by the run's knobs."""
+        config = ReplicationConfig(self.knobs.get("min_insync_replicas", 1), self.knobs.get("unclean_leader_election", False))
+        if self.real:
+            self.real.create(brokers, config)
+        self.partition = ReplicatedPartition(brokers, config)
+        self._roles()
+
+    def send(self, count: int) -> bool:
+        """The producer sends so many records with acks=all; whether they were acknowledged."""
+        numbers = range(self.sent, self.sent + count)
+        if not count:
+            return True
+        answer = self.partition.append(numbers)
+        refused = self.real.send(numbers, is_taken=not answer.error) if self.real else answer.error
+        self._pass(RECORD_MS * count)
+        if bool(refused) != bool(answer.error):
+            self._write("controller", "differs", what=f"the broker says {refused or 'stored'}, the model {answer.error or 'stored'}")
+        if answer.error:
+            self._write("producer", "refused", count=count, error=answer.error)
+            return False
+        self.sent += count
+        self.visible_end = answer.last + 1
+        lane = {"topic": self.topic, "partition": 0}
+        for each in answer.happened:
+            self._write(each.actor, each.what, each.state, **(lane if each.what == "append" else {}), **each.data)
+        return True
+
+    def kill(self, broker: int) -> None:
+        """SIGKILL; then the controller notices."""
+        if self.real:
+            self.real.kill(broker)
+        self._tell(self.partition.kill(broker))
+        self._pass(SESSION_MS)
+        self._changed(self.partition.fence(broker))
+
+    def pause(self, broker: int) -> None:
+        """SIGSTOP; then the controller notices."""
+        if self.real:
+            self.real.pause(broker)
+        self._tell(self.partition.pause(broker))
+        self._pass(SESSION_MS)
+        self._changed(self.partition.fence(broker))
+
+    def wake(self, broker: int) -> None:
+        """SIGCONT; it copies what it has missed."""
+        if self.real:
+            self.real.wake()
+        self._changed(self.partition.wake(broker))
+
+    def start(self, broker: int) -> None:
+        """A dead broker comes back with what is on its disk."""
+        if self.real:
+            self.real.start(broker)
+        self._pass(START_MS)
+        self._changed(self.partition.start(broker))
+
+    def flip_bit(self, broker: int, offset: int) -> None:
+        """A bit of a record on a dead broker's disk."""
+        happened = self.partition.flip_bit(broker, offset)
+        if self.real:
+            self.real.flip_bit(broker, offset)
+        self._tell(happened)
+
+    # -- readers ---------------------------------------------------------------------------------------
+
+    def read(self, name: str, most: int = 1 << 30, policy: str | None = None) -> None:
+        """A new consumer begins at the committed offset, works on what it is handed out, `most` at most, and commits."""
+        leader = self.partition.leader
+        if leader is None or not most:
+            return
+        knobs, end = self.knobs, leader.high_watermark
+        library, with_epoch = knobs.get("library", "librdkafka"), knobs.get("leader_epoch", False)
+        policy = policy or knobs.get("auto_offset_reset", "earliest")
+        committed, epoch = self.committed or (None, None)
+        answer = (NO_EPOCH, -1) if epoch is None else self.partition.end_offset_for(epoch)
+        begun = resume(committed, 0, end, policy, library, epoch, answer)
+        first = end if begun.offset is None else begun.offset
+        offsets = list(range(first, min(end, first + most)))
+        error = begun.error
+        if self.real:
+            found = self.real.readers.read(library, policy, most, len(offsets), with_epoch)
+            if (list(found.offsets), found.error) != (offsets, error):
+                told = [f"{len(seen)} records from {seen[0] if seen else '-'}, {why or 'no error'}"
+                        for seen, why in ((found.offsets, found.error), (offsets, error))]  # fmt: skip
+                self._write("controller", "differs", what="{} was handed {}; by the model {}".format(name, *told))
+            offsets, error = list(found.offsets), found.error
+        if begun.why == TRUNCATED or error == "LogTruncation":
+            self._write(name, "diverged", committed=committed, end=answer[1], epoch=epoch)
+        if error:
+            self._lane(name, "error", error=error)
+            return
+        self._lane(name, "start", offset=offsets[0] if offsets else first, why=begun.why)
+        for offset in offsets:
+            self._lane(name, "emit", offset=offset)
+            self._pass(RECORD_MS)
+            add_to_ranges(self.processed, offset)
+            self._lane(name, "process", offset=offset)
+        if offsets:
+            self.committed = offsets[-1] + 1, leader.epochs.epoch_of(offsets[-1]) if with_epoch else None
+            self._lane(name, "commit", offset=offsets[-1] + 1, written=True)
+
+    def read_log(self) -> None:
+        """Look at the whole log, by its leader, and compare it with the model's."""
+        leader = self.partition.leader
+        if leader is None:
+            return
+        held = [number for _, number in leader.records[: leader.high_watermark]]
+        found = self.real.read_log() if self.real else held
+        if found != held:
+            self._write("controller", "differs", what=f"the log holds {len(found)} records, the model's {len(held)}, or others")
+        records: list[Range] = []
+        for number in found:
+            if records and records[-1][1] + 1 == number:
+                records[-1][1] = number
+            else:
+                records.append([number, number])
+        self._write("log", "read", records=records)
+
+    # -- the trace -------------------------------------------------------------------------------------
+
+    def _changed(self, happened: Iterable[Happened]) -> None:
+        """Write what became of a deed once the brokers say the same; and what readers see less of."""
+        told = list(happened)
+        if self.real:
+            self.real.settle(self.partition)
+        self._tell(told)
+        leader = self.partition.leader
+        if leader is not None and leader.end < self.visible_end:
+            self._cut(leader, told)
+
+    def _cut(self, leader: Replica, told: list[Happened]) -> None:
+        """The log that clients know ends earlier than it did."""
+        before, self.visible_end = self.visible_end, leader.end
+        self.processed = [[first, min(last, leader.end - 1)] for first, last in self.processed if first < leader.end]
+        recovered = any(each.what == "recover" and each.actor == f"broker {leader.broker}" for each in told)
+        why = "a flipped bit" if recovered else "an unclean election"
+        self._lane("log", "cut", **{"to": leader.end, "from": before}, why=why)
+
+    def _tell(self, happened: Iterable[Happened]) -> None:
+        for each in happened:
+            self._write(each.actor, each.what, each.state, **each.data)
+            if each.what == "elect":
+                self._roles(each.state)
+
+    def _roles(self, shown: dict[str, Any] | None = None) -> None:
+        """Who leads and who follows now."""
+        state = self.partition.state
+        for broker, replica in self.partition.replicas.items():
+            if broker == state.leader:
+                self._write(f"broker {broker}", "lead", shown, epoch=state.leader_epoch)
+            elif replica.works and state.leader != NO_LEADER:
+                self._write(f"broker {broker}", "follow", shown, epoch=state.leader_epoch, leader=state.leader)
+
+    def _pass(self, ms: int) -> None:
+        self.virtual_ms += ms
+
+    def _lane(self, actor: str, what: str, /, **data: Any) -> None:
+        self._write(actor, what, None, topic=self.topic, partition=0, **data)
+
+    def _write(self, actor: str, what: str, shown: dict[str, Any] | None = None, /, **data: Any) -> None:
+        """One step; `shown` is the partition after it, if other things have happened to it since."""
+        at_ms = self.virtual_ms if self.real is None else self.real.now_ms
+        committed = 0 if self.committed is None else self.committed[0]
+        ledger = {"log_start": 0, "log_end": self.visible_end, "committed_to": committed, "emitted_to_offset": committed}
+        ledger["processed"] = [list(found) for found in self.processed]  # type: ignore[assignment]
+        self.trace.record(at_ms, actor, what, state=ledger | (self.partition.shown() if shown is None else shown), **data)
+        step_written(self.trace, self.knobs, self.fork)
+
+    def close(self) -> None:
+        """Every broker runs again."""
+        if self.real:
+            self.real.close()

@@ -1,0 +1,1 @@
+"""Experiments with Storm's spouts, topologies and transactional topologies."""

@@ -1,0 +1,211 @@
+"""A run that brings a whole topology: what its story is told with, and the trace that it writes.
+
+The topology runs in virtual time on either backend; its records come from a topic of the stage, real
+or in memory, and its offsets go to the stage's store. The runtime speaks of message ids; here they
+become the offsets of one partition, with the partition's ledgers beside them, so that the same
+verdict, audit and pictures serve topologies and single spouts alike.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from kitlib.experiments.recording import Fork, ShownLedgers, step_written
+from kitlib.experiments.stage import Stage, Topic
+from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST
+from kitlib.storm.kafka_spout import KafkaSpout
+from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
+from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
+from kitlib.storm.topology import Fault, Spout, Topology, TopologyConfig, TopologyRun
+from kitlib.trace import Range, Trace, add_to_ranges, to_ranges
+
+LANE_WORDS = frozenset(
+    {"append", "start", "emit", "ack", "fail", "clear", "process", "commit", "reset", "error"}
+)  # those that are about the partition
+Values = Callable[[Any], Sequence[Any]]  # a record -> the values of its tuple, the offset first
+
+
+class TopologyStory:
+    """One run of a topology: the stage it takes place on, its clock, and the trace it writes.
+
+    An experiment calls `append`, `start` and `run_for` in the order of its story.
+    """
+
+    def __init__(self, trace: Trace, stage: Stage, knobs: dict[str, Any], fork: Fork | None = None) -> None:
+        self.trace, self.stage, self.knobs, self.fork = trace, stage, knobs, fork
+        self.topic: Topic | None = None
+        self.run: TopologyRun | None = None
+        self.spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
+        self.config = TopologyConfig()
+        self.bounds = (0, 0)  # of the topic's log
+        self.processed: list[Range] = []
+        self.shown = ShownLedgers()
+        self.attempts: dict[int, int] = {}  # offset -> times emitted
+        self.retries = 0
+        self.words: frozenset[str] | None = None  # the words that the trace holds; None for all
+        self.faults: Callable[[], Sequence[Fault]] = tuple  # those that the knobs name now
+        self.on_note: Callable[[str, dict[str, Any]], None] | None = None  # hears every word, recorded or not
+
+    # -- what a story is told with -------------------------------------------------------------------
+
+    def append(self, values: Sequence[bytes], parts: int | list[int] | None = None, name: str = "events") -> Topic:
+        """A new topic with these records; `parts` is how many effects each of them should have."""
+        topic = self.topic = self.stage.create_topic(name, self.knobs["fetch_records"])
+        start = topic.start
+        offsets = topic.append(values)
+        self.bounds = start, offsets[-1] + 1
+        told = {} if parts is None else {"parts": parts}
+        self._record("log", "append", {"first": offsets[0], "last": offsets[-1], **told}, is_lane=True)
+        return topic
+
+    def kafka_spout(self, fields: Sequence[str], values: Values) -> Callable[[], Spout]:
+        """A maker of spouts that read the topic through a PartitionManager, from its beginning or the stored offset."""
+        topic = self.topic
+        assert topic is not None
+
+        def make() -> Spout:
+            config = SpoutConfig(
+                topic=topic.name,
+                id="spout",
+                zk_root=f"/{self.trace.run}",
+                scheme=lambda record: None if record.value is None else (values(record),),
+                **FROM_THE_EARLIEST,
+            )
+            self.spout = KafkaSpout(
+                config,
+                topic,
+                self.stage.store,
+                output_fields=fields,
+                commit_every_ms=self.knobs["commit_every_ms"],
+                message_ids=self.knobs.get("message_ids", True),
+            )
+            return self.spout
+
+        return make
+
+    def kestrel_spout(self, fields: Sequence[str], values: Values) -> Callable[[], Spout]:
+        """A maker of spouts that take their records from one queue, which outlives them."""
+        assert self.topic is not None
+        queue = KestrelQueue(self.topic, self.stage.store, path=f"/{self.trace.run}/queue")
+
+        def make() -> Spout:
+            self.spout = KestrelSpout(queue, output_fields=tuple(fields), scheme=values)
+            self.spout.sync_every_ms = self.knobs["commit_every_ms"]
+            return self.spout
+
+        return make
+
+    def start(self, topology: Topology, faults: Callable[[], Sequence[Fault]] = tuple, **config: Any) -> TopologyRun:
+        """The topology begins, with the settings and the faults that the knobs name; `config` adds to the settings."""
+        self.config, self.faults = TopologyConfig(errors="crash", **config), faults
+        self._apply_knobs()
+        rng, planted = Random(self.trace.seed), faults()
+        self.run = TopologyRun(
+            topology, self.config, rng=rng, chance=self.chance, faults=planted, observer=self._observe
+        )
+        return self.run
+
+    def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
+        """Let `ms` of virtual time pass, or less when `until` comes true."""
+        assert self.run is not None
+        self.run.run_for(ms, until)
+
+    def stop(self) -> None:
+        """The topology ends; its spout stores a last time how far everything is done."""
+        assert self.run is not None
+        self.run.close()
+
+    def is_done(self) -> bool:
+        """True when every record is finished, and stored as finished."""
+        return self._committed() == self.bounds[1] and not (self.run and self.run.queued)
+
+    def chance(self, what: str, count: int) -> float:
+        """A number in [0, 1) that depends on the seed and on these alone."""
+        return Random((self.trace.seed * 1_000_003 + zlib.crc32(what.encode())) * 1_000_003 + count).random()
+
+    def note(self, actor: str, what: str, **data: Any) -> None:
+        """Write one step that the story itself makes happen."""
+        self._record(actor, what, data)
+
+    # -- the trace -----------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        return self.run.now_ms if self.run else 0
+
+    def _observe(self, actor: str, what: str, data: dict[str, Any]) -> None:
+        """One thing that the runtime tells of: message ids become offsets, the partition's own words get its place."""
+        is_lane = what in LANE_WORDS
+        if "message_id" in data:
+            offset = data.pop("message_id")
+            data = {"offset": data["values"][0] if offset is None else offset, **data}
+        if what == "emit":
+            attempt = self.attempts[data["offset"]] = self.attempts.get(data["offset"], 0) + 1
+            self.retries += attempt > 1
+            data["attempt"] = attempt
+        elif what == "process":
+            add_to_ranges(self.processed, data["offset"])
+        elif what == "crash" and actor.startswith(f"{SPOUT}-"):
+            is_lane = True
+            if isinstance(self.spout, KafkaSpout):
+                self.spout = None
+        if self.on_note:
+            self.on_note(what, data)
+        self._record(actor, what, data, is_lane=is_lane)
+
+    def _record(self, actor: str, what: str, data: dict[str, Any], is_lane: bool = False) -> None:
+        if self.words is not None and what not in self.words:
+            return
+        trace, state = self.trace, {}
+        if is_lane:
+            assert self.topic is not None
+            data = {"topic": self.topic.name, "partition": 0, **data}
+            state = self._state(self.topic)
+        trace.record(self.now_ms, actor, what, state=state, **data)
+        step_written(trace, self.knobs, self.fork, self._apply_knobs)
+
+    def _apply_knobs(self) -> None:
+        knobs, config = self.knobs, self.config
+        for name in CONFIG_KNOBS:
+            if name in knobs:
+                setattr(config, name, knobs[name])
+        config.topology_max_spout_pending = knobs["max_spout_pending"]
+        if self.run is not None:
+            self.run.plant(self.faults())
+
+    def _committed(self) -> int:
+        spout = self.spout
+        if isinstance(spout, KestrelSpout):
+            return spout.queue.stored
+        return spout.manager.committed_to if spout is not None and hasattr(spout, "manager") else -1
+
+    def _state(self, topic: Topic) -> dict[str, Any]:
+        """The partition's ledgers: the PartitionManager's, or what a queue has in their place."""
+        state = self.shown.of_log(topic.name, self.bounds, self.processed)
+        spout = self.spout
+        if isinstance(spout, KestrelSpout):
+            queue = spout.queue
+            return state | {
+                "committed_to": queue.stored,
+                "emitted_to_offset": queue.read_to,
+                "pending": to_ranges(message for client in queue.opened.values() for message in client),
+                "failed": to_ranges(record.offset for record in queue.waiting if record.offset in self.attempts),
+                "waiting": to_ranges(record.offset for record in queue.waiting if record.offset not in self.attempts),
+                "retries": self.retries,
+            }
+        manager: PartitionManager | None = getattr(spout, "manager", None)
+        return state if manager is None else state | self.shown.of_manager(manager, self.retries)
+
+
+SPOUT = "events"  # the component that every story calls its spout
+CONFIG_KNOBS = (
+    "topology_ackers",
+    "topology_message_timeout_secs",
+    "topology_enable_message_timeouts",
+    "acker_release",
+    "id_bits",
+    "transfer_jitter_ms",
+)

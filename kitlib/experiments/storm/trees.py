@@ -1,0 +1,150 @@
+"""The topologies of the stories about trees: a record that grows level by level, and a join that makes a DAG of it.
+
+    events -> split1 -> split2 -> ... -> store            each split makes `fan_out` tuples of one
+    events -> split1 -> ... -> join -> store              the join makes one tuple of the `fan_out` of one parent
+
+The last bolt stores: what it does to a tuple is the effect that a verdict counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
+from kitlib.storm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    Fault,
+    OutputCollector,
+    Spout,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    TopologyRun,
+    Tuple,
+)
+
+STORE = "store"
+FIELDS = ("offset", "part")  # the record, and which piece of it this tuple is
+
+
+def records(count: int) -> list[bytes]:
+    """What the topic of such a story holds."""
+    return [b"record %d" % number for number in range(count)]
+
+
+def first_piece(record: Any) -> tuple[int, int]:
+    """A record as the values of its tuple."""
+    return record.offset, 0
+
+
+class _Timed:
+    """A bolt whose work takes as long as the knob says now."""
+
+    def __init__(self, story: TopologyStory) -> None:
+        self.story = story
+
+    @property
+    def execute_ms(self) -> int:
+        return int(self.story.knobs["execute_ms"])
+
+
+class Split(_Timed, Bolt):  # type: ignore[override]  # how long it takes is asked anew for each tuple
+    """Makes `fan_out` tuples of one; forgets to anchor them when the knob says so."""
+
+    output_fields = FIELDS
+
+    def execute(self, given: Tuple) -> None:
+        fan_out, is_anchored = self.story.knobs["fan_out"], self.story.knobs.get("anchored", True)
+        for piece in range(fan_out):
+            values = (given["offset"], given["part"] * fan_out + piece)
+            self.collector.emit(values, anchors=given if is_anchored else ())
+        self.collector.ack(given)
+
+
+class Join(_Timed, Bolt):  # type: ignore[override]  # as above
+    """Waits for the `fan_out` tuples of one parent, sends one tuple anchored to all of them, and acks them together."""
+
+    output_fields = FIELDS
+
+    def prepare(self, conf: Any, context: TopologyContext, collector: OutputCollector) -> None:
+        super().prepare(conf, context, collector)
+        self.waiting: dict[tuple[int, int], dict[int, Tuple]] = {}  # (offset, parent's part) -> part -> tuple
+
+    def execute(self, given: Tuple) -> None:
+        fan_out = self.story.knobs["fan_out"]
+        parent = given["offset"], given["part"] // fan_out
+        pieces = self.waiting.setdefault(parent, {})
+        pieces[given["part"]] = given  # a replay's tuple takes the place of the one that it repeats
+        if len(pieces) == fan_out:
+            anchors = list(self.waiting.pop(parent).values())
+            self.collector.emit(parent, anchors=anchors if self.story.knobs.get("anchored", True) else ())
+            for piece in anchors:
+                self.collector.ack(piece)
+
+
+class Store(_Timed, BasicBolt):  # type: ignore[override]  # as above
+    """Does what the topology is for, and tells the trace of it."""
+
+    def process(self, given: Tuple, collector: BasicOutputCollector) -> None:
+        self.context.note("process", offset=given["offset"], part=given["part"])
+
+
+def tree_topology(story: TopologyStory, spout: Callable[[], Spout]) -> Topology:
+    """The topology that the knobs describe, with this spout."""
+    knobs = story.knobs
+    tasks = knobs.get("parallelism", 2)
+    builder = TopologyBuilder()
+    builder.set_spout(SPOUT, spout)
+    last = SPOUT
+    for level in range(1, knobs.get("depth", 1) + 1):
+        builder.set_bolt(f"split{level}", lambda: Split(story), tasks).shuffle_grouping(last)
+        last = f"split{level}"
+    if knobs.get("join") and last != SPOUT:
+        builder.set_bolt("join", lambda: Join(story), tasks).fields_grouping(last, ["offset"])
+        last = "join"
+    builder.set_bolt(STORE, lambda: Store(story), tasks).shuffle_grouping(last)
+    return builder.create_topology()
+
+
+def effects_per_record(knobs: dict[str, Any]) -> int:
+    """How many tuples of one record reach the last bolt."""
+    depth = int(knobs.get("depth", 1))
+    levels = depth - 1 if knobs.get("join") and depth else depth
+    return int(knobs["fan_out"] ** levels)
+
+
+def patience_ms(knobs: dict[str, Any]) -> int:
+    """Virtual time after which a story that should drain is ended: some time-outs after the last work."""
+    return 60_000 + 10_000 * int(knobs["topology_message_timeout_secs"])
+
+
+def begin(
+    story: TopologyStory, faults: Callable[[], Sequence[Fault]] = tuple, source: str = "kafka", **config: Any
+) -> TopologyRun:
+    """Records in a topic, and the topology of the knobs that reads them, from the topic itself or from a queue."""
+    story.append(records(story.knobs["records"]), parts=effects_per_record(story.knobs))
+    spout = story.kestrel_spout if source == "kestrel" else story.kafka_spout
+    return story.start(tree_topology(story, spout(FIELDS, first_piece)), faults, **config)
+
+
+def drain(story: TopologyStory) -> None:
+    """Let the topology run until every record is finished, or for as long as that may take; then end it."""
+    story.run_for(patience_ms(story.knobs), until=story.is_done)
+    story.stop()
+
+
+def planted(knobs: dict[str, Any]) -> list[Fault]:
+    """The faults of the last bolt that the knobs name; the last bolt that sends is the one that forgets to anchor."""
+    found = []
+    if knobs.get("fail_percent"):
+        found.append(Fault("fail", STORE, percent=knobs["fail_percent"]))
+    kind, depth = knobs.get("fault", "none"), knobs.get("depth", 1)
+    if kind == "unanchored" and depth:
+        sender = "join" if knobs.get("join") else f"split{depth}"
+        found.append(Fault(kind, sender, nth=(knobs["fault_nth"],)))
+    elif kind not in ("none", "unanchored"):
+        found.append(Fault(kind, STORE, nth=(knobs["fault_nth"],)))
+    return found

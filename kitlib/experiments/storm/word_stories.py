@@ -1,0 +1,124 @@
+"""The word count of the source: sentences in, split into words, each word counted by one task.
+
+The counts live in a table that outlives the tasks (on a broker a topic of the run, `counts`: a word and
+its count so far), as the tasks themselves forget everything when they die.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kitlib.errors import KnobError
+from kitlib.experiments import knobs as k
+from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.knobs import Knob
+from kitlib.experiments.storm.lines import count_words, make_lines
+from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
+from kitlib.experiments.storm.tree_stories import COMMIT_EVERY_MS
+from kitlib.experiments.storm.trees import drain
+from kitlib.storm.acker import ACKER_COMPONENT_ID
+from kitlib.storm.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
+from kitlib.storm.transactional_state import Table
+
+COMPONENTS = {"split": "split", "count": "count", "acker": ACKER_COMPONENT_ID, "spout": SPOUT}
+
+
+def sentence(record: Any) -> tuple[int, str]:
+    """A record as the values of its tuple."""
+    return record.offset, record.value.decode(errors="replace")
+
+
+class SplitSentence(Bolt):
+    """Makes a tuple of each word, anchored to its sentence unless it is told to forget that."""
+
+    output_fields = ("offset", "part", "word")
+
+    def __init__(self, is_anchored: bool) -> None:
+        self.is_anchored = is_anchored
+
+    def execute(self, given: Tuple) -> None:
+        for part, word in enumerate(given["sentence"].split()):
+            self.collector.emit((given["offset"], part, word), anchors=given if self.is_anchored else ())
+        self.collector.ack(given)
+
+
+class WordCount(BasicBolt):
+    """Adds one to a word's count, which it keeps in a table."""
+
+    def __init__(self, table: Table, execute_ms: int) -> None:
+        self.table, self.execute_ms = table, execute_ms
+        self.counts: dict[str, int] = {}  # this task's words; it alone writes them, so it reads each one once
+
+    def process(self, given: Tuple, collector: BasicOutputCollector) -> None:
+        word = given["word"]
+        if word not in self.counts:
+            self.counts[word] = int(self.table.get(word) or 0)
+        self.counts[word] += 1
+        self.table.put(word, str(self.counts[word]))
+        self.context.note("process", offset=given["offset"], part=given["part"])
+
+
+def word_count_topology(story: TopologyStory, table: Table) -> Topology:
+    """Sentences, split by some tasks, counted by others; equal words meet in one task."""
+    knobs = story.knobs
+    builder = TopologyBuilder()
+    builder.set_spout(SPOUT, story.kafka_spout(("offset", "sentence"), sentence))
+    builder.set_bolt("split", lambda: SplitSentence(knobs["anchored"]), knobs["split_tasks"]).shuffle_grouping(SPOUT)
+    count = builder.set_bolt("count", lambda: WordCount(table, knobs["execute_ms"]), knobs["count_tasks"])
+    count.fields_grouping("split", ["word"])
+    return builder.create_topology()
+
+
+def _faults(knobs: dict[str, Any]) -> list[Fault]:
+    found = [Fault("fail", "count", percent=knobs["fail_percent"]), Fault("lose", "count", percent=knobs["lose_percent"])]
+    if knobs["crash"] == "acker" and not knobs["topology_ackers"]:
+        raise KnobError("word_count: with topology_ackers=0 there is no acker that could die. Set topology_ackers to 1, or crash another.")
+    if knobs["crash"] != "none":
+        found.append(Fault("crash", COMPONENTS[knobs["crash"]], at_ms=knobs["crash_at_ms"]))
+    return found
+
+
+def _tell_word_count(story: TopologyStory) -> None:
+    knobs = story.knobs
+    lines = make_lines(knobs["lines"], story.trace.seed)
+    story.append(lines, parts=[len(line.split()) for line in lines], name="lines")
+    table = story.stage.create_table("counts")
+    story.start(word_count_topology(story, table), lambda: _faults(knobs))
+    drain(story)
+    counts = {word: int(count) for word, count in table.all().items()}
+    story.note("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(lines).items())))
+
+
+word_count = Experiment(
+    "word_count",
+    "The word count, lines in and counts out",
+    "Words are lost and tasks die on the way. The counts are kept in a table. Is each word counted once?",
+    (
+        Knob("lines", "int", 24, "How many lines the topic holds.", "lines", 1, 5_000, live=False),
+        Knob("split_tasks", "int", 2, "How many tasks split lines.", "tasks", 1, 20, live=False),
+        Knob("count_tasks", "int", 4, "How many tasks count words.", "tasks", 1, 20, live=False),
+        replace(k.FAIL_PERCENT, help="How many of a hundred words the counting bolt fails.", default=3),
+        Knob("lose_percent", "int", 2, "How many of a hundred words are lost on their way to be counted.", "%", 0, 100),
+        Knob(
+            "crash",
+            "choice",
+            "none",
+            "Whose first task dies.",
+            choices=("none", "split", "count", "acker", "spout"),
+            live=False,
+        ),
+        Knob("crash_at_ms", "int", 40, "When it dies.", "ms", 1, 600_000, live=False),
+        k.TOPOLOGY_ACKERS,
+        k.MESSAGE_IDS,
+        k.ANCHORED,
+        k.MESSAGE_TIMEOUT_SECS,
+        k.MAX_SPOUT_PENDING,
+        replace(k.EXECUTE_MS, default=5),
+        k.FETCH_RECORDS,
+        COMMIT_EVERY_MS,
+        replace(MAX_STEPS, default=20_000),
+    ),
+    _tell_word_count,
+    kind=TopologyStory,
+)

@@ -1,0 +1,1 @@
+"""Experiments with transactions: what a reader is given, and when."""

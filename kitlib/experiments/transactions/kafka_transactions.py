@@ -1,0 +1,396 @@
+"""A transaction's experiment on a real broker: real producers, the log and the coordinator's own log read by the wire.
+
+Transactions of version 1 are librdkafka's, each producer a child process. librdkafka does not speak version 2,
+so those, and whatever no ordinary client would do, are the kit's own client by the wire, which is the model's client
+with real answers. What there is to see is read from the broker alone: the log with its markers, the last stable offset, and every
+step of the coordinator from `__transaction_state`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_stage import KafkaStage, create_topic
+from kitlib.experiments.transactions.transaction_client import KitTransactionalProducer, Told
+from kitlib.experiments.transactions.transaction_stage import PARTITION, LogBatch, Look, TxProducer
+from kitlib.kafka.hashes import group_partition
+from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer
+from kitlib.kafka.transactions.coordinator import EndTxnAnswer, Transition
+from kitlib.kafka.transactions.metadata import TopicPartition as Place
+from kitlib.kafka.transactions.offsets import GroupIdentity
+from kitlib.kafka.transactions.producer import TransactionalProducer
+from kitlib.kafka.transactions.states import TransactionState
+from kitlib.lab import made
+from kitlib.lab.broker_settings import broker_setting
+from kitlib.lab.clients import Cluster, client_config, sole_broker
+from kitlib.lab.processes import wait_until
+from kitlib.lab.producer_process import ProducerProcess
+from kitlib.lab.wire_records import FetchedBatch, WireBatch
+from kitlib.lab.wire_transactions import GROUP, PRODUCE, STATE_TOPIC, TransactionWire, state_records
+
+STATE_PARTITIONS = 4  # transaction.state.log.num.partitions of the kit's brokers
+VERIFICATION = "transaction.partition.verification.enable"
+SESSION_MS = 3_000  # a member that lives is not late for that long, one that is dead is waited for
+KINDS = {b"\x00\x00\x00\x00": "ABORT", b"\x00\x00\x00\x01": "COMMIT"}
+
+
+@dataclass(slots=True)
+class LibrdkafkaTransactionalProducer:
+    """One producer of librdkafka in a process of its own."""
+
+    name: str
+    process: ProducerProcess
+    topic: str
+    input: str
+    find_identity: Callable[[], tuple[int, int] | None]  # by the coordinator's log: the client does not tell it
+    identity: tuple[int, int] | None = None
+
+    def _do(self, what: str, **more: Any) -> Told:
+        told = self.process.do(what, **more)
+        return Told(told["error"], told["fatal"], told["must_abort"])
+
+    def init(self) -> Told:
+        told = self._do("init")
+        if not told.error:
+            self.identity = self.find_identity()
+        return told
+
+    def begin(self) -> Told:
+        return self._do("begin")
+
+    def send(self, records: Sequence[int], hold: bool = False) -> Told:
+        if hold:
+            raise LabError(
+                "librdkafka holds no batch back until its transaction has ended. Use the kit's own client: version='2'."
+            )
+        return self._do("send", topic=self.topic, records=list(records))
+
+    def send_offsets(self, offset: int, who: GroupIdentity) -> Told:
+        return self._do("send_offsets", topic=self.input, offset=offset)
+
+    def commit(self) -> Told:
+        return self._do("commit")
+
+    def abort(self) -> Told:
+        return self._do("abort")
+
+    def release(self) -> Told:
+        return Told()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def freeze(self) -> None:
+        self.process.freeze()
+
+    def thaw(self) -> None:
+        self.process.thaw()
+
+    def close(self) -> None:
+        self.process.kill()
+
+
+@dataclass(slots=True)
+class KafkaTransactions:
+    """A run's topics on a real broker."""
+
+    run: str
+    cluster: Cluster
+    wire: TransactionWire
+    kit_client: bool  # whether a story needs the kit's own client even for version 1
+    began_s: float = field(default_factory=time.monotonic)
+    backend: str = "kafka"
+    producers: list[TxProducer] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)  # transactional ids of this run
+    steps: list[Transition] = field(default_factory=list)
+    state_read_to: dict[int, int] = field(default_factory=dict)  # partition of __transaction_state -> next offset
+    log: list[LogBatch] = field(default_factory=list)
+    settings: ExitStack = field(default_factory=ExitStack)
+    members: int = 0
+
+    @classmethod
+    def open(cls, stage: Any, run: str, knobs: dict[str, Any], kit_client: bool) -> KafkaTransactions:
+        """Create the topics. LabError when the broker does not do what is asked for."""
+        assert isinstance(stage, KafkaStage)
+        host, port = sole_broker(stage.cluster, "a run of transactions")
+        wire = TransactionWire.open(host, port, f"kit-{run}", DEADLINE_S)
+        place = cls(run, stage.cluster, wire, kit_client)
+        try:
+            for topic in (place.topic, place.input[0]):
+                create_topic(stage.admin, topic, 1, {"retention.ms": "-1"})
+                wait_until(lambda topic=topic: place._leads(topic), DEADLINE_S, f"{topic}-0 has its leader")  # type: ignore[misc]
+            made.remember("group", place.group)
+            wire.wait_for_coordinator(place.group, GROUP)
+            if not knobs.get("verification", True):
+                place.settings.enter_context(broker_setting(stage.cluster, VERIFICATION, "false"))
+        except BaseException:
+            place.close()
+            raise
+        return place
+
+    def _leads(self, topic: str) -> bool:
+        try:
+            self.wire.list_offsets(topic, PARTITION)
+        except LabError:
+            return False
+        return True
+
+    @property
+    def topic(self) -> str:
+        return f"kit.{self.run}.output"
+
+    @property
+    def input(self) -> Place:
+        """What the group reads."""
+        return f"kit.{self.run}.input", PARTITION
+
+    @property
+    def group(self) -> str:
+        return f"kit.{self.run}.group"
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        return int((time.monotonic() - self.began_s) * 1000)
+
+    def pass_ms(self, ms: int) -> None:
+        time.sleep(ms / 1000)
+
+    def pause(self, ms: int) -> None:
+        self.pass_ms(ms)
+
+    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
+        end_ms = self.now_ms + most_ms
+        while not condition():
+            if self.now_ms >= end_ms:
+                return False
+            self.pass_ms(20)
+        return True
+
+    # -- what a story asks ----------------------------------------------------------------------------------
+
+    def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> TxProducer:
+        if transactional_id not in self.ids:
+            self.wire.wait_for_coordinator(transactional_id)
+            self.ids.append(transactional_id)
+        producer: TxProducer
+        if version >= 2 or self.kit_client:
+            core = TransactionalProducer(transactional_id, timeout_ms, version)
+            producer = KitTransactionalProducer(name, core, self, (self.topic, PARTITION), self.input)
+        else:
+            process = ProducerProcess.start(name, self._settings(transactional_id, timeout_ms))
+            producer = LibrdkafkaTransactionalProducer(
+                name, process, self.topic, self.input[0], lambda: self._identity_of(transactional_id)
+            )
+        self.producers.append(producer)
+        return producer
+
+    def _settings(self, transactional_id: str, timeout_ms: int) -> dict[str, Any]:
+        own = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms, "linger.ms": 0, "log_level": 0,
+               "message.timeout.ms": min(timeout_ms, 10_000), "socket.timeout.ms": min(timeout_ms, 10_000)}  # fmt: skip
+        group = {"group.id": self.group, "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0,
+                 "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300}  # fmt: skip
+        return {
+            "producer": client_config(self.cluster, **own),
+            "consumer": client_config(self.cluster, **group),
+            "input": self.input[0],
+        }
+
+    def _identity_of(self, transactional_id: str) -> tuple[int, int] | None:
+        self._read_steps()
+        found = [step for step in self.steps if step.transactional_id == transactional_id]
+        return (found[-1].producer_id, found[-1].producer_epoch) if found else None
+
+    def write_plainly(self, records: Sequence[int]) -> Told:
+        batch = WireBatch(PARTITION, [b"%d" % record for record in records])
+        error = self.wire.produce(self.topic, [batch])[PARTITION][0]
+        return Told(ErrorCode.of(error).name if error else "")
+
+    def look(self) -> Look:
+        """Read on in the log and in the coordinator's, once no marker is on its way any more, and at one moment."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            wait_until(self._is_quiet, DEADLINE_S, "the coordinator has written its markers")
+            steps = len(self.steps)
+            end = self._read_log()
+            _, aborted, lso = self.wire.fetch_committed(self.topic, 0)
+            if self._is_quiet() and len(self.steps) == steps:
+                break
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"{self.topic}: the coordinator goes on writing, expected it to be quiet within {DEADLINE_S:g} s. Look at `kit status`."
+                )
+        error, committed = self.wire.committed_offset(self.group, self.input[0])
+        if error:
+            raise LabError(
+                f"{self.group}: the broker answers {ErrorCode.of(error).name} to OffsetFetch. Look at `kit status`."
+            )
+        return Look(
+            self.log, lso, end, [(producer, first, self._marker_of(producer, first)) for producer, first in aborted],
+            self.steps, None if committed < 0 else committed,
+        )  # fmt: skip
+
+    def _read_log(self) -> int:
+        """Read on in the output's log; where it ends now."""
+        at = self.log[-1].last + 1 if self.log else 0
+        end = self.wire.list_offsets(self.topic, PARTITION)
+        while at < end:
+            batches = self.wire.fetch(self.topic, PARTITION, at)
+            if not batches:
+                break
+            self.log += map(_log_batch, batches)
+            at = self.log[-1].last + 1
+        return at
+
+    def _is_quiet(self) -> bool:
+        self._read_steps()
+        latest = {step.transactional_id: step.state for step in self.steps}
+        return not any(state.is_preparing for state in latest.values())
+
+    def _read_steps(self) -> None:
+        for partition in {group_partition(name, STATE_PARTITIONS) for name in self.ids}:
+            end = self.wire.list_offsets(STATE_TOPIC, partition)
+            at = self.state_read_to.get(partition, 0)
+            while at < end:
+                batches = self.wire.fetch(STATE_TOPIC, partition, at)
+                if not batches:
+                    break
+                for found in state_records(batches):
+                    if found.offset >= at and found.transactional_id in self.ids:
+                        state = TransactionState(found.state)
+                        self.steps.append(Transition(found.transactional_id, state, found.producer_id, found.epoch))
+                at = batches[-1].last_offset + 1
+            self.state_read_to[partition] = at
+
+    def _marker_of(self, producer_id: int, first: int) -> int:
+        """Where the marker of an aborted transaction lies; -1 when it is not read yet."""
+        return next(
+            (each.first for each in self.log if each.kind and each.producer_id == producer_id and each.first > first),
+            -1,
+        )
+
+    def read(self, isolation: str, position: int) -> tuple[list[tuple[int, int]], int]:
+        """What librdkafka's consumer is given, up to the end that the broker shows to it."""
+        settings = {"group.id": f"{self.group}.reader", "isolation.level": isolation, "enable.partition.eof": True,
+                    "enable.auto.commit": False, "auto.offset.reset": "error", "fetch.wait.max.ms": 20}  # fmt: skip
+        reader = Consumer(client_config(self.cluster, **settings))
+        found: list[tuple[int, int]] = []
+        try:
+            reader.assign([TopicPartition(self.topic, PARTITION, position)])
+            deadline = time.monotonic() + DEADLINE_S
+            while time.monotonic() < deadline:
+                message = reader.poll(0.5)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    found.append((int(message.offset() or 0), int(message.value() or b"-1")))
+                elif error.name() == "_PARTITION_EOF":
+                    return found, int(message.offset() or 0)
+                else:
+                    raise LabError(f"{self.topic}: the {isolation} reader is told {error.str()}. Look at `kit status`.")
+        finally:
+            reader.close()
+        raise LabError(
+            f"{self.topic}: no end of the partition for the {isolation} reader within {DEADLINE_S:g} s. Look at `kit status`."
+        )
+
+    def commit_plainly(self, producer: TxProducer, offset: int, who: GroupIdentity) -> Told:
+        if who.member and isinstance(producer, LibrdkafkaTransactionalProducer):
+            return producer._do("commit_offsets", topic=self.input[0], offset=offset)
+        committer = Consumer(client_config(self.cluster, **{"group.id": self.group, "enable.auto.commit": False}))
+        try:
+            committer.commit(offsets=[TopicPartition(*self.input, offset)], asynchronous=False)
+        except KafkaException as error:
+            return Told(error.args[0].name())
+        finally:
+            committer.close()
+        return Told()
+
+    def join(self, producer: TxProducer) -> GroupIdentity:
+        if not isinstance(producer, LibrdkafkaTransactionalProducer):
+            raise KnobError(
+                "the kit's own client joins no real group: use version='1' (librdkafka), or generation=false."
+            )
+        producer._do("join")
+        self.members += 1
+        return GroupIdentity(self.group, producer.name, self.members)
+
+    def write_marker(self, producer_id: int, epoch: int, commit: bool, version: int) -> Told:
+        # A coordinator's epoch grows with each start of its broker, and a marker of an older one is refused.
+        known = {each.producer_id: each.coordinator_epoch for each in self.wire.describe_producers(self.topic, PARTITION)}
+        coordinator_epoch = max(0, known.get(producer_id, 0))
+        error = self.wire.write_txn_markers(self.topic, PARTITION, producer_id, epoch, commit, coordinator_epoch, version)
+        return Told(ErrorCode.of(error).name if error else "")
+
+    def close(self) -> None:
+        with ExitStack() as rest:  # one that does not end leaves the others no later
+            rest.callback(self.wire.close)
+            rest.callback(self.settings.close)
+            for producer in self.producers:
+                rest.callback(producer.close)
+
+    # -- the broker, as the kit's producer asks it ----------------------------------------------------------------
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None
+    ) -> InitProducerIdAnswer:
+        error, *identity = self.wire.init_transactional_id(transactional_id, timeout_ms, *(expected or (-1, -1)))
+        return InitProducerIdAnswer(ErrorCode.of(error), *identity)
+
+    def add_partitions(self, transactional_id: str, producer_id: int, epoch: int, partition: Place) -> ErrorCode:
+        return ErrorCode.of(self.wire.add_partitions(transactional_id, producer_id, epoch, partition[0]))
+
+    def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> ErrorCode:
+        return ErrorCode.of(self.wire.add_offsets(transactional_id, producer_id, epoch, group))
+
+    def commit_offsets(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        who: GroupIdentity,
+        partition: Place,
+        offset: int,
+        version: int,
+    ) -> ErrorCode:
+        error = self.wire.commit_offset(
+            transactional_id, producer_id, epoch, who.group, partition[0], offset, who.member, who.generation, version
+        )
+        return ErrorCode.of(error)
+
+    def produce(self, transactional_id: str, topic: str, batch: Batch, version: int) -> ErrorCode:
+        sent = WireBatch(
+            batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence, None, True
+        )
+        answers = self.wire.produce(topic, [sent], transactional_id=transactional_id, version=PRODUCE[version])
+        return ErrorCode.of(answers[batch.partition][0])
+
+    def verify(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
+        """What the coordinator tells a leader that asks about the output's partition."""
+        return ErrorCode.of(self.wire.verify_partitions(transactional_id, producer_id, epoch, self.topic))
+
+    def end_transaction(
+        self, transactional_id: str, producer_id: int, epoch: int, commit: bool, version: int
+    ) -> EndTxnAnswer:
+        error, *identity = self.wire.end_transaction(transactional_id, producer_id, epoch, commit, version)
+        return EndTxnAnswer(ErrorCode.of(error), *identity)
+
+
+def _log_batch(batch: FetchedBatch) -> LogBatch:
+    kind = None
+    records: tuple[int, ...] = ()
+    if batch.is_control:
+        kind = KINDS.get(batch.records[0][2] or b"", "ABORT")
+    else:
+        records = tuple(map(int, batch.values))
+    return LogBatch(batch.base_offset, batch.last_offset, batch.producer_id, batch.epoch, records, kind)

@@ -1,0 +1,339 @@
+"""A transaction's run: a story's calls to producers, and after each of them a look at the log, the coordinator and two readers.
+
+Two readers stand by from the first offset on: one of committed records, one of all. What they are
+given is told record by record, and where the first one has to wait. Producer ids are told as 0, 1, ...
+in the order in which they appear, so a model's run and a real one look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any
+
+from kitlib.experiments.recording import Fork, step_written
+from kitlib.experiments.stage import Stage
+from kitlib.experiments.transactions.transaction_books import Actor, Books, Sent
+from kitlib.experiments.transactions.transaction_client import NoTransactions, Told
+from kitlib.experiments.transactions.transaction_stage import (
+    PARTITION,
+    LogBatch,
+    Look,
+    ModelTransactions,
+    TransactionStage,
+)
+from kitlib.kafka.transactions.offsets import GroupIdentity
+from kitlib.kafka.transactions.reader import ISOLATION
+from kitlib.trace import Trace
+
+# What these do, no ordinary client does: on a real broker the kit's own client does it, by the wire.
+UNKIND = ("delayed_marker", "hanging_transaction")
+
+
+@dataclass(slots=True)
+class TransactionRun:
+    """One run: a story calls its methods in their order; each one writes its step and then those of what it led to."""
+
+    trace: Trace
+    stage: Stage
+    knobs: dict[str, Any]
+    fork: Fork | None = None
+    place: TransactionStage = field(init=False)
+    books: Books = field(init=False)
+    positions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(reversed(ISOLATION), 0))
+    seen: dict[str, list[int]] = field(default_factory=lambda: {isolation: [] for isolation in ISOLATION})
+    waits_at: int | None = None  # the offset at which the reader of committed records waits
+    told_batches: int = 0
+    told_transitions: int = 0
+    last: Look | None = None
+
+    def __post_init__(self) -> None:
+        self.books = Books(self.trace.run)
+        self.place = open_place(self.stage, self.trace, self.knobs)
+
+    # -- what a story calls ---------------------------------------------------------------------------------
+
+    def begin(self, inputs: int = 0) -> None:
+        """Open the topics; the input has so many records. The first step of the output's lane."""
+        more = {"inputs": inputs} if inputs else {}
+        self.record("broker", "open", **self.where, **more)
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The output's lane."""
+        return {"topic": self.place.topic, "partition": PARTITION}
+
+    def start(self, transactional_id: str, timeout_ms: int | None = None) -> Actor:
+        """A producer starts and gets its id: `id`, or `fenced`, or `unknown` when that fails."""
+        actor = "producer" if not self.books.actors else f"producer {len(self.books.actors) + 1}"
+        timeout = self.knobs.get("transaction_timeout_ms", 60_000) if timeout_ms is None else timeout_ms
+        producer = self.place.start(
+            actor, f"{self.trace.run}-{transactional_id}", timeout, int(self.knobs.get("version", 2))
+        )
+        who = Actor(actor, producer, transactional_id)
+        self.books.actors.append(who)
+        told = producer.init()
+        self.look()
+        if self._note_error(who, told):
+            return who
+        self.record(actor, "id", transactional_id=transactional_id, **self._identity(who))
+        return who
+
+    def start_plain(self) -> Actor:
+        """A producer without transactions."""
+        actor = "producer" if not self.books.actors else f"producer {len(self.books.actors) + 1}"
+        who = Actor(actor, NoTransactions(actor), "")
+        self.books.actors.append(who)
+        return who
+
+    def join(self, who: Actor) -> GroupIdentity:
+        """It joins the group that reads the input, and gets it once whoever had it is out."""
+        identity = self.place.join(who.producer)
+        self.record(who.actor, "join", group=self.place.group, generation=identity.generation)
+        return identity
+
+    def nobody(self) -> GroupIdentity:
+        """The group without a member: its offsets are anybody's."""
+        return GroupIdentity(self.place.group)
+
+    def position(self) -> int:
+        """Where the group begins: its committed offset, or the input's start."""
+        return self.look().committed_input or 0
+
+    def begin_tx(self, who: Actor) -> Told:
+        """Begin a transaction."""
+        told = who.producer.begin()
+        if not told.error:
+            who.tx = self.books.transactions
+            self.books.transactions += 1
+            self.record(who.actor, "begin", tx=who.tx)
+        self._note_error(who, told)
+        return told
+
+    def send(self, who: Actor, records: Sequence[int], hold: bool = False) -> Told:
+        """Hand one batch over and wait until it is stored or refused; with `hold` it is still on its way."""
+        if not records:
+            return Told()
+        who.sent.append(Sent(who.tx, list(records)))
+        more = {"held": True} if hold else {}
+        self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=who.tx, **more)
+        told = who.producer.send(records, hold)
+        if not hold:
+            self.after(who, told)
+        return told
+
+    def release(self, who: Actor) -> Told:
+        """What was held arrives."""
+        self.record("network", "release", **self.where)
+        told = who.producer.release()
+        self.after(who, told)
+        return told
+
+    def send_offsets(self, who: Actor, offset: int, group: GroupIdentity) -> Told:
+        """The group's position, within the transaction."""
+        self.record(who.actor, "send_offsets", group=self.place.group, offset=offset, tx=who.tx)
+        told = who.producer.send_offsets(offset, group)
+        self.after(who, told)
+        return told
+
+    def commit_plainly(self, who: Actor, offset: int, group: GroupIdentity) -> Told:
+        """The group's position, outside of any transaction."""
+        told = self.place.commit_plainly(who.producer, offset, group)
+        self.record(who.actor, "commit_offsets", group=self.place.group, offset=offset, error=told.error or "NONE")
+        self.look()
+        return told
+
+    def write_plainly(self, who: Actor, records: Sequence[int]) -> Told:
+        """Records outside of any transaction."""
+        who.sent.append(Sent(None, list(records)))
+        self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=None)
+        told = self.place.write_plainly(records)
+        self.after(who, told)
+        return told
+
+    def commit(self, who: Actor) -> Told:
+        """Commit; the step `commit_tx` says that the user was told so."""
+        return self._end(who, who.producer.commit, "commit_tx")
+
+    def abort(self, who: Actor) -> Told:
+        """Abort."""
+        return self._end(who, who.producer.abort, "abort_tx")
+
+    def _end(self, who: Actor, call: Callable[[], Told], word: str) -> Told:
+        tx = who.tx
+        told = call()
+        if told.error:
+            self.look()
+            self._note_error(who, told, tried=word)
+            return told
+        self._tell_transitions(self.place.look(), is_decided=True)
+        self.record(who.actor, word, tx=tx, **self.where)
+        who.tx = None
+        self.look()
+        return told
+
+    def after(self, who: Actor, told: Told) -> None:
+        """Look at what a call led to, and tell its error."""
+        self.look()
+        self._note_error(who, told)
+
+    def kill(self, who: Actor) -> None:
+        """kill -9."""
+        who.producer.kill()
+        self.record(who.actor, "kill")
+
+    def freeze(self, who: Actor) -> None:
+        """It stands still, as in a long pause of its garbage collector."""
+        who.producer.freeze()
+        self.record(who.actor, "freeze")
+
+    def thaw(self, who: Actor) -> None:
+        """It goes on, and does not know that it stood still."""
+        who.producer.thaw()
+        self.record(who.actor, "thaw")
+
+    def late_marker(self, of: tuple[int, int], commit: bool, version: int) -> Told:
+        """A marker for this (producer id, epoch) arrives at the log, as if it had been on its way for long."""
+        told = self.place.write_marker(*of, commit, version)
+        kind = "COMMIT" if commit else "ABORT"
+        data = {"kind": kind, "pid": self.number_of(of[0]), "epoch": of[1], "version": version}
+        self.record("network", "late_marker", **self.where, **data, error=told.error or "NONE")
+        self.look()
+        return told
+
+    def effect(self, who: Actor, record: int, charged: bool) -> None:
+        """Something outside of Kafka was done for a record: or not, as its key was there already."""
+        self.record("database", "effect", topic=self.place.topic.removesuffix("output") + "charges", partition=PARTITION, record=record,
+                    charged=charged, by=who.actor)  # fmt: skip
+
+    def wait_until(self, condition: Callable[[Look], bool], most_ms: int) -> bool:
+        """Let time pass until it holds of what there is to see; whether it did."""
+        held = self.place.wait_until(lambda: condition(self.place.look()), most_ms)
+        self.look()
+        return held
+
+    def pass_ms(self, ms: int) -> None:
+        """Let time pass."""
+        self.place.pass_ms(ms)
+        self.look()
+
+    def finish(self) -> None:
+        """The last look: what the readers have now is the last word."""
+        self.look()
+        for isolation in self.positions:
+            self.record(isolation, "end", **self.where, position=self.positions[isolation])
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    def look(self) -> Look:
+        """Tell what is new in the log and at the coordinator, and let both readers read."""
+        look = self.place.look()
+        self._tell_transitions(look, is_decided=True)
+        for batch in look.log[self.told_batches :]:
+            self.told_batches += 1
+            self._tell_batch(batch)
+        self._tell_transitions(look)
+        for isolation in self.positions:
+            self._read(isolation, look)
+        return look
+
+    def _tell_transitions(self, look: Look, is_decided: bool = False) -> None:
+        """The coordinator's new steps; with `is_decided` up to the decision alone, before the markers that follow it."""
+        self.last = look
+        for step in look.transitions[self.told_transitions :]:
+            if is_decided and step.state.is_complete and any(batch.kind for batch in look.log[self.told_batches :]):
+                return
+            self.told_transitions += 1
+            why = {"why": step.why} if step.why else {}
+            self.record(
+                "coordinator", "transition", transactional_id=self.books.name_of(step.transactional_id),
+                to=step.state.value, pid=self.number_of(step.producer_id), epoch=step.producer_epoch, **why,
+            )  # fmt: skip
+
+    def _tell_batch(self, batch: LogBatch) -> None:
+        identity = {"pid": self.number_of(batch.producer_id), "epoch": batch.epoch}
+        tx = self.books.enter(batch)
+        if batch.kind is not None:
+            self.record("broker", "marker", **self.where, offset=batch.first, kind=batch.kind, **identity)
+            return
+        first, last = batch.records[0], batch.records[-1]
+        self.record("broker", "write", **self.where, first=first, last=last, offset=batch.first, **identity, tx=tx)
+
+    def _read(self, isolation: str, look: Look) -> None:
+        end = look.lso if isolation == "read_committed" else look.high_watermark
+        if end > self.positions[isolation]:
+            found, position = self.place.read(isolation, self.positions[isolation])
+            self.positions[isolation] = min(position, end)  # what has come since the look belongs to the next one
+            for offset, record in found:
+                if offset < end:
+                    self.seen[isolation].append(record)
+                    tx = self.books.tx_at(offset)
+                    self.record(isolation, "read", **self.where, offset=offset, record=record, tx=tx)
+        if isolation == "read_committed":
+            waits_at = look.lso if self.positions[isolation] < look.high_watermark else None
+            if waits_at is not None and waits_at != self.waits_at:
+                self.record(isolation, "waits", **self.where, at=look.lso, high_watermark=look.high_watermark)
+            self.waits_at = waits_at
+
+    # -- the trace ----------------------------------------------------------------------------------------------
+
+    def number_of(self, producer_id: int) -> int:
+        """The number by which the trace calls a producer id; -1 for none."""
+        return self.books.number_of(producer_id)
+
+    def _identity(self, who: Actor) -> dict[str, int]:
+        identity = who.producer.identity
+        return {} if identity is None else {"pid": self.number_of(identity[0]), "epoch": identity[1]}
+
+    def _note_error(self, who: Actor, told: Told, tried: str = "") -> bool:
+        """Whether a call failed; `fenced` when somebody else has the id, `unknown` for every other error."""
+        if not told.error:
+            return False
+        who.is_closed = who.is_closed or told.is_fatal
+        word = "fenced" if told.is_fenced else "unknown"
+        more = {"tried": tried} if tried else {}
+        self.record(
+            who.actor, word, error=told.error, fatal=told.is_fatal, must_abort=told.must_abort, tx=who.tx, **more
+        )
+        if told.is_fatal:
+            who.tx = None
+        return True
+
+    def record(self, actor: str, what: str, **data: Any) -> None:
+        """Write one step, with all that there is to see beside it."""
+        self.trace.record(
+            self.place.now_ms,
+            actor,
+            what,
+            state=self.books.shown(self.last, self.told_transitions, self.positions),
+            **data,
+        )
+        step_written(self.trace, self.knobs, self.fork)
+
+
+def closing(story: Callable[[TransactionRun], None]) -> Callable[[TransactionRun], None]:
+    """The story, after which the run's producers and connections are let go of, however it ends."""
+
+    @wraps(story)
+    def tell(run: TransactionRun) -> None:
+        try:
+            story(run)
+        finally:
+            run.place.close()
+
+    return tell
+
+
+def open_place(stage: Stage, trace: Trace, knobs: dict[str, Any]) -> TransactionStage:
+    """The topics and the coordinator of a run, on its stage."""
+    if stage.backend == "kafka":
+        from kitlib.experiments.transactions.kafka_transactions import KafkaTransactions
+
+        place: TransactionStage = KafkaTransactions.open(stage, trace.run, knobs, trace.experiment in UNKIND)
+        return place
+    return ModelTransactions(
+        trace.run,
+        marker_delay_ms=knobs.get("marker_delay_ms", 0),
+        verification=knobs.get("verification", True),
+    )

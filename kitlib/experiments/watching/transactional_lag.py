@@ -1,0 +1,123 @@
+"""A topic of transactions whose consumer is done, and whose lag is not 0.
+
+The words of such a trace, for one partition, besides those of `kitlib.monitor.delivery`:
+
+    log      append {first, last}   control {offset}             a marker takes an offset, and no reader is handed it
+    monitor  lag {end, committed, lag}   judge {status, rule, why, silence_s}
+
+The monitor is Burrow's (`kitlib.monitor.lag`). It judges once after the last commit, and once more as it would when
+nothing but its own reading of the log's end had happened for `silence_s`; nobody waits for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.groups.group_knobs import LIBRARY
+from kitlib.experiments.knobs import Knob
+from kitlib.experiments.recording import Fork, step_written
+from kitlib.experiments.stage import Stage
+from kitlib.experiments.watching.marker_log import MarkerLog, marker_log
+from kitlib.monitor.lag import Commit
+from kitlib.monitor.lag_window import LagStorage
+from kitlib.trace import Trace, to_ranges
+
+PARTITION, GROUP = 0, "billing"
+READS_END_S = 10  # how often the monitor reads the log's end; Burrow v1.9.5, offset-refresh
+BY_RECORD, BY_POSITION = "last record + 1", "position"
+
+
+@dataclass(slots=True)
+class TransactionalLagRun:
+    """One run: the log with its markers, its consumer, and a monitor that sees the commits."""
+
+    trace: Trace
+    stage: Stage
+    knobs: dict[str, Any]
+    fork: Fork | None = None
+    log: MarkerLog = field(init=False)
+    storage: LagStorage = field(default_factory=LagStorage)
+    committed: int = 0
+    position: int = 0  # after the last record that was handed out
+    log_end: int = 0
+    processed: set[int] = field(default_factory=set)
+    commits: int = 0
+
+    def __post_init__(self) -> None:
+        self.log = marker_log(self.stage, self.trace.run, self.knobs["library"])
+
+    def transaction(self) -> None:
+        """A transaction is committed; the consumer reads it and commits its offset."""
+        offsets = self.log.transaction(self.knobs["records"])
+        self.log_end = self.log.end()
+        self._record("log", "append", first=offsets[0], last=offsets[-1])
+        self._record("log", "control", offset=offsets[-1] + 1)
+        if not self.commits:
+            self._record("A", "start", offset=0, why="earliest")
+        for offset in self.log.poll():
+            self.position = offset + 1
+            self._record("A", "emit", offset=offset)
+            self.processed.add(offset)
+            self._record("A", "process", offset=offset)
+        by_record = self.knobs["commits"] == BY_RECORD
+        self.committed = self.log.commit(self.position if by_record else None)
+        self.commits += 1
+        self._record("A", "commit", offset=self.committed, written=True)
+        self._note_lag()
+
+    def _note_lag(self) -> None:
+        """The monitor reads the log's end and the commit."""
+        now_ms, where = self.log.now_ms, (self.log.name, PARTITION)
+        self.storage.add_log_end(*where, self.log_end)
+        self.storage.add_commit(GROUP, *where, Commit(self.committed, now_ms, order=self.commits), now_ms)
+        self._record("monitor", "lag", end=self.log_end, committed=self.committed, lag=self.log_end - self.committed)
+
+    def judge(self, silence_s: int) -> None:
+        """The monitor's judgement after so many seconds in which nothing has happened."""
+        for _ in range(silence_s // READS_END_S):
+            self.storage.add_log_end(self.log.name, PARTITION, self.log_end)
+        now_ms = self.log.now_ms + silence_s * 1000
+        found = self.storage.status(GROUP, now_ms).partitions[self.log.name, PARTITION]
+        told = found.judgement
+        self._record("monitor", "judge", status=told.status.name, rule=told.rule, why=told.why, silence_s=silence_s)
+
+    def _record(self, actor: str, what: str, /, **data: Any) -> None:
+        ledger = {
+            "log_start": 0, "log_end": self.log_end, "committed_to": self.committed, "emitted_to_offset": self.position,
+            "processed": to_ranges(self.processed),
+        }  # fmt: skip
+        where = {"topic": self.log.name, "partition": PARTITION}
+        record: Callable[..., Any] = self.trace.record
+        record(self.log.now_ms, actor, what, state=ledger, **where, **data)
+        step_written(self.trace, self.knobs, self.fork)
+
+
+def _tell_transactional_lag(run: TransactionalLagRun) -> None:
+    try:
+        for _ in range(run.knobs["transactions"]):
+            run.transaction()
+        run.judge(0)
+        run.judge(run.knobs["silence_s"])
+    finally:
+        run.log.close()
+
+
+transactional_lag = Experiment(
+    "transactional_lag",
+    "A lag that never becomes 0",
+    "Ten transactions of one record each are read to the end and committed. What is the lag, and what does a monitor say of it?",
+    (
+        Knob("commits", "choice", BY_RECORD,
+             "What the consumer commits: the offset after its last record, or its own position, by commit() without an offset.",
+             choices=(BY_RECORD, BY_POSITION), live=False),
+        Knob("transactions", "int", 10, "How many transactions there are.", "transactions", 1, 100, live=False),
+        Knob("records", "int", 1, "How many records each of them has.", "records", 1, 100, live=False),
+        Knob("silence_s", "int", 120, "After how much silence the monitor judges again.", "s", 0, 86_400, live=False),
+        LIBRARY, MAX_STEPS,
+    ),
+    _tell_transactional_lag,
+    kind=TransactionalLagRun,
+)  # fmt: skip

@@ -1,0 +1,120 @@
+"""What a Connect cluster has to do, connectors and tasks, and what the leader tells each worker of it.
+
+A connector is configured by its name; it says how many tasks it wants, and each task is a unit of work
+of its own. Both are handed to workers. The leader of the group keeps no table of who runs what: every
+worker tells it in its JoinGroup, and the leader answers with what to begin and what to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kitlib.errors import KitError
+from kitlib.kafka.groups.assignors.java_order import SMALLEST_TABLE, HashOrder
+from kitlib.kafka.hashes import java_hash_code
+
+TaskId = tuple[str, int]  # the connector's name and the task's number, from 0
+
+
+class ConnectError(KitError):
+    """A Connect cluster is asked for something that it cannot do."""
+
+
+@dataclass(slots=True)
+class ConnectorsAndTasks:
+    """Connectors and tasks, each once, in the order in which they were added."""
+
+    connectors: dict[str, None] = field(default_factory=dict)
+    tasks: dict[TaskId, None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, connectors: Iterable[str] = (), tasks: Iterable[TaskId] = ()) -> ConnectorsAndTasks:
+        """A new collection; what comes again is left out."""
+        return cls(dict.fromkeys(connectors), dict.fromkeys(tasks))
+
+    def __bool__(self) -> bool:
+        return bool(self.connectors or self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.connectors) + len(self.tasks)
+
+    def copy(self) -> ConnectorsAndTasks:
+        """The same work in a collection of its own."""
+        return ConnectorsAndTasks(dict(self.connectors), dict(self.tasks))
+
+    def add(self, other: ConnectorsAndTasks) -> None:
+        """Add what is not there yet, behind what is."""
+        self.connectors |= other.connectors
+        self.tasks |= other.tasks
+
+    def remove(self, other: ConnectorsAndTasks) -> None:
+        """Take out what `other` holds; the rest keeps its order."""
+        for connector in other.connectors:
+            self.connectors.pop(connector, None)
+        for task in other.tasks:
+            self.tasks.pop(task, None)
+
+    def without(self, *others: ConnectorsAndTasks) -> ConnectorsAndTasks:
+        """What is in none of the others, sorted by name, tasks by connector and number."""
+        left = self.copy()
+        for other in others:
+            left.remove(other)
+        return ConnectorsAndTasks.of(sorted(left.connectors), sorted(left.tasks))
+
+    def within(self, other: ConnectorsAndTasks) -> ConnectorsAndTasks:
+        """What both hold."""
+        return ConnectorsAndTasks.of(
+            (each for each in self.connectors if each in other.connectors),
+            (each for each in self.tasks if each in other.tasks),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the leader tells one worker: begin this, stop that, and come again after `delay_ms` if it is not 0."""
+
+    assigned: ConnectorsAndTasks
+    revoked: ConnectorsAndTasks
+    delay_ms: int = 0
+
+
+def configured_work(connectors: Mapping[str, int]) -> ConnectorsAndTasks:
+    """All that is configured: connectors by name with their number of tasks. ConnectError for a number below 0."""
+    for name, tasks in connectors.items():
+        if tasks < 0:
+            raise ConnectError(f"connector {name}: it has {tasks} tasks, expected 0 or more. Give another number.")
+    names = sorted(connectors)
+    return ConnectorsAndTasks.of(names, ((name, number) for name in names for number in range(connectors[name])))
+
+
+def check_members(members: Iterable[str]) -> None:
+    """ConnectError unless there is a worker to give work to."""
+    if not list(members):
+        raise ConnectError("the group has no worker, expected at least 1. Let a worker join first.")
+
+
+def as_told(connectors: Iterable[str], tasks: Iterable[TaskId]) -> ConnectorsAndTasks:
+    """The same work in the order in which it arrives over the wire: tasks by connector, connectors in Java's hash order.
+
+    Source: Kafka 4.3.1, ConnectProtocol.Assignment.asMap, ExtendedAssignment.toStruct. Differs: nothing
+    that matters; fewer than eight names share a bucket.
+    """
+    named = hash_set_order(list(dict.fromkeys(connectors)))
+    by_connector: dict[str, list[TaskId]] = {name: [] for name in named}
+    for task in tasks:
+        by_connector.setdefault(task[0], []).append(task)
+    return ConnectorsAndTasks.of(named, (task for each in by_connector.values() for task in each))
+
+
+def hash_set_order(names: Iterable[str]) -> list[str]:
+    """Each name once, as `new HashSet<>(collection)` hands them out, which is made large enough at once.
+
+    Source: OpenJDK 21, HashSet(Collection), HashMap.tableSizeFor. Differs: as HashOrder.
+    """
+    distinct = list(dict.fromkeys(names))
+    wanted = max(int(len(distinct) / 0.75) + 1, SMALLEST_TABLE)
+    order = HashOrder(java_hash_code, buckets=1 << (wanted - 1).bit_length())
+    for name in distinct:
+        order.add(name)
+    return list(order)

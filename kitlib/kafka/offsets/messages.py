@@ -1,0 +1,322 @@
+"""What the records of __consumer_offsets are made of: for each record type its key, its value, and their versions.
+
+Kafka writes each kind of record by a message that is declared once and grows by versions. A field is there
+from one version to another; from some version on, a message is *flexible*: lengths are then unsigned
+varints with one added, so that 0 can say "nothing", and after the fields come tagged ones, of which a
+reader skips those that it does not know. A tagged field is left out while it has its default.
+
+Source: Apache Kafka 4.3.1, the messages of the package org.apache.kafka.coordinator.group.generated (read from
+the classes themselves), `CoordinatorRecordType`; ConsumerProtocolSubscription, ConsumerProtocolAssignment.
+Differs: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+LAST = 32_767  # of a field that no later version has dropped
+ZERO_UUID = "A" * 22  # 16 zero bytes as Uuid.toString tells them
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a field's value is written: int8, int16, uint16, int32, int64, string, bytes, uuid, array or struct."""
+
+    name: str
+    of: Kind | None = None  # an array's elements
+    fields: tuple[Field, ...] = ()  # a struct's
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a message."""
+
+    name: str
+    kind: Kind
+    since: int = 0  # the first version that has it
+    until: int = LAST  # the last version that has it
+    nullable: bool = False
+    tag: int | None = None  # of a tagged field
+    default: Any = None  # the value of an absent field, and that which a tagged field is not written with
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message in its versions, 0 to `highest`; `flexible` is the first flexible version."""
+
+    fields: tuple[Field, ...]
+    highest: int = 0
+    flexible: int = LAST
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """One kind of record: the number its key begins with is `number`."""
+
+    number: int
+    name: str
+    key: Message
+    value: Message
+
+
+INT8, INT16, UINT16, INT32, INT64 = (Kind(name) for name in ("int8", "int16", "uint16", "int32", "int64"))
+STRING, BYTES, UUID = Kind("string"), Kind("bytes"), Kind("uuid")
+
+
+def array(of: Kind) -> Kind:
+    """An array of these."""
+    return Kind("array", of=of)
+
+
+def struct(*fields: Field) -> Kind:
+    """A struct of these fields."""
+    return Kind("struct", fields=fields)
+
+
+def text(name: str, since: int = 0) -> Field:
+    """A string that is never null."""
+    return Field(name, STRING, since, default="")
+
+
+def text_or_null(name: str, since: int = 0) -> Field:
+    """A string that may be null."""
+    return Field(name, STRING, since, nullable=True, default="")
+
+
+def number(
+    name: str, kind: Kind = INT32, since: int = 0, until: int = LAST, tag: int | None = None, default: int = 0
+) -> Field:
+    """A whole number."""
+    return Field(name, kind, since, until, tag=tag, default=default)
+
+
+def many(name: str, of: Kind) -> Field:
+    """An array that is never null."""
+    return Field(name, array(of), default=[])
+
+
+def key(*fields: Field) -> Message:
+    """A key: it has one version, which is written as the record's type, and is never flexible."""
+    return Message(fields)
+
+
+def value(*fields: Field) -> Message:
+    """A value of the newer kinds: one version, flexible from the start."""
+    return Message(fields, flexible=0)
+
+
+GROUP_TOPIC_PARTITION = key(text("group"), text("topic"), number("partition"))
+GROUP_ID = key(text("groupId"))
+GROUP_AND_MEMBER = key(text("groupId"), text("memberId"))
+
+OFFSET_COMMIT = Message(
+    (
+        number("offset", INT64),
+        number("leaderEpoch", since=3, default=-1),
+        text("metadata"),
+        number("commitTimestamp", INT64),
+        number("expireTimestamp", INT64, since=1, until=1, default=-1),
+        Field("topicId", UUID, since=4, tag=0, default=ZERO_UUID),
+    ),
+    highest=4,
+    flexible=4,
+)
+MEMBER = struct(
+    text("memberId"),
+    text_or_null("groupInstanceId", since=3),
+    text("clientId"),
+    text("clientHost"),
+    number("rebalanceTimeout", since=1, default=-1),
+    number("sessionTimeout"),
+    Field("subscription", BYTES, default=b""),
+    Field("assignment", BYTES, default=b""),
+)
+GROUP_METADATA = Message(
+    (
+        text("protocolType"),
+        number("generation"),
+        text_or_null("protocol"),
+        text_or_null("leader"),
+        number("currentStateTimestamp", INT64, since=2, default=-1),
+        many("members", MEMBER),
+    ),
+    highest=4,
+    flexible=4,
+)
+
+EPOCHS = Field("assignmentEpochs", array(INT32), nullable=True, tag=0, default=[])
+PARTITIONS = many("partitions", INT32)
+TOPIC_PARTITIONS = struct(Field("topicId", UUID, default=ZERO_UUID), PARTITIONS)
+TOPIC_PARTITIONS_AND_EPOCHS = struct(Field("topicId", UUID, default=ZERO_UUID), PARTITIONS, EPOCHS)
+NAMED_TOPIC = (Field("topicId", UUID, default=ZERO_UUID), text("topicName"))
+TASKS = struct(text("subtopologyId"), PARTITIONS)
+TASKS_AND_EPOCHS = struct(text("subtopologyId"), PARTITIONS, EPOCHS)
+KEY_VALUE = struct(text("key"), text("value"))
+TOPIC_INFO = struct(
+    text("name"), number("partitions"), number("replicationFactor", INT16), many("topicConfigs", KEY_VALUE)
+)
+
+EPOCH = number("epoch")
+METADATA_HASH = number("metadataHash", INT64)
+TARGET_EPOCH = value(number("assignmentEpoch"), number("assignmentTimestamp", INT64, tag=0))
+TARGET = value(many("topicPartitions", TOPIC_PARTITIONS))
+MEMBER_EPOCHS = (number("memberEpoch"), number("previousMemberEpoch"), number("state", INT8))
+CLIENT = (text("clientId"), text("clientHost"))
+
+CONSUMER_MEMBER = value(
+    text_or_null("instanceId"),
+    text_or_null("rackId"),
+    *CLIENT,
+    many("subscribedTopicNames", STRING),
+    text_or_null("subscribedTopicRegex"),
+    number("rebalanceTimeoutMs", default=-1),
+    text_or_null("serverAssignor"),
+    Field(
+        "classicMemberMetadata",
+        struct(number("sessionTimeoutMs"), many("supportedProtocols", struct(text("name"), Field("metadata", BYTES, default=b"")))),
+        nullable=True,
+        tag=0,
+        default={"sessionTimeoutMs": 0, "supportedProtocols": []},
+    ),
+)  # fmt: skip
+STREAMS_MEMBER = value(
+    text_or_null("instanceId"),
+    text_or_null("rackId"),
+    *CLIENT,
+    number("rebalanceTimeoutMs", default=-1),
+    number("topologyEpoch"),
+    text("processId"),
+    Field("userEndpoint", struct(text("host"), number("port", UINT16)), nullable=True),
+    many("clientTags", KEY_VALUE),
+)
+TASK_LISTS = ("activeTasks", "standbyTasks", "warmupTasks")
+SUBTOPOLOGY = struct(
+    text("subtopologyId"),
+    many("sourceTopics", STRING),
+    many("sourceTopicRegex", STRING),
+    many("stateChangelogTopics", TOPIC_INFO),
+    many("repartitionSinkTopics", STRING),
+    many("repartitionSourceTopics", TOPIC_INFO),
+    many(
+        "copartitionGroups",
+        struct(*(many(name, INT16) for name in ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics"))),
+    ),
+)
+
+RECORD_TYPES: dict[int, RecordType] = {
+    each.number: each
+    for each in (
+        RecordType(
+            0,
+            "LEGACY_OFFSET_COMMIT",
+            GROUP_TOPIC_PARTITION,
+            Message((number("offset", INT64), text("metadata"), number("commitTimestamp", INT64))),
+        ),
+        RecordType(1, "OFFSET_COMMIT", GROUP_TOPIC_PARTITION, OFFSET_COMMIT),
+        RecordType(2, "GROUP_METADATA", key(text("group")), GROUP_METADATA),
+        RecordType(3, "CONSUMER_GROUP_METADATA", GROUP_ID, value(EPOCH, number("metadataHash", INT64, tag=0))),
+        RecordType(
+            4,
+            "CONSUMER_GROUP_PARTITION_METADATA",
+            GROUP_ID,
+            value(
+                many(
+                    "topics",
+                    struct(
+                        *NAMED_TOPIC,
+                        number("numPartitions"),
+                        many("partitionMetadata", struct(number("partition"), many("racks", STRING))),
+                    ),
+                )
+            ),
+        ),
+        RecordType(5, "CONSUMER_GROUP_MEMBER_METADATA", GROUP_AND_MEMBER, CONSUMER_MEMBER),
+        RecordType(6, "CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA", GROUP_ID, TARGET_EPOCH),
+        RecordType(7, "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER", GROUP_AND_MEMBER, TARGET),
+        RecordType(
+            8,
+            "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT",
+            GROUP_AND_MEMBER,
+            value(
+                *MEMBER_EPOCHS,
+                many("assignedPartitions", TOPIC_PARTITIONS_AND_EPOCHS),
+                many("partitionsPendingRevocation", TOPIC_PARTITIONS_AND_EPOCHS),
+            ),
+        ),
+        RecordType(
+            10,
+            "SHARE_GROUP_MEMBER_METADATA",
+            GROUP_AND_MEMBER,
+            value(text_or_null("rackId"), *CLIENT, many("subscribedTopicNames", STRING)),
+        ),
+        RecordType(11, "SHARE_GROUP_METADATA", GROUP_ID, value(EPOCH, METADATA_HASH)),
+        RecordType(12, "SHARE_GROUP_TARGET_ASSIGNMENT_METADATA", GROUP_ID, TARGET_EPOCH),
+        RecordType(13, "SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER", GROUP_AND_MEMBER, TARGET),
+        RecordType(
+            14,
+            "SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT",
+            GROUP_AND_MEMBER,
+            value(*MEMBER_EPOCHS, many("assignedPartitions", TOPIC_PARTITIONS)),
+        ),
+        RecordType(
+            15,
+            "SHARE_GROUP_STATE_PARTITION_METADATA",
+            GROUP_ID,
+            value(
+                many("initializingTopics", struct(*NAMED_TOPIC, PARTITIONS)),
+                many("initializedTopics", struct(*NAMED_TOPIC, PARTITIONS)),
+                many("deletingTopics", struct(*NAMED_TOPIC)),
+            ),
+        ),
+        RecordType(
+            16,
+            "CONSUMER_GROUP_REGULAR_EXPRESSION",
+            key(text("groupId"), text("regularExpression")),
+            value(many("topics", STRING), number("version", INT64), number("timestamp", INT64)),
+        ),
+        RecordType(
+            17,
+            "STREAMS_GROUP_METADATA",
+            GROUP_ID,
+            value(
+                EPOCH,
+                METADATA_HASH,
+                number("validatedTopologyEpoch", tag=0, default=-1),
+                Field("lastAssignmentConfigs", array(KEY_VALUE), nullable=True, tag=1, default=[]),
+            ),
+        ),
+        RecordType(19, "STREAMS_GROUP_MEMBER_METADATA", GROUP_AND_MEMBER, STREAMS_MEMBER),
+        RecordType(20, "STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA", GROUP_ID, TARGET_EPOCH),
+        RecordType(
+            21,
+            "STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER",
+            GROUP_AND_MEMBER,
+            value(*(many(name, TASKS) for name in TASK_LISTS)),
+        ),
+        RecordType(
+            22,
+            "STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT",
+            GROUP_AND_MEMBER,
+            value(
+                *MEMBER_EPOCHS,
+                *(many(name + ending, TASKS_AND_EPOCHS) for ending in ("", "PendingRevocation") for name in TASK_LISTS),
+            ),
+        ),
+        RecordType(23, "STREAMS_GROUP_TOPOLOGY", GROUP_ID, value(EPOCH, many("subtopologies", SUBTOPOLOGY))),
+    )
+}
+
+TOPIC_AND_PARTITIONS = struct(text("topic"), PARTITIONS)
+USER_DATA = Field("userData", BYTES, nullable=True)
+SUBSCRIPTION = Message(
+    (
+        many("topics", STRING),
+        USER_DATA,
+        Field("ownedPartitions", array(TOPIC_AND_PARTITIONS), since=1, default=[]),
+        number("generationId", since=2, default=-1),
+        Field("rackId", STRING, since=3, nullable=True),
+    ),
+    highest=3,
+)
+ASSIGNMENT = Message((many("assignedPartitions", TOPIC_AND_PARTITIONS), USER_DATA), highest=3)

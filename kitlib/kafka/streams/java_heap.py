@@ -1,0 +1,110 @@
+"""Java's PriorityQueue, of which Streams hands out elements in an order that is no sorting order.
+
+Going through a PriorityQueue gives the elements as they lie in its array, and a weight that changes
+while its element is in the queue is noticed only where the element is touched. Both decide who gets a
+task, so the heap is the same here.
+
+Source: OpenJDK 17, java.util.PriorityQueue (`siftUp`, `siftDown`, `removeAt`, `poll`).
+Differs: only what Streams needs; no growth, no iterator that survives a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class JavaHeap(Generic[T]):
+    """A binary heap with the least element first; `key` is asked anew at each comparison."""
+
+    def __init__(self, elements: Iterable[T], key: Callable[[T], Any]) -> None:
+        self.key = key
+        self.queue: list[T] = []
+        for element in elements:
+            self.add(element)
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def __iter__(self) -> Iterator[T]:
+        """The elements as they lie in the array."""
+        return iter(list(self.queue))
+
+    def __contains__(self, element: object) -> bool:
+        return element in self.queue
+
+    def add(self, element: T) -> None:
+        """Put an element in."""
+        self.queue.append(element)
+        self._sift_up(len(self.queue) - 1, element)
+
+    def poll(self) -> T:
+        """Take the first element out; there must be one."""
+        first, last = self.queue[0], self.queue.pop()
+        if self.queue:
+            self._sift_down(0, last)
+        return first
+
+    def remove(self, element: T) -> None:
+        """Take this element out, if it is there."""
+        if element not in self.queue:
+            return
+        at, last = self.queue.index(element), self.queue.pop()
+        if at < len(self.queue):
+            self._sift_down(at, last)
+            if self.queue[at] is last:
+                self._sift_up(at, last)
+
+    def _sift_up(self, at: int, element: T) -> None:
+        while at > 0:
+            parent = (at - 1) >> 1
+            if self.key(element) >= self.key(self.queue[parent]):
+                break
+            self.queue[at] = self.queue[parent]
+            at = parent
+        self.queue[at] = element
+
+    def _sift_down(self, at: int, element: T) -> None:
+        half = len(self.queue) >> 1
+        while at < half:
+            child = 2 * at + 1
+            right = child + 1
+            if right < len(self.queue) and self.key(self.queue[child]) > self.key(self.queue[right]):
+                child = right
+            if self.key(element) <= self.key(self.queue[child]):
+                break
+            self.queue[at] = self.queue[child]
+            at = child
+        self.queue[at] = element
+
+
+class LeastLoaded:
+    """Names of instances, of which the least loaded one that will do is taken.
+
+    Source: Kafka 4.3.1, streams.processor.internals.assignment.ConstrainedPrioritySet. Differs: what is
+    passed over goes back in the order of the instances' numbers in a HashSet of UUIDs there, by name here.
+    """
+
+    def __init__(self, names: Iterable[str], load: Callable[[str], float]) -> None:
+        self.heap: JavaHeap[str] = JavaHeap(names, lambda name: (load(name), name))
+
+    def poll(self, will_do: Collection[str]) -> str | None:
+        """Take out the first of those that will do; None when there is none."""
+        passed: list[str] = []
+        found: str | None = None
+        while len(self.heap) and found is None:
+            name = self.heap.poll()
+            if name in will_do:
+                found = name
+            else:
+                passed.append(name)
+        self.offer(*sorted(passed))
+        return found
+
+    def offer(self, *names: str) -> None:
+        """Put these in, at the places that their loads give them now."""
+        for name in names:
+            self.heap.remove(name)
+            self.heap.add(name)

@@ -1,0 +1,218 @@
+"""The Kafka protocol as far as a proxy must know it: where a frame ends, and what its first bytes say.
+
+Every request and every answer is a frame: a length of 4 bytes, then so many bytes. A request begins
+with its API's key, its version, a correlation id and the client's name; its answer begins with the
+same correlation id. All else is cargo, which a proxy passes on without looking.
+Source: Kafka 4.3.1, common/message/RequestHeader.json, ResponseHeader.json, ProduceRequest.json.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from dataclasses import dataclass
+
+from kitlib.lab.chaos_words import APIS
+
+# socket.request.max.bytes of a broker as it comes: a request that claims to be larger is none.
+LONGEST_REQUEST_BYTES = 104_857_600
+LONGEST_ANSWER_BYTES = 2**31 - 1
+BUFFER_BYTES = 1 << 18
+# Keys and versions up to here may be those of a newer Kafka; above it is something else.
+HIGHEST_KEY, HIGHEST_VERSION = 255, 127
+PRODUCE = 0
+FIRST_FLEXIBLE_PRODUCE = 9
+
+_REQUEST = struct.Struct(">ihhih")
+_ANSWER = struct.Struct(">ii")
+
+
+class GarbageError(Exception):
+    """These bytes are not the Kafka protocol; the text says what they are instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the first bytes of a request say."""
+
+    # Of the whole frame, its length field included.
+    size: int
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str
+    # False for a Produce with acks=0 alone.
+    is_answered: bool = True
+
+    @property
+    def api(self) -> str:
+        return APIS.get(self.api_key, f"api {self.api_key}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the first bytes of an answer say."""
+
+    size: int
+    correlation_id: int
+
+
+def read_request(data: memoryview) -> Request | None:
+    """The request that begins here, or None when too little of it is there yet; GarbageError when it is none."""
+    if len(data) < 4:
+        return None
+    (length,) = struct.unpack_from(">i", data)
+    if not 8 <= length <= LONGEST_REQUEST_BYTES:
+        raise GarbageError(f"a request of {length} bytes")
+    if len(data) < min(4 + length, _REQUEST.size):
+        return None
+    if length < _REQUEST.size - 4:
+        raise GarbageError(f"a request of {length} bytes, too short for its header")
+    _, api_key, version, correlation_id, name_length = _REQUEST.unpack_from(data)
+    if not 0 <= api_key <= HIGHEST_KEY or not 0 <= version <= HIGHEST_VERSION or name_length < -1:
+        raise GarbageError(f"API key {api_key}, version {version}")
+    end = _REQUEST.size + max(0, name_length)
+    if end > 4 + length:
+        raise GarbageError(f"a client id of {name_length} bytes in a request of {length}")
+    # A Produce says further on whether it wants an answer.
+    needed = _acks_end(data, end, version, 4 + length) if api_key == PRODUCE else end
+    if needed is None or len(data) < needed:
+        return None
+    client_id = bytes(data[_REQUEST.size : end]).decode("utf-8", "replace")
+    is_answered = api_key != PRODUCE or struct.unpack_from(">h", data, needed - 2) != (0,)
+    return Request(4 + length, api_key, version, correlation_id, client_id, is_answered)
+
+
+def _acks_end(data: memoryview, at: int, version: int, size: int) -> int | None:
+    """Where the field acks of a Produce ends; None when that much is not there yet."""
+    if version >= FIRST_FLEXIBLE_PRODUCE:
+        tags, at = _varint(data, at)
+        for _ in range(tags or 0):
+            tag, at = _varint(data, at)
+            length, at = _varint(data, at)
+            if tag is None or length is None:
+                return None
+            at += length
+        length, at = _varint(data, at)
+        at += max(0, (length or 0) - 1)
+        there = tags is not None and length is not None
+    elif version >= 3:
+        there = len(data) >= at + 2
+        at += 2 + (max(0, struct.unpack_from(">h", data, at)[0]) if there else 0)
+    else:
+        there = True
+    if at + 2 > size:
+        raise GarbageError("a Produce that ends before its acks")
+    return at + 2 if there else None
+
+
+def _varint(data: memoryview, at: int) -> tuple[int | None, int]:
+    """An unsigned varint and where it ends; None when the data end before it does."""
+    value = 0
+    for shift in range(0, 35, 7):
+        if at >= len(data):
+            return None, at
+        value |= (data[at] & 0x7F) << shift
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+    raise GarbageError("a number of more than 5 bytes")
+
+
+def read_answer(data: memoryview) -> Answer | None:
+    """The answer that begins here, or None when too little of it is there yet; GarbageError when it is none."""
+    if len(data) < 4:
+        return None
+    (length,) = struct.unpack_from(">i", data)
+    if length < 4:
+        raise GarbageError(f"an answer of {length} bytes")
+    return Answer(4 + length, _ANSWER.unpack_from(data)[1]) if len(data) >= _ANSWER.size else None
+
+
+class Window:
+    """What has been read from a socket and not been used yet, in a buffer that never grows.
+
+    It watches its socket until `close`. Reading through the event loop's own methods would cost two more
+    system calls for each frame, and in a process that is busy each costs a turn.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, source: socket.socket, size: int = BUFFER_BYTES) -> None:
+        self.loop = loop
+        self.source = source
+        self.view = memoryview(bytearray(size))
+        self.start = self.end = 0
+        # Whether the last read may have left something in the socket.
+        self.may_have_more = True
+        self.is_watching = False
+        # Gets the count of bytes that have been read when somebody waits for them.
+        self.waiter: asyncio.Future[int] | None = None
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def peek(self, offset: int = 0) -> memoryview:
+        """What is there, from `offset` on."""
+        return self.view[self.start + offset : self.end]
+
+    def take(self, count: int) -> memoryview:
+        """The next `count` bytes or all there are; they are valid until the next `more`."""
+        taken = self.view[self.start : min(self.end, self.start + count)]
+        self.start += len(taken)
+        return taken
+
+    async def more(self) -> bool:
+        """Read once; False at the end of the stream, also when the other side has reset it."""
+        if self.start:
+            rest = bytes(self.view[self.start : self.end])
+            self.view[: len(rest)] = rest
+            self.start, self.end = 0, len(rest)
+        room = len(self.view) - self.end
+        if not room:
+            raise GarbageError(f"a header of more than {len(self.view)} bytes")
+        count = self._read() if self.may_have_more else None
+        if count is None:
+            count = await self._next_read()
+        self.end += count
+        self.may_have_more = count == room
+        return count > 0
+
+    def close(self) -> None:
+        """Stop watching the socket."""
+        if self.is_watching:
+            self.loop.remove_reader(self.source)
+            self.is_watching = False
+
+    def _read(self) -> int | None:
+        """How many bytes were there, 0 at the end of the stream, None when there is nothing yet."""
+        try:
+            return self.source.recv_into(self.view[self.end :])
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:  # reset, or given up by the system: nothing comes any more
+            return 0
+
+    async def _next_read(self) -> int:
+        self.waiter = self.loop.create_future()
+        if not self.is_watching:
+            self.loop.add_reader(self.source, self._on_readable)
+            self.is_watching = True
+        try:
+            return await self.waiter
+        finally:
+            self.waiter = None
+
+    def _on_readable(self) -> None:
+        if self.waiter is None or self.waiter.done():
+            self.close()  # nobody reads just now, and the loop would ask again and again
+        elif (count := self._read()) is not None:
+            self.waiter.set_result(count)
+
+    async def whole(self, size: int) -> bytes | None:
+        """The next `size` bytes together; None when the stream ends before. Memory is taken as they come."""
+        parts = bytearray()
+        while len(parts) < size:
+            parts += self.take(size - len(parts))
+            if len(parts) < size and not await self.more():
+                return None
+        return bytes(parts)

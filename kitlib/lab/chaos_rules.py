@@ -1,0 +1,179 @@
+"""What the proxy is to do to which frames: rules, how they are read, and the book that applies them.
+
+A rule names an action, the API whose frames it is for, and how often it acts: `skip` matching frames
+are let through first, of the others `percent` are chosen, and after `count` deeds it is spent. Chance
+comes from the proxy's seed and the rule's number, so the same seed and the same frames give the same
+deeds, and one rule's chances do not depend on another's.
+
+Actions on requests are chosen when the request arrives, actions on answers when the answer does: a
+rule that is added while a request is under way is in time for its answer. At most one rule acts on a
+request and one on its answer: the first in the book that matches.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from kitlib.errors import KnobError
+from kitlib.lab.chaos_words import ACTIONS, ANY_API, APIS, APIS_WITH_ERRORS, ERRORS, ON_ANSWERS
+
+# How long reorder waits for another frame if the rule does not say.
+REORDER_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing to do to the frames of one API; KnobError when it names something that is not there."""
+
+    action: str
+    api: str = "Produce"
+    # Of the matching frames behind the skipped ones, so many in a hundred.
+    percent: float = 100.0
+    skip: int = 0
+    # After so many deeds the rule is spent; None: never.
+    count: int | None = None
+    # Only this client's frames; "name*": of all whose client id begins so; "": of all.
+    client_id: str = ""
+    # Milliseconds of the delay; of stop_reading and reorder the longest, 0 for the usual one.
+    ms: int = 0
+    # The pace of throttle and throttle_answer.
+    bytes_per_s: int = 0
+    # reorder: the next one that matches has to come on another connection.
+    across: bool = False
+    # The name of the error that answer_error and replace_answer give.
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise KnobError(f"no action '{self.action}' for a proxy's rule. Choose one of: {', '.join(ACTIONS)}.")
+        if self.api != ANY_API and self.api not in APIS.values():
+            raise KnobError(f"{self.action}: no API '{self.api}'. Choose '{ANY_API}' or one of: {', '.join(APIS.values())}.")
+        self._check_number("percent", 0, 100)
+        self._check_number("skip", 0, None)
+        if self.count is not None:
+            self._check_number("count", 0, None)
+        delays = self.action in ("delay_request", "delay_answer")
+        self._check_number("ms", 1 if delays else 0, 3_600_000)
+        self._check_number("bytes_per_s", 1 if self.action.startswith("throttle") else 0, None)
+        if self.across and self.action != "reorder":
+            raise KnobError(f"{self.action}: across=True is for reorder alone. Leave it out.")
+        if self.action in ("answer_error", "replace_answer"):
+            self._check_error()
+        elif self.error:
+            raise KnobError(f"{self.action}: error={self.error!r} is for answer_error and replace_answer. Leave it out.")
+
+    def _check_error(self) -> None:
+        if self.api not in APIS_WITH_ERRORS:
+            known = " or ".join(APIS_WITH_ERRORS)
+            raise KnobError(f"{self.action}: no answer with an error can be made for '{self.api}'. Choose {known}.")
+        if self.error not in ERRORS:
+            raise KnobError(f"{self.action}: no error '{self.error}'. Choose one of: {', '.join(ERRORS)}.")
+
+    def _check_number(self, name: str, low: int, high: int | None) -> None:
+        value = getattr(self, name)
+        right = isinstance(value, int) or (name == "percent" and isinstance(value, float))
+        if not right or isinstance(value, bool) or not low <= value <= (high if high is not None else value):
+            allowed = f"{low} to {high}" if high is not None else f"{low} or more"
+            raise KnobError(f"{self.action}: {name}={value!r} is not {allowed}. Give such a number.")
+
+    @property
+    def is_on_answers(self) -> bool:
+        return self.action in ON_ANSWERS
+
+    def matches(self, api: str, client_id: str) -> bool:
+        if self.api not in (ANY_API, api):
+            return False
+        if self.client_id.endswith("*"):
+            return client_id.startswith(self.client_id[:-1])
+        return self.client_id in ("", client_id)
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """A rule in one word, as in `lose_answer:api=Produce,percent=10,count=5`; KnobError when it is none."""
+        action, _, rest = text.partition(":")
+        known = {each.name: each for each in fields(cls) if each.name != "action"}
+        given: dict[str, Any] = {}
+        for part in filter(None, rest.split(",")):
+            name, equals, value = part.partition("=")
+            if name not in known or not equals:
+                raise KnobError(f"rule '{text}': '{part}' is no setting of a rule. There are: {', '.join(known)}.")
+            given[name] = _parsed(text, name, value)
+        return cls(action, **given)
+
+
+def _parsed(text: str, name: str, value: str) -> Any:
+    if name in ("api", "client_id", "error"):
+        return value
+    if name == "across":
+        if value not in ("true", "false"):
+            raise KnobError(f"rule '{text}': across is true or false, not '{value}'. Choose one of them.")
+        return value == "true"
+    try:
+        return float(value) if name == "percent" else int(value)
+    except ValueError:
+        raise KnobError(f"rule '{text}': {name} is a number, not '{value}'. Give one.") from None
+
+
+@dataclass(slots=True)
+class Entry:
+    """A rule in the book, and what has become of it."""
+
+    rule: Rule
+    # Unique for the proxy's whole life, from 1.
+    handle: int
+    chance: random.Random
+    matched: int = 0
+    done: int = 0
+
+    def wants(self, api: str, client_id: str) -> bool:
+        """Whether the rule acts on this frame; it is counted either way."""
+        rule = self.rule
+        if not rule.matches(api, client_id) or (rule.count is not None and self.done >= rule.count):
+            return False
+        self.matched += 1
+        if self.matched <= rule.skip or self.chance.random() * 100 >= rule.percent:
+            return False
+        self.done += 1
+        return True
+
+
+@dataclass(slots=True)
+class RuleBook:
+    """The rules in force, in the order in which they were added."""
+
+    seed: int
+    # Replaced as a whole, never changed: the thread of the proxy reads while others add.
+    entries: tuple[Entry, ...] = ()
+    last_handle: int = field(default=0)
+    # Held by whoever changes the book: two callers may do so at once.
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, rule: Rule) -> int:
+        with self.lock:
+            self.last_handle += 1
+            entry = Entry(rule, self.last_handle, random.Random(f"{self.seed}/{self.last_handle}"))
+            self.entries = (*self.entries, entry)
+            return entry.handle
+
+    def remove(self, handle: int) -> None:
+        """Take a rule out; KnobError when there is none with this handle."""
+        with self.lock:
+            left = tuple(entry for entry in self.entries if entry.handle != handle)
+            if len(left) == len(self.entries):
+                there = ", ".join(str(entry.handle) for entry in self.entries) or "none"
+                raise KnobError(f"no rule {handle} in the proxy's book (there: {there}). Use what add() returned.")
+            self.entries = left
+
+    def clear(self) -> None:
+        with self.lock:
+            self.entries = ()
+
+    def choose(self, api: str, client_id: str, is_answer: bool) -> Entry | None:
+        """The rule that acts on this frame, if one does."""
+        for entry in self.entries:
+            if entry.rule.is_on_answers == is_answer and entry.wants(api, client_id):
+                return entry
+        return None

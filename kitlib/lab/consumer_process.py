@@ -1,0 +1,336 @@
+"""A real consumer that can be killed, frozen and left to die: a child process, driven over a pipe.
+
+What a group does with a member that is dead or stopped can only be seen with one that really is. So
+each consumer lives in a process of its own. The application stays here: it tells the child when to poll
+and what to commit, one JSON line for each, and gets one JSON line back, with the rebalances that the
+library told of meanwhile. What the library does by itself (heartbeats, commits in the background) goes
+on between the lines.
+
+The child ends when its pipe closes, which it does when its owner dies, however it dies. One that is
+frozen cannot notice that, so a guard sits at a pipe of its own as long as it is, and kills it then.
+Java's consumer lives in a JVM below its child; signals go to both.
+
+Orders (stdin):   the settings first, then  {"do": "poll" | "commit" | "store" | "positions" | "close", ...}
+Answers (stdout): one for each:  {"records", "positions", "events", "error", "member", "generation"}, {"refused"} or {"failed"}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any
+
+from kitlib.errors import LabError
+from kitlib.lab.child_pipe import start_child, take_orders
+from kitlib.lab.consumer_driver import CALL_S, NONE, Driver, Refused
+
+START_S = 30.0  # a JVM on a busy machine
+ANSWER_S = CALL_S + 4.0  # beyond the time that the order itself may take
+END_S = 5.0
+KILL_S = 20.0  # how long a process that was killed may take to be gone, on a busy machine
+# `read` fails when the owner's end of the pipe is closed without a line.
+GUARD = 'read line || kill -KILL "$@"'
+
+
+class ConsumerProcess:
+    """The owner's side of one consumer; `start` makes one."""
+
+    def __init__(self, name: str, library: str, process: subprocess.Popen[bytes]) -> None:
+        self.name, self.library, self.process = name, library, process
+        self.jvm: int | None = None
+        self.is_frozen = False
+        self._is_ready, self._start_by = False, time.monotonic() + START_S
+        self.member = ""  # the id that the coordinator gave it, by its last answer
+        self.generation: int | None = None  # by its last answer
+        self._orders = 0  # how many were given; an answer has its order's number
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._said: deque[str] = deque(maxlen=3)  # the last lines of its stderr
+        for read, pipe in ((self._read, process.stdout), (self._hear, process.stderr)):
+            threading.Thread(target=read, args=(pipe,), daemon=True).start()
+
+    @classmethod
+    def start(cls, name: str, settings: Mapping[str, Any], wait: bool = True) -> ConsumerProcess:
+        """Start a consumer with these settings and wait until it has subscribed, now or in its first order.
+
+        Refused with the library's words when it does not take them, LabError when it does not start within START_S.
+        """
+        process = start_child("kitlib.lab.consumer_process")
+        consumer = cls(name, settings["library"], process)
+        consumer._write(dict(settings))
+        if wait:
+            consumer.wait_ready(START_S)
+        return consumer
+
+    def wait_ready(self, seconds: float) -> bool:
+        """Whether it has started, within so many seconds. Errors as `start`; a start that failed leaves no process."""
+        try:
+            if not self._is_ready:
+                self.jvm = self._answer("its start", min(seconds, max(0.001, self._start_by - time.monotonic()))).get("jvm")
+                self._is_ready = True
+        except TimeoutError as error:
+            if time.monotonic() >= self._start_by:
+                self.kill()
+                raise LabError(str(error)) from None
+        except BaseException:
+            self.kill()
+            raise
+        return self._is_ready
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes in which the consumer lives, the one that speaks with the broker first."""
+        return [*([self.jvm] if self.jvm else []), self.process.pid]
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def poll(self, records: int, timeout_ms: int) -> tuple[list[tuple[int, int]], list[dict[str, Any]]]:
+        """((partition, offset) of each record, the events before them). LabError when it has ended or is frozen."""
+        told = self._ask("poll", timeout_ms / 1000, records=records, ms=timeout_ms)
+        return [(partition, offset) for partition, offset in told["records"]], told["events"]
+
+    def commit(self, offsets: Mapping[int, int] | None = None, waits: bool = True) -> tuple[str, list[dict[str, Any]]]:
+        """Commit: "NONE" or the error's name, and events; if it does not wait, a later poll tells of a refusal. LabError as `poll`."""
+        wanted = None if offsets is None else sorted(offsets.items())
+        told = self._ask("commit", 0, offsets=wanted, waits=waits)
+        return told["error"], told["events"]
+
+    def store(self, partition: int, next_offset: int) -> str:
+        """librdkafka's store_offsets: "NONE" or the error's name. LabError as `poll`, and of the other libraries."""
+        return str(self._ask("store", 0, partition=partition, offset=next_offset)["error"])
+
+    def positions(self) -> tuple[dict[int, int | None], list[dict[str, Any]]]:
+        """The next offset of each partition that it holds, None where it has none, and events. LabError as `poll`."""
+        told = self._ask("positions", CALL_S)
+        return dict(told["positions"]), told["events"]
+
+    def close(self) -> list[dict[str, Any]]:
+        """Close it as the library does, and end its process; the events of the close. LabError as `poll`."""
+        self._check_usable("close")
+        try:
+            told = self._ask("close", CALL_S)
+            with suppress(OSError):
+                assert self.process.stdin is not None
+                self.process.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(END_S)
+        finally:
+            self.kill()
+        events: list[dict[str, Any]] = told["events"]
+        return events
+
+    def begin_close(self) -> None:
+        """Order the close and do not wait for it; `kill` is still needed. LabError as `poll`."""
+        self._check_usable("close")
+        self.wait_ready(START_S)
+        self._write({"do": "close"})
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone; nothing when it has ended. LabError when it is not gone within KILL_S."""
+        if self.is_alive:
+            self._signal(signal.SIGKILL)
+        try:
+            self.process.wait(KILL_S)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self._who}: killed, and not gone within {KILL_S:g} s. Look at what holds it: `ps -o stat,wchan`.") from None
+        finally:
+            self._release_guard()
+            self.is_frozen = False
+            with suppress(OSError):
+                if self.process.stdin is not None:
+                    self.process.stdin.close()
+
+    def freeze(self) -> None:
+        """SIGSTOP: every thread of it stands still, its connections stay open. LabError when it has ended."""
+        self._check_usable("freeze")
+        self.wait_ready(START_S)
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "guard", *map(str, self.pids)], stdin=subprocess.PIPE, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self._signal(signal.SIGSTOP)
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        """SIGCONT: it goes on where it was. LabError when it is not frozen."""
+        if not self.is_frozen:
+            raise LabError(f"{self._who}: it is not frozen, so it cannot be thawed. Freeze it first.")
+        self._signal(signal.SIGCONT)
+        self.is_frozen = False
+        self._release_guard()
+
+    # -- the pipe ----------------------------------------------------------------------------------
+
+    @property
+    def _who(self) -> str:
+        return f"consumer {self.name} ({self.library}, process {self.process.pid})"
+
+    def _ask(self, what: str, own_s: float, **more: Any) -> dict[str, Any]:
+        self._check_usable(what)
+        self.wait_ready(START_S)
+        self._orders += 1
+        self._write({"do": what, "order": self._orders, **more})
+        try:
+            told = self._answer(what, own_s + ANSWER_S, self._orders)
+        except TimeoutError as error:
+            raise LabError(str(error)) from None
+        self.member, self.generation = told["member"], told["generation"]
+        return told
+
+    def _check_usable(self, what: str) -> None:
+        if self.is_frozen:
+            raise LabError(f"{self._who}: it is frozen and cannot {what}. Thaw it first.")
+        if not self.is_alive:
+            raise LabError(f"{self._who}: it has ended ({self._last_words()}), {what} is too late. Start a new one.")
+
+    def _write(self, order: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass  # it has ended; the answer that does not come says so
+
+    def _answer(self, what: str, timeout_s: float, order: int | None = None) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_s
+        try:
+            told = self._answers.get(timeout=timeout_s)
+            while told.get("order", order) != order:  # too late, to an order that was given up
+                told = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise TimeoutError(f"{self._who}: no answer to {what} within {timeout_s:g} s. Look at `kit status`; start a new one.") from None
+        if "refused" in told:
+            raise Refused(f"{self._who}: {told['refused']}")
+        if "failed" in told:
+            raise LabError(f"{self._who}: {what} failed: {told['failed']}")
+        if "gone" in told:
+            raise LabError(f"{self._who}: it ended before it answered to {what} ({self._last_words()}). Start a new one.")
+        return told
+
+    def _last_words(self) -> str:
+        return f"exit code {self.process.poll()}{': ' if self._said else ''}{' '.join(self._said)}"[:400]
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        for line in pipe:
+            with suppress(ValueError):
+                self._answers.put(json.loads(line))
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_S)
+        self._answers.put({"gone": True})
+        pipe.close()
+
+    def _hear(self, pipe: IO[bytes]) -> None:
+        for line in pipe:
+            self._said.append(line.decode(errors="replace").strip())
+        pipe.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self.pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _release_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is None:
+            return
+        with guard:  # closes its pipe and waits for it
+            try:
+                guard.communicate(b"\n", timeout=END_S)
+            except (OSError, subprocess.TimeoutExpired):
+                guard.kill()
+
+
+# -- the child -----------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """The child: settings from the first line, then one answer for each order; ends with its pipe."""
+    orders, answer = take_orders()
+    try:
+        driver = open_driver(orders.get())
+    except Refused as error:
+        answer({"refused": str(error)})
+        return
+    except LabError as error:
+        answer({"failed": str(error)})
+        return
+    answer({"ready": os.getpid(), "jvm": driver.jvm})
+    order: dict[str, Any] = {}
+    while order.get("do") != "close":
+        order = orders.get()
+        try:
+            told = _done(driver, order)
+        except LabError as error:
+            told = {"failed": str(error)}
+        answer(told | {"order": order.get("order")})
+
+
+def open_driver(settings: Mapping[str, Any]) -> Driver:
+    """The driver of `settings["library"]`, subscribed. Refused when the library does not take the settings."""
+    match settings["library"]:
+        case "java":
+            from kitlib.lab.consumer_java import Java
+
+            return Java(settings)
+        case "kafka-python":
+            from kitlib.lab.consumer_kafka_python import KafkaPython
+
+            return KafkaPython(settings)
+        case _:
+            from kitlib.lab.consumer_librdkafka import Librdkafka
+
+            return Librdkafka(settings)
+
+
+def _done(driver: Driver, order: dict[str, Any]) -> dict[str, Any]:
+    """Carry out one order; its answer."""
+    records: list[tuple[int, int]] = []
+    positions: list[tuple[int, int | None]] = []
+    error, identity = NONE, None
+    match order["do"]:
+        case "poll":
+            records = driver.poll(order["records"], order["ms"])
+        case "commit":
+            error = driver.commit(None if order["offsets"] is None else dict(order["offsets"]), order["waits"])
+        case "store":
+            error = driver.store(order["partition"], order["offset"])
+        case "positions":
+            positions = sorted(driver.positions().items())
+        case "close":
+            identity = driver.identity()
+            driver.close()
+    events = list(driver.events)
+    driver.events.clear()
+    member, generation = identity or driver.identity()
+    return {
+        "records": records, "positions": positions, "events": events, "error": error, "member": member, "generation": generation,
+    }  # fmt: skip
+
+
+def _run() -> None:
+    """The child, with an end that does not wait for the thread at the pipe; what nobody foresaw goes to stderr."""
+    code = 1
+    try:
+        main()
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _run()

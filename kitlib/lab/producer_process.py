@@ -1,0 +1,191 @@
+"""A real transactional producer that can be killed and frozen: librdkafka's, in a child process of its own.
+
+A zombie is a process that stood still and does not know it; a crash is one that says good-bye to nobody.
+So the producer lives in a child, as the kit's consumers do (`kitlib.lab.consumer_process`), and with it, if
+it is asked for, a consumer of the group whose records it transforms: both stand still together.
+
+Orders: {"do": "init" | "begin" | "send" | "send_offsets" | "commit_offsets" | "commit" | "abort" | "join" | "close", ...}
+Answers: {"error", "fatal", "must_abort", "member", "generation"}
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kitlib.errors import LabError
+from kitlib.lab.child_pipe import start_child, take_orders
+from kitlib.lab.consumer_process import START_S, ConsumerProcess
+
+CALL_S = 20.0  # how long a call of the producer may take
+JOIN_S = 15.0
+MISUSED = "_STATE"  # librdkafka's word for a call that does not fit
+
+
+class ProducerProcess(ConsumerProcess):
+    """The owner's side of one producer; `start` makes one."""
+
+    @classmethod
+    def start(cls, name: str, settings: Mapping[str, Any], wait: bool = True) -> ProducerProcess:
+        """Start a producer with these settings. Refused when librdkafka does not take them, LabError when it does not start."""
+        producer = cls(name, "librdkafka", start_child("kitlib.lab.producer_process"))
+        producer._write(dict(settings))
+        if wait:
+            producer.wait_ready(START_S)
+        return producer
+
+    @property
+    def _who(self) -> str:
+        return f"producer {self.name} (librdkafka, process {self.process.pid})"
+
+    def do(self, what: str, **more: Any) -> dict[str, Any]:
+        """Carry out an order; what the user was told. LabError when it has ended, is frozen or does not answer."""
+        return self._ask(what, CALL_S + JOIN_S, **more)
+
+
+class _Child:
+    """The producer, and the consumer of its group, where they live."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        from confluent_kafka import Producer
+
+        silent = logging.getLogger("kit.silent")
+        silent.addHandler(logging.NullHandler())
+        silent.propagate = False
+        self.settings = settings
+        self.producer = Producer(dict(settings["producer"]), logger=silent)
+        self.consumer: Any = None
+        self.metadata: Any = None  # of the group, as it was when the records were handed out
+
+    def told(self, call: Callable[[], None]) -> dict[str, Any]:
+        """Make a call, and what it told its user."""
+        from confluent_kafka import KafkaException
+
+        try:
+            call()
+        except KafkaException as error:
+            reason = error.args[0]
+            return {
+                "error": reason.name(),
+                "fatal": reason.fatal(),
+                "must_abort": reason.txn_requires_abort(),
+                "said": reason.str(),
+            }
+        return {"error": "", "fatal": False, "must_abort": False}
+
+    def do(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        producer = self.producer
+        match order["do"]:
+            case "init":
+                return self.told(lambda: producer.init_transactions(CALL_S))
+            case "begin":
+                return self.told(producer.begin_transaction)
+            case "send":
+                return self.send(order["topic"], order["records"])
+            case "send_offsets":
+                return self.told(lambda: self.send_offsets(order["topic"], order["offset"]))
+            case "commit":
+                return self.told(lambda: producer.commit_transaction(CALL_S))
+            case "abort":
+                return self.told(lambda: producer.abort_transaction(CALL_S))
+            case "commit_offsets":
+                return self.told(lambda: self.commit_offsets(order["topic"], order["offset"]))
+            case "join":
+                self.join()
+            case "close" if self.consumer is not None:
+                self.consumer.close()
+        return {"error": "", "fatal": False, "must_abort": False}
+
+    def send(self, topic: str, records: list[int]) -> dict[str, Any]:
+        """Hand the records over and wait until the user was told of each; the first error. LabError when it is told too little."""
+        from confluent_kafka import KafkaException
+
+        left, failed = [len(records)], list[Any]()
+        deadline = time.monotonic() + CALL_S
+
+        def note(error: Any, message: Any) -> None:
+            left[0] -= 1
+            if error is not None:
+                failed.append(error)
+
+        def hand_over() -> None:
+            for record in records:
+                while True:
+                    try:
+                        self.producer.produce(topic, value=b"%d" % record, partition=0, on_delivery=note)
+                        break
+                    except BufferError:  # the client's queue is full: let it drain
+                        if time.monotonic() > deadline:
+                            return
+                        self.producer.poll(0.05)
+
+        told = self.told(hand_over)
+        while not told["error"] and left[0] and time.monotonic() < deadline:
+            try:
+                self.producer.poll(0.05)
+            except KafkaException as error:  # a fatal one is raised here too
+                failed.append(error.args[0])
+        if failed and not told["error"]:
+            first = failed[0]
+            # A batch that was refused is told with its own error; whether the producer may go on, with the next call.
+            told = {"error": first.name(), "fatal": first.fatal(), "must_abort": not first.fatal()}
+        if left[0] and not told["error"]:
+            raise LabError(f"of {left[0]} of {len(records)} records nothing was told within {CALL_S:g} s")
+        return told
+
+    def join(self) -> None:
+        """Join the group and wait for the input's partition."""
+        from confluent_kafka import Consumer
+
+        if self.consumer is None:
+            self.consumer = Consumer(dict(self.settings["consumer"]))
+            self.consumer.subscribe([self.settings["input"]])
+        deadline = time.monotonic() + JOIN_S
+        while not self.consumer.assignment():
+            self.consumer.poll(0.05)
+            if time.monotonic() > deadline:
+                raise LabError("the group gave it no partition")
+        self.metadata = self.consumer.consumer_group_metadata()
+
+    def commit_offsets(self, topic: str, offset: int) -> None:
+        """The group's position by its consumer, outside of any transaction."""
+        from confluent_kafka import TopicPartition
+
+        self.consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+
+    def send_offsets(self, topic: str, offset: int) -> None:
+        from confluent_kafka import Consumer, TopicPartition
+
+        if self.consumer is None:  # a member of nothing: its epoch alone protects the offsets
+            self.consumer = Consumer(dict(self.settings["consumer"]))
+            self.metadata = self.consumer.consumer_group_metadata()
+        self.producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], self.metadata, CALL_S)
+
+
+def main() -> None:
+    """The child: settings from the first line, then one answer for each order; ends with its pipe."""
+    from confluent_kafka import KafkaException
+
+    orders, answer = take_orders()
+    try:
+        child = _Child(orders.get())
+    except (KafkaException, ValueError, TypeError) as error:
+        answer({"refused": error.args[0].str() if isinstance(error, KafkaException) else str(error)})
+        return
+    answer({"ready": os.getpid()})
+    while True:
+        order = orders.get()
+        try:
+            told = child.do(order) | {"member": "", "generation": None}
+        except (LabError, KafkaException) as error:
+            told = {"failed": str(error)}
+        answer(told | {"order": order.get("order")})
+        if order["do"] == "close":
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The health of committed offsets before anything goes wrong: a few figures, and the bounds that tell a disease.
+
+A rewind is seen when it has happened. What leads to it can be seen days before: a cleaner that has died leaves
+a dirty ratio that only rises, an offsets topic with many records for each key, a load that takes longer at each
+move. A load that ended early leaves a cache with fewer offsets than the coordinator before it had. None of these
+figures says that an offset is wrong; each says that the next move of the coordinator may make it so.
+
+Source: the figures are those that LinkedIn's account of two incidents names (max-dirty-ratio, offset cache size,
+commit rate, group count) and the load's time of its log lines; the bounds are the kit's own, reckoned from what
+each figure is in a healthy cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kitlib.errors import KnobError
+
+DAY_MS = 24 * 3_600_000
+TOO_DIRTY = 0.75  # no log stays above it whose cleaner runs
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One look at a coordinator, its partition of the offsets topic, and the cleaner. None is a figure that is not known."""
+
+    at_ms: int
+    dirty_ratio: float | None = None  # of the partition's bytes those that no pass has been over, 0 to 1
+    since_cleaned_ms: int | None = None  # since the last pass, or since the log began
+    records: int | None = None  # in the partition
+    keys: int | None = None  # that have a value in the partition: as many offsets should be in the cache
+    cached_offsets: int | None = None
+    groups: int | None = None  # in the cache
+    commits_a_minute: float | None = None
+    load_ms: int | None = None  # of the last load
+    keys_asked: int | None = None  # those of `keys` that a coordinator was asked for; None: all of them
+
+    @property
+    def records_a_key(self) -> float | None:
+        """How many records a load reads for each offset that it keeps; None without any."""
+        return self.records / self.keys if self.records is not None and self.keys else None
+
+
+Figure = Callable[[Health, Health | None], float | None]  # of a look and the one before it; None: not known
+
+
+def fewer_cached(now: Health, before: Health | None) -> float | None:
+    """The share of the offsets cached at the last look that are gone."""
+    if before is None or not before.cached_offsets or now.cached_offsets is None or now.keys_asked not in (None, now.keys):
+        return None
+    return max(0.0, 1 - now.cached_offsets / before.cached_offsets)
+
+
+def fewer_groups(now: Health, before: Health | None) -> float | None:
+    """The share of the groups known at the last look that are gone."""
+    if before is None or not before.groups or now.groups is None:
+        return None
+    return max(0.0, 1 - now.groups / before.groups)
+
+
+def fewer_commits(now: Health, before: Health | None) -> float | None:
+    """The share of the commit rate of the last look that is gone."""
+    if before is None or not before.commits_a_minute or now.commits_a_minute is None:
+        return None
+    return max(0.0, 1 - now.commits_a_minute / before.commits_a_minute)
+
+
+def not_cached(now: Health, before: Health | None) -> float | None:
+    """The share of the keys with a value in the log that the cache has no offset of."""
+    keys = now.keys if now.keys_asked is None else now.keys_asked
+    if not keys or now.cached_offsets is None:
+        return None
+    return max(0.0, 1 - now.cached_offsets / keys)
+
+
+def not_cleaned(now: Health, before: Health | None) -> float | None:
+    """For how many days no pass has come to a log that is too dirty; 0 while it is not. One look is enough to tell."""
+    if now.dirty_ratio is None or now.since_cleaned_ms is None:
+        return None
+    return now.since_cleaned_ms / DAY_MS if now.dirty_ratio > TOO_DIRTY else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """One alarm: it rings at the first look at which the figure is > bound, and has been for `for_ms`."""
+
+    name: str
+    figure: Figure
+    bound: float
+    why: str
+    for_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.for_ms < 0:
+            raise KnobError(f"{self.name}: for_ms is {self.for_ms}, give 0 ms or more.")
+
+
+THRESHOLDS = (
+    Threshold(
+        "dirty ratio", lambda now, before: now.dirty_ratio, TOO_DIRTY,
+        "a cleaner that runs takes a log at min.cleanable.dirty.ratio; one above it for days is not visited any more", 2 * DAY_MS,
+    ),
+    Threshold(
+        "days without a pass", not_cleaned, 8,
+        "an open segment is not cleaned, and may stay open for a week; to a log as dirty as this the cleaner has to come at once",
+    ),
+    Threshold(
+        "records a key", lambda now, before: now.records_a_key, 12,
+        "a compacted log has a record for each key, and its dirty part; more says that nobody compacts it",
+    ),
+    Threshold(
+        "load time", lambda now, before: now.load_ms, 60_000,
+        "a compacted partition is read in seconds; as long as it takes its groups cannot begin",
+    ),
+    Threshold(
+        "offsets missing in the cache", not_cached, 0.2,
+        "after a load the cache holds an offset for each key that has a value in the log; fewer says that the load has ended early",
+    ),
+    Threshold(
+        "offset cache size", fewer_cached, 0.5, "offsets leave the cache one by one, as groups expire; never half of them at once",
+    ),
+    Threshold("group count", fewer_groups, 0.5, "groups expire one by one, too"),
+    Threshold(
+        "commit rate", fewer_commits, 0.8, "consumers that cannot begin do not commit; this one rings when the harm is done",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One threshold that rang, and when first."""
+
+    threshold: Threshold
+    at_ms: int
+    value: float
+
+    def __str__(self) -> str:
+        return f"at {self.at_ms} {self.threshold.name} is {self.value:g}, above {self.threshold.bound:g}: {self.threshold.why}"
+
+
+def alarms(looks: Sequence[Health], thresholds: Iterable[Threshold] = THRESHOLDS) -> list[Alarm]:
+    """The first ring of each threshold that rings at all, in the order of time; looks are taken in their order."""
+    found = [each for threshold in thresholds if (each := first_ring(looks, threshold)) is not None]
+    return sorted(found, key=lambda alarm: alarm.at_ms)
+
+
+def first_ring(looks: Sequence[Health], threshold: Threshold) -> Alarm | None:
+    """When this one rings first; None when it never does. A look at which the figure is not known changes nothing."""
+    return next(_rings(looks, threshold), None)
+
+
+def ringing(looks: Sequence[Health], thresholds: Iterable[Threshold] = THRESHOLDS) -> list[Alarm]:
+    """What rings at the last look, whether it has rung before or not, in the thresholds' order."""
+    found = [each for threshold in thresholds for each in _rings(looks, threshold)]
+    return [each for each in found if each.at_ms == looks[-1].at_ms]
+
+
+def not_judged(looks: Sequence[Health], thresholds: Iterable[Threshold] = THRESHOLDS) -> list[str]:
+    """The names of the thresholds that cannot have rung: their figure is not known, or these looks are too few for them."""
+    now, before = looks[-1], looks[-2] if len(looks) > 1 else None
+    lasted_ms = now.at_ms - looks[0].at_ms
+    return [each.name for each in thresholds if each.figure(now, before) is None or lasted_ms < each.for_ms]
+
+
+def _rings(looks: Sequence[Health], threshold: Threshold) -> Iterator[Alarm]:
+    """An alarm for each look at which it rings."""
+    since_ms: int | None = None
+    before: Health | None = None
+    for look in looks:
+        value = threshold.figure(look, before)
+        before = look
+        if value is None:
+            continue
+        if value <= threshold.bound:
+            since_ms = None
+            continue
+        since_ms = look.at_ms if since_ms is None else since_ms
+        if look.at_ms - since_ms >= threshold.for_ms:
+            yield Alarm(threshold, look.at_ms, value)

@@ -1,0 +1,216 @@
+"""The verdict on a producer: what became of the records that it was given to send.
+
+Records are numbered, for each partition, in the order in which the user sent them. At the end some lie
+in the log, some more than once, some in another order, and the user was told of each one that it was
+stored or that it was not. Four things can go wrong, each counted with its first witness:
+
+* lost: sent, not in the log, and the producer will not try again, because it gave up or because it is gone
+* duplicated: in the log more than once (each extra copy counts)
+* reordered: its first copy lies behind that of a record which was sent later
+* indefinite: the user was told that it failed, and it is in the log all the same
+
+What is in the log is known from the broker's `write` steps, or from a `read` of the topic at the end,
+which has the last word on everything that is still there. Retention does not lose a record here: it
+was stored. The words that are read, all with `topic` and `partition`:
+
+    producer  send {first, last}   delivered {first, last}   undelivered {first, last, error}
+              request {batch, first, last}   answer {batch, error}   exit (the process ends with what it holds)
+    broker    write {first, last, offset}   read {first_offset, records: ranges in log order}
+              restart {how}   fail_over   expire   delete {to}   destroy {unclean}
+
+The last line's words are looked at for what they excuse: after them a broker remembers less.
+
+Left out: what the broker and the client knew at each step; that is in the steps' states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.monitor.verdict import PRODUCER_ANOMALIES, LaneVerdict, Tally
+from kitlib.trace import Step
+
+LOG_START = "the log's start moved past what the broker remembered of the producer"
+SAYS_NOTHING = "the user was told {error}, which says nothing of an attempt whose answer never came"
+
+
+@dataclass(slots=True)
+class ProducerLedger:
+    """All that one partition's verdict needs to remember, step by step."""
+
+    topic: str
+    partition: int
+    knobs: Mapping[str, Any]
+    sent_at: dict[int, int] = field(default_factory=dict)  # record -> ms
+    sent_in: dict[int, int] = field(default_factory=dict)  # record -> the step of its send
+    sent_again: set[int] = field(default_factory=set)  # handed over a second time by the application
+    batches: dict[tuple[str, int], range] = field(default_factory=dict)  # (producer, batch) -> its records
+    heard: set[int] = field(default_factory=set)  # records whose batch was answered: stored
+    delivered: set[int] = field(default_factory=set)
+    misreported: set[int] = field(default_factory=set)  # told failed after such an answer
+    undelivered: dict[int, tuple[int, str]] = field(default_factory=dict)  # record -> (step, error)
+    stored: list[tuple[int, int, Step]] = field(default_factory=list)  # (offset, record, step), in log order
+    excuses: list[tuple[int, str]] = field(default_factory=list)  # (step, why a broker remembers less after it)
+    exited_at: int | None = None  # the step at which the producer's process ended
+    is_destroyed: bool = False  # a leader was lost for good
+    is_unclean: bool = False  # and one that was not in sync took over
+    last_step: int = 0
+
+    def take(self, step: Step) -> None:
+        """Follow one step. Words without a meaning here are passed over."""
+        self.last_step = step.number
+        handler = getattr(self, f"_on_{step.what}", None)
+        if handler:
+            handler(step)
+
+    def _on_send(self, step: Step) -> None:
+        for record in _records(step):
+            if record in self.sent_at:
+                self.sent_again.add(record)
+            self.sent_at.setdefault(record, step.at_ms)
+            self.sent_in.setdefault(record, step.number)
+
+    def _on_request(self, step: Step) -> None:
+        if "batch" in step.data:
+            self.batches[step.actor, step.data["batch"]] = _records(step)
+
+    def _on_answer(self, step: Step) -> None:
+        if step.data.get("error") == "NONE":
+            self.heard.update(self.batches.get((step.actor, step.data.get("batch", -1)), ()))
+
+    def _on_delivered(self, step: Step) -> None:
+        self.delivered.update(_records(step))
+
+    def _on_undelivered(self, step: Step) -> None:
+        for record in _records(step):
+            self.undelivered[record] = step.number, str(step.data.get("error", "an error"))
+        self.misreported.update(self.heard & set(_records(step)))
+
+    def _on_write(self, step: Step) -> None:
+        offset = step.data["offset"]
+        self.stored.extend((offset + index, record, step) for index, record in enumerate(_records(step)))
+
+    def _on_read(self, step: Step) -> None:
+        first = step.data.get("first_offset", 0)
+        known = {(offset, record): write for offset, record, write in self.stored}  # a write tells when
+        self.stored = [kept for kept in self.stored if kept[0] < first]
+        found = (record for low, high in step.data["records"] for record in range(low, high + 1))
+        for offset, record in enumerate(found, start=first):
+            self.stored.append((offset, record, known.get((offset, record), step)))
+
+    def _on_restart(self, step: Step) -> None:
+        if any(why == LOG_START for _, why in self.excuses):
+            why = "a broker that was restarted knows only producers of whom records are left"
+        else:
+            why = "a broker that was restarted remembers only the last batch of a producer"
+        self.excuses.append((step.number, why))
+
+    def _on_fail_over(self, step: Step) -> None:
+        self.excuses.append((step.number, "the new leader had not seen every batch"))
+
+    def _on_expire(self, step: Step) -> None:
+        self.excuses.append((step.number, "the broker had forgotten the producer id (producer.id.expiration.ms)"))
+
+    def _on_exit(self, step: Step) -> None:
+        if self.exited_at is None:
+            self.exited_at = step.number
+
+    def _on_destroy(self, step: Step) -> None:
+        self.is_destroyed = True
+        self.is_unclean = self.is_unclean or bool(step.data.get("unclean"))
+
+    def _on_delete(self, step: Step) -> None:
+        self.excuses.append((step.number, LOG_START))
+
+    def verdict(self) -> LaneVerdict:
+        """The verdict after the last step."""
+        tallies = {kind: Tally(kind, unit="record") for kind in PRODUCER_ANOMALIES}
+        seen: set[int] = set()
+        highest, late_ms = -1, 0
+        for _, record, step in self.stored:
+            if record in seen:
+                tallies["duplicated"].add(step.number, record, self._why_again(record, step.number))
+                continue
+            seen.add(record)
+            if step.what == "write":
+                late_ms = max(late_ms, step.at_ms - self.sent_at.get(record, step.at_ms))
+            if record < highest:
+                tallies["reordered"].add(step.number, record, self._why_late(record))
+            highest = max(highest, record)
+        for record in sorted(self.sent_at.keys() - seen):
+            if record in self.delivered:
+                tallies["lost"].add(self.last_step, record, self._why_gone())
+            elif record in self.undelivered:
+                step_number, error = self.undelivered[record]
+                tallies["lost"].add(step_number, record, f"the user was told: {error}")
+            elif self.exited_at is not None:
+                tallies["lost"].add(self.exited_at, record, "the process ended before flush() or close() had sent its buffer")
+        for record in sorted(self.undelivered.keys() & seen - self.delivered):
+            step_number, error = self.undelivered[record]
+            reason = "" if record in self.misreported else SAYS_NOTHING.format(error=error)
+            tallies["indefinite"].add(step_number, record, reason)
+        found = {kind: tally.done() for kind, tally in tallies.items()}
+        stored = len(seen & self.sent_at.keys())
+        return LaneVerdict(self.topic, self.partition, len(self.sent_at), stored, found, late_ms, "stored")
+
+    def _why_gone(self) -> str:
+        """Why a record may be missing that the user was told is stored."""
+        if self.knobs.get("acks") in (0, "0"):
+            return "acks=0 takes a record that was sent for one that is stored"
+        if self.is_destroyed and self.knobs.get("acks") in (1, "1"):
+            return "acks=1 waits for the leader alone, and the leader was lost"
+        least = self.knobs.get("min_insync_replicas", 1)
+        if self.is_unclean and 1 in (least, self.knobs.get("replicas")):
+            alone = f"min_insync_replicas={least}" if least == 1 else "replicas=1"
+            return f"acks=all waits for the replicas in sync, and {alone} lets that be the leader alone, which was lost"
+        if self.knobs.get("second_epoch") == "same":
+            return "second_epoch=same: two producers with the same id and epoch, and the broker compares numbers, not records"
+        return ""
+
+    def _why_again(self, record: int, step: int) -> str:
+        """Why a second copy may have been written."""
+        if self.knobs.get("idempotence") is False:
+            return "idempotence=false: a batch that is sent again is a new batch to the broker"
+        if self.knobs.get("release") == "0.10":
+            return "release=0.10 has no idempotence: a batch that is sent again is a new batch to the broker"
+        if record in self.sent_again:
+            return "the application sent it again: to the producer that is a new record"
+        for excuse in self._excused(step, since=self.sent_in.get(record, 0)):
+            return excuse
+        at_once, remembered = self.knobs.get("max_in_flight", 0), self.knobs.get("remembered_batches", 5)
+        if at_once > remembered:
+            return f"max_in_flight={at_once} is more than the {remembered} batches that the broker remembers"
+        return self._by_release()
+
+    def _why_late(self, record: int) -> str:
+        """Why a record may be stored behind one that was sent later."""
+        at_once = self.knobs.get("max_in_flight", 5)
+        if self.knobs.get("release") == "0.10":
+            return "release=0.10 has no idempotence: a retry comes after its successors"
+        if self.knobs.get("idempotence") is False:
+            return (
+                f"idempotence=false with max_in_flight={at_once}: a retry comes after its successors"
+                if at_once > 1
+                else ""
+            )
+        if record in self.sent_again:
+            return "the application sent it again, after what it had sent since"
+        for excuse in self._excused(self.last_step, since=self.sent_in.get(record, 0)):
+            return excuse
+        return self._by_release()
+
+    def _excused(self, step: int, since: int) -> Iterator[str]:
+        return (why for number, why in reversed(self.excuses) if since < number < step)
+
+    def _by_release(self) -> str:
+        if self.knobs.get("release") == "2.0" and self.undelivered:
+            return (
+                "release=2.0: a producer that gave a batch up goes on under a new id, which the broker knows nothing of"
+            )
+        return ""
+
+
+def _records(step: Step) -> range:
+    return range(step.data["first"], step.data["last"] + 1)

@@ -1,0 +1,278 @@
+"""The signs of an offset that goes back, each a pure function, and what only looks like one.
+
+When a group's committed offset jumps back, four things can be seen from outside: the commit itself is
+smaller than the one before it; or it has vanished, and the next one comes from the reset policy; more goes
+out than came in and waited; the lag rises by more than the log grew. Each has an innocent twin: a late
+commit at a rebalance that is made good at once, a reset by hand, a topic made anew, an expired group, a
+backlog that is worked off, a burst of traffic. Whatever is excused says by what.
+
+Source: the signs are those of LinkedIn's account of two incidents of 2015 (Kafka 0.8.2 and its successors in use there);
+the excuses are the kit's own. That a deleted topic takes every group's offsets with it: Apache Kafka 4.3.1,
+`OffsetMetadataManager.onPartitionsDeleted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from kitlib.errors import KnobError
+from kitlib.monitor.commit_history import Committed, GroupSeen
+
+WEEK_MS = 7 * 24 * 3_600_000  # OffsetConfig's offsets.retention.minutes of Kafka 2.0 and later, the broker's default
+TOGETHER_MS = 1_000  # between a tombstone and the end of its group
+NO_TOPIC = ""  # instead of a topic's id: there is no such topic
+
+
+class Excuse(Enum):
+    """Why a sign need not be a fault."""
+
+    MADE_GOOD = "the commits came again to where they had been"
+    BY_HAND = "the group had no members: someone has reset it"
+    NEW_TOPIC = "the topic has been made anew, and its offsets begin again"
+    EXPIRED = "the group was silent for longer than committed offsets are kept"
+    GROUP_GONE = "the group has been deleted"
+    TOPIC_GONE = "the topic has been deleted"
+    NONE = "nothing excuses it"
+
+
+def in_order(commits: Sequence[Committed]) -> list[Committed]:
+    """The commits as the log has them, each once: one that was read late or twice has not gone back."""
+    by_order = {each.order: each for each in commits}
+    return [by_order[order] for order in sorted(by_order)]
+
+
+# -- an offset that goes back -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """A commit that is smaller than the one before it."""
+
+    before: Committed
+    after: Committed
+    excuse: Excuse
+    made_good_at: Committed | None = None  # the first later commit that reaches `before` again
+
+    @property
+    def records(self) -> int:
+        """By how many records it went back."""
+        return offset_of(self.before) - offset_of(self.after)
+
+    @property
+    def is_fault(self) -> bool:
+        """True when nothing excuses it."""
+        return self.excuse is Excuse.NONE
+
+    def __str__(self) -> str:
+        who = f", by {self.after.by}" if self.after.by else ""
+        return (
+            f"at {self.after.at_ms} the offset went back by {self.records}, from {self.before.offset} to {self.after.offset}"
+            f"{who}: {self.excuse.value}"
+        )
+
+
+def rewinds(commits: Sequence[Committed], made_good_within: int = 1) -> list[Rewind]:
+    """Every commit of one partition that goes back, all of them, however many.
+
+    One that is followed, at most `made_good_within` commits later, by one that reaches the old offset again is
+    a late commit of work in hand (0: nothing is). KnobError below 0. A tombstone between two commits makes a
+    vanished commit and no rewind.
+    """
+    if made_good_within < 0:
+        raise KnobError(f"made_good_within is {made_good_within}: give 0 or more commits.")
+    history = in_order(commits)
+    found = []
+    for index, (before, after) in enumerate(pairwise(history), start=1):
+        if before.offset is None or after.offset is None or after.offset >= before.offset:
+            continue
+        good = next((each for each in history[index:] if each.offset is None or each.offset >= before.offset), None)
+        if good is not None and good.offset is None:
+            good = None
+        soon = good is not None and good in history[index : index + 1 + made_good_within]
+        found.append(Rewind(before, after, excuse_of(before, after, soon), good))
+    return found
+
+
+def excuse_of(before: Committed, after: Committed, is_made_good: bool) -> Excuse:
+    """What excuses a step back, the surest excuse first."""
+    if is_other_topic(before.topic_id, after.topic_id):
+        return Excuse.NEW_TOPIC
+    if after.members == 0:
+        return Excuse.BY_HAND
+    return Excuse.MADE_GOOD if is_made_good else Excuse.NONE
+
+
+def is_other_topic(before: str | None, after: str | None) -> bool:
+    """True when both ids are known and differ: the topic was deleted, and made anew under its name."""
+    return bool(before and after and before != after)
+
+
+def offset_of(commit: Committed) -> int:
+    """The committed offset, 0 for none."""
+    return commit.offset or 0
+
+
+# -- a commit that disappears -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """A committed offset that was taken away, and where the group began again."""
+
+    last: Committed
+    tombstone: Committed
+    excuse: Excuse
+    begun_again: Committed | None = None  # the next commit; None while there is none
+
+    @property
+    def is_fault(self) -> bool:
+        """True when nothing excuses it."""
+        return self.excuse is Excuse.NONE
+
+    def __str__(self) -> str:
+        told = f"at {self.tombstone.at_ms} the committed offset {self.last.offset} vanished: {self.excuse.value}"
+        if self.begun_again is None:
+            return f"{told}; nothing has been committed since"
+        step = offset_of(self.begun_again) - offset_of(self.last)
+        what = f"{-step} records were repeated" if step < 0 else f"up to {step} records were passed over"
+        return f"{told}; the next commit is {self.begun_again.offset}" + (f", and {what}" if step else "")
+
+
+def vanished(
+    commits: Sequence[Committed],
+    groups: Sequence[GroupSeen] = (),
+    retention_ms: int = WEEK_MS,
+    together_ms: int = TOGETHER_MS,
+    topic_now: str | None = None,
+) -> list[Vanished]:
+    """Every committed offset of one partition that a tombstone took away; a tombstone for nothing is none.
+
+    Excused when the next commit is one of another topic of that name, when the last commit was `retention_ms` old
+    or older, or when the group itself ended not more than `together_ms` before or after. A deleted topic takes its
+    offsets with it: `topic_now` is the id that the topic has now, NO_TOPIC when it is there no more, None when
+    nobody knows. KnobError when one of the times is below 0.
+    """
+    for name, value in (("retention_ms", retention_ms), ("together_ms", together_ms)):
+        if value < 0:
+            raise KnobError(f"{name} is {value}: give 0 ms or more.")
+    ends_ms = [each.at_ms for each in groups if each.is_gone]
+    history = in_order(commits)
+    found = []
+    for index, (last, tombstone) in enumerate(pairwise(history), start=1):
+        if last.offset is None or tombstone.offset is not None:
+            continue
+        again = next((each for each in history[index + 1 :] if each.offset is not None), None)
+        excuse = Excuse.NONE
+        if again is not None and is_other_topic(last.topic_id, again.topic_id):
+            excuse = Excuse.NEW_TOPIC
+        elif tombstone.at_ms - last.at_ms >= retention_ms:
+            excuse = Excuse.EXPIRED
+        elif any(abs(tombstone.at_ms - end_ms) <= together_ms for end_ms in ends_ms):
+            excuse = Excuse.GROUP_GONE
+        elif again is None and is_topic_gone(last.topic_id, topic_now):
+            excuse = Excuse.TOPIC_GONE
+        found.append(Vanished(last, tombstone, excuse, again))
+    return found
+
+
+def is_topic_gone(topic_id: str | None, topic_now: str | None) -> bool:
+    """True when the topic of a commit is there no more, or another one has its name; `topic_now` as in `vanished`."""
+    return topic_now == NO_TOPIC or is_other_topic(topic_id, topic_now)
+
+
+# -- rates and lag ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at a partition and its consumer."""
+
+    at_ms: int
+    log_end: int
+    committed: int | None
+    emitted: int = 0  # how many records the consumer has handed on since it was first looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Surge:
+    """More went out between two looks than came in and waited."""
+
+    since: Sample
+    until: Sample
+    came_in: int
+    waited: int
+    went_out: int
+
+    @property
+    def repeated(self) -> int:
+        """So many records at least were handed on again."""
+        return self.went_out - self.came_in - self.waited
+
+    def __str__(self) -> str:
+        return (
+            f"from {self.since.at_ms} to {self.until.at_ms} {self.went_out} records went out, while {self.came_in} came in and "
+            f"{self.waited} waited: {self.repeated} at least for another time"
+        )
+
+
+def surges(samples: Sequence[Sample], slack: int = 0) -> list[Surge]:
+    """Every stretch between two looks in which output cannot be explained by input.
+
+    went_out > came_in + waited + slack, where `waited` is what lay beyond the highest offset ever committed: a
+    backlog that is worked off is no surge, and a rewind does not make itself a backlog. Looks that go back in
+    time, and a counter that begins again after a restart, are passed over. KnobError when slack < 0.
+    """
+    if slack < 0:
+        raise KnobError(f"slack is {slack}: give 0 records or more.")
+    found = []
+    highest: int | None = None
+    for since, until in pairwise(samples):
+        if since.committed is not None:
+            highest = since.committed if highest is None else max(highest, since.committed)
+        went_out = until.emitted - since.emitted
+        if highest is None or until.at_ms <= since.at_ms or went_out < 0:
+            continue
+        came_in = max(0, until.log_end - since.log_end)
+        waited = max(0, since.log_end - highest)
+        if went_out > came_in + waited + slack:
+            found.append(Surge(since, until, came_in, waited, went_out))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class LagSpike:
+    """The lag rose by more than the log grew."""
+
+    since: Sample
+    until: Sample
+    lag_before: int
+    lag_after: int
+    grew: int  # the log, meanwhile
+
+    def __str__(self) -> str:
+        return (
+            f"from {self.since.at_ms} to {self.until.at_ms} the lag rose from {self.lag_before} to {self.lag_after}, while the "
+            f"log grew by {self.grew}: the committed offset went from {self.since.committed} to {self.until.committed}"
+        )
+
+
+def lag_spikes(samples: Sequence[Sample], least: int = 1) -> list[LagSpike]:
+    """Every rise of the lag by `least` records more than the log grew.
+
+    A slow consumer's lag, or a stopped one's, rises by what the log grows and no more, and so does a burst's.
+    Lag is counted as it is, below 0 too when a log end was read before the commit: cut off at 0 it would jump.
+    Looks without a commit are passed over. KnobError when least < 1.
+    """
+    if least < 1:
+        raise KnobError(f"least is {least}: give 1 record or more.")
+    known = [each for each in samples if each.committed is not None]
+    found = []
+    for since, until in pairwise(known):
+        before, after = since.log_end - (since.committed or 0), until.log_end - (until.committed or 0)
+        grew = until.log_end - since.log_end
+        if until.at_ms > since.at_ms and after - before - max(0, grew) >= least:
+            found.append(LagSpike(since, until, before, after, grew))
+    return found

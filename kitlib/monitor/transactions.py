@@ -1,0 +1,255 @@
+"""The verdict on transactions: what the reader that the verdict is about was given of what was promised.
+
+Records are numbered in the order in which they were to be written. A record is *promised* when its user was told that its
+transaction is committed (or that it is stored, outside of transactions), or when it stems from an input record that the
+group's committed offset has passed. Five things can go wrong, each counted with its first witness:
+
+* lost: promised, and the reader was not given it
+* duplicated: given more than once (each extra time counts)
+* reordered: given for the first time after a record with a higher number
+* aborted_read: given, and aborted, then or later
+* stalled: an offset at which the reader had to wait for a transaction that its own producer never ended
+
+Which reader that is, the setting `isolation` says. The words that are read, all with `topic` and `partition`:
+
+    broker     open {inputs?}   write {first, last, offset, tx, pid}   marker {offset, kind, pid}
+    producer   send {first, last, tx}   commit_tx {tx}   abort_tx {tx}
+    readers    read {offset, record, tx}   waits {at}   end {position}     ("read_committed", "read_uncommitted")
+    database   effect {record, charged}                                    (a lane of its own)
+
+The step's state is looked at for the group's committed offset alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.monitor.verdict import TRANSACTION_ANOMALIES, LaneVerdict, Tally
+from kitlib.trace import Step, Trace
+
+TRANSACTION_LANES = ("open", "effect")  # the first words of lanes that are judged here
+READERS = ("read_committed", "read_uncommitted")
+
+
+@dataclass(slots=True)
+class TransactionLedger:
+    """All that one partition's verdict needs to remember, step by step."""
+
+    topic: str
+    partition: int
+    knobs: Mapping[str, Any]
+    inputs: int = 0  # so many records are to be made, one of each input record
+    sent_at: dict[int, int] = field(default_factory=dict)  # record -> ms
+    sender: dict[int, str] = field(default_factory=dict)  # record -> the producer that sent it first
+    records_of: dict[int, set[int]] = field(default_factory=dict)  # transaction -> its records
+    committed: dict[int, int] = field(default_factory=dict)  # transaction -> the step in which its user was told so
+    plain: dict[int, int] = field(default_factory=dict)  # record outside of transactions -> the step of its write
+    ended: dict[int, int] = field(default_factory=dict)  # transaction -> the step in which its user was told of its end
+    written: dict[int, tuple[int, int | None]] = field(
+        default_factory=dict
+    )  # first offset of a batch -> (step, transaction)
+    undecided: list[tuple[int, range, range]] = field(
+        default_factory=list
+    )  # (pid, offsets, records) whose marker has not come
+    aborted: set[int] = field(default_factory=set)  # offsets
+    given: list[tuple[Step, int, int]] = field(default_factory=list)  # (step, record, offset) to the reader
+    waits: dict[int, Step] = field(default_factory=dict)  # offset -> where the reader waited first
+    position: int | None = None  # of the reader at the end
+    input_position: int = 0  # the group's committed offset
+    last_step: int = 0
+    is_outside: bool = False  # effects are counted, not records
+
+    @property
+    def reader(self) -> str:
+        """The reader that the verdict is about."""
+        return str(self.knobs.get("isolation", READERS[0]))
+
+    def take(self, step: Step) -> None:
+        """Follow one step. Words without a meaning here are passed over."""
+        self.last_step = step.number
+        self.input_position = max(self.input_position, step.state.get("committed_input") or 0)
+        handler = getattr(self, f"_on_{step.what}", None)
+        if handler:
+            handler(step)
+
+    def _on_open(self, step: Step) -> None:
+        self.inputs = step.data.get("inputs", 0)
+
+    def _on_send(self, step: Step) -> None:
+        tx = step.data.get("tx")
+        for record in _records(step):
+            self.sent_at.setdefault(record, step.at_ms)
+            self.sender.setdefault(record, step.actor)
+            if tx is not None:
+                self.records_of.setdefault(tx, set()).add(record)
+
+    def _on_commit_tx(self, step: Step) -> None:
+        self.committed[step.data["tx"]] = self.ended[step.data["tx"]] = step.number
+
+    def _on_abort_tx(self, step: Step) -> None:
+        self.ended[step.data["tx"]] = step.number
+
+    def _on_write(self, step: Step) -> None:
+        data = step.data
+        self.written[data["offset"]] = step.number, data["tx"]
+        if data["pid"] < 0:
+            self.plain.update(dict.fromkeys(_records(step), step.number))
+        else:
+            records = _records(step)
+            self.undecided.append((data["pid"], range(data["offset"], data["offset"] + len(records)), records))
+
+    def _on_marker(self, step: Step) -> None:
+        """A marker ends all that its producer wrote before it and that has not ended yet."""
+        pid = step.data["pid"]
+        if step.data["kind"] == "ABORT":
+            self.aborted.update(offset for writer, offsets, _ in self.undecided if writer == pid for offset in offsets)
+        self.undecided = [batch for batch in self.undecided if batch[0] != pid]
+
+    def _on_read(self, step: Step) -> None:
+        if step.actor == self.reader:
+            self.given.append((step, step.data["record"], step.data["offset"]))
+
+    def _on_waits(self, step: Step) -> None:
+        if step.actor == self.reader:
+            self.waits.setdefault(step.data["at"], step)
+
+    def _on_end(self, step: Step) -> None:
+        if step.actor == self.reader:
+            self.position = step.data["position"]
+
+    def _on_effect(self, step: Step) -> None:
+        self.is_outside = True
+        self.sent_at.setdefault(step.data["record"], step.at_ms)
+        if step.data["charged"]:
+            self.given.append((step, step.data["record"], -1))
+
+    # -- the verdict ------------------------------------------------------------------------------------------
+
+    def verdict(self) -> LaneVerdict:
+        """The verdict after the last step."""
+        tallies = {kind: Tally(kind, unit="record") for kind in TRANSACTION_ANOMALIES}
+        seen: set[int] = set()
+        highest: dict[str, int] = {}  # of each producer, as two have no order between them
+        late_ms = 0
+        for step, record, offset in self.given:
+            if offset in self.aborted:
+                tallies["aborted_read"].add(step.number, record, self._why_aborted())
+            if record in seen:
+                tallies["duplicated"].add(step.number, record, self._why_again())
+                continue
+            seen.add(record)
+            late_ms = max(late_ms, step.at_ms - self.sent_at.get(record, step.at_ms))
+            sender = self.sender.get(record, "")
+            if record < highest.get(sender, -1):
+                tallies["reordered"].add(step.number, record, self._why_late())
+            highest[sender] = max(highest.get(sender, -1), record)
+        promised = self._promised()
+        for record, step_number in sorted(promised.items()):
+            if record not in seen:
+                tallies["lost"].add(step_number, record, self._why_lost())
+        for at, step in self._stalls():
+            tallies["stalled"].add(step.number, at, self._why_stalled(at))
+        found = {kind: tally.done() for kind, tally in tallies.items()}
+        undecided = {record for _, _, records in self.undecided for record in records}
+        asked = set(self.sent_at)
+        if not self.is_outside:
+            asked = set(range(self.inputs)) or set(promised) | undecided
+        verb = "charged" if self.is_outside else "read"
+        return LaneVerdict(self.topic, self.partition, len(asked), len(seen.intersection(asked)), found, late_ms, verb)
+
+    def _promised(self) -> dict[int, int]:
+        """Record -> the step that promised it."""
+        promised = {record: step for tx, step in self.committed.items() for record in self.records_of.get(tx, ())}
+        promised.update(self.plain)
+        for record in range(min(self.inputs, self.input_position)):
+            promised.setdefault(record, self.last_step)
+        return promised
+
+    def _stalls(self) -> list[tuple[int, Step]]:
+        """The waits for a batch whose own user did not end its transaction after it."""
+        found = []
+        for at, step in sorted(self.waits.items()):
+            written, tx = self.written.get(at, (step.number, None))
+            if tx is None or self.ended.get(tx, -1) < written:
+                found.append((at, step))
+        return found
+
+    # -- which setting allows it ------------------------------------------------------------------------------------
+
+    def _why_aborted(self) -> str:
+        if self.reader == "read_uncommitted":
+            return "isolation=read_uncommitted is given records before it is known how their transaction ends"
+        return ""
+
+    def _why_again(self) -> str:
+        knobs = self.knobs
+        if self.is_outside:
+            if knobs.get("unique_key") is False:
+                return "unique_key=false: a transaction of Kafka does not reach the database, and the record is charged again"
+            return ""
+        if knobs.get("transactional") is False:
+            return "transactional=false: what was written before the crash stays, and is written again"
+        if knobs.get("offsets") == "outside" and knobs.get("ids") == "new per start":
+            return (
+                "ids=new per start and offsets=outside: a new id fences nobody, and a position beside the transaction "
+                "does not stop its commit"
+            )
+        if knobs.get("offsets") == "outside":
+            return "offsets=outside: the output was committed, and the group's position was not"
+        if knobs.get("ids") == "new per start" and knobs.get("generation") is False:
+            return "ids=new per start and generation=false: nothing tells the first worker that another one has taken its place"
+        if self.reader == "read_uncommitted" and self.aborted:
+            return "isolation=read_uncommitted is given what was aborted, and its successor"
+        return ""
+
+    def _why_late(self) -> str:
+        if self.reader == "read_uncommitted" and self.aborted:
+            return "isolation=read_uncommitted is given what was aborted before what takes its place"
+        if self.knobs.get("offsets") == "outside" or self.knobs.get("transactional") is False:
+            return "a record that was written again comes after later ones"
+        return ""
+
+    def _why_lost(self) -> str:
+        knobs = self.knobs
+        if knobs.get("on_fenced") == "continue" and knobs.get("cause", "slow") == "slow" and self.aborted:
+            return "on_fenced=continue: the transaction was aborted by its time-out, and nobody sent its records again"
+        if knobs.get("late_marker") and str(knobs.get("version")) == "1":
+            return "version=1: a marker of the transaction before it came late, and ended this one"
+        if knobs.get("offsets") == "outside" and knobs.get("order") == "offsets first":
+            return "order=offsets first: the group's position was committed, and the output was not"
+        if self.position is not None and any(at >= self.position for at in self.waits):
+            return "an open transaction still holds readers of committed records back"
+        return ""
+
+    def _why_stalled(self, at: int) -> str:
+        _, tx = self.written.get(at, (0, None))
+        if self.knobs.get("verification") is False and (tx is None or tx in self.ended):
+            return "verification=false: a batch that came after the end of its transaction opened one that nobody ends"
+        if self.position is not None and self.position > at:
+            timeout = self.knobs.get("transaction_timeout_ms")
+            until = f"transaction_timeout_ms={timeout}" if timeout else "transaction.timeout.ms"
+            return f"what a producer leaves open stays so until the next one with its id comes, or {until} is over"
+        return ""
+
+
+def _records(step: Step) -> range:
+    return range(step.data["first"], step.data["last"] + 1)
+
+
+def longest_wait_ms(trace: Trace) -> int:
+    """For how long at most the last stable offset was behind the log's end: records were written, and not decided.
+
+    Read from the steps' states; 0 when it never was.
+    """
+    longest, begun = 0, None
+    for step in trace:
+        is_behind = step.state["lso"] < step.state["high_watermark"]
+        if is_behind and begun is None:
+            begun = step.at_ms
+        if begun is not None:
+            longest = max(longest, step.at_ms - begun)
+        if not is_behind:
+            begun = None
+    return longest

@@ -1,0 +1,351 @@
+"""A consumer group's run as swim lanes: who holds which partition, when nobody does, and the three cursors.
+
+Time runs to the right. The topmost row is the group as its coordinator sees it: generations, and the
+rebalances between them. Below are the members with what befell them, and then a lane for each partition
+with its holder's texture; where nobody holds it although the group has members the lane is hatched in
+red. The panel shows after each step how far each partition was fetched, processed and committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kitlib.trace import Step, Trace
+from kitlib.views import lag_scene
+from kitlib.views.group_look import (
+    BAND_TALL,
+    BAND_TOP,
+    BAR_LEFT,
+    BAR_RIGHT,
+    LANES_GAP,
+    MEMBER_TALL,
+    MEMBERS_TOP,
+    MOST_LANES,
+    PANEL_HEAD,
+    PANEL_ROW,
+    SIGNS,
+    TEXTURES,
+    TICKS,
+    box_path,
+    draw_sign,
+    draw_texture,
+    draw_tick,
+    texture_path,
+    tick_swatch,
+)
+from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, MemberRow, place_of, read_group
+from kitlib.views.group_sentences import tell_group
+from kitlib.views.lanes_look import CHAR
+from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED
+from kitlib.views.offsets_scene import signs_scene
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.text import plain_text
+
+PARTS = {
+    "all": "Who holds which partition, and when does nobody?",
+    "cursors": "How far is each partition fetched, processed and committed?",
+    "signs": "Which signs could have been seen, and when?",
+    "lag": "What is the lag, and what does the monitor make of it?",
+}
+HAS_RECORDS = True
+WORDS = frozenset({"prepare", "sync", "stable", "assigned"})
+SMALL_WORDS = frozenset({"append", "start", "emit", "process", "commit", "store"})
+HALO = {"cls": "ink paper-line", "stroke_width": 3, "paint_order": "stroke", "stroke_linejoin": "round"}
+CURSORS = (("fetched", ORANGE, 2), ("processed", GREEN, 1), ("committed", BLUE, 0))  # name, colour, place in the state
+COLUMNS = {"fetched": 490, "processed": 566, "committed": 648, "log end": 698}  # right ends of the numbers
+HOLDER_X = 708
+TITLE = ("state", "generation", "leader", "protocol", "members")  # of the state, in the panel's first line
+
+
+def claims(trace: Trace) -> bool:
+    """Whether the trace is a consumer group's: partitions are assigned, or a coordinator deals them."""
+    return any(
+        (step.what == "assigned" and isinstance(step.data.get("partitions"), list))
+        or (step.what in WORDS and step.actor == "coordinator")
+        for step in trace.steps
+    )
+
+
+def to_scene(trace: Trace, part: str) -> Scene:
+    """The scene of a group's trace; `part` "cursors" is the panel with the group's row alone.
+
+    "signs" and "lag" are what a monitor sees from outside of the group.
+    """
+    if part == "signs":
+        return signs_scene(trace, tell_group)
+    if part == "lag":
+        return lag_scene.to_scene(trace, "all", tell_group)
+    xs = places(trace, room=lambda step: 0.3 if step.what in SMALL_WORDS else 2)
+    story = read_group(trace, xs)
+    lanes = dict(list(story.lanes.items())[:MOST_LANES])
+    names = {f"{topic}-{number}": lane.name for (topic, number), lane in lanes.items()}
+    top = MEMBERS_TOP if part == "all" else BAND_TOP + BAND_TALL
+    drawn = _draw_band(story)
+    signs: set[str] = set()
+    if part == "all":
+        drawn += _draw_members(story, signs)
+        top += MEMBER_TALL * len(story.members) + LANES_GAP
+        tall, pitch = (28, 42) if len(lanes) <= 8 else (16, 27)
+        spells = _Spells(list(story.members))
+        for lane in lanes.values():
+            drawn += _draw_lane(lane, top, tall)
+            for spell in lane.spells:
+                spells.take(spell, top, tall)
+            top += pitch
+        drawn += spells.draw()
+        lines = "".join(f"M{x:.1f} {BAND_TOP + BAND_TALL}V{top}" for x, _ in story.boundaries)
+        drawn.insert(0, el("path", d=lines, cls="grey-line", stroke_width=1, stroke_dasharray="2 3"))
+    more = len(story.lanes) - len(lanes)
+    if more > 0:
+        drawn.append(el("text", f"and {more} more partitions", cls="grey", x=LEFT, y=top + 10, font_size=11))
+    foot = top + 6
+    drawn.append(draw_axis(trace, xs, foot))
+    scene = Scene("A consumer group", PARTS[part], height=foot + 24, panel_height=PANEL_HEAD + PANEL_ROW * len(lanes))
+    scene.top, scene.bottom, scene.body = BAND_TOP, foot, group(*drawn)
+    scene.legend = _legend(story, signs) if part == "all" else []
+    panel = _Panel(trace, names)
+    for step, x in zip(trace.steps, xs, strict=True):
+        scene.add_step(x, tell_group(step), *panel.take(step))
+    return scene
+
+
+# -- the body ------------------------------------------------------------------------------------------
+
+
+def _draw_band(story: GroupStory) -> list[Svg]:
+    """The group's row: a box for each generation, an orange one for each rebalance."""
+    middle = BAND_TOP + BAND_TALL / 2
+    parts = [el("text", "the group", cls="ink", x=LEFT, y=middle + 4, font_weight="bold")]
+    for x0, x1, generation in story.bands:
+        box = {"x": x0, "y": BAND_TOP, "width": max(1.0, x1 - x0), "height": BAND_TALL}
+        if generation is None:
+            words: tuple[str, ...] = ("a rebalance", "rebalance")
+            paint: dict[str, Any] = {"fill": BLACK}
+            parts.append(
+                el("rect", el("title", "a rebalance goes on"), fill=ORANGE, stroke=BLACK, stroke_width=0.8, **box)
+            )
+        else:
+            name = f"generation {generation}" if generation != STEADY else "all have their share"
+            words = (name, f"gen {generation}", f"{generation}") if generation != STEADY else (name, "shared out")
+            paint = {"cls": "ink"}
+            parts.append(el("rect", el("title", name), fill="none", cls="grey-line", **box))
+        parts += _centred(words, x0, x1, middle + 4, paint)
+    return parts
+
+
+def _centred(words: tuple[str, ...], x0: float, x1: float, y: float, paint: dict[str, Any]) -> list[Svg]:
+    """The longest of some words that fits between two places."""
+    for told in words:
+        if len(told) * CHAR + 6 <= x1 - x0:
+            return [el("text", told, x=(x0 + x1) / 2, y=y, text_anchor="middle", font_size=11, **paint)]
+    return []
+
+
+def _draw_members(story: GroupStory, seen: set[str]) -> list[Svg]:
+    parts = []
+    for place, row in enumerate(story.members.values()):
+        y = MEMBERS_TOP + MEMBER_TALL * place + MEMBER_TALL / 2
+        box = el("rect", x=AXIS_LEFT - 28, y=y - 8, width=22, height=16, fill="none", cls="ink-line", stroke_width=0.8)
+        name = el("text", row.name, cls="ink", x=LEFT, y=y + 4, font_size=12, font_weight="bold")
+        parts += [
+            name,
+            draw_texture(place, texture_path(place, AXIS_LEFT - 28, y - 8, 22, 16)),
+            box,
+            *_draw_row(row, y, seen),
+        ]
+    return parts
+
+
+def _draw_row(row: MemberRow, y: float, seen: set[str]) -> list[Svg]:
+    """A member's line, dashed while it is frozen, and what befell it; a sign too near to another is moved on."""
+    lines = {False: "", True: ""}
+    for x0, x1, is_frozen in row.spells:
+        lines[is_frozen] += f"M{x0:.1f} {y:g}H{x1:.1f}"
+    parts = [el("path", d=lines[False], cls="ink-line", stroke_width=1.6)] if lines[False] else []
+    if lines[True]:
+        parts.append(el("path", d=lines[True], cls="grey-line", stroke_width=1.6, stroke_dasharray="2 4"))
+    last = 0.0
+    for what, x in row.signs:
+        last = max(x, min(last + 12, x + 24))
+        seen.add(what)
+        parts.append(draw_sign(SIGNS[what], last, y))
+    return parts
+
+
+def _draw_lane(lane: Lane, y: float, tall: float) -> list[Svg]:
+    """A partition's name and line, and below it what happened to its records."""
+    parts = [el("text", lane.name, cls="ink", x=LEFT, y=y + tall / 2 + 4)]
+    parts.append(el("path", d=f"M{AXIS_LEFT} {y + tall:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5))
+    parts += [draw_tick(what, xs, y + tall) for what, xs in lane.ticks.items() if xs]
+    return parts
+
+
+class _Spells:
+    """The spells of all lanes, gathered so that each kind of box is one path."""
+
+    def __init__(self, order: list[str]) -> None:
+        self.order = order
+        self.textures: dict[int, str] = {}
+        self.missed = self.held = self.frozen = ""
+        self.labels: list[Svg] = []
+
+    def take(self, spell: Held, y: float, tall: float) -> None:
+        """One spell of the lane at `y`; where two hold the partition, they have half of its height each."""
+        wide = max(0.8, spell.x1 - spell.x0)
+        if spell.is_missed:
+            self.missed += box_path(spell.x0, y, wide, tall)
+            self.labels += _centred(("nobody",), spell.x0, spell.x1, y + tall / 2 + 4, {})
+        each = tall / max(1, len(spell.holders))
+        for row, (name, is_frozen) in enumerate(spell.holders):
+            top, place = y + each * row, self.order.index(name) % TEXTURES
+            self.textures[place] = self.textures.get(place, "") + texture_path(place, spell.x0, top, wide, each)
+            if is_frozen:
+                self.frozen += box_path(spell.x0, top, wide, each)
+            else:
+                self.held += box_path(spell.x0, top, wide, each)
+            if each >= 14:
+                words = (f"{name}, frozen", name) if is_frozen else (name,)
+                self.labels += _centred(words, spell.x0, spell.x1, top + each / 2 + 4, {})
+
+    def draw(self) -> list[Svg]:
+        """Textures, then outlines, then words."""
+        parts = [draw_texture(place, path) for place, path in sorted(self.textures.items()) if path]
+        if self.missed:
+            parts.append(el("path", d=self.missed, fill=HATCH, stroke=RED, stroke_width=1))
+        if self.held:
+            parts.append(el("path", d=self.held, fill="none", cls="ink-line", stroke_width=0.8))
+        if self.frozen:
+            parts.append(el("path", d=self.frozen, fill="none", stroke=RED, stroke_width=1.6, stroke_dasharray="4 3"))
+        return [*parts, group(*self.labels, **HALO)] if self.labels else parts
+
+
+def _legend(story: GroupStory, signs: set[str]) -> list[tuple[Svg, str]]:
+    box = {"x": 1, "y": 1, "width": 24, "height": 16, "fill": "none"}
+    spells = [spell for lane in story.lanes.values() for spell in lane.spells]
+    found: list[tuple[Svg, str]] = []
+    if any(generation is None for _, _, generation in story.bands):
+        found.append((el("rect", **(box | {"fill": ORANGE}), stroke=BLACK), "a rebalance goes on"))
+    if any(spell.is_missed for spell in spells):
+        swatch = el("rect", **(box | {"fill": HATCH}), stroke=RED)
+        found.append((swatch, "nobody holds the partition: it stands still"))
+    if any(is_frozen for spell in spells for _, is_frozen in spell.holders):
+        found.append(
+            (el("rect", **box, stroke=RED, stroke_width=1.6, stroke_dasharray="4 3"), "held by one who is frozen")
+        )
+    if any(len(spell.holders) > 1 for spell in spells):
+        swatch = group(el("rect", **box, cls="ink-line"), el("path", d="M1 9H25", cls="ink-line"))
+        found.append((swatch, "two believe that they hold it"))
+    ticks = {what for lane in story.lanes.values() for what, xs in lane.ticks.items() if xs}
+    found += [(tick_swatch(what), meaning) for what, (_, meaning) in TICKS.items() if what in ticks]
+    return found + [(draw_sign(sign, 13, 9), sign.meaning) for what, sign in SIGNS.items() if what in signs]
+
+
+# -- the panel -----------------------------------------------------------------------------------------
+
+
+class _Panel:
+    """The panel after each step: the group in a line, and a row of three cursors for each partition."""
+
+    def __init__(self, trace: Trace, names: dict[str, str]) -> None:
+        self.names = names
+        ends = [row[3] for step in trace.steps for row in step.state.get("cursors", {}).values()]
+        ends += [step.state.get("log_end", 0) for step in trace.steps]
+        self.scale = (BAR_RIGHT - BAR_LEFT) / max(1, *(end for end in ends if isinstance(end, int)), 1)
+        self.group: dict[str, Any] = {}
+        self.cursors: dict[str, list[int | None]] = {}
+        self.drawn: dict[tuple[object, ...], Svg] = {}  # rows that were drawn before
+        self.head = self._head()
+
+    def take(self, step: Step) -> tuple[list[Svg], str]:
+        """The panel's pieces after a step, and what they show in words."""
+        self.group = step.state.get("group", self.group)
+        self.cursors = step.state.get("cursors") or self._follow(step)
+        owners = self.group.get("owners", {})
+        still = self.group.get("standing_still") or {}
+        pieces = [self.head, self._drawn(self._title)]
+        told = []
+        for place, (key, name) in enumerate(self.names.items()):
+            y = PANEL_HEAD + PANEL_ROW * place
+            row = self.cursors.get(key, [None, 0, 0, 0])
+            since = still.get(key)
+            for_ms = step.at_ms - since if isinstance(since, int) else None
+            pieces += [
+                self._drawn(self._row, name, tuple(row), y),
+                self._drawn(self._holder, owners.get(key), for_ms, y),
+            ]
+            committed, processed, fetched, end = (0 if value is None else value for value in row)
+            told.append(f"{name} fetched {fetched}, processed {processed}, committed {committed} of {end}")
+        return pieces, f"the cursors: {'; '.join(told)}"
+
+    def _drawn(self, draw: Callable[..., Svg], *shown: object) -> Svg:
+        """A piece, drawn once: most pieces stay as they are from one step to the next."""
+        key = (draw.__name__, *(shown or [str(self.group.get(name)) for name in TITLE]))
+        if key not in self.drawn:
+            self.drawn[key] = draw(*shown)
+        return self.drawn[key]
+
+    def _follow(self, step: Step) -> dict[str, list[int | None]]:
+        """The cursors by the steps' words, where the state does not tell them."""
+        place = place_of(step.data)
+        if place is None or not step.state:
+            return self.cursors
+        key = f"{place[0]}-{place[1]}"
+        row = list(self.cursors.get(key, [None, 0, 0, 0]))
+        row[3] = step.state.get("log_end", row[3])
+        if step.what in ("emit", "start"):
+            row[2] = step.data["offset"] + (step.what == "emit")
+        elif step.what == "process":
+            row[1] = max(row[1] or 0, step.data["offset"] + 1)
+        elif step.what == "commit" and step.data.get("written", True):
+            row[0] = step.data["offset"]
+        return self.cursors | {key: row}
+
+    def _head(self) -> Svg:
+        parts = []
+        for name, colour, _ in CURSORS:
+            x = COLUMNS[name]
+            parts.append(el("text", name, cls="ink", x=x, y=34, text_anchor="end", font_size=11))
+            parts.append(el("rect", x=x - len(name) * 6.7 - 11, y=26, width=8, height=8, fill=colour, stroke=BLACK))
+        parts.append(el("text", "log end", cls="ink", x=COLUMNS["log end"], y=34, text_anchor="end", font_size=11))
+        parts.append(el("text", "held by", cls="ink", x=HOLDER_X, y=34, font_size=11))
+        return group(*parts)
+
+    def _title(self) -> Svg:
+        told = self.group
+        if not told:
+            return el("text", "There is no group yet.", cls="ink", x=LEFT, y=14)
+        bold = el("tspan", plain_text(told.get("state", ""), 24), font_weight="bold")
+        words = [f"generation {plain_text(told['generation'], 8)}"] if told.get("generation") is not None else []
+        words += [f"leader {plain_text(told['leader'], 12)}"] if told.get("leader") else []
+        words += [f"dealt by {plain_text(told['protocol'], 20)}"] if told.get("protocol") else []
+        members = [plain_text(name, 12) for name in told.get("members", ())]
+        words += [f"members {', '.join(members[:8])}"] if members else ["no members"]
+        return el("text", "The group: ", bold, el("tspan", ", ".join(words), dx=6), cls="ink", x=LEFT, y=14)
+
+    def _row(self, name: str, row: tuple[int | None, ...], y: int) -> Svg:
+        """A partition's three cursors as bars of their own, and as numbers."""
+        end = row[3] or 0
+        outline = el("rect", x=BAR_LEFT, y=y, width=max(1.0, end * self.scale), height=20, fill="none", cls="grey-line")
+        parts = [el("text", name, cls="ink", x=LEFT, y=y + 14), outline]
+        for place, (cursor, colour, index) in enumerate(CURSORS):
+            value = row[index]
+            wide = min(value or 0, end) * self.scale
+            if wide > 0:
+                box = {"x": BAR_LEFT, "y": y + 1 + 6.3 * place, "width": wide, "height": 5.4}
+                parts.append(
+                    el("rect", el("title", f"{cursor} to {value}"), **box, fill=colour, stroke=BLACK, stroke_width=0.5)
+                )
+            shown = "none" if value is None else f"{value:,}"
+            parts.append(el("text", shown, cls="ink", x=COLUMNS[cursor], y=y + 14, text_anchor="end"))
+        parts.append(el("text", f"{end:,}", cls="ink", x=COLUMNS["log end"], y=y + 14, text_anchor="end"))
+        return group(*parts)
+
+    def _holder(self, owner: object, still: int | None, y: int) -> Svg:
+        """Who holds the partition by the group's last word, or for how long it has stood still."""
+        name = "nobody" if owner is None else plain_text(owner, 7)
+        first = el("text", name, cls="ink", x=HOLDER_X, y=y + (9 if still else 14), font_size=11)
+        if not still:
+            return first
+        return group(first, el("text", f"{still:,} ms", cls="ink", x=HOLDER_X, y=y + 21, font_size=11))

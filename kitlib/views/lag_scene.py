@@ -1,0 +1,143 @@
+"""A monitor's run: what it reads of log end and commit, and what it makes of the window of commits.
+
+Time runs to the right: where the log ended and what was committed, records in and out, and the lag. The top row is
+the monitor's word from one judgement to the next. The panel is the window as the monitor has it after the step, with
+the rule that fires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.errors import TraceError
+from kitlib.monitor.lag import Commit, Judgement, Status, Window
+from kitlib.monitor.lag_window import LagStorage
+from kitlib.monitor.signs import commits_in, samples_in
+from kitlib.trace import Step, Trace
+from kitlib.views.lag_picture import STATUS_PAINT, draw_panel, judge_window
+from kitlib.views.lanes_look import CHAR
+from kitlib.views.look import LEFT
+from kitlib.views.offsets_scene import SIGNS_LEFT, StepClock, lane_of_signs
+from kitlib.views.offsets_sentences import tell_offsets
+from kitlib.views.scene import AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
+from kitlib.views.svg import Svg, el, group
+from kitlib.views.text import plain_text
+
+PARTS = {
+    "all": "What is the lag, and what does the monitor make of it?",
+    "window": "Which rule fires, and on what?",
+}
+HAS_RECORDS = True
+ROOM = {"lag": 1.0, "commit": 1.0, "judge": 6.0}
+BAND_TALL = 26
+READS_END_S = 10  # how often Burrow v1.9.5 reads the log's end (offset-refresh), as a judgement after silence takes it
+
+
+def claims(trace: Trace) -> bool:
+    """Whether a monitor says in the trace what the lag is, and no group is drawn in it."""
+    words = {step.what for step in trace}
+    is_group = not words.isdisjoint({"prepare", "stable", "assigned", "write"})
+    return not is_group and any(step.actor == "monitor" and step.what in ("lag", "judge") for step in trace)
+
+
+def to_scene(trace: Trace, part: str, tell: Callable[[Step], str] = tell_offsets) -> Scene:
+    """The scene of a trace; "window" leaves the curves away. `tell` says each step's sentence."""
+    xs = places(trace, left=SIGNS_LEFT, room=lambda step: ROOM.get(step.what, 0.3))
+    band = _draw_band(trace, xs)
+    drawn, foot = [band], BAND_TALL + 10
+    if part == "all":
+        clock = StepClock([step.at_ms for step in trace], xs, SIGNS_LEFT, AXIS_RIGHT)
+        try:
+            lane = lane_of_signs(trace)
+            seen = look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane))
+            drawn.append(group(draw_rows(seen, clock), transform=f"translate(0 {BAND_TALL + 4})"))
+            foot += SIGNS_TALL
+        except TraceError:
+            pass  # nobody has read or committed anything: the monitor's word stands alone
+    drawn.append(draw_axis(trace, xs, foot, SIGNS_LEFT))
+    scene = Scene("A monitor of the lag", PARTS[part], height=foot + 24, top=0, bottom=foot)
+    scene.body = group(*drawn)
+    scene.legend = signs_legend() if part == "all" else []
+    monitor = _Monitor(sees_commits=not any(step.actor == "monitor" and step.what == "lag" for step in trace))
+    panel: Svg | None = None
+    words = ""
+    for step, x in zip(trace.steps, xs, strict=True):
+        looked = monitor.take(step)
+        if looked is not None:
+            panel, height = draw_panel(*looked)
+            scene.panel_height = max(scene.panel_height, height + 8)
+            words = str(looked[1])
+            scene.add_step(x, tell(step), panel, words)
+        else:
+            scene.add_step(x, tell(step), panel, words)
+    return scene
+
+
+@dataclass(slots=True)
+class _Monitor:
+    """The monitor's storage, filled again from what the trace says it read, or from the commits where it says nothing."""
+
+    storage: LagStorage = field(default_factory=LagStorage)
+    sees_commits: bool = False
+    order: int = 0
+
+    def take(self, step: Step) -> tuple[Window, Judgement] | None:
+        """The window after a step of the monitor's, with its judgement; None for the others' steps."""
+        data = step.data
+        where = str(data.get("topic", "")), int(data.get("partition", 0))
+        if self.sees_commits and step.what == "commit" and data.get("written", True) and not data.get("error"):
+            self._add(step, where, step.state.get("log_end"), data.get("offset"))
+        if step.actor != "monitor" or step.what not in ("lag", "judge"):
+            return None
+        silence_s = int(data.get("silence_s", 0)) if step.what == "judge" else 0
+        if step.what == "lag":
+            self._add(step, where, data["end"] if "end" in data else data["log_end"], data.get("committed"))
+        elif self.sees_commits:
+            self._add(step, where, step.state.get("log_end"), None)
+        elif ends := self.storage.log_ends.get(where):
+            for _ in range(min(silence_s // READS_END_S, self.storage.intervals)):
+                self.storage.add_log_end(*where, ends[-1])
+        windows = self.storage.windows("group", step.at_ms + silence_s * 1000) or {}
+        window = windows.get(where) or Window([], [], int(data.get("lag") or 0), step.at_ms // 1000)
+        judged = judge_window(window)
+        if step.what == "judge":
+            told = _told(data)
+            return window, judged if told.status == judged.status and "rule" not in data else told
+        return window, judged
+
+    def _add(self, step: Step, where: tuple[str, int], end: Any, committed: Any) -> None:
+        if isinstance(end, int):
+            self.storage.add_log_end(*where, end)
+        if isinstance(committed, int):
+            self.order += 1
+            self.storage.add_commit("group", *where, Commit(committed, step.at_ms, order=self.order), step.at_ms)
+
+
+def _told(data: dict[str, Any]) -> Judgement:
+    """The judgement as the monitor said it; what it says twice is said once."""
+    name = str(data["status"])
+    status = Status[name] if name in Status.__members__ else Status.NOTFOUND
+    return Judgement(status, plain_text(data.get("rule", "none"), 30), plain_text(data["why"], 240).removeprefix(f"{name}: "))
+
+
+def _draw_band(trace: Trace, xs: list[float]) -> Svg:
+    """What the monitor said, from each judgement to the next."""
+    found = [(step, x) for step, x in zip(trace.steps, xs, strict=True) if step.what == "judge" and step.actor == "monitor"]
+    if not found:
+        return Svg("")
+    parts = [el("text", "the monitor says", cls="ink", x=LEFT, y=BAND_TALL / 2 + 5, font_weight="bold")]
+    for place, (step, x) in enumerate(found):
+        end = found[place + 1][1] if place + 1 < len(found) else AXIS_RIGHT * 1.0
+        said = _told(step.data)
+        fill, text = STATUS_PAINT[said.status]
+        box = {"x": x, "y": 4, "width": max(2.0, end - x), "height": BAND_TALL - 8}
+        parts.append(el("rect", el("title", str(said)), fill=fill, cls="ink-line", stroke_width=0.8, **box))
+        if len(said.status.name) * CHAR + 6 <= end - x:
+            paint: dict[str, object] = {"cls": "ink"} if text == "ink" else {"fill": text}
+            parts.append(
+                el("text", said.status.name, x=(x + end) / 2, y=BAND_TALL / 2 + 4, font_size=11, text_anchor="middle", **paint)
+            )
+    return group(*parts)

@@ -1,0 +1,226 @@
+"""A producer's run, made ready to be drawn: after any step, without the steps before it.
+
+The messages between producer and broker are laid out once for the whole run, as in a space-time
+diagram: each step has its place on the time axis, each message is a line between two lanes. What is to
+be seen after step n is what lies left of its place, so scrubbing is moving a window. The rows of
+batches (waiting, in flight, remembered) and the log change at some steps only, and are looked up. The
+browser's player gets the same numbers and decides nothing by itself.
+
+Left out: how the trace is read (`kitlib.views.lanes_reader`), and the drawing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kitlib.views.forest import History
+from kitlib.views.lanes_look import APART, CLIENT_Y, MOST_BOXES, NOW_AT, ROW_TALL, record_wide
+from kitlib.views.look import LEFT, STRIP
+
+NEVER = -1
+ON_ITS_WAY, LOST = "P", "L"
+MOST_DONE = 0.82  # of its way: where a message stays whose end the trace does not tell
+
+
+@dataclass(slots=True)
+class Way:
+    """One message between two lanes, or the part of its way that it went."""
+
+    x0: int
+    y0: int
+    x1: int
+    y1: int
+    born: int  # the step at which it sets out
+    code: str  # once it has ended: see WAYS
+    is_open: bool = False  # it never ends in this trace
+    has_cross: bool = False  # where it ends no step stands that says so
+
+    def y_at(self, x: int) -> int:
+        """Where it is at a moment; at its ends before and after."""
+        part = min(1.0, max(0.0, (x - self.x0) / max(1, self.x1 - self.x0)))
+        return round(self.y0 + (self.y1 - self.y0) * part)
+
+    def part_at(self, x: int) -> float:
+        """How much of its way is behind it, 0 to 1, when the present is at `x`."""
+        part = min(1.0, max(0.0, (x - self.x0) / max(1, self.x1 - self.x0)))
+        return min(part, MOST_DONE) if self.is_open else part
+
+
+class Mark(NamedTuple):
+    """The sign of one step, with the lines of its label."""
+
+    code: str
+    y: int
+    lines: tuple[str, ...] = ()
+    is_above: bool = False  # where its label stands
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of boxes: what waits, what is in flight, what the broker remembers."""
+
+    title: str
+    kind: str  # "waiting", "in flight" or "remembered"
+    x: int = LEFT
+    y: int = 0  # below the first row
+    room: int = MOST_BOXES
+    words: History = field(default_factory=History)  # how many there are
+    boxes: History = field(default_factory=History)  # the places of its boxes in `SpaceTime.boxes`
+
+
+class Segment(NamedTuple):
+    """Records that lie side by side in a log, with one fate; NEVER for a step that does not come."""
+
+    offset: int
+    first: int  # record
+    last: int
+    born: int  # the step that wrote them
+    died: int  # the step after which they are no longer there
+    copy: int  # 1 for the first copy of each
+    is_late: bool  # behind a record that was sent later
+    acked: int  # the step at which the user was told that they are stored
+    failed: int
+
+    def code_after(self, step: int, start: int, offset: int) -> str:
+        """The look of the record at `offset` after a step, when the log begins at `start`."""
+        if offset < start:
+            return "G"
+        if self.copy > 1:
+            return "2"
+        if self.is_late:
+            return "O"
+        if 0 <= self.failed <= step:
+            return "I"
+        return "A" if 0 <= self.acked <= step else "S"
+
+
+@dataclass(slots=True)
+class LogView:
+    """One partition's log."""
+
+    name: str
+    base: int = 0
+    end: int = 0  # at its longest
+    highest: int = 0  # record
+    segments: list[Segment] = field(default_factory=list)
+    start: History = field(default_factory=History)
+    window: History = field(default_factory=History)  # the first offset of the close-up
+    words: History = field(default_factory=History)
+
+    @property
+    def box_wide(self) -> int:
+        return record_wide(self.highest)
+
+    @property
+    def boxes(self) -> int:
+        """How many records the close-up shows."""
+        return STRIP // self.box_wide
+
+    @property
+    def has_bar(self) -> bool:
+        """Whether the close-up is too short for the log."""
+        return self.end - self.base > self.boxes
+
+    def segments_after(self, step: int) -> list[Segment]:
+        """Those that lie in the log after a step, in log order."""
+        found = [one for one in self.segments if one.born <= step and (one.died == NEVER or one.died > step)]
+        return sorted(found, key=lambda one: one.offset)
+
+
+@dataclass(slots=True)
+class SpaceTime:
+    """Everything that pictures of a producer's run need; `x`, `marks`, `rings` and `spots` have one item a step."""
+
+    clients: list[str] = field(default_factory=list)  # the producers, as many as there are lanes for them
+    places: set[tuple[Any, Any]] = field(default_factory=set)  # topics and partitions that are drawn here
+    x: list[int] = field(default_factory=list)
+    ways: list[Way] = field(default_factory=list)
+    marks: list[Mark | None] = field(default_factory=list)
+    boxes: list[tuple[str, str, str]] = field(default_factory=list)  # code and two lines of each kind of box
+    rows: list[Row] = field(default_factory=list)
+    logs: list[LogView] = field(default_factory=list)
+    rings: list[list[int]] = field(default_factory=list)  # the boxes that the step is about
+    spots: list[tuple[int, int, int] | None] = field(default_factory=list)  # (log, offset, count) it is about
+    ticks: list[tuple[int, str]] = field(default_factory=list)  # of the time axis: x and its words
+    said: list[str] = field(default_factory=list)
+    curves: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def lanes(self) -> list[tuple[str, int]]:
+        """The lanes' names and heights, from the top down: a second producer's is below the broker's."""
+        names = [*self.clients[:1], "broker", *self.clients[1:2]]
+        return [(name, CLIENT_Y + APART * place) for place, name in enumerate(names)]
+
+    @property
+    def tall(self) -> int:
+        """Height of the diagram: below the last lane stand three lines of labels and the time."""
+        return self.lanes[-1][1] + (62 if len(self.lanes) == 2 else 74)
+
+    @property
+    def rows_tall(self) -> int:
+        """Height of all rows of batches together."""
+        return max((row.y for row in self.rows), default=-ROW_TALL) + ROW_TALL
+
+    def window_at(self, step: int) -> int:
+        """The place on the time axis at which the diagram's window begins."""
+        return max(0, self.x[step] - NOW_AT) if step >= 0 else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, compact, for the player."""
+        return {
+            "lanes": self.lanes,
+            "tall": self.tall,
+            "x": self.x,
+            "ways": [
+                [way.x0, way.y0, way.x1, way.y1, way.born, way.code, int(way.is_open), int(way.has_cross)]
+                for way in self.ways
+            ],
+            "marks": [
+                0 if mark is None else [mark.code, mark.y, int(mark.is_above), *mark.lines] for mark in self.marks
+            ],
+            "boxes": self.boxes,
+            "rows": [[row.title, row.x, row.y, row.words.to_json(), row.boxes.to_json()] for row in self.rows],
+            "rowsTall": self.rows_tall,
+            "logs": [
+                {
+                    "name": log.name,
+                    "base": log.base,
+                    "end": log.end,
+                    "boxWide": log.box_wide,
+                    "boxes": log.boxes,
+                    "hasBar": int(log.has_bar),
+                    "segments": [[*one[:6], int(one.is_late), one.acked, one.failed] for one in log.segments],
+                    "start": log.start.to_json(),
+                    "window": log.window.to_json(),
+                    "words": log.words.to_json(),
+                }
+                for log in self.logs
+            ],
+            "rings": self.rings,
+            "spots": self.spots,
+            "ticks": self.ticks,
+        }
+
+
+def ticks_of(x: list[int], at_ms: list[int]) -> list[tuple[int, str]]:
+    """The times that the axis tells: as many as fit side by side, and only where the clock moved."""
+    ticks: list[tuple[int, str]] = []
+    last = -1
+    for place, ms in zip(x, at_ms, strict=True):
+        if ms != last and (not ticks or place - ticks[-1][0] >= 92):
+            ticks.append((place, f"{ms:,} ms"))
+            last = ms
+    return ticks
+
+
+def visible(ways: list[Way], left: int, right: int, step: int) -> list[Way]:
+    """The ways that are there after a step, and cross the window."""
+    return [way for way in ways if way.born <= step and way.x1 > left and way.x0 < right]
+
+
+def steps_between(x: list[int], left: int, right: int) -> range:
+    """The steps whose places lie in the window, both ends included; places never fall."""
+    first = bisect_right(x, left - 1)
+    return range(first, bisect_right(x, right))

@@ -1,0 +1,77 @@
+"""The few words that stand on a mark or in a box of a producer's picture, and numbers read with care.
+
+A recorded trace may hold anything: what is no whole number is read as a default, what is long is cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.kafka.protocol import increment_sequence
+from kitlib.views.lanes_look import SHORT_ERRORS
+from kitlib.views.text import plain_text
+
+Data = dict[str, Any]
+
+NO_NUMBER = -1
+MOST = 2**53  # what JavaScript holds exactly
+MOST_DIGITS = 7  # of both ends of a range of sequence numbers together, in a box
+
+
+def whole(value: object, default: int) -> int:
+    """A whole number that a drawing can bear, or the default."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= MOST:
+        return default
+    return value
+
+
+def part(state: Data, name: str) -> Data:
+    """One side's part of a step's state; empty where it is missing or of another kind."""
+    found = state.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def rows_of(found: object, wide: int) -> list[list[Any]]:
+    """The rows of a list in a state that have at least so many items; all others are passed over."""
+    if not isinstance(found, list):
+        return []
+    return [row for row in found if isinstance(row, list) and len(row) >= wide]
+
+
+def numbers(data: Data) -> tuple[Any, ...]:
+    """By what a broker tells one producer's batch from another's."""
+    return tuple(data.get(name) for name in ("pid", "epoch", "seq"))
+
+
+def batch_word(data: Data) -> str:
+    return batch_name(data.get("batch"))
+
+
+def batch_name(batch: object) -> str:
+    """`batch 7`, and where the number is long `no. 1234`."""
+    number = whole(batch, NO_NUMBER)
+    return f"batch {number}" if number < 1_000 else f"no. {number}"
+
+
+def sequence_word(seq: object, count: int) -> str:
+    """`seq 15-19`, `15-1019` where that is long, only the first where that is long, too."""
+    first = whole(seq, NO_NUMBER)
+    if first < 0:
+        return "no seq"
+    last = increment_sequence(first, max(1, count) - 1)
+    if last == first or len(f"{first}{last}") > MOST_DIGITS:
+        return f"seq {first}" if len(str(first)) <= MOST_DIGITS else f"{first}"
+    return f"seq {first}-{last}" if len(f"{first}{last}") < 6 else f"{first}-{last}"
+
+
+def sequence_of(data: Data) -> str:
+    """The same for a step that names its first and last record."""
+    first = whole(data.get("first"), 0)
+    return sequence_word(data.get("seq"), whole(data.get("last"), first) - first + 1)
+
+
+def error_word(error: object) -> str:
+    """An error's name, cut to what fits under a mark."""
+    name = plain_text(error, 60)
+    short = SHORT_ERRORS.get(name, name.lower().replace("_", " "))
+    return short if len(short) <= 12 else f"{short[:11]}…"

@@ -1,0 +1,205 @@
+"""What a step about the offsets topic or a compacted log says to a learner: a sentence for each word.
+
+What consumers and operators do is told by `kitlib.views.group_sentences`. A step whose data are not what its word promises is
+told as it stands (`kitlib.views.scene`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.trace import Step
+from kitlib.views.group_sentences import GROUP_TELLERS
+from kitlib.views.scene import Teller, tell_by
+from kitlib.views.sentences import count, span
+from kitlib.views.text import plain_text
+
+Data = dict[str, Any]
+ROLES = frozenset({"coordinator", "reader", "new"})  # names of roles, which may begin a sentence
+
+
+def tell_offsets(step: Step) -> str:
+    """The step's sentence: printable text on one line, not escaped for HTML."""
+    told = tell_by(GROUP_TELLERS | OFFSETS_TELLERS, step)
+    is_role = step.actor.split(" ")[0] in ROLES and not told.startswith(f"{step.actor}: ")
+    return told[:1].upper() + told[1:] if is_role else told  # a consumer's own name stays as it is
+
+
+def _key(data: Data) -> str:
+    return plain_text(data["key"], 70)
+
+
+def _offsets(offsets: list[int]) -> str:
+    """`offset 3`, `offsets 3, 5 and 8`, at most eight of them."""
+    shown = [f"{each:d}" for each in offsets[:8]]
+    shown += [f"{len(offsets) - 8:,} more"] if len(offsets) > 8 else []
+    listed = f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+    return f"{'offset' if len(offsets) == 1 else 'offsets'} {listed}"
+
+
+def _write(who: str, data: Data) -> str:
+    where = f"at offset {data['offset']:d}"
+    if "members" in data:
+        return f"The group's own record is written {where}: {_key(data)}, {count(data['members'], 'member')}."
+    if data["value"] is None:
+        return f"A tombstone for {_key(data)} is written {where}: from here on it has no committed offset."
+    form = f", in the format of version {plain_text(data['format'], 12)}" if data.get("format") is not None else ""
+    return f"Written {where}: {_key(data)} = {plain_text(data['value'], 24)}{form}. What was there before for this key is replaced."
+
+
+def _clean(who: str, data: Data) -> str:
+    removed, to = list(data.get("removed") or ()), data.get("to")
+    what = f"takes out {_offsets(removed)}" if removed else "finds nothing to take out"
+    kept = f"; {count(data['kept'], 'record')} stay" if isinstance(data.get("kept"), int) else ""
+    return f"The cleaner {what}{kept}" + (f". All below offset {to:d} is clean now." if isinstance(to, int) else ".")
+
+
+def _pass(who: str, data: Data) -> str:
+    if "dirty_ratio" in data:
+        return f"The cleaner looks at the log: a share of {data['dirty_ratio']:.2f} of it is dirty."
+    removed = data.get("removed")
+    number = len(removed) if isinstance(removed, list) else int(removed or 0)
+    kept = data.get("kept")
+    stay = f", {count(kept, 'record')} stay" if isinstance(kept, int) else ""
+    to = f" up to offset {data['to']:d}" if isinstance(data.get("to"), int) else ""
+    return f"The cleaner has gone over the log{to}: {count(number, 'record')} taken out{stay}."
+
+
+def _evict(who: str, data: Data) -> str:
+    why = {
+        "expired": "nobody has committed it for longer than offsets are kept; a tombstone is written",
+        "tombstone": "a tombstone says so",
+        "moved": f"{who} leads this partition no more",
+    }.get(str(data["why"]), plain_text(data["why"], 80))
+    return f"Out of the cache goes {_key(data)}: {why}."
+
+
+def _answer(who: str, data: Data) -> str:
+    whose = f"{plain_text(data.get('group', 'the group'), 30)} on {plain_text(data['topic'], 30)}-{data['partition']:d}"
+    asked, error = f"{who} is asked for the offset of {whose} and", str(data.get("error") or "NONE")
+    if error != "NONE":
+        return f"{asked} answers with an error: {plain_text(error, 60)}. The consumer asks again."
+    if data["offset"] == -1:
+        return f"{asked} answers -1: there is none. The reset policy decides where to begin."
+    return f"{asked} answers {data['offset']:d}, from its cache."
+
+
+def _move(who: str, data: Data) -> str:
+    names = [f"broker {each}" if isinstance(each, int) else plain_text(each, 24) for each in (data["from"], data["to"])]
+    return f"The group's partition of the offsets topic moves from {names[0]} to {names[1]}."
+
+
+def _load_end(who: str, data: Data) -> str:
+    return f"{who} has loaded {count(data['records'], 'record')} in {data['ms']:,} ms. From now on it answers."
+
+
+def _log_append(who: str, data: Data) -> str:
+    """A record of a compacted topic, with its key and what it says."""
+    keys, values = data.get("keys"), data.get("values")
+    if not isinstance(keys, list) or not isinstance(values, list) or who != "log":
+        return GROUP_TELLERS["append"](who, data)
+    pairs = [
+        f"{plain_text(key, 20)} = {plain_text(value, 20)}" if value is not None else f"a tombstone for {plain_text(key, 20)}"
+        for key, value in list(zip(keys, values, strict=False))[:6]
+    ]
+    more = f" and {len(keys) - 6} more" if len(keys) > 6 else ""
+    arrives = "arrives" if len(keys) == 1 else "arrive"
+    return f"{count(len(keys), 'record')} {arrives} in the log, {span(data['first'], data['last'])}: {', '.join(pairs)}{more}."
+
+
+def _gap(who: str, data: Data) -> str:
+    missing = data["next"] - data["after"] - 1
+    return (
+        f"{who} meets a gap: after offset {data['after']:d} comes {data['next']:d}. {count(missing, 'offset')} without a record "
+        "in between: taken out by the cleaner, or a transaction's marker."
+    )
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, list | dict):
+        names = [plain_text(each, 20) for each in list(value)[:6]]
+        return f"{len(value)} ({', '.join(names)})" if names else "none"
+    return plain_text(value, 20)
+
+
+def _view(who: str, data: Data) -> str:
+    told = f"{who} has built its own view of the keys: it knows {_listed(data['keys'])}"
+    return f"{told}; out of date: {_listed(data.get('stale', 0))}; missing: {_listed(data.get('missing', 0))}."
+
+
+HEALTH = {  # of the monitor's look at the offsets topic: field -> how it is told
+    "dirty_ratio": "dirty ratio {:.2f}",
+    "records": "{:,} records in the log",
+    "keys": "{:,} keys",
+    "cached_offsets": "{:,} offsets in the cache",
+    "groups": "{:,} groups",
+    "commits_a_minute": "{:,.4g} commits a minute",
+}
+
+
+def _health(who: str, data: Data) -> str:
+    told = [form.format(data[name]) for name, form in HEALTH.items() if data.get(name) is not None]
+    if data.get("load_ms") is not None:
+        told.append(f"the last load took {data['load_ms']:,} ms")
+    if data.get("since_cleaned_ms") is not None:
+        told.append(f"cleaned {in_words(data['since_cleaned_ms'])} ago")
+    return f"The {who} notes: {', '.join(told)}."
+
+
+def in_words(duration_ms: int) -> str:
+    """A duration as people say it: `3 days`, `4 hours`, `20 s`, `8 ms`."""
+    for unit_ms, one in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):
+        if duration_ms >= 2 * unit_ms:
+            return count(round(duration_ms / unit_ms), one)
+    return f"{duration_ms / 1000:g} s" if duration_ms >= 1_000 else f"{duration_ms} ms"
+
+
+OFFSETS_TELLERS: dict[str, Teller] = {
+    # the offsets topic as a log, and its cleaner
+    "write": _write,
+    "roll": lambda who, data: f"A new segment begins at offset {data['base']:d}: the one before it may be cleaned now.",
+    "clean": _clean,
+    "retention": lambda who, data: f"Retention deletes the log's oldest segments: it begins at offset {data['start']:d}.",
+    "dies": lambda who, data: f"The cleaner dies: {plain_text(data['why'], 140)}. Nothing else stops, and nobody is told.",
+    "pass": _pass,
+    "rest": lambda who, data: (
+        f"The cleaner takes nothing: what lies behind its mark, offset {data['to']:d}, is younger than min.compaction.lag.ms."
+        if data.get("why") == "too young"
+        else f"The cleaner does not come: nothing new lies below its mark, offset {data['to']:d}."
+    ),
+    # the coordinator
+    "move": _move,
+    "load_begin": lambda who, data: (
+        f"{who} begins to fill its cache from the log: {count(data['records'], 'record')} to read. Who asks meanwhile is told to wait."
+    ),
+    "load": lambda who, data: f"{who} has read {span(data['from'], data['to'])} into its cache.",
+    "load_end": _load_end,
+    "load_failed": lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {plain_text(data['why'], 140)}",
+    "cache": lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.",
+    "evict": _evict,
+    "answer": _answer,
+    # a compacted topic and its reader
+    "append": _log_append,
+    "compact": lambda who, data: f"O{_offsets(data['offsets'])[1:]}: taken out, as a later record of the key stands.",
+    "purge": lambda who, data: (
+        f"O{_offsets(data['offsets'])[1:]}: tombstones whose time was up are taken out; nothing tells any more that their keys are gone."
+    ),
+    "gap": _gap,
+    "view": _view,
+    "away": lambda who, data: f"{who} is away for {in_words(data['ms'])}.",
+    "control": lambda who, data: f"A transaction's marker takes offset {data['offset']:d}: no reader is ever handed it.",
+    "write_many": lambda who, data: (
+        f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
+    ),
+    "clean_many": lambda who, data: f"The cleaner takes out {count(data['removed'], 'record')}.",
+    "size": lambda who, data: (
+        f"The log holds {count(data['records'], 'record')}, {data['bytes']:,} bytes in {count(data['segments'], 'segment')}; "
+        f"dirty ratio {data['dirty_ratio']:.2f}."
+    ),
+    "result": lambda who, data: (
+        f"{data['commits']:,} commits for {count(data['keys'], 'key')} have left {count(data['records'], 'record')} in the log"
+        + (f": a load takes {data['load_ms']:,} ms." if data.get("load_ms") is not None else ".")
+    ),
+    # a monitor
+    "health": _health,
+}

@@ -1,0 +1,304 @@
+"""The rows above the log in the pictures of the offsets topic and of compacted topics: who did what, when.
+
+A row each for the log, for the broker that answers for the group, for the cleaner and for every consumer, and a
+chart of how many records lie in the log: live ones, tombstones, and those that a later record has replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kitlib.trace import Step, Trace
+from kitlib.views.group_look import Sign, draw_sign, draw_tick, tick_swatch
+from kitlib.views.lanes_look import CHAR, CROSS, CROSSED_SQUARE, DIAMOND, DISC
+from kitlib.views.log_panel import KeyedLog
+from kitlib.views.look import BLACK, BLUE, LEFT, ORANGE, RED
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
+from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.text import plain_text
+
+ROW_TALL, BAND_TALL, CHART_TALL = 28, 18, 70
+LOGS = frozenset({"offsets log", "log"})
+NO_CONSUMERS = LOGS | {"cleaner", "operator", "broker", "controller", "monitor", "producer"}
+BROOM = "M-5 -5L1 1M-2 4L4 -2L6 4L0 6Z"
+SIGNS = {
+    "write_many": Sign("many records of other groups are written", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
+    "clean_many": Sign("the cleaner takes records out", BROOM, "ink", 1.8),
+    "roll": Sign("a new segment begins", "M0 -7V7", "ink", 2.4),
+    "clean": Sign("the cleaner takes records out", BROOM, "ink", 1.8),
+    "pass": Sign("the cleaner goes over the log", BROOM, "ink", 1.8),
+    "compact": Sign("replaced records are taken out", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
+    "purge": Sign("tombstones are taken out", CROSSED_SQUARE, "ink", 1.6, "paper"),
+    "retention": Sign("retention deletes the log's start", "M4 -6H-4V6H4M-4 0H6", RED, 1.8),
+    "delete": Sign("the log's start is deleted", "M4 -6H-4V6H4M-4 0H6", RED, 1.8),
+    "dies": Sign("the cleaner dies", CROSS, RED, 2.6),
+    "move": Sign("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2),
+    "load_failed": Sign("the load ends early", CROSS, RED, 2.6),
+    "evict": Sign("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8),
+    "alter": Sign("an operator sets the commit", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
+    "forget": Sign("an operator deletes the commit", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
+    "start": Sign("begins to read", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
+    "reset": Sign("is sent elsewhere by its reset policy", DIAMOND, RED, 1.8, "paper"),
+    "gap": Sign("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8),
+    "error": Sign("cannot go on", f"{DIAMOND}M0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
+}
+LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "retention", "delete"})
+CLEANER_WORDS = frozenset({"dies", "pass"})
+ANSWERS = {"offset": (BLUE, "the coordinator answers with an offset"), "none": (RED, "it answers −1: there is none"),
+           "wait": (ORANGE, "it answers with an error: ask again")}  # fmt: skip
+SPELL_WORDS = frozenset({"move", "load_begin", "load", "load_end", "load_failed", "answer"})  # which tell who answers now
+CONSUMER_WORDS = frozenset({"start", "emit", "process", "commit", "reset", "error"})
+NEAR = 11  # signs nearer than this are moved on
+
+
+@dataclass(slots=True)
+class Strip:
+    """The rows as they are drawn, from `y` on downwards, and what the legend must explain."""
+
+    trace: Trace
+    xs: list[float]
+    y: float = 8
+    drawn: list[Svg] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    def steps(self, wanted: Callable[[Step], bool]) -> list[tuple[Step, float]]:
+        """The steps that are wanted, with their places."""
+        return [(step, x) for step, x in zip(self.trace.steps, self.xs, strict=True) if wanted(step)]
+
+    def row(self, name: str, parts: Iterable[Svg], tall: float = ROW_TALL) -> None:
+        """A named row; its middle is y = 0 for the parts."""
+        label = el("text", name, cls="ink", x=LEFT, y=4, font_weight="bold")
+        self.drawn.append(group(label, *parts, transform=f"translate(0 {self.y + tall / 2:g})"))
+        self.y += tall
+
+    def signs(self, found: list[tuple[Step, float]]) -> list[Svg]:
+        """Their signs, moved on where they would cover each other."""
+        parts, last = [], 0.0
+        for step, x in found:
+            self.seen.add(step.what)
+            last = max(x, min(last + NEAR, x + 2 * NEAR))
+            parts.append(draw_sign(SIGNS[step.what], last, 0))
+        return parts
+
+    # -- rows --------------------------------------------------------------------------------------------
+
+    def add_log(self) -> None:
+        """Writes as ticks, tombstones as red ones, and what is done to the log."""
+        writes = self.steps(lambda step: step.actor in LOGS and step.what in ("write", "append"))
+        ends: dict[bool, str] = {False: "", True: ""}
+        for step, x in writes:
+            values = step.data.get("values", [step.data.get("value", "")])
+            is_tomb = isinstance(values, list) and None in values and "members" not in step.data
+            ends[is_tomb] += f"M{x:.1f} -4v8"
+            self.seen.add("tombstone" if is_tomb else "write")
+        done = self.signs(self.steps(lambda step: step.what in LOG_WORDS))
+        line = el("path", d=f"M{AXIS_LEFT} 0H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7)
+        ticks = [el("path", d=ends[False], stroke=BLUE, stroke_width=1.6)] if ends[False] else []
+        ticks += [el("path", d=ends[True], stroke=RED, stroke_width=2.4)] if ends[True] else []
+        self.row("the log", [line, *ticks, *done])
+
+    def add_coordinator(self) -> None:
+        """Who answers for the group, while its cache is loaded, and what it answers."""
+        spells = coordinator_spells(self.trace, self.xs)
+        if not spells:
+            return
+        boxes = []
+        for x0, x1, name, state in spells:
+            fill, paint = {"loading": (ORANGE, {"fill": BLACK}), "failed": (HATCH, {"cls": "ink"})}.get(state, ("none", {"cls": "ink"}))
+            boxes.append(
+                el("rect", el("title", f"{name}: {state}"), x=x0, y=-BAND_TALL / 2, width=max(1.0, x1 - x0), height=BAND_TALL,
+                   fill=fill, cls="ink-line", stroke_width=0.8)
+            )  # fmt: skip
+            self.seen.add(state)
+            told = next((word for word in (f"{name}: {state}", name, name[-1:]) if len(word) * CHAR + 6 <= x1 - x0), "")
+            if told and state != "failed":
+                boxes.append(el("text", told, x=(x0 + x1) / 2, y=4, text_anchor="middle", font_size=11, **paint))
+        self.row("coordinator", boxes)
+        paths = dict.fromkeys(ANSWERS, "")
+        for step, x in self.steps(lambda step: step.what == "answer"):
+            error = step.data.get("error") not in (None, "NONE")
+            kind = "wait" if error else "none" if step.data.get("offset") == -1 else "offset"
+            paths[kind] += f"M{x - 4.5:.1f} 0{DISC[7:]}"
+            self.seen.add(kind)
+        dots = [answer_path(kind, path) for kind, path in paths.items() if path]
+        found = self.steps(lambda step: step.what in ("move", "load_failed", "evict", "alter", "forget"))
+        if found or dots:
+            self.row("its answers", [*self.signs(found), *dots])
+
+    def add_cleaner(self) -> None:
+        """A line while it runs, dashed from its death on."""
+        found = self.steps(lambda step: step.what in CLEANER_WORDS)
+        dead = next((x for step, x in found if step.what == "dies"), None)
+        if not found:
+            return
+        parts = [el("path", d=f"M{AXIS_LEFT} 0H{AXIS_RIGHT if dead is None else dead:g}", cls="ink-line", stroke_width=1.6)]
+        if dead is not None:
+            parts.append(el("path", d=f"M{dead:g} 0H{AXIS_RIGHT}", stroke=RED, stroke_width=1.6, stroke_dasharray="2 5"))
+        self.row("the cleaner", [*parts, *self.signs(found)])
+
+    def add_consumers(self) -> None:
+        """What each consumer has worked on, once more in another sign, and its commits."""
+        names = dict.fromkeys(
+            step.actor
+            for step in self.trace
+            if step.what in CONSUMER_WORDS and "topic" in step.data and _is_consumer(step.actor)
+        )
+        for name in list(names)[:3]:
+            ticks: dict[str, list[float]] = {"process": [], "again": [], "commit": []}
+            done: set[tuple[object, object, object]] = set()
+            for step, x in self.steps(lambda step, name=name: step.actor == name):  # type: ignore[misc]
+                where = (step.data.get("topic"), step.data.get("partition"), step.data.get("offset"))
+                if step.what == "process":
+                    ticks["again" if where in done else "process"].append(x)
+                    done.add(where)
+                elif step.what == "commit" and step.data.get("written", True):
+                    ticks["commit"].append(x)
+            self.seen |= {kind for kind, found in ticks.items() if found}
+            line = el("path", d=f"M{AXIS_LEFT} -2H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7)
+            mine = self.steps(lambda step, name=name: step.actor == name and step.what in ("start", "reset", "gap", "error"))  # type: ignore[misc]
+            drawn = [draw_tick(kind, found, -2) for kind, found in ticks.items() if found]
+            self.row(plain_text(name, 12), [line, *drawn, *self.signs(mine)])
+
+    def add_chart(self, logs: list[KeyedLog | None]) -> None:
+        """How many records lie in the log after each step: live ones, tombstones above, replaced ones on top."""
+        counts = [(x, log.counts()) for x, log in zip(self.xs, logs, strict=True) if log is not None]
+        if not counts:
+            return
+        self.y += 6
+        high = max(1, *(sum(each) for _, each in counts))
+        foot = self.y + CHART_TALL
+        levels = ((2, None, 0.3), (1, RED, 0.8), (0, BLUE, 0.8))  # from the highest stack down
+        parts = [
+            el("text", "records", cls="ink", x=LEFT, y=self.y + 24, font_weight="bold"),
+            el("text", "in the log", cls="grey", x=LEFT, y=self.y + 40, font_size=11),
+            el("text", f"{high:,}", cls="grey", x=AXIS_LEFT - 6, y=self.y + 14, font_size=11, text_anchor="end"),
+        ]
+        for upto, colour, opacity in levels:
+            path = area([(x, _stacked(each, upto)) for x, each in counts], high, self.y + 10, foot)
+            parts.append(el("path", d=path, fill=colour, cls=None if colour else "grey", opacity=opacity))
+        self.drawn.append(group(*parts))
+        self.y = foot
+
+    def add_sizes(self) -> None:
+        """How many records the log holds where only their number is told, and thinly how many were ever written."""
+        found = [(x, step.state["size"]) for step, x in self.steps(lambda step: isinstance(step.state.get("size"), dict))]
+        if not found:
+            return
+        self.y += 6
+        high = max(1, *(int(size["commits"]) for _, size in found))
+        foot = self.y + CHART_TALL
+        held = area([(x, int(size["records"])) for x, size in found], high, self.y + 10, foot)
+        written = area([(x, int(size["commits"])) for x, size in found], high, self.y + 10, foot)
+        self.drawn.append(
+            group(
+                el("text", "records", cls="ink", x=LEFT, y=self.y + 24, font_weight="bold"),
+                el("text", "in the log", cls="grey", x=LEFT, y=self.y + 40, font_size=11),
+                el("text", f"{high:,}", cls="grey", x=AXIS_LEFT - 6, y=self.y + 14, font_size=11, text_anchor="end"),
+                el("path", el("title", "ever written"), d=written, cls="grey", opacity=0.3),
+                el("path", el("title", "in the log"), d=held, fill=BLUE, opacity=0.8),
+            )
+        )
+        self.seen.add("sizes")
+        self.y = foot
+
+    def legend(self) -> list[tuple[Svg, str]]:
+        """Swatches for what was drawn."""
+        found: list[tuple[Svg, str]] = []
+        if "write" in self.seen:
+            found.append((el("path", d="M13 5v8", stroke=BLUE, stroke_width=1.6), "a record is written"))
+        if "tombstone" in self.seen:
+            found.append((el("path", d="M13 5v8", stroke=RED, stroke_width=2.4), "a tombstone is written"))
+        found += [
+            (group(draw_sign(sign, 13, 9)), sign.meaning)
+            for what, sign in SIGNS.items()
+            if what in self.seen and not (what == "pass" and "clean" in self.seen)
+        ]
+        if "loading" in self.seen:
+            found.append((el("rect", x=3, y=2, width=20, height=14, fill=ORANGE, cls="ink-line"), "its cache is being loaded"))
+        if "cached" in self.seen:
+            found += [
+                (el("path", d="M2 12H13V6H24", fill="none", stroke=BLUE, stroke_width=2), "the offset in the cache"),
+                (el("path", d="M2 12H13V6H24", fill="none", cls="grey-line", stroke_width=4, opacity="0.5"), "what the log says"),
+                (el("path", d="M4 9h3m4 0h3m4 0h3", stroke=RED, stroke_width=3), "not in the cache: an answer would be −1"),
+            ]
+        if "sizes" in self.seen:
+            found.append((el("rect", x=3, y=2, width=20, height=14, fill=BLUE, opacity=0.8), "records that lie in the log"))
+            found.append((el("rect", x=3, y=2, width=20, height=14, cls="grey", opacity=0.3), "records that were ever written"))
+        if "failed" in self.seen:
+            found.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="ink-line"), "its cache is not all of the log"))
+        for kind, (_, meaning) in ANSWERS.items():
+            if kind in self.seen:
+                found.append((group(answer_path(kind, "M-4.5 0" + DISC[7:]), transform="translate(13 9)"), meaning))
+        told = {"process": "a record is worked on", "again": "a record is worked on once more", "commit": "a commit"}
+        return found + [(tick_swatch(kind), meaning) for kind, meaning in told.items() if kind in self.seen]
+
+
+def _is_consumer(actor: str) -> bool:
+    return actor not in NO_CONSUMERS and not actor.startswith(("coordinator", "broker"))
+
+
+def answer_path(kind: str, path: str) -> Svg:
+    """The dots of one kind of answer; hollow ones are no offsets."""
+    colour = ANSWERS[kind][0]
+    if kind == "offset":
+        return el("path", d=path, fill=colour, cls="ink-line", stroke_width=0.8)
+    return el("path", d=path, cls="paper", stroke=colour, stroke_width=2.4, stroke_dasharray="2 1.5" if kind == "wait" else None)
+
+
+def coordinator_spells(trace: Trace, xs: list[float]) -> list[tuple[float, float, str, str]]:
+    """From where to where which broker answered for the group, and how it was: ready, loading or failed."""
+    spells: list[tuple[float, float, str, str]] = []
+    name, state, since = "", "", AXIS_LEFT * 1.0
+    for step, x in zip(trace.steps, xs, strict=True):
+        is_refusal = step.what == "answer" and step.data.get("error") not in (None, "NONE")
+        if not step.actor.startswith("coordinator") or step.what not in SPELL_WORDS or is_refusal:
+            continue
+        now_name, now_state = plain_text(step.actor, 24), state or "ready"
+        if step.what == "move" and not name:
+            name, state = broker_of(step.data.get("from", step.actor)), "ready"
+        if step.what == "move":
+            now_name = broker_of(step.data.get("to", step.actor))
+        elif step.what in ("load_begin", "load"):
+            now_state = "loading"
+        elif step.what == "load_failed":
+            now_state = "failed"
+        elif step.what == "load_end":
+            now_state = "failed" if state == "failed" else "ready"
+        if (now_name, now_state) != (name, state):
+            if name:
+                spells.append((since, x, name, state))
+            since = x if name or step.what == "load_begin" else since
+            name, state = now_name, now_state
+    if name:
+        spells.append((since, AXIS_RIGHT * 1.0, name, state))
+    return spells
+
+
+def broker_of(name: object) -> str:
+    """A coordinator by its name or by its broker's number."""
+    return f"coordinator {name}" if isinstance(name, int) else plain_text(name, 24)
+
+
+def _stacked(counts: tuple[int, int, int], upto: int) -> int:
+    live, tombs, replaced = counts
+    return live + (tombs if upto >= 1 else 0) + (replaced if upto >= 2 else 0)
+
+
+def area(points: list[tuple[float, int]], high: int, top: float, foot: float) -> str:
+    """The surface below a stair, a corner only where the value changes."""
+    path, last = [f"M{points[0][0]:g} {foot:g}"], foot
+    for x, value in points:
+        y = round(foot - (foot - top) * value / high, 1)
+        if y != last:
+            path.append(f"H{x:g}V{y:g}")
+            last = y
+    return "".join(path) + f"H{AXIS_RIGHT}V{foot:g}Z"
+
+
+def last_known(states: Iterable[Mapping[str, object]], read: Callable[[Mapping[str, object]], KeyedLog | None]) -> list[KeyedLog | None]:
+    """The log after each step: what a step does not tell is as before."""
+    found: list[KeyedLog | None] = []
+    for state in states:
+        found.append(read(state) or (found[-1] if found else None))
+    return found

@@ -1,0 +1,198 @@
+"""What a step of a producer's run says to a learner: a sentence for each word of producer, network and broker.
+
+The words and their data are listed in `kitlib.monitor.producing` and written by the producers'
+experiments. A step whose data are not what its word promises is told as it stands
+(`kitlib.views.sentences`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kitlib.views.text import plain_text
+
+Data = dict[str, Any]
+
+SIDE = re.compile(r"producer( \d+)?|network|broker")
+
+
+def is_side(actor: str) -> bool:
+    """Whether this is who acts in a producer's run."""
+    return SIDE.fullmatch(actor) is not None
+
+
+def records(data: Data) -> str:
+    """`record 4`, or `records 0-4`."""
+    first, last = data["first"], data["last"]
+    return f"record {first:d}" if first == last else f"records {first:d}-{last:d}"
+
+
+def batch(data: Data) -> str:
+    """`Batch 0 (records 0-4, sequence 0)`."""
+    told = [records(data)] if "first" in data else []
+    seq = data.get("seq")
+    told += ["no sequence number" if seq == -1 else f"sequence {seq:d}"] if seq is not None else []
+    return f"Batch {data['batch']:d}" + (f" ({', '.join(told)})" if told else "")
+
+
+def _small(data: Data) -> str:
+    """The same within a sentence."""
+    told = batch(data)
+    return told[0].lower() + told[1:]
+
+
+def error_name(data: Data) -> str:
+    return plain_text(data["error"], 50)
+
+
+def _who(who: str) -> str:
+    return "The producer" if who == "producer" else who.capitalize() if is_side(who) else who
+
+
+def _send(who: str, data: Data) -> str:
+    to = "the producer" if who == "producer" else who
+    return f"The user hands {records(data)} to {to}: batch {data['batch']:d} waits in the accumulator."
+
+
+def _request(who: str, data: Data) -> str:
+    before = data.get("attempt", 0)  # the attempts before this one
+    again = f" again, attempt {before + 1:d}" if before > 0 else ""
+    tail = ""
+    if data.get("seq", -1) >= 0:
+        tail = f", as producer id {data['pid']:d}, epoch {data['epoch']:d}"
+    return f"{_who(who)} sends {_small(data)}{again}: request {data['request']:d}{tail}."
+
+
+def _answer(who: str, data: Data) -> str:
+    if data["error"] != "NONE":
+        return f"The answer to batch {data['batch']:d} arrives: {error_name(data)}."
+    offset = data.get("offset", -1)
+    at = f"stored from offset {offset:d}" if offset >= 0 else "stored"
+    return f"The answer to batch {data['batch']:d} arrives: {at}."
+
+
+def _no_answer(who: str, data: Data) -> str:
+    why = plain_text(data.get("why", ""), 80)
+    tail = f" ({why})" if why else ""
+    return (
+        f"{_who(who)} gives up waiting for the answer to batch {data['batch']:d}{tail}: was it stored? It cannot know."
+    )
+
+
+def _requeue(who: str, data: Data) -> str:
+    return f"{batch(data)} goes back into the queue, to be sent again."
+
+
+def _delivered(who: str, data: Data) -> str:
+    offset = data.get("offset", -1)
+    at = f"stored from offset {offset:d}" if offset >= 0 else "sent, and nobody will say whether it was stored"
+    return f"The user is told: {records(data)} (batch {data['batch']:d}) {_are(data)} {at}."
+
+
+def _are(data: Data) -> str:
+    return "is" if data["first"] == data["last"] else "are"
+
+
+def _undelivered(who: str, data: Data) -> str:
+    return f"The user is told: {records(data)} (batch {data['batch']:d}) failed with {error_name(data)}."
+
+
+def _id(who: str, data: Data) -> str:
+    pid, epoch = data["pid"], data["epoch"]
+    if pid < 0:
+        return f"{_who(who)} has no producer id: {plain_text(data.get('why', ''), 80)}."
+    told = f"producer id {pid:d}, epoch {epoch:d}"
+    ways = {
+        "init": f"{_who(who)} gets {told}; its sequence numbers begin at 0.",
+        "bump": f"{_who(who)} raises its epoch: {told}, sequence numbers begin at 0 again.",
+        "reset": f"{_who(who)} starts anew with {told}: the broker knows nothing of it yet.",
+    }
+    return ways.get(str(data.get("why")), f"{_who(who)} goes on with {told} ({plain_text(data.get('why', ''), 60)}).")
+
+
+def _write(who: str, data: Data) -> str:
+    copy = data.get("copy", 1)
+    if copy > 1:
+        ordinal = {2: "a second", 3: "a third"}.get(copy, f"a {copy:d}th")
+        return f"{batch(data)} is written once more, from offset {data['offset']:d}: {ordinal} copy in the log."
+    late = " It comes behind records that were sent later." if data.get("is_late") else ""
+    return f"{batch(data)} arrives and is written from offset {data['offset']:d}.{late}"
+
+
+def _recognise(who: str, data: Data) -> str:
+    times = data.get("arrival", 2)
+    again = {2: "a second time", 3: "a third time"}.get(times, "once more")
+    return f"{batch(data)} arrives {again}: the broker still remembers it and answers offset {data['offset']:d} again."
+
+
+REFUSALS = {
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": "not the next number",
+    "DUPLICATE_SEQUENCE_NUMBER": "older than what it remembers",
+    "INVALID_PRODUCER_EPOCH": "it knows a newer epoch",
+    "UNKNOWN_PRODUCER_ID": "it does not know the id",
+    "MESSAGE_TOO_LARGE": "larger than is allowed",
+    "NOT_LEADER_OR_FOLLOWER": "another broker leads now",
+}
+
+
+def _refuse(who: str, data: Data) -> str:
+    why = REFUSALS.get(str(data["error"]))
+    told = f"{error_name(data)}, {why}" if why else error_name(data)
+    return (
+        f"The broker refuses batch {data['batch']:d} (sequence {data['seq']:d}): {told}."
+        if data.get("seq", -1) >= 0
+        else (f"The broker refuses {_small(data)}: {told}.")
+    )
+
+
+def _restart(who: str, data: Data) -> str:
+    how = data.get("how")
+    begin = {
+        "kill": "The broker is killed and starts again",
+        "clean": "The broker is stopped and starts again",
+    }.get(str(how), f"The broker restarts ({plain_text(how, 40)})")
+    return f"{begin}: of each producer it remembers only the last batch."
+
+
+def _read(who: str, data: Data) -> str:
+    number = sum(last - first + 1 for first, last in data["records"])
+    return f"The topic is read back: {number:,} record{'' if number == 1 else 's'} from offset {data['first_offset']:d} on."
+
+
+def _delay(who: str, data: Data) -> str:
+    ms = f" for {data['ms']:,} ms" if "ms" in data else ""
+    return f"The network holds a message of batch {data['batch']:d} back{ms}."
+
+
+PRODUCER_TELLERS: dict[str, Callable[[str, Data], str]] = {
+    "send": _send,
+    "request": _request,
+    "answer": _answer,
+    "no_answer": _no_answer,
+    "requeue": _requeue,
+    "delivered": _delivered,
+    "undelivered": _undelivered,
+    "id": _id,
+    "refuse_to_start": lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}",
+    "lose_request": lambda who, data: (
+        f"Request {data['request']:d} with batch {data['batch']:d} is lost: the broker never sees it."
+    ),
+    "lose_answer": lambda who, data: (
+        f"The answer to batch {data['batch']:d} is lost: it is stored, and the producer does not know."
+    ),
+    "duplicate_request": lambda who, data: f"The network sends request {data['request']:d} on twice.",
+    "delay": _delay,
+    "cut": lambda who, data: "The connection is cut: what was on its way is gone.",
+    "write": _write,
+    "recognise": _recognise,
+    "refuse": _refuse,
+    "restart": _restart,
+    "expire": lambda who, data: (
+        f"The broker has not heard from producer id {data['pid']:d} for too long and forgets it."
+    ),
+    "delete": lambda who, data: f"Retention deletes the log's start: it now begins at offset {data['to']:d}.",
+    "fail_over": lambda who, data: "Another broker becomes the leader; it remembers what it had copied.",
+    "read": _read,
+}

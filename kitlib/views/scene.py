@@ -1,0 +1,233 @@
+"""A scene: one picture of a whole run, with a cursor at the step, its sentence, and a panel for the step.
+
+Time runs to the right and the whole run is on the picture, so a scene has two halves. The *body* does
+not depend on the step: it is laid out and drawn once, and what lies right of the cursor is dimmed
+because it has not happened yet. The *panel* below shows what holds after the step; equal panels are
+kept once, and so are equal pieces of them. The SVG of `show` and the browser's player put the same pieces together, so a reader scrubs
+without the kernel.
+
+A domain makes its scene step by step:
+
+    scene = Scene("A rebalance", "Who holds what, and when does nobody?", height=200, panel_height=90)
+    for step, x in zip(trace, places(trace), strict=True):
+        scene.add_step(x, tell(step), panel_of(step.state), words_of(step.state))
+    scene.body = group(*drawn, draw_axis(trace, scene))
+
+Left out: which traces have which scene (`kitlib.views.scenes`), and what each domain draws.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import log2
+from typing import Any
+
+from kitlib.trace import Step, Trace
+from kitlib.views.look import WIDTH
+from kitlib.views.sentences import as_it_stands, tell
+from kitlib.views.svg import Svg, el, group, legend
+from kitlib.views.text import plain_text
+
+AXIS_LEFT, AXIS_RIGHT = 108, 736  # where the time axis begins and ends, unless the scene says otherwise
+TICK_APART = 92  # from one time on the axis to the next, at least
+DAY_MS = 86_400_000
+LONG_MS = 2 * DAY_MS  # the times of longer runs are told in days
+MOST_WAIT = 8.0  # how many steps' room a wait, however long, takes besides its own
+MOST_SAID, MOST_WORDS = 400, 2_000  # characters of a sentence, and of what a panel shows in words
+HALF_SIGN = 8.0  # half the width of a sign
+DIM = 0.68  # how much of the page's paper lies over what has not happened yet
+
+Node = list[Any]  # ["g", {"transform": "..."}, child, "text", ...]
+
+
+@dataclass(slots=True)
+class Scene:
+    """Everything that pictures of one run need. Lengths are SVG units; the three lists of steps have one item a step."""
+
+    title: str  # names the picture for those who do not see it
+    question: str  # which the picture answers
+    height: int  # of the body
+    body: Svg = field(default_factory=Svg)  # 0 <= x <= width, 0 <= y <= height
+    panel_height: int = 0  # of every panel
+    width: int = WIDTH
+    top: int = 0  # the cursor runs from here ...
+    bottom: int | None = None  # ... to here; None is the body's height
+    right: int = AXIS_RIGHT  # the future is dimmed from the cursor to here
+    legend: list[tuple[Svg, str]] = field(default_factory=list)  # swatches of 26 x 18 with their meanings
+    x_of_step: list[float] = field(default_factory=list)  # never falls
+    said: list[str] = field(default_factory=list)
+    pieces: list[Svg] = field(default_factory=list)  # of which panels are made, each one once
+    panels: list[tuple[int, ...]] = field(default_factory=list)  # each one once: the places of its pieces
+    words: list[str] = field(default_factory=list)  # what each panel shows, in words
+    panel_of_step: list[int] = field(default_factory=list)
+    _known: dict[object, int] = field(default_factory=dict, repr=False)
+
+    def add_step(self, x: float, said: str, panel: Svg | Sequence[Svg] | None = None, words: str = "") -> None:
+        """Lay out the next step: its place on the time axis, its sentence and its panel (None: as before).
+
+        A panel in several pieces (its rows) costs a step only the pieces that no step had before.
+        """
+        before = self.panel_of_step[-1] if self.panel_of_step else -1
+        self.x_of_step.append(max(round(x, 1), self.x_of_step[-1] if self.x_of_step else 0))
+        self.said.append(plain_text(said, MOST_SAID))
+        if panel is None and before >= 0:
+            self.panel_of_step.append(before)
+            return
+        parts = () if panel is None else (panel,) if isinstance(panel, Svg) else panel
+        pieces = tuple(self._place_of(self.pieces, part) for part in parts)
+        number = self._known.setdefault((pieces, words), len(self.panels))
+        if number == len(self.panels):
+            self.panels.append(pieces)
+            self.words.append(plain_text(words, MOST_WORDS))
+        self.panel_of_step.append(number)
+
+    def _place_of(self, kept: list[Svg], piece: Svg) -> int:
+        number = self._known.setdefault(piece, len(kept))
+        if number == len(kept):
+            kept.append(piece)
+        return number
+
+    def panel_after(self, number: int) -> Svg:
+        """The panel after a step; nothing before the first one."""
+        return Svg(
+            "".join(self.pieces[place] for place in self.panels[self.panel_of_step[number]]) if number >= 0 else ""
+        )
+
+    @property
+    def foot(self) -> int:
+        """Where the cursor ends."""
+        return self.height if self.bottom is None else self.bottom
+
+    @property
+    def tall(self) -> int:
+        """Height of body, panel and legend together."""
+        return self.height + self.panel_height + self.draw_legend()[1]
+
+    def draw_legend(self) -> tuple[Svg, int]:
+        """What the signs mean, from the panel's foot on; and its height."""
+        drawn, height = legend(self.legend, self.height + self.panel_height + 8)
+        return drawn, height + 8 if self.legend else 0
+
+    def future_after(self, number: int) -> float:
+        """Where the paper over the future begins: right of the step's own sign, if the next step leaves room for it."""
+        if not 0 <= number < len(self.x_of_step):
+            return self.x_of_step[0] if self.x_of_step else self.right
+        x = self.x_of_step[number]
+        place = bisect_right(self.x_of_step, x)
+        gap = self.x_of_step[place] - x if place < len(self.x_of_step) else 2 * HALF_SIGN
+        return round(x + min(HALF_SIGN, gap / 2), 1)
+
+    def words_after(self, number: int) -> str:
+        """What the panel shows after a step, in words."""
+        return self.words[self.panel_of_step[number]] if number >= 0 else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it for the player, which builds the same elements without reading markup."""
+        drawn, _ = self.draw_legend()
+        return {
+            "title": self.title,
+            "question": self.question,
+            "width": self.width,
+            "height": self.height,
+            "tall": self.tall,
+            "top": self.top,
+            "foot": self.foot,
+            "right": self.right,
+            "dim": DIM,
+            "x": self.x_of_step,
+            "future": [self.future_after(number) for number in range(len(self.x_of_step))],
+            "panelOf": self.panel_of_step,
+            "words": self.words,
+            "body": to_node(self.body),
+            "legend": to_node(drawn),
+            "panels": self.panels,
+            "pieces": [to_node(piece) for piece in self.pieces],
+        }
+
+
+def draw_scene(scene: Scene, number: int, top: int) -> tuple[Svg, int]:
+    """A scene after step `number` (-1: before the first), from `top` on; and its height."""
+    x = scene.x_of_step[number] if number >= 0 else (scene.x_of_step[0] if scene.x_of_step else scene.right)
+    parts = [scene.body, *draw_cursor(scene, x, scene.future_after(number))]
+    if number >= 0:
+        parts.append(group(scene.panel_after(number), transform=f"translate(0 {scene.height})"))
+    parts.append(scene.draw_legend()[0])
+    return group(*parts, transform=f"translate(0 {top})"), scene.tall
+
+
+def draw_cursor(scene: Scene, x: float, future: float) -> list[Svg]:
+    """The thin line of the present at `x`, and the paper over the future from `future` on."""
+    wide = max(0.0, scene.right - future)
+    return [
+        el("rect", cls="paper", x=future, y=scene.top, width=wide, height=scene.foot - scene.top, opacity=f"{DIM:g}"),
+        el("path", d=f"M{x:.1f} {scene.top}V{scene.foot}", cls="ink-line", stroke_width=1.5),
+        el("path", d=f"M{x:.1f} {scene.foot}l-5 7h10Z", cls="ink"),
+    ]
+
+
+def places(
+    trace: Trace,
+    left: float = AXIS_LEFT,
+    right: float = AXIS_RIGHT,
+    room: Callable[[Step], float] = lambda step: 1,
+) -> list[float]:
+    """Where each step lies on the time axis: in order, and a wait before it as longer room, but not in proportion.
+
+    `room` > 0 is how much of the axis a step takes by itself, compared with the others.
+    """
+    if not trace.steps:
+        return []
+    last = trace.steps[0].at_ms
+    at = 0.0
+    found = []
+    for step in trace.steps:
+        at += room(step) + min(MOST_WAIT, log2(1 + max(0, step.at_ms - last)) * 0.8)
+        last = step.at_ms
+        found.append(at)
+    scale = (right - left) / (found[-1] + 1)
+    return [round(left + place * scale, 1) for place in found]
+
+
+def draw_axis(trace: Trace, xs: list[float], y: float, left: float = AXIS_LEFT, right: float = AXIS_RIGHT) -> Svg:
+    """A line at height `y` with the times below it: as many as fit, and only where the clock moved."""
+    parts = [el("path", d=f"M{left:g} {y:g}H{right:g}", cls="grey-line", stroke_width=0.7)]
+    last_x, last_ms = -TICK_APART * 1.0, -1
+    for step, x in zip(trace.steps, xs, strict=True):
+        if step.at_ms != last_ms and x - last_x >= TICK_APART and x + 60 <= right + 20:
+            parts.append(el("path", d=f"M{x:.1f} {y:g}v4", cls="grey-line", stroke_width=1))
+            told = f"{step.at_ms:,} ms" if trace.steps[-1].at_ms < LONG_MS else f"{step.at_ms / DAY_MS:.1f} d"
+            parts.append(el("text", told, cls="grey", x=x, y=y + 15, font_size=11))
+            last_x, last_ms = x, step.at_ms
+    return group(*parts)
+
+
+Teller = Callable[[str, dict[str, Any]], str]
+
+
+def tell_by(tellers: dict[str, Teller], step: Step) -> str:
+    """A step's sentence by its domain's tellers (who, data -> sentence); what they cannot tell is told as it stands."""
+    if step.what not in tellers:
+        return tell(step)
+    try:
+        return tellers[step.what](plain_text(step.actor, 40), step.data)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return as_it_stands(step)  # the data are not what the word promises
+
+
+def to_node(drawn: Svg) -> Node:
+    """Markup as nested lists [tag, attributes, children ...], so that the browser need not read markup."""
+    return _node(ET.fromstring(f"<g>{drawn}</g>"))
+
+
+def _node(element: ET.Element) -> Node:
+    node: Node = [element.tag, dict(element.attrib)]
+    if element.text:
+        node.append(element.text)
+    for child in element:
+        node.append(_node(child))
+        if child.tail:
+            node.append(child.tail)
+    return node

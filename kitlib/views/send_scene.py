@@ -1,0 +1,217 @@
+"""A record's way from `send` to the log: who of the producer's two threads does what, and where each batch is.
+
+The body has a row for each actor: the user's calls, the metadata, the batches, the sender's loop, the
+network and the broker. The steps that the source counts have its numbers. The panel is the pipeline
+after the step, with the metadata's clock beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kitlib.trace import Step, Trace
+from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, PINK, RED, SKY
+from kitlib.views.scene import AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.send_panel import PANEL_TALL, draw_clock, draw_pipeline, words_of
+from kitlib.views.send_reader import paths
+from kitlib.views.send_sentences import tell
+from kitlib.views.svg import Svg, el, group
+
+PARTS = {
+    "all": "Where is each batch, and when is the metadata asked for again?",
+    "clock": "When may the metadata be asked for, and when is it?",
+}
+HAS_RECORDS = False
+SMALL_WORDS = frozenset({"select", "send", "returned"})
+ROWS = ("user", "metadata", "accumulator", "sender", "network", "broker")
+OF_CLOCK = ("user", "metadata", "network")
+ROW_TALL, FIRST_Y = 25, 16
+NEAR = 5.0  # signs of one kind that are nearer than this are one
+MANY_STEPS, COARSE_MS = 300, 1_000  # in long runs the clock's hands move in such steps
+
+_SQUARE, _DISC = "m-4 -4h8v8h-8Z", "m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0Z"
+_CROSS, _CHECK = "m-4 -4l8 8m0 -8l-8 8", "m-5 0l3.5 4l6 -8"
+_DIAMOND, _TRIANGLE = "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5Z", "m-4 -5l8 5l-8 5Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A sign for a kind of step."""
+
+    meaning: str
+    d: str  # relative to its place
+    colour: str
+    is_filled: bool = True
+
+    def draw(self, places: list[tuple[float, float]]) -> Svg:
+        """The sign at all its places, as one path."""
+        d = "".join(f"M{x:.0f} {y:.0f}{self.d}" for x, y in places)
+        if self.is_filled:
+            return el("path", d=d, fill=self.colour, stroke=BLACK, stroke_width=0.6)
+        return el("path", d=d, fill="none", stroke=self.colour, stroke_width=2.2)
+
+    def swatch(self) -> Svg:
+        """For the legend."""
+        return self.draw([(13, 9)])
+
+
+MARKS = {
+    "call": Mark("a call of send", _TRIANGLE, SKY),
+    "send": Mark("a record goes into a batch", _SQUARE, SKY),
+    "delivered": Mark("the user is told: stored", _CHECK, BLUE, False),
+    "undelivered": Mark("the user is told: failed", _CROSS, RED, False),
+    "request_update": Mark("metadata is wanted", _DIAMOND, ORANGE, False),
+    "metadata_request": Mark("metadata is asked for", _DIAMOND, ORANGE),
+    "update": Mark("metadata has come", _DISC, GREEN),
+    "failed_update": Mark("metadata could not be had", _CROSS, RED, False),
+    "connect": Mark("a connection is begun", _DISC, ORANGE, False),
+    "connected": Mark("a connection stands", _DISC, GREEN),
+    "disconnected": Mark("a connection is gone, or not to be had", _CROSS, RED, False),
+    "request": Mark("a batch leaves", _TRIANGLE, ORANGE),
+    "requeue": Mark("a batch comes back for a retry", _SQUARE, RED),
+    "write": Mark("a batch is written", _SQUARE, BLUE),
+    "recognise": Mark("a batch is recognised as written before", _SQUARE, PINK),
+    "refuse": Mark("a batch is refused", _CROSS, RED, False),
+    "move_leader": Mark("another broker leads", _DIAMOND, GREEN),
+    "destroy": Mark("a leader is lost for good", "m-5 -5h10v10h-10Zm0 0l10 10m0 -10l-10 10", RED, False),
+    "exit": Mark("the process ends", "m0 -9v18", RED, False),
+}
+SAME = {"leader": "update", "id_request": "metadata_request", "new_batch": "send", "full": "send", "expire": "undelivered",
+        "fault": "disconnected"}  # fmt: skip
+
+
+def claims(trace: Trace) -> bool:
+    """Whether the trace is of a send path: calls of a user, or a sender and a network of one client."""
+    return any(step.actor == "user" or (step.actor == "sender" and step.what == "request") for step in trace.steps)
+
+
+def to_scene(trace: Trace, part: str) -> Scene:
+    """The scene of a trace; `part` "clock" shows what has to do with metadata only."""
+    rows = ROWS if part == "all" else OF_CLOCK
+    xs = places(trace, room=lambda step: 0.4 if step.what in SMALL_WORDS else 1)
+    foot = FIRST_Y + len(rows) * ROW_TALL
+    body = _Body(rows, xs)
+    for step in trace.steps:
+        body.take(step)
+    scene = Scene("From send to the log", PARTS[part], height=foot + 26, panel_height=PANEL_TALL, top=2, bottom=foot)
+    scene.body = group(*body.drawn(), draw_axis(trace, xs, foot))
+    coarse_ms = COARSE_MS if len(trace) > MANY_STEPS else 1
+    for step, x, path in zip(trace.steps, xs, paths(trace), strict=True):
+        clock = step.state.get("clock")
+        pieces = draw_pipeline(path)
+        if isinstance(clock, dict):
+            pieces.append(draw_clock(clock, trace.knobs, coarse_ms))
+        scene.add_step(x, tell(step), pieces, words_of(path, clock))
+    scene.legend = [(mark.swatch(), mark.meaning) for word, mark in MARKS.items() if word in body.found]
+    if body.waits:
+        bar = el("rect", x=2, y=5, width=22, height=8, fill=SKY, stroke=BLACK, stroke_width=0.6)
+        scene.legend.append((bar, "a call that blocks"))
+    if body.sleeps:
+        scene.legend.append((el("path", d="M2 9H24", cls="grey-line", stroke_width=3), "the sender's loop sleeps"))
+    if body.stages:
+        scene.legend.insert(0, (_stage(13, 9, 1), "one of the nine steps of a first send"))
+    if any("clock" in step.state for step in trace.steps):
+        for colour, meaning in ((BLUE, "outer arc: until what is known is too old"), (ORANGE, "inner arc: until it may be asked for")):
+            scene.legend.append((el("path", d="M3 15A10 10 0 0 1 23 15", fill="none", stroke=colour, stroke_width=5), meaning))
+    return scene
+
+
+def _stage(x: float, y: float, number: int) -> Svg:
+    told = el("text", f"{number}", cls="paper", x=x, y=y + 4, text_anchor="middle", font_size=11, font_weight="bold")
+    return group(el("circle", cx=x, cy=y, r=8, cls="ink"), told)
+
+
+@dataclass(slots=True)
+class _Body:
+    """The rows with their signs, collected step by step."""
+
+    rows: tuple[str, ...]
+    xs: list[float]
+    found: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # word -> places
+    stages: list[tuple[float, float, int]] = field(default_factory=list)
+    waits: list[tuple[float, float]] = field(default_factory=list)  # from, to: calls that block
+    sleeps: list[tuple[float, float]] = field(default_factory=list)  # the loop
+    flights: list[tuple[float, float, bool]] = field(default_factory=list)  # from, to, and whether it is an answer
+    blocked: dict[int, float] = field(default_factory=dict)  # record -> since
+    sent: dict[int, float] = field(default_factory=dict)  # request -> x of its leaving
+    written: dict[int, float] = field(default_factory=dict)  # request -> x of the broker's word
+    asleep: float | None = None
+
+    def take(self, step: Step) -> None:
+        """Put the step's sign where it belongs."""
+        x, data = self.xs[step.number], step.data
+        if self.asleep is not None:
+            self.sleeps.append((self.asleep, x))
+            self.asleep = None
+        if step.what == "select":
+            self.asleep = x if data.get("timeout") else None
+        self._follow(step, x)
+        row = _row_of(step)
+        if row not in self.rows:
+            return
+        y = float(FIRST_Y + self.rows.index(row) * ROW_TALL)
+        stage = data.get("stage")
+        if isinstance(stage, int):
+            self.stages.append((x, y, stage))
+            return
+        word = SAME.get(step.what, step.what)
+        if word in MARKS:
+            known = self.found.setdefault(word, [])
+            if not known or x - known[-1][0] >= NEAR or known[-1][1] != y:
+                known.append((x, y))
+
+    def _follow(self, step: Step, x: float) -> None:
+        data = step.data
+        record, request = data.get("record"), data.get("request")
+        if step.what == "blocked" and isinstance(record, int):
+            self.blocked[record] = x
+        elif step.what in ("returned", "send") and record in self.blocked:
+            self.waits.append((self.blocked.pop(record), x))
+        if not isinstance(request, int) or "sender" not in self.rows:
+            return
+        if step.what == "request":
+            self.sent[request] = x
+        elif step.what in ("write", "recognise", "refuse") and request in self.sent:
+            self.flights.append((self.sent.pop(request), x, False))
+            self.written[request] = x
+        elif step.what == "answer" and request in self.written:
+            self.flights.append((self.written.pop(request), x, True))
+
+    def drawn(self) -> list[Svg]:
+        """Everything, what lies below first."""
+        parts = [_name(row, FIRST_Y + number * ROW_TALL) for number, row in enumerate(self.rows)]
+        user_y = FIRST_Y
+        for begin, end in self.waits:
+            parts.append(el("rect", x=begin, y=user_y - 4, width=max(end - begin, 2), height=8, fill=SKY, stroke=BLACK, stroke_width=0.6))
+        if "sender" in self.rows:
+            y: float = FIRST_Y + self.rows.index("sender") * ROW_TALL
+            low = FIRST_Y + self.rows.index("broker") * ROW_TALL
+            slept = "".join(f"M{begin:.0f} {y:g}H{end:.0f}" for begin, end in self.sleeps)
+            if slept:
+                parts.append(el("path", d=slept, cls="grey-line", stroke_width=3))
+            for is_answer, colour in ((False, ORANGE), (True, BLUE)):
+                d = "".join(
+                    f"M{begin:.0f} {low if is_answer else y}L{end:.0f} {y if is_answer else low}"
+                    for begin, end, answers in self.flights
+                    if answers is is_answer
+                )
+                if d:
+                    parts.append(el("path", d=d, fill="none", stroke=colour, stroke_width=1.2))
+        else:
+            self.sleeps.clear()
+        parts += [MARKS[word].draw(places) for word, places in self.found.items()]
+        last: dict[float, float] = {}
+        for x, y, stage in self.stages:
+            x = max(x, last.get(y, 0.0) + 17)
+            last[y] = x
+            parts.append(_stage(x, y, stage))
+        return parts
+
+
+def _row_of(step: Step) -> str:
+    return "accumulator" if step.what == "send" else step.actor if step.actor in ROWS else "network"
+
+
+def _name(row: str, y: float) -> Svg:
+    line = el("path", d=f"M108 {y:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.4)
+    return group(line, el("text", row, cls="ink", x=LEFT, y=y + 4, font_weight="bold"))

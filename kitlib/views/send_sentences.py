@@ -1,0 +1,224 @@
+"""What a step on a record's way from `send` to the log says to a learner.
+
+The words are those of `kitlib.experiments.sends.send_run` and, of real clients, of `kitlib.experiments.sends.real_send`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.trace import Step
+from kitlib.views.producer_sentences import PRODUCER_TELLERS, error_name, records
+from kitlib.views.scene import Teller, tell_by
+from kitlib.views.text import plain_text
+
+Data = dict[str, Any]
+
+STAGES = (
+    "the user's call wants metadata and wakes the loop",
+    "a connection is begun, to ask for metadata",
+    "the metadata request leaves",
+    "the answer is in, and the user's call goes on",
+    "the record gets its partition and goes into a batch",
+    "the batch is new, so the loop is woken again",
+    "a connection to the partition's leader",
+    "the produce request leaves with the batch",
+    "its answer is in",
+)
+
+
+def tell(step: Step) -> str:
+    """The step's sentence; one of the source's nine begins with its number."""
+    told = tell_by(TELLERS, step)
+    stage = step.data.get("stage")
+    return f"({stage:d}) {told}" if isinstance(stage, int) and 1 <= stage <= len(STAGES) else told
+
+
+def _node(data: Data) -> str:
+    number = data["node"]
+    return "the bootstrap address" if number < 0 else f"broker {number:d}"
+
+
+def _ms(number: int) -> str:
+    return "until something happens" if number >= 2**31 - 1 else f"{number:,} ms"
+
+
+def _start(who: str, data: Data) -> str:
+    return f"A producer is made, by the rules of {plain_text(data['release'], 10)}. It knows addresses and nothing else."
+
+
+def _call(who: str, data: Data) -> str:
+    return f"The user calls send for record {data['record']:d}."
+
+
+def _blocked(who: str, data: Data) -> str:
+    for_what = {"metadata": "The topic is not known", "memory": "No memory is left"}.get(data.get("on", ""), "It cannot go on")
+    if "most_ms" in data:
+        return f"{for_what}: the call blocks, for {data['most_ms']:,} ms at most."
+    return f"The call blocked for {data['ms']:,} ms."
+
+
+def _returned(who: str, data: Data) -> str:
+    waited = data.get("waited_ms", 0)
+    after = f"after {waited:,} ms" if waited else "at once"
+    return f"send returns {after}. Record {data['record']:d} lies in a batch; nobody has it yet but the producer."
+
+
+def _send(who: str, data: Data) -> str:
+    number = data.get("batch")
+    into = f"joins batch {number:d} of" if number is not None else "is for"
+    return f"Record {data.get('record', data['first']):d} {into} partition {data['partition']:d}."
+
+
+def _undelivered(who: str, data: Data) -> str:
+    message = plain_text(data.get("message", ""), 120)
+    told = f": {message.rstrip('.')}" if message else ""
+    return f"The user is told that {records(data)} failed, {error_name(data)}{told}."
+
+
+def _delivered(who: str, data: Data) -> str:
+    offset = data.get("offset", -1)
+    return f"The user is told that {records(data)} is stored" + (f", from offset {offset:d}." if offset >= 0 else ".")
+
+
+def _flush(who: str, data: Data) -> str:
+    return f"The user calls flush and waits for {data.get('waiting', 0):,} records."
+
+
+def _exit(who: str, data: Data) -> str:
+    return "The process ends. What lies in its memory was never anywhere else."
+
+
+def _request_update(who: str, data: Data) -> str:
+    what = "of everything" if data.get("full", True) else "of the new topic"
+    why = f": {plain_text(data['why'], 80)}" if data.get("why") else ""
+    return f"Metadata {what} is wanted{why}."
+
+
+def _update(who: str, data: Data) -> str:
+    leader = data.get("leader")
+    errors = ", ".join(f"{plain_text(name, 40)} {plain_text(error, 40)}" for name, error in (data.get("errors") or {}).items())
+    led = f"broker {leader:d} leads" if isinstance(leader, int) and leader >= 0 else "no leader is known"
+    version = f"version {data['version']:d} of the metadata" if "version" in data else "new metadata"
+    return f"The client has {version}: {errors or led}." + (" It will ask again." if data.get("need_update") else "")
+
+
+def _failed_update(who: str, data: Data) -> str:
+    return f"The metadata could not be had, failure {data['attempts']:d} in a row; the next request waits longer."
+
+
+def _leader(who: str, data: Data) -> str:
+    if "to" in data:
+        return f"The refusal named the new leader, broker {data['to']:d}: the client believes it without asking."
+    return f"Broker {data['leader']:d} leads now."
+
+
+def _new_batch(who: str, data: Data) -> str:
+    return f"Batch {data['batch']:d} is new: the sender's loop is woken."
+
+
+def _full(who: str, data: Data) -> str:
+    return f"Batch {data['batch']:d} is full: the sender's loop is woken."
+
+
+def _request(who: str, data: Data) -> str:
+    again = f", attempt {data['attempt'] + 1:d}" if data.get("attempt") else ""
+    to = f" to {_node(data)}" if "node" in data else ""
+    return f"The sender takes batch {data['batch']:d} ({records(data)}) out of its queue and sends it{to}{again}."
+
+
+def _answer(who: str, data: Data) -> str:
+    error = data.get("error", "NONE")
+    if error != "NONE":
+        return f"The answer to batch {data['batch']:d}: {error_name(data)}."
+    return f"The answer to batch {data['batch']:d}: stored."
+
+
+def _no_answer(who: str, data: Data) -> str:
+    return f"No answer to batch {data['batch']:d} will come: {plain_text(data.get('why', 'its connection is gone'), 80)}."
+
+
+def _requeue(who: str, data: Data) -> str:
+    return f"Batch {data['batch']:d} goes back into its queue, for attempt {data.get('attempt', 1) + 1:d}."
+
+
+def _expire(who: str, data: Data) -> str:
+    return f"The time of batch {data['batch']:d} is over; the sender gives it up."
+
+
+def _id(who: str, data: Data) -> str:
+    return f"The producer has its id: {data['pid']:d}, epoch {data['epoch']:d}."
+
+
+def _connect(who: str, data: Data) -> str:
+    address = f" at {plain_text(data['address'], 60)}" if data.get("address") else ""
+    return f"The client connects to {_node(data)}{address}."
+
+
+def _connected(who: str, data: Data) -> str:
+    return f"The connection to {_node(data)} stands."
+
+
+def _disconnected(who: str, data: Data) -> str:
+    why = f": {plain_text(data['why'], 80)}" if data.get("why") else ""
+    return f"There is no connection to {_node(data)}{why}."
+
+
+def _metadata_request(who: str, data: Data) -> str:
+    names = ", ".join(plain_text(name, 40) for name in data.get("names") or ())
+    what = f"for {names}" if names else "for no topic, only the brokers"
+    return f"A metadata request {what} leaves for {_node(data)}."
+
+
+def _id_request(who: str, data: Data) -> str:
+    return f"A request for a producer id leaves for {_node(data)}; no batch may leave before its answer."
+
+
+def _select(who: str, data: Data) -> str:
+    return (
+        f"The loop sleeps for {_ms(data['timeout'])}, the least of three: the sender's {_ms(data['poll'])}, "
+        f"the metadata's {_ms(data['metadata'])}, the request time-out {_ms(data['request'])}."
+    )
+
+
+def _refuse(who: str, data: Data) -> str:
+    return f"The broker refuses batch {data['batch']:d}: {error_name(data)}."
+
+
+def _move_leader(who: str, data: Data) -> str:
+    return f"Broker {data['to']:d} leads the partition from now on. The client does not know."
+
+
+def _stop_copying(who: str, data: Data) -> str:
+    return f"The followers stop copying: brokers {', '.join(f'{number:d}' for number in data['brokers'])}."
+
+
+def _shrink_isr(who: str, data: Data) -> str:
+    are = "are" if len(data["in_sync"]) > 1 else "is"
+    return f"Too far behind: in sync {are} only {', '.join(f'{number:d}' for number in data['in_sync'])}."
+
+
+def _destroy(who: str, data: Data) -> str:
+    told = f" {data['records_gone']:,} records with it." if data.get("records_gone") else ""
+    leader = f" Broker {data['leader']:d} leads now." if "leader" in data else ""
+    return f"The leader is lost for good.{told}{leader}"
+
+
+def _fault(who: str, data: Data) -> str:
+    return f"From here on: {plain_text(data['cause'], 100)}."
+
+
+def _version(who: str, data: Data) -> str:
+    return f"Observed is {plain_text(data['name'], 40)} {plain_text(data['version'], 40)}."
+
+
+TELLERS: dict[str, Teller] = {
+    "start": _start, "call": _call, "blocked": _blocked, "returned": _returned, "send": _send, "undelivered": _undelivered,
+    "delivered": _delivered, "flush": _flush, "exit": _exit, "request_update": _request_update, "update": _update,
+    "failed_update": _failed_update, "leader": _leader, "new_batch": _new_batch, "full": _full, "request": _request,
+    "answer": _answer, "no_answer": _no_answer, "requeue": _requeue, "expire": _expire, "id": _id, "connect": _connect,
+    "connected": _connected, "disconnected": _disconnected, "metadata_request": _metadata_request, "id_request": _id_request,
+    "select": _select, "refuse": _refuse, "move_leader": _move_leader, "stop_copying": _stop_copying, "shrink_isr": _shrink_isr,
+    "destroy": _destroy, "fault": _fault, "version": _version,
+    **{word: PRODUCER_TELLERS[word] for word in ("write", "recognise", "read")},
+}  # fmt: skip

@@ -1,0 +1,192 @@
+"""What a step of a transaction's run says to a learner: a sentence for each word of producer, coordinator, broker and reader.
+
+The words and their data are listed in `kitlib.experiments.transactions.transaction_run`. A step whose data are not
+what its word promises is told as it stands (`kitlib.views.scene`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.trace import Step
+from kitlib.views.producer_sentences import records
+from kitlib.views.scene import Teller, tell_by
+from kitlib.views.text import plain_text
+
+Data = dict[str, Any]
+
+
+def tell_transaction(step: Step) -> str:
+    """The step's sentence: printable text on one line, not escaped for HTML."""
+    return tell_by(TRANSACTION_TELLERS, step)
+
+
+def _who(who: str) -> str:
+    return "The producer" if who == "producer" else who[:1].upper() + who[1:]
+
+
+def _reader(who: str) -> str:
+    return f"The {plain_text(who, 20)} reader"
+
+
+def _tx(data: Data) -> str:
+    return "outside of any transaction" if data["tx"] is None else f"in transaction {data['tx']:d}"
+
+
+def _identity(data: Data) -> str:
+    return f"producer id {data['pid']:d}, epoch {data['epoch']:d}"
+
+
+def _failed(data: Data) -> str:
+    error = str(data.get("error") or "NONE")
+    return "" if error == "NONE" else plain_text(error, 50)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _a(kind: object) -> str:
+    return f"{'an' if kind == 'ABORT' else 'a'} {plain_text(kind, 10)}"
+
+
+def _id(who: str, data: Data) -> str:
+    name = plain_text(data["transactional_id"], 40)
+    return f"{_who(who)} starts as {name} and gets {_identity(data)}; whoever had the id before is fenced."
+
+
+def _send(who: str, data: Data) -> str:
+    held = " It is held back on its way." if data.get("held") else ""
+    return f"{_who(who)} sends {records(data)} {_tx(data)}.{held}"
+
+
+WAYS_OUT = {
+    (True, False): "this producer is finished; only a new one can go on",
+    (False, True): "the transaction must be aborted before anything else",
+    (False, False): "it may be tried again",
+}
+
+
+def _unknown(who: str, data: Data) -> str:
+    tried = {"commit_tx": " its commit", "abort_tx": " its abort"}.get(str(data.get("tried", "")), "")
+    way = WAYS_OUT.get((bool(data.get("fatal")), bool(data.get("must_abort"))), WAYS_OUT[True, False])
+    return f"{_who(who)} hears {_failed(data)}{f' to{tried}' if tried else ''}: {way}."
+
+
+def _fenced(who: str, data: Data) -> str:
+    tried = {"commit_tx": " when it wants to commit", "abort_tx": " when it wants to abort"}
+    return f"{_who(who)} is fenced{tried.get(str(data.get('tried', '')), '')}: {_failed(data)}. A newer epoch of its id is known."
+
+
+TO = {
+    "Empty": "has no transaction",
+    "Ongoing": "has an open transaction",
+    "PrepareCommit": "has decided to commit; the markers follow, and nothing can change it any more",
+    "PrepareAbort": "has decided to abort; the markers follow",
+    "PrepareEpochFence": "raises the epoch, so that the old producer is fenced",
+    "CompleteCommit": "has written all markers: the commit is complete",
+    "CompleteAbort": "has written all markers: the abort is complete",
+    "Dead": "is forgotten",
+}
+
+
+def _transition(who: str, data: Data) -> str:
+    to, why = str(data["to"]), plain_text(data.get("why", ""), 80)
+    told = TO.get(to, plain_text(to, 30))
+    tail = f" ({why})" if why else ""
+    name = plain_text(data["transactional_id"], 40)
+    return f"The coordinator: {name}, {_identity(data)}, {told}{tail}."
+
+
+def _write(who: str, data: Data) -> str:
+    seen = "" if data["tx"] is None else "; only a marker will say what they are worth"
+    is_one = data["first"] == data["last"]
+    told = f"{_capital(records(data))} {'is' if is_one else 'are'} written from offset {data['offset']:d} {_tx(data)}"
+    return f"{told}{seen}."
+
+
+def _marker(who: str, data: Data) -> str:
+    ends = {
+        "COMMIT": "what it wrote since its last marker counts",
+        "ABORT": "what it wrote since its last marker does not count",
+    }
+    return f"Offset {data['offset']:d} is {_a(data['kind'])} marker for {_identity(data)}: {ends[data['kind']]}."
+
+
+def _refuse(who: str, data: Data) -> str:
+    what = f" {records(data)}" if "first" in data else ""
+    return f"The broker refuses{what}: {_failed(data)}."
+
+
+def _read(who: str, data: Data) -> str:
+    return (
+        f"{_reader(who)} is given record {plain_text(data['record'], 40)} at offset {data['offset']:d} ({_tx(data)})."
+    )
+
+
+def _waits(who: str, data: Data) -> str:
+    return f"{_reader(who)} waits at offset {data['at']:d}, the last stable one, though the log goes on: a transaction is open there."
+
+
+def _commit(who: str, data: Data) -> str:
+    lag = data.get("lag")
+    tail = f"; the log ends at {data['end']:d}, so the lag is {lag:d}" if isinstance(lag, int) else ""
+    return f"{_reader(who)}'s group commits offset {data['offset']:d}{tail}."
+
+
+def _late_marker(who: str, data: Data) -> str:
+    told = f"{_capital(_a(data['kind']))} marker for {_identity(data)} arrives late"
+    return f"{told}: refused, {_failed(data)}." if _failed(data) else f"{told}, and the log takes it."
+
+
+def _effect(who: str, data: Data) -> str:
+    by = plain_text(data.get("by", ""), 20)
+    who_did = "the producer" if by == "producer" else by or "somebody"
+    if data["charged"]:
+        return (
+            f"Outside of Kafka {who_did} charges for record {plain_text(data['record'], 40)}: no abort takes that back."
+        )
+    told = f"Outside of Kafka record {plain_text(data['record'], 40)} was charged already"
+    return f"{told}: its key is known, so {who_did} charges nothing."
+
+
+def _commit_offsets(who: str, data: Data) -> str:
+    told = f"{_who(who)} commits input offset {data['offset']:d} outside of any transaction"
+    return f"{told}: refused, {_failed(data)}." if _failed(data) else f"{told}."
+
+
+TRANSACTION_TELLERS: dict[str, Teller] = {
+    "open": lambda who, data: (
+        f"The topics are there, and {data['inputs']:,} input records."
+        if data.get("inputs")
+        else "The topic is there, and empty."
+    ),
+    "id": _id,
+    "begin": lambda who, data: f"{_who(who)} begins transaction {data['tx']:d}; so far nobody else knows.",
+    "join": lambda who, data: (
+        f"{_who(who)} is a member of its group now, generation {data['generation']:d}; its offsets will carry that number."
+    ),
+    "send": _send,
+    "send_offsets": lambda who, data: (
+        f"{_who(who)} puts input offset {data['offset']:d} of its group into transaction {data['tx']:d}."
+    ),
+    "commit_tx": lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is committed.",
+    "abort_tx": lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is aborted.",
+    "fenced": _fenced,
+    "unknown": _unknown,
+    "kill": lambda who, data: f"{_who(who)} is killed; its transaction, if it has one, stays open.",
+    "freeze": lambda who, data: f"{_who(who)} stands still, as in a long pause of its garbage collector.",
+    "thaw": lambda who, data: f"{_who(who)} goes on, and does not know that it stood still.",
+    "transition": _transition,
+    "write": _write,
+    "marker": _marker,
+    "refuse": _refuse,
+    "read": _read,
+    "waits": _waits,
+    "commit": _commit,
+    "end": lambda who, data: f"{_reader(who)} stands at offset {data['position']:d} in the end.",
+    "release": lambda who, data: "What was held back arrives now.",
+    "late_marker": _late_marker,
+    "effect": _effect,
+    "commit_offsets": _commit_offsets,
+}

@@ -1,0 +1,302 @@
+"""A partition with copies: who leads, who is in sync, and which acknowledged records nobody has any more.
+
+Time runs to the right. A row for each broker: a thick line while it leads, a thin one while it is in sync, dashed
+while it is not, none while it is dead. Below is where the log ended for its readers, and where they had committed.
+The panel has each broker's log with its epochs; what the leader's log does not have is hatched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kitlib.trace import Trace
+from kitlib.views.clock import figure
+from kitlib.views.group_look import Sign, draw_sign
+from kitlib.views.history_picture import stair
+from kitlib.views.lanes_look import CHAR, CROSS, CROSSED_SQUARE, DIAMOND
+from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, SKY, WHITE
+from kitlib.views.offsets_strip import CHART_TALL, Strip
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.sentences import count
+from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.text import plain_text
+from kitlib.views.unclean_sentences import tell_unclean
+
+PARTS = {
+    "all": "Who may lead, and what is gone when it does?",
+    "logs": "What lies on each broker?",
+}
+HAS_RECORDS = True
+SMALL_WORDS = frozenset({"emit", "process"})
+BAR_LEFT, BAR_RIGHT = 150, 660
+PANEL_HEAD, PANEL_ROW = 40, 40
+SIGNS = {
+    "kill": Sign("is killed", CROSS, RED, 2.6),
+    "restart": Sign("comes back", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
+    "pause": Sign("stands still", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
+    "wake": Sign("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
+    "flip": Sign("a bit flips on its disk", "M1 -7L-4 1H3L-1 7", RED, 2),
+    "recover": Sign("cuts its log where a batch is broken", "M-6 0H1M2 -6V6M4 0H6", RED, 1.8),
+    "truncate": Sign("cuts off what its leader does not have", "M-6 0H1M2 -6V6M4 0H6", RED, 1.8),
+    "elect": Sign("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
+    "unclean": Sign("one is elected that was not in sync", f"{DIAMOND}M0 -3.2V0.6M0 2.4V3.2", RED, 2.2, "paper"),
+    "none": Sign("there is no leader", "M-5.5 0A5.5 5.5 0 1 0 5.5 0A5.5 5.5 0 1 0 -5.5 0M-4 4L4 -4", RED, 1.8, "paper"),
+    "refused": Sign("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
+    "differs": Sign("broker and model differ", f"{DIAMOND}", RED, 2.6),
+    "diverged": Sign("learns that its records are gone", DIAMOND, RED, 1.8, "paper"),
+}
+TICK_WORDS = frozenset({"a record is worked on", "a record is worked on once more", "a commit"})
+BROKER_WORDS = frozenset({"kill", "restart", "pause", "wake", "flip", "recover", "truncate"})
+CONTROLLER_WORDS = frozenset({"elect", "none", "differs"})
+
+
+def claims(trace: Trace) -> bool:
+    """Whether the trace is of a partition with copies: a controller elects, or says who is in sync."""
+    return any(step.actor == "controller" and step.what in ("elect", "isr", "none") for step in trace.steps)
+
+
+def to_scene(trace: Trace, part: str) -> Scene:
+    """The scene of a trace; "logs" leaves the readers and their chart away."""
+    xs = places(trace, room=lambda step: 0.12 if step.what in SMALL_WORDS else 1)
+    states = _states(trace)
+    strip = Strip(trace, xs)
+    for broker in sorted({name for state in states for name in state.get("replicas", {})}):
+        _add_broker(strip, str(broker), states)
+    _add_controller(strip)
+    if part == "all":
+        strip.add_consumers()
+        _add_ends(strip)
+    foot = round(strip.y + 8)
+    strip.drawn.append(draw_axis(trace, xs, foot))
+    scene = Scene("A partition with copies", PARTS[part], height=foot + 24, top=4, bottom=foot)
+    brokers = max((len(state.get("replicas", {})) for state in states), default=0)
+    scene.panel_height = PANEL_HEAD + PANEL_ROW * brokers + 24
+    scene.body = group(*strip.drawn)
+    scene.legend = _legend(strip)
+    high = max((_end(log) for state in states for log in state.get("replicas", {}).values()), default=0)
+    epochs = sorted({each[2] for state in states for log in state.get("replicas", {}).values() for each in log.get("log") or ()})
+    gone: list[tuple[int, int]] = []
+    for step, x, state in zip(trace.steps, xs, states, strict=True):
+        if step.what == "cut":
+            gone.append((int(step.data["to"]), int(step.data["from"])))
+        panel = _draw_panel(state, max(1, high), epochs, gone)
+        scene.add_step(x, tell_unclean(step), panel, _words(state, gone))
+    return scene
+
+
+def _states(trace: Trace) -> list[Mapping[str, Any]]:
+    """The partition after each step; what a step does not tell is as before."""
+    found: list[Mapping[str, Any]] = []
+    for step in trace:
+        found.append(step.state if isinstance(step.state.get("replicas"), dict) else found[-1] if found else {})
+    return found
+
+
+def _end(replica: Mapping[str, Any]) -> int:
+    return int(replica.get("end", 0))
+
+
+# -- the rows ------------------------------------------------------------------------------------------
+
+
+def _add_broker(strip: Strip, broker: str, states: list[Mapping[str, Any]]) -> None:
+    """A broker's line by what it is at each step, its writes, and what befalls it."""
+    lines: dict[str, str] = {"leader": "", "in sync": "", "out": ""}
+    names, kind, since = [], "", AXIS_LEFT * 1.0
+    for x, state in [*zip(strip.xs, states, strict=True), (AXIS_RIGHT * 1.0, {})]:
+        now = _kind(broker, state) if state else "end"
+        if now == kind:
+            continue
+        if kind in lines:
+            lines[kind] += f"M{since:.1f} 0H{x:.1f}"
+            strip.seen.add(kind)
+        if now == "leader":
+            names.append(el("text", f"epoch {plain_text(state.get('epoch', ''), 8)}", cls="ink", x=x + 4, y=-5, font_size=11))
+        kind, since = now, x
+    writes = "".join(f"M{x:.1f} -4v8" for _, x in strip.steps(lambda step: step.actor == f"broker {broker}" and step.what == "append"))
+    copies = "".join(f"M{x:.1f} 0v6" for _, x in strip.steps(lambda step: step.actor == f"broker {broker}" and step.what == "copy"))
+    parts = [
+        el("path", d=lines["leader"] or "M0 0", stroke=BLUE, stroke_width=5),
+        el("path", d=lines["in sync"] or "M0 0", stroke=BLUE, stroke_width=1.6),
+        el("path", d=lines["out"] or "M0 0", stroke=ORANGE, stroke_width=1.6, stroke_dasharray="2 4"),
+        el("path", d=writes or "M0 0", stroke=GREEN, stroke_width=2.4),
+        el("path", d=copies or "M0 0", stroke=GREEN, stroke_width=1.6),
+        *names,
+        *_signs(strip, f"broker {broker}", BROKER_WORDS),
+    ]
+    strip.row(f"broker {plain_text(broker, 6)}", parts, 32)
+
+
+def _kind(broker: str, state: Mapping[str, Any]) -> str:
+    replica = state.get("replicas", {}).get(broker)
+    if replica is None or not replica.get("alive"):
+        return "dead"
+    if str(state.get("leader")) == broker:
+        return "leader"
+    return "in sync" if broker in {str(each) for each in state.get("in_sync") or ()} else "out"
+
+
+def _signs(strip: Strip, actor: str, words: frozenset[str]) -> list[Svg]:
+    parts, last = [], 0.0
+    for step, x in strip.steps(lambda step: step.actor == actor and step.what in words):
+        what = "unclean" if step.what == "elect" and step.data.get("unclean") else step.what
+        strip.seen.add(what)
+        last = max(x, min(last + 12, x + 24))
+        parts.append(draw_sign(SIGNS[what], last, 0))
+    return parts
+
+
+def _add_controller(strip: Strip) -> None:
+    """Elections, and who is in sync from when on."""
+    parts, last = [], 0.0
+    for step, x in strip.steps(lambda step: step.what == "isr"):
+        told = f"in sync: {plain_text(', '.join(str(each) for each in step.data['in_sync']) or 'nobody', 12)}"
+        wide, is_right = len(told) * CHAR, x > AXIS_RIGHT - 90
+        if (x - wide if is_right else x) - last > 8:
+            parts.append(el("text", told, cls="grey", x=x, y=16, font_size=11, text_anchor="end" if is_right else None))
+            parts.append(el("path", d=f"M{x:.1f} 4v4", cls="grey-line"))
+            last = x if is_right else x + wide
+    strip.row("controller", [group(*parts), *_signs(strip, "controller", CONTROLLER_WORDS)], 40)
+    if refused := _signs(strip, "producer", frozenset({"refused"})):
+        strip.row("producer", refused)
+
+
+def _add_ends(strip: Strip) -> None:
+    """Where the log ended for its readers, where they had committed, and where it was cut."""
+    ends: list[tuple[float, int | None]] = []
+    committed: list[tuple[float, int | None]] = []
+    for step, x in strip.steps(lambda step: "log_end" in step.state):
+        ends.append((x, int(step.state["log_end"])))
+        committed.append((x, int(step.state.get("committed_to") or 0)))
+    if not ends:
+        return
+    strip.y += 6
+    high = max(1, *(value or 0 for _, value in ends + committed))
+    foot = strip.y + CHART_TALL
+
+    def y(value: int) -> float:
+        return round(foot - (CHART_TALL - 14) * value / high, 1)
+
+    parts = [
+        el("text", "offsets", cls="ink", x=LEFT, y=strip.y + 24, font_weight="bold"),
+        el("text", figure(high), cls="grey", x=AXIS_LEFT - 6, y=y(high) + 4, font_size=11, text_anchor="end"),
+        el("path", d=stair(_corners(ends), y), fill="none", cls="ink-line", stroke_width=1.6),
+        el("path", d=stair(_corners(committed), y), fill="none", stroke=BLUE, stroke_width=2),
+    ]
+    for step, x in strip.steps(lambda step: step.what == "cut"):
+        strip.seen.add("cut")
+        top, low = y(int(step.data["from"])), y(int(step.data["to"]))
+        parts.append(el("path", d=f"M{x:.1f} {top:g}V{low:g}m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8))
+        label = f"−{figure(int(step.data['from']) - int(step.data['to']))}"
+        halo = {"stroke_width": 3, "paint_order": "stroke", "cls": "ink paper-line"}
+        parts.append(el("text", label, x=x - 8, y=(top + low) / 2 + 4, font_size=11, text_anchor="end", **halo))
+    strip.drawn.append(group(*parts))
+    strip.y = foot
+
+
+def _corners(points: list[tuple[float, int | None]]) -> list[tuple[float, int | None]]:
+    """The points where the value changes, and the last one."""
+    kept = [point for place, point in enumerate(points) if not place or point[1] != points[place - 1][1]]
+    return kept if kept[-1] is points[-1] else [*kept, points[-1]]
+
+
+# -- the panel -----------------------------------------------------------------------------------------
+
+
+def _draw_panel(state: Mapping[str, Any], high: int, epochs: list[Any], gone: list[tuple[int, int]]) -> list[Svg]:
+    """Each broker's log on one scale of offsets, with the high watermark and the commit through all of them."""
+
+    def x(offset: int) -> float:
+        return round(BAR_LEFT + (BAR_RIGHT - BAR_LEFT) * offset / high, 1)
+
+    replicas = state.get("replicas", {})
+    leader = replicas.get(str(state.get("leader")))
+    rows = []
+    for place, broker in enumerate(sorted(replicas)):
+        row = _draw_replica(str(broker), replicas[broker], _kind(str(broker), state), leader, epochs, x)
+        rows.append(group(row, transform=f"translate(0 {PANEL_HEAD + PANEL_ROW * place})"))
+    foot = PANEL_HEAD + PANEL_ROW * len(replicas)
+    marks = []
+    if isinstance(mark := state.get("high_watermark"), int):
+        marks.append(el("path", d=f"M{x(mark):g} {PANEL_HEAD - 8}V{foot - 4}", cls="ink-line", stroke_width=1.5, stroke_dasharray="4 3"))
+        marks.append(_label(f"high watermark {figure(mark)}", x(mark), 14))
+    committed = int(state.get("committed_to") or 0)
+    marks.append(el("path", d=f"M{x(committed):g} {PANEL_HEAD - 4}l-5 -8h10Z", fill=BLUE, cls="ink-line", stroke_width=0.7))
+    marks.append(_label(f"committed {figure(committed)}", x(committed), 29))
+    told = "no acknowledged record is gone"
+    if gone:
+        number = sum(since - to for to, since in gone)
+        told = f"{count(number, 'record')} gone for the readers: " + ", ".join(f"{to:,} to {since - 1:,}" for to, since in gone[:3])
+    rows.append(el("text", told, cls="ink", x=BAR_LEFT, y=foot + 14, font_weight="bold" if gone else None))
+    return [*rows, group(*marks)]
+
+
+def _label(told: str, x: float, y: float) -> Svg:
+    is_left = x > (BAR_LEFT + BAR_RIGHT) / 2
+    halo = {"stroke_width": 3, "paint_order": "stroke", "cls": "ink paper-line"}
+    return el("text", told, x=x + (-7 if is_left else 7), y=y, font_size=11, text_anchor="end" if is_left else None, **halo)
+
+
+def _draw_replica(broker: str, replica: Mapping[str, Any], kind: str, leader: Mapping[str, Any] | None, epochs: list[Any], x: Any) -> Svg:
+    role = {"leader": "leads", "in sync": "in sync", "out": "not in sync", "dead": "dead"}[kind]
+    parts = [
+        el("text", f"broker {plain_text(broker, 6)}", cls="ink", x=LEFT, y=16, font_weight="bold"),
+        el("text", role, cls="ink", x=88, y=16),
+        el("text", f"end {figure(_end(replica))}", cls="ink", x=BAR_RIGHT + 8, y=16),
+        el("path", d=f"M{BAR_LEFT} 24H{BAR_RIGHT}", cls="grey-line", stroke_width=0.5),
+    ]
+    for first, last, epoch in replica.get("log") or ():
+        box = {"x": x(first), "y": 1, "width": max(1.0, x(last + 1) - x(first)), "height": 22}
+        fill = BLUE if epochs.index(epoch) % 2 == 0 else SKY
+        opacity = "0.45" if kind == "dead" else None
+        parts.append(el("rect", fill=fill, cls="ink-line", stroke_width=0.8, opacity=opacity, **box))
+        name = next((each for each in (f"epoch {plain_text(epoch, 6)}", plain_text(epoch, 6)) if box["width"] >= 8 + 6.4 * len(each)), "")
+        if name:
+            dark = kind != "dead"
+            paint: dict[str, object] = {"fill": WHITE if fill == BLUE else BLACK} if dark else {"cls": "ink"}
+            parts.append(el("text", name, x=box["x"] + 5, y=16, font_size=11, **paint))
+    for first, last in _not_in(replica, leader):
+        parts.append(el("rect", x=x(first), y=1, width=max(1.0, x(last + 1) - x(first)), height=22, fill=HATCH, cls="ink-line"))
+    return group(*parts)
+
+
+def _not_in(replica: Mapping[str, Any], leader: Mapping[str, Any] | None) -> list[tuple[int, int]]:
+    """The stretches of a broker's log that the leader's does not have: [first, last] offsets."""
+    if leader is None:
+        return []
+    found = []
+    for first, last, epoch in replica.get("log") or ():
+        at = int(first)
+        for begin, end, other in leader.get("log") or ():
+            if other == epoch and begin <= at <= end:
+                at = end + 1
+        if at <= last:
+            found.append((at, int(last)))
+    return found
+
+
+def _words(state: Mapping[str, Any], gone: list[tuple[int, int]]) -> str:
+    told = []
+    for broker, replica in sorted(state.get("replicas", {}).items()):
+        kind = _kind(str(broker), state)
+        role = {"leader": "leads", "in sync": "is in sync", "out": "is not in sync", "dead": "is dead"}[kind]
+        told.append(f"broker {broker} {role} and ends at {_end(replica):,}")
+    if state.get("leader") is None and told:
+        told.append("there is no leader")
+    number = sum(since - to for to, since in gone)
+    return "; ".join(told) + (f"; {count(number, 'record')} gone for the readers" if gone else "")
+
+
+def _legend(strip: Strip) -> list[tuple[Svg, str]]:
+    lines = {
+        "leader": (el("path", d="M2 9H24", stroke=BLUE, stroke_width=5), "leads"),
+        "in sync": (el("path", d="M2 9H24", stroke=BLUE, stroke_width=1.6), "follows, and is in sync"),
+        "out": (el("path", d="M2 9H24", stroke=ORANGE, stroke_width=1.6, stroke_dasharray="2 4"), "lives, and is not in sync"),
+    }
+    found = [lines[kind] for kind in lines if kind in strip.seen]
+    found += [(group(draw_sign(sign, 13, 9)), sign.meaning) for what, sign in SIGNS.items() if what in strip.seen and what != "wake"]
+    found.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="ink-line"), "is not in the leader's log: will be cut off"))
+    if "cut" in strip.seen:
+        found.append((el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8), "acknowledged records are gone"))
+    return found + [(swatch, told) for swatch, told in strip.legend() if told in TICK_WORDS]

@@ -1,0 +1,178 @@
+"""A scene in a real Chromium: the player shows what Python lays out, scrubs without the kernel, and no words collide."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from kitlib.experiments import names
+from kitlib.experiments.transactions.transaction_stories import commit_and_abort
+from kitlib.monitor.commit_history import GroupPartition
+from kitlib.monitor.lag import Window
+from kitlib.views import draw_history, draw_signs, draw_window, scenes
+from kitlib.views.frames import to_frames
+from kitlib.views.picture import draw
+from kitlib.views.scene import Scene, to_node
+from tests.browser.conftest import Lab, MakePage, Watched
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, press
+from tests.browser.test_player_lanes import COLLISIONS
+from tests.views.grouping import a_rebalance
+from tests.views.offsetting import a_compacted_topic, a_stale_offset
+from tests.views.test_history_picture import commits, rewound
+from tests.views.test_lag_picture import CASES
+from tests.views.test_unclean_scene import a_monitored_run, an_election
+from tests.views.traces import some_steps_of
+from tests.views.transacting import a_zombie
+
+pytestmark = pytest.mark.browser
+
+KNOBS: dict[str, Any] = {"transactions": 6, "version": "2"}
+CELL = f"""from kitlib.experiments.transactions.transaction_stories import commit_and_abort
+from kitlib.views import Player
+player = Player(commit_and_abort, **{KNOBS})
+player"""
+# In a page: what the scene shows now.
+DRAWN = """() => {
+  const panel = document.querySelector("[data-scene=panel]"), cursor = document.querySelector("[data-scene=cursor]");
+  return {
+    words: [...panel.querySelectorAll("text")].map((text) => text.textContent),
+    x: +cursor.getAttribute("transform").match(/[-\\d.]+/)[0],
+    future: cursor.previousElementSibling.getAttribute("width"),
+    tags: [...new Set([...panel.parentNode.querySelectorAll("*")].map((one) => one.localName))],
+  };
+}"""
+
+
+def scene_of(**knobs: Any) -> Scene:
+    scene = to_frames(commit_and_abort.run(**knobs)).scene
+    assert scene is not None
+    return scene
+
+
+def words_of(scene: Scene, step: int) -> list[str]:
+    """The texts of a step's panel, in order."""
+
+    def text_of(node: list[Any]) -> str:
+        return "".join(child if isinstance(child, str) else text_of(child) for child in node[2:])
+
+    def walk(node: list[Any]) -> list[str]:
+        if node[0] == "text":
+            return [text_of(node)]
+        return [word for child in node[2:] if not isinstance(child, str) for word in walk(child)]
+
+    return walk(to_node(scene.panel_after(step)))
+
+
+@pytest.fixture(scope="module")
+def watched(lab: Lab, make_page: MakePage) -> Watched:
+    """A page with a player of a run of transactions."""
+    lab.set_theme("Light")
+    watched = make_page()
+    lab.open(watched.page, CELL)
+    watched.page.wait_for_selector(f"{ROOT}[data-step]")
+    return watched
+
+
+def test_the_browser_shows_a_scene_as_python_lays_it_out_without_the_kernel(page: Page, watched: Watched) -> None:
+    """At any step, reached from any side: the panel, the cursor, the paper over the future and the sentence."""
+    scene = scene_of(**KNOBS)
+    last = len(scene.said) - 1
+    for step in (last, 0, last // 2, 17, last // 3, 3):
+        page.get_by_label("Step", exact=True).fill(str(step))
+        drawn = page.evaluate(DRAWN)
+        assert drawn["words"] == words_of(scene, step)
+        assert drawn["x"] == scene.x_of_step[step]
+        assert float(drawn["future"]) == pytest.approx(max(0, scene.right - scene.future_after(step)))
+        assert page.locator(".kit-said").inner_text() == scene.said[step]
+    page.locator(ROOT).focus()
+    assert press(page, "Home", "ArrowRight", "ArrowRight", "Shift+ArrowRight") == 12
+    allowed = {"title", "desc", "defs", "pattern", "path", "g", "rect", "text", "tspan", "circle"}
+    assert set(page.evaluate(DRAWN)["tags"]) <= allowed
+    assert watched.sent == []
+
+
+def test_dragging_on_the_picture_scrubs(page: Page, watched: Watched) -> None:
+    """The step is the last one at or left of the pointer; the kernel hears nothing."""
+    scene = scene_of(**KNOBS)
+    box = page.locator(".kit-stage > div > svg.kit").first.bounding_box()
+    assert box is not None
+    scale = box["width"] / scene.width
+    target = next(n for n, (x, after) in enumerate(pairwise(scene.x_of_step)) if n > 20 and after - x > 4)
+    x, y = box["x"] + (scene.x_of_step[target] + 1) * scale, box["y"] + 20 * scale
+    page.mouse.move(x, y)
+    page.mouse.down()
+    assert int(attribute(page, "step")) == target
+    page.mouse.move(box["x"] + (scene.x_of_step[2] + 0.5) * scale, y)
+    page.mouse.up()
+    assert int(attribute(page, "step")) == 2 and watched.sent == []
+
+
+def test_a_knob_of_a_scene_runs_the_experiment_anew(page: Page) -> None:
+    """A knob's new value gives another body, another panel and another number of steps."""
+    answered = int(attribute(page, "answered"))
+    page.locator("input[data-knob=abort_every]").focus()
+    page.keyboard.press("Home")
+    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
+    scene = scene_of(**KNOBS, abort_every=0)
+    page.get_by_label("Step", exact=True).fill(str(len(scene.said) - 1))
+    drawn = page.evaluate(DRAWN)
+    assert drawn["words"] == words_of(scene, len(scene.said) - 1) and drawn["x"] == scene.x_of_step[-1]
+    page.locator("select[data-knob=isolation], [data-knob=isolation]").first.select_option("read_uncommitted")
+    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 2}']")
+
+
+def test_words_of_a_scene_are_readable_and_the_picture_has_a_name(page: Page) -> None:
+    """Words on the page's paper stand out by 4.5 or more and none is smaller than 10 px; the image says what it shows."""
+    page.get_by_label("Step", exact=True).fill("40")
+    wrong = page.evaluate(
+        "() => {"
+        + FAINT_WORDS
+        + """
+          const wrong = faintWords([...root.querySelectorAll("text.ink, text.grey, p, label")].filter((node) => node.getClientRects().length && node.textContent));
+          for (const text of root.querySelectorAll(".kit-stage svg text")) {
+            const image = text.ownerSVGElement, scale = image.getBoundingClientRect().width / image.viewBox.baseVal.width;
+            if (parseFloat(getComputedStyle(text).fontSize) * scale < 10) wrong.push(`tiny: ${text.textContent}`);
+          }
+          return wrong;
+        }"""
+    )
+    assert wrong == []
+    image = page.locator(".kit-stage > div > svg.kit").first
+    assert image.locator("title").first.text_content() == "Transactions"
+    assert (image.locator("desc").text_content() or "").startswith("After step 40 of ")
+
+
+def test_words_of_pictures_of_lag_and_commits_do_not_collide(chromium: Browser) -> None:
+    """The same for windows of commits with each rule, for a history, and for the signs of a rewind."""
+    pictures = [draw_window(window, name="billing on orders-0") for window, _, _ in CASES.values()]
+    pictures += [draw_window(Window([], [5], 3, 5)), draw_signs(*rewound(12)), draw_signs([], []), draw_history({})]
+    names = [GroupPartition("a-group-with-a-long-name", "a.topic.with.a.long.name", number) for number in range(14)]
+    pictures.append(draw_history({where: commits(10, 12_345_678, 40, None, 3) for where in names}))
+    page = chromium.new_page(viewport={"width": 800, "height": 1200})
+    for picture in pictures:
+        page.set_content(picture.svg)
+        assert page.evaluate(COLLISIONS) == [], picture
+    page.close()
+
+
+def test_words_of_all_scenes_do_not_collide(chromium: Browser) -> None:
+    """Measured in the browser, for every experiment that is a scene: no two words lie over each other, none leaves the picture."""
+    traces = [some_steps_of(name) for name in names()]
+    traces = [trace for trace in traces if scenes.kind_of(trace)] + [a_rebalance(), a_zombie(), commit_and_abort.run()]
+    traces += [a_stale_offset(), a_stale_offset(150), a_compacted_topic(), an_election(), a_monitored_run()]
+    page = chromium.new_page(viewport={"width": 800, "height": 1200})
+    found = {}
+    for trace in traces:
+        kind = scenes.kind_of(trace)
+        assert kind is not None
+        for part in kind.parts:
+            frames = to_frames(trace, part)
+            for at in (len(trace) // 2, len(trace) - 1) if part in ("all", "load", "before_after") else (len(trace) - 1,):
+                page.set_content(draw(frames, at).svg)
+                if words := page.evaluate(COLLISIONS):
+                    found[trace.experiment, part, at] = words
+    page.close()
+    assert found == {}

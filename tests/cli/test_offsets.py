@@ -1,0 +1,183 @@
+"""`kit offsets` and `kit watch` as a script and a person use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kitlib.cli.offsets import look_table, time_of
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments import plain_table
+from kitlib.experiments.groups.kafka_members import find_coordinator
+from kitlib.experiments.kafka_group import create_partitions
+from kitlib.experiments.watching.commit_report import Report
+from kitlib.experiments.watching.lag_watch import Look, PartitionLook
+from kitlib.lab import kafka_server
+from kitlib.lab.clients import client_config
+from kitlib.monitor.lag import GroupStatus, Status, evaluate
+from kitlib.monitor.lag_story import window_after
+from tests.cli.conftest import CommandLine
+
+
+@pytest.fixture(scope="module")
+def group(broker: Any) -> str:
+    """A group that went back from 8 to 3, in an empty topic."""
+    name = f"kit.offsets-{uuid.uuid4().hex[:8]}"
+    create_partitions(AdminClient(client_config(broker)), name, 1, 1)
+    find_coordinator(broker, name, name)
+    consumer = Consumer(client_config(broker, **{"group.id": name, "enable.auto.commit": False}))
+    for offset in (4, 8, 3):
+        consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+    consumer.close()
+    return name
+
+
+@pytest.mark.kafka
+def test_offsets_shows_a_group_and_ends_with_1_for_a_step_back(command_line: CommandLine, group: str, tmp_path: Path) -> None:
+    """The table, the sign with its size, and a picture; JSON has every commit."""
+    code, out, err = command_line("offsets", group, "--plot", str(tmp_path / "history.svg"))
+    assert code == 1 and f"{group}-0" in out and "went back by 5, from 8 to 3" in out and "the last 3 commits" in out
+    assert (tmp_path / "history.svg").read_text(encoding="utf-8").startswith("<svg") and "1 step back" in err
+    code, out, _ = command_line("offsets", group, "--json", "--plot", str(tmp_path / "history.html"))
+    (told,) = json.loads(out)["partitions"]
+    assert code == 1 and [each["offset"] for each in told["commits"]] == [4, 8, 3] and told["log_end"] == 0
+    assert "<svg" in (tmp_path / "history.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.kafka
+def test_offsets_without_a_group_lists_them_and_watch_once_judges_one(command_line: CommandLine, group: str) -> None:
+    """Every group has a line; a group without lag is OK, whatever it did before."""
+    code, out, _ = command_line("offsets", "--json")
+    assert code == 1 and group in [each["group"] for each in json.loads(out)["groups"]]
+    code, out, _ = command_line("watch", group, "--once")
+    assert code == 0 and "OK" in out and "the lag is 0" in out
+    code, out, _ = command_line("watch", group, "--json", "--seconds", "0")
+    assert code == 0 and json.loads(out)["partitions"][0]["rule"] == "no lag"
+    code, out, _ = command_line("offsets", "--health")
+    assert code in (0, 1) and "offset cache size" in out
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("arguments", [("offsets", "kit.nobody"), ("watch", "kit.nobody", "--once")], ids=lambda each: each[0])
+def test_group_that_is_not_there_is_a_sentence(command_line: CommandLine, group: str, arguments: tuple[str, ...]) -> None:
+    """With groups that are there, and exit code 3."""
+    code, out, err = command_line(*arguments)
+    assert (code, out) == (3, "") and "there is no group 'kit.nobody'" in err and "Traceback" not in err
+
+
+@pytest.mark.kafka
+def test_ctrl_c_ends_a_watch_with_130_and_no_traceback(broker: Any, group: str) -> None:
+    """A watch goes on until it is told to end, here after a minute at the latest."""
+    command = [sys.executable, "-m", "kitlib", "watch", group, "--json", "--every", "0.2", "--seconds", "60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+        assert process.stdout is not None and group in process.stdout.readline() and group in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and err.endswith("kit: stopped.\n") and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("offsets", "g", "--since", "yesterday"),
+        ("offsets", "g", "--since", "1700000000001", "--until", "1700000000000"),
+        ("offsets", "g", "--since", "9999999999999999"),
+        ("offsets", "g", "--since", "20260301"),
+        ("offsets", "--commits", "5"),
+        ("offsets", "g", "--commits", "5", "--spark"),
+        ("offsets", "g", "--plot", "history.png"),
+        ("offsets", "g", "--health"),
+        ("offsets", "--health", "--spark"),
+        ("offsets", "--health", "--since", "1h"),
+        ("watch", "g", "--every", "0"),
+        ("watch", "g", "--every", "nan"),
+        ("watch", "g", "--seconds", "nan"),
+    ],
+    ids=" ".join,
+)
+def test_options_without_sense_are_refused_before_any_broker_is_asked(command_line: CommandLine, arguments: tuple[str, ...]) -> None:
+    """Exit code 2, and what would be right."""
+    code, out, err = command_line(*arguments)
+    assert (code, out) == (2, "") and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        (None, None),
+        ("0", 0),
+        ("1700000000000", 1_700_000_000_000),
+        ("90s", 910_000),
+        ("1h", 0),
+        ("9999-12-31T23:59:59+00:00", 253_402_300_799_000),
+        ("253402300799999", 253_402_300_799_999),
+        ("2001-09-09T01:46:40+00:00", 1_000_000_000_000),
+        ("2001-09-09T03:46:40+02:00", 1_000_000_000_000),
+    ],
+)
+def test_times_are_written_in_three_ways(text: str | None, ms: int | None) -> None:
+    """In ms since 1970, as so long ago (1970 at the earliest), and as people write them."""
+    assert time_of("since", text, now_ms=1_000_000) == ms
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "5x", "2026-13-01", "٣"])
+def test_text_that_is_no_time_is_refused(text: str) -> None:
+    """With the ways in which one may be written."""
+    with pytest.raises(KnobError, match="is no time"):
+        time_of("since", text)
+
+
+@pytest.mark.parametrize("text", ["20260301", "1", "253402300800000", "9" * 5_000])
+def test_number_that_nobody_means_as_ms_is_refused(text: str) -> None:
+    """A date without dashes is no second of January 1970, and no calendar has the year 10000."""
+    with pytest.raises(KnobError, match="Write a date as 2026-03-01"):
+        time_of("since", text)
+
+
+def test_error_shows_other_people_s_names_and_obeys_none(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group may be called anything, at any length."""
+
+    def refuse() -> Any:
+        raise LabError("there is no group 'g'. Groups that there are: \x1b]0;evil\x07\u202e" + "x" * 30_000)
+
+    monkeypatch.setattr(kafka_server, "ensure", refuse)
+    code, _, err = command_line("offsets", "g")
+    assert code == 3 and "\\x1b]0;evil\\x07\\u202e" in err and len(err) < 2_100 and err.strip().isprintable()
+
+
+def test_plain_table_shows_names_and_obeys_none() -> None:
+    """In a notebook as in a terminal, and columns stay below each other."""
+    rows = [("\x1b[2J<b>", "1"), ("g\u202e", "2")]
+    for told in (plain_table.as_text(("group", "n"), rows), plain_table.as_html(("group", "n"), rows)):
+        assert "\\x1b[2J" in told and "g\\u202e" in told and "\x1b" not in told and "\u202e" not in told
+    assert plain_table.as_text(("group", "n"), rows).splitlines()[2].rindex("2") == len("\\x1b[2J<b>") + 2
+    assert plain_table.shown("x" * 61, 60) == "x" * 60 + "…"
+    told = repr(Report("group \x1b]0;", ("group",), (("g\u202e",),), ("went back in g\x07",), 1))
+    assert told.replace("\n", "").isprintable() and "went back in g\\x07" in told
+
+
+def test_table_shows_the_worst_first_and_obeys_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """Control characters and markup in names are shown; partitions that there is no room for are counted."""
+    from rich.console import Console
+
+    stall, well = window_after([5] * 10, [900]), window_after([5], [5])
+    looks = [
+        PartitionLook("fine", 0, evaluate(well), 5, 5, 0, None, "all is well", well),
+        PartitionLook("[red]evil\x1b[2J", 1, evaluate(stall), 5, 900, 61_000, None, "it stands still", stall),
+        PartitionLook("lost", 2, None, None, 900, None, None, "the committed offset has vanished"),
+    ]
+    look = Look("g\x1b]0;x", 0, GroupStatus(Status.ERR, 1.0, 895, None, {}), 2, tuple(looks), ("note \x1b[31m",))
+    Console(markup=False, emoji=False, highlight=False, width=120).print(look_table(look, 2))
+    out = capsys.readouterr().out
+    assert out.index("lost-2") < out.index("[red]evil") and "fine-0" not in out and "1 more partitions are not shown" in out
+    assert "\x1b" not in out and "\\x1b[2J" in out and "NONE" in out and "STALL" in out

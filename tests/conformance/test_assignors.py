@@ -1,0 +1,98 @@
+"""The assignors against every recorded group of Kafka's own classes, and against bugs planted by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitlib.conformance.assignors import replay, subscriptions_of
+from kitlib.conformance.golden import bundled, conform, read_traces
+from kitlib.errors import TraceError
+from kitlib.kafka.groups.assignors import ASSIGNORS, as_the_leader_sees, assign
+from tests.conformance.assignor_bugs import BUGS
+
+NAMED = {row["name"]: row for row in read_traces(bundled("groups", "assignors_named.jsonl.gz"))}
+FILES = ("named", "public", "asked")  # the last one: what groups that random rows seldom have were told by Kafka 4.3.1
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    return [row for name in FILES for row in read_traces(bundled("groups", f"assignors_{name}.jsonl.gz"))]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_assignors_agree_with_each_named_group(name: str) -> None:
+    """Who gets what, in which order, and in which rebalances, is what Kafka 4.4.0 decided."""
+    found = conform(replay, iter([NAMED[name]]))
+    assert found.agrees and found.matched == 1, str(found)
+
+
+def test_assignors_agree_with_all_groups(rows: list[dict[str, Any]]) -> None:
+    """All 166 groups, those at which the real class throws and those that hang on a hash table's order included."""
+    found = conform(replay, iter(rows))
+    assert found.agrees and (found.traces, found.matched) == (166, 166), str(found)
+    answers = [answer for row in rows for answer in row["steps"][0]["result"].values()]
+    assert sum("exception" in answer for answer in answers) == 12
+    assert sum(answer.get("order_sensitive", False) for answer in answers) == 10
+
+
+def test_members_of_all_groups_come_in_the_order_of_javas_hash_map(rows: list[dict[str, Any]]) -> None:
+    """The order in which the leader goes through its members is the recorded one."""
+    for row in rows:
+        _, members = as_the_leader_sees({}, subscriptions_of(row["steps"][0]["args"]))
+        assert [each.member for each in members] == row["java_hashmap_member_order"], row["name"]
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_assignor_with_a_planted_bug_is_caught(
+    bug: str, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each bug differs in some recorded group."""
+    where, name, instead = BUGS[bug]
+    if isinstance(where, dict):
+        monkeypatch.setitem(where, name, instead)
+    else:
+        monkeypatch.setattr(where, name, instead)
+    assert any(not conform(replay, iter([row])).agrees for row in rows)
+
+
+def test_assignor_in_another_order_than_javas_is_caught(
+    rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members taken as they joined: some get other partitions than the real leader gives them."""
+    monkeypatch.setattr("kitlib.kafka.groups.assignors.in_hash_order", lambda names: list(dict.fromkeys(names)))
+    found = conform(replay, iter(rows))
+    assert not found.agrees
+
+
+def test_empty_subscription_that_comes_first_is_given_what_it_never_asked_for() -> None:
+    """A bug of the real sticky assignors, which the recorded row no_topics shows."""
+    args = NAMED["no_topics"]["steps"][0]["args"]
+    members = subscriptions_of(args)
+    empty = next(each.member for each in members if not each.topics)
+    assert assign("sticky", args["topics"], members)[empty]
+    assert not assign("range", args["topics"], members)[empty]
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"topics": {"t": 0}, "members": [{"id": "a", "topics": ["t"], "owned": [], "generation": -1}]},
+        {"topics": {"t": 1}, "members": []},
+        {"topics": {"t": 1}, "members": [{"id": "a"}]},
+        {"topics": {"t": 1}, "members": [{"id": "a", "topics": ["t"], "owned": [["t"]], "generation": -1}]},
+        {"topics": {"t": 1}, "members": [{"id": "a", "topics": ["t"], "owned": [["t", "0"]], "generation": -1}]},
+        {"topics": {"t": 1}, "members": [{"id": "a", "topics": [7], "owned": [], "generation": -1}]},
+        {"topics": {"t": 1}, "members": [{"id": "a", "topics": ["t"], "owned": [], "generation": True}]},
+    ],
+)
+def test_group_that_is_none_of_the_recorded_is_told(group: dict[str, Any], tmp_path: Path) -> None:
+    """The reader is told what was expected, and nothing counts as matched."""
+    file = tmp_path / "rows.jsonl"
+    output = {name: {"assignment": {}} for name in ASSIGNORS}
+    file.write_text(json.dumps({"name": "odd", "input": group, "output": output}))
+    found = conform(replay, read_traces(file))
+    assert found.matched == 0 and TraceError.__name__ in str(found.differences[0].got)

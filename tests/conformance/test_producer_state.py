@@ -1,0 +1,268 @@
+"""The broker against every recorded step of Kafka 4.3.1, and against bugs planted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.conformance.golden import Conformance, bundled, conform, read_traces
+from kitlib.conformance.producer_state import Build, JudgedLog, judged_by, replay
+from kitlib.kafka.broker.append_checks import is_next
+from kitlib.kafka.broker.entry import ProducerStateEntry, VerificationGuard
+from kitlib.kafka.broker.producer_state import Outcome
+from kitlib.kafka.broker.unified_log import UnifiedLog
+from kitlib.kafka.protocol import NO_PRODUCER_EPOCH, Batch, ErrorCode
+from tests.conformance.changes import changed_in
+from tests.conformance.producer_bugs import BUGS, CAUGHT_BY_RANDOM
+
+NAMED = bundled("producer", "producer_state_named.jsonl.gz")
+RANDOM = bundled("producer", "producer_state_public.jsonl.gz")
+SCENARIOS = {trace["name"]: trace for trace in read_traces(NAMED)}
+
+
+def replayed(*names: str, build: Build = UnifiedLog) -> Conformance:
+    """The named scenarios, all of them without a name, replayed on a broker."""
+    return conform(partial(replay, build=build), iter([SCENARIOS[name] for name in names or SCENARIOS]))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_broker_scenario_agrees_with_every_step(name: str) -> None:
+    """Offsets, errors, and all that is remembered are those of Kafka 4.3.1 at every step."""
+    found = replayed(name)
+    assert found.agrees and found.matched == len(SCENARIOS[name]["steps"]), str(found)
+
+
+def test_broker_scenarios_are_all_there() -> None:
+    """All 339 steps of the 61 named scripts come with the kit."""
+    assert (len(SCENARIOS), sum(len(trace["steps"]) for trace in SCENARIOS.values())) == (61, 339)
+
+
+# -- bugs planted by hand -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def random_scripts() -> dict[str, dict[str, Any]]:
+    return {trace["name"]: trace for trace in read_traces(RANDOM)}
+
+
+def test_broker_random_scripts_agree_with_every_step(random_scripts: dict[str, dict[str, Any]]) -> None:
+    """Every step of 300 random scripts comes out the same, a third of them with transactions."""
+    found = conform(replay, iter(random_scripts.values()))
+    assert found.agrees, str(found)
+    assert (found.traces, found.matched, found.total) == (300, 19_549, 19_549)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_broker_with_a_planted_bug_is_caught(
+    bug: str, random_scripts: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each bug is caught by a named script, or where these have no such case by a random one."""
+    monkeypatch.setattr(*BUGS[bug])
+    script = CAUGHT_BY_RANDOM.get(bug)
+    found = conform(replay, iter([random_scripts[script]])) if script else replayed()
+    assert not found.agrees and found.matched < found.total
+
+
+# -- brokers of the learner's own -----------------------------------------------------------------
+
+IDEMPOTENT = [name for name, trace in SCENARIOS.items() if trace["family"] == "idempotent"]
+
+
+def own_check(entry: ProducerStateEntry | None, batch: Batch) -> Outcome | ErrorCode:
+    """The whole rule of an idempotent producer's batch in a few lines."""
+    if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
+        return Outcome.APPENDED
+    if batch.producer_epoch != entry.epoch:
+        if batch.producer_epoch < entry.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        return Outcome.APPENDED if batch.base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    if any((each.first_seq, each.last_seq) == (batch.base_sequence, batch.last_sequence) for each in entry.batches):
+        return Outcome.DUPLICATE
+    return ErrorCode.NONE if is_next(entry.last_seq, batch.base_sequence) else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_judged_by_a_right_function_agrees_with_every_idempotent_script() -> None:
+    """A function of one's own that has all rules repeats all 37 scripts without transactions."""
+    found = replayed(*IDEMPOTENT, build=judged_by(own_check))
+    assert found.agrees and found.traces == 37, str(found)
+
+
+@pytest.mark.parametrize(
+    ("judge", "script", "words"),
+    [
+        (lambda entry, batch: Outcome.APPENDED, "duplicates_of_the_last_five", 'should be "DUPLICATE", the model has "APPENDED"'),
+        (lambda entry, batch: Outcome.DUPLICATE, "happy_path", 'should be "APPENDED", the model has "DUPLICATE"'),
+        (lambda entry, batch: ErrorCode.UNKNOWN_PRODUCER_ID, "happy_path", 'should be "APPENDED", the model has "REJECTED"'),
+        (lambda entry, batch: ErrorCode.MESSAGE_TOO_LARGE, "gap", 'should be "APPENDED", the model has "REJECTED"'),
+        (lambda entry, batch: True, "happy_path", "expected Outcome.APPENDED, Outcome.DUPLICATE or an ErrorCode"),
+        (lambda entry, batch: entry.epoch, "happy_path", "AttributeError"),
+    ],
+)  # fmt: skip
+def test_judged_by_a_wrong_function_is_a_difference(judge: Any, script: str, words: str) -> None:
+    """Whatever a function returns or raises, the first difference is told in a sentence."""
+    found = replayed(script, build=judged_by(judge))
+    assert not found.agrees and words in str(found.differences[0])
+
+
+def test_judged_log_leaves_batches_without_an_id_alone() -> None:
+    """The function is asked about producers' batches only; without a function the log is the kit's own."""
+    log = JudgedLog(judge=lambda entry, batch: ErrorCode.INVALID_RECORD)
+    assert log.append(Batch(0, 1)).outcome is Outcome.APPENDED and log.end == 1
+    assert replayed(build=JudgedLog).agrees
+
+
+@dataclass(slots=True)
+class CountsAttempts(UnifiedLog):
+    """A broker built on the kit's, which takes every batch twice."""
+
+    def append(self, batch: Batch, guard: VerificationGuard | None = None) -> Any:
+        UnifiedLog.append(self, batch, guard)
+        return UnifiedLog.append(self, batch, guard)
+
+
+def test_replay_takes_any_broker_that_is_built_from_a_config() -> None:
+    """A class goes through the same door as a function; here it answers a duplicate to the first batch."""
+    found = replayed("happy_path", build=CountsAttempts)
+    assert str(found.differences[0]).startswith('happy_path, step 0 (append): result.outcome should be "APPENDED"')
+    six = replayed("max_in_flight_six_breaks", build=lambda config: UnifiedLog(replace(config, remembered_batches=6)))
+    assert (six.differences[0].step, six.differences[0].field) == (5, "state.producers.1000.batches")
+
+
+# -- recordings that are changed ------------------------------------------------------------------
+
+changed = partial(changed_in, SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "path", "value", "field"),
+    [
+        ("happy_path", 1, "result.outcome", "DUPLICATE", "result.outcome"),
+        ("happy_path", 1, "result.base_offset", 0, "result.base_offset"),
+        ("happy_path", 1, "result.error_code", False, "result.error_code"), ("happy_path", 1, "result.extra", 1, "result.extra"),
+        ("gap", 1, "result.error", "NONE", "result.error"), ("gap", 1, "result.exception", "X", "result.exception"),
+        ("happy_path", 1, "state.log_end_offset", 9, "state.log_end_offset"),
+        ("happy_path", 1, "state.producer_ids", [], "state.producer_ids"),
+        ("happy_path", 1, "state.first_unstable_offset", 0, "state.first_unstable_offset"),
+        ("happy_path", 1, "state.producers.1000.batches.0.1", 7, "state.producers.1000.batches"),
+        ("happy_path", 1, "state.producers.1000.last_seq", 3.0, "state.producers.1000.last_seq"),
+        ("happy_path", 1, "state.producers.1000.txn_first_offset", 0, "state.producers.1000.txn_first_offset"),
+        ("happy_path", 1, "state.verification", {}, "state.verification"), ("producer_expiration", 3, "state", {}, "state"),
+        ("producer_expiration", 3, "result.now", 0, "result.now"),
+        ("verification_is_required", 1, "state.verification.lowest_seq", 1, "state.verification.lowest_seq"),
+        ("verification_is_required", 1, "result.outcome", "NOT_NEEDED", "result.outcome"),
+    ],
+)  # fmt: skip
+def test_conform_changed_recording_names_the_field(name: str, number: int, path: str, value: Any, field: str) -> None:
+    """Whichever field of a recorded step is changed is the one that the difference names."""
+    found = conform(replay, iter([changed(name, number, path, value)]))
+    assert [(first.step, first.field) for first in found.differences] == [(number, field)]
+
+
+def test_conform_does_not_compare_messages() -> None:
+    """A refusal agrees whatever its words, as these are Kafka's own."""
+    assert conform(replay, iter([changed("gap", 1, "result.message", "in other words")])).agrees
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("args.seq", "0", "seq is '0', expected a whole number"), ("args.seq", True, "seq is True, expected a whole number"),
+        ("args.seq", 2**31, "seq is 2147483648, expected a whole number from -2147483648 to 2147483647"),
+        ("args.count", 0, "count is 0, expected a whole number from 1"), ("args.pid", 2**63, "pid is 9223372036854775808"),
+        ("args.epoch", 2**15, "epoch is 32768"), ("args.txn", 0, "txn is 0, expected true or false"),
+        ("args.ts", None, "ts is None"), ("args.partition", 1, "partition is 1, expected less than 1"),
+        ("args.partition", -1, "partition is -1"), ("args.guard", "1", "guard is '1'"), ("args", {}, "partition is missing"),
+        ("op", "rebalance", "operation 'rebalance', which this replay does not know"), ("op", "__init__", "operation '__init__'"),
+        ("op", "marker", "coordinator_epoch is missing"), ("op", "verify", "supports_epoch_bump is missing"),
+        ("op", "delete_records", "before is missing"), ("op", "advance_time", "ms is missing"),
+    ],
+)  # fmt: skip
+def test_replay_hostile_argument_is_a_difference(path: str, value: Any, words: str) -> None:
+    """An argument that the recorder never writes differs at its step, in a sentence, and the next trace goes on."""
+    found = conform(replay, iter([changed("happy_path", 0, path, value), SCENARIOS["gap"]]))
+    assert (found.traces, found.matched, len(found.differences)) == (2, len(SCENARIOS["gap"]["steps"]), 1)
+    assert words in str(found.differences[0].got) and len(str(found.differences[0])) < 320
+
+
+def test_replay_marker_that_is_neither_commit_nor_abort_is_a_difference() -> None:
+    """A transaction ends in one of two ways."""
+    found = conform(replay, iter([changed("marker_without_transaction", 0, "args.type", "PREPARE")]))
+    assert "type is 'PREPARE', expected COMMIT or ABORT" in str(found.differences[0])
+
+
+def test_replay_deletion_beyond_the_end_is_refused() -> None:
+    """Kafka answers OFFSET_OUT_OF_RANGE; the recorder never asks for it."""
+    done = list(replay(changed("delete_records_keeps_the_producer", 2, "args.before", 3)))
+    assert done[2]["result"]["error"] == "OFFSET_OUT_OF_RANGE" and done[2]["state"]["log_start_offset"] == 0
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {}, {"partitions": 1}, {"partitions": 0, "producer_id_expiration_ms": 1, "transaction_verification": False, "start_time_ms": 0},
+        {"partitions": 10**9, "producer_id_expiration_ms": 1, "transaction_verification": False, "start_time_ms": 0},
+        {"partitions": 1, "producer_id_expiration_ms": 0, "transaction_verification": False, "start_time_ms": 0},
+        {"partitions": 1, "producer_id_expiration_ms": 1, "transaction_verification": "no", "start_time_ms": 0},
+    ],
+)  # fmt: skip
+def test_replay_unknown_settings_are_a_difference(config: dict[str, Any]) -> None:
+    """A script says how many partitions there are, how long a producer lives, and what time it is."""
+    found = conform(replay, iter([SCENARIOS["gap"] | {"config": config}]))
+    assert found.matched == 0 and "expected" in str(found.differences[0])
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(0, 3) | st.floats() | st.text(max_size=3),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from(["pid", "seq", "epoch"]), inside),
+    max_leaves=6,
+)
+NAMES = [
+    "partition",
+    "pid",
+    "epoch",
+    "seq",
+    "count",
+    "txn",
+    "ts",
+    "guard",
+    "type",
+    "coordinator_epoch",
+    "tv",
+    "ms",
+    "before",
+]
+OPS = [
+    "append",
+    "marker",
+    "verify",
+    "advance_time",
+    "expire",
+    "clean_restart",
+    "unclean_restart",
+    "failover",
+    "delete_records",
+    "x",
+]
+SOUND = {"partition": 0, "pid": 1, "epoch": 0, "seq": 0, "count": 1, "txn": False, "ts": 0, "ms": 1, "before": 0, "tv": 1,
+         "coordinator_epoch": 0, "type": "ABORT", "supports_epoch_bump": True}  # fmt: skip
+STEP = st.fixed_dictionaries(
+    {
+        "op": st.sampled_from(OPS),
+        "args": st.dictionaries(st.sampled_from(NAMES), JUNK, max_size=2).map(lambda junk: SOUND | junk),
+    },
+    optional={"result": JUNK, "state": JUNK},
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(STEP, min_size=1, max_size=6))
+def test_conform_any_steps_is_a_difference_and_no_traceback(steps: list[dict[str, Any]]) -> None:
+    """Whatever stands in a file, a replay ends with a count and a sentence."""
+    config = {"partitions": 1, "producer_id_expiration_ms": 5, "transaction_verification": True, "start_time_ms": 0}
+    found = conform(replay, iter([{"name": "any", "config": config, "steps": steps}]))
+    assert found.total == len(steps) and (found.agrees or str(found.differences[0]))

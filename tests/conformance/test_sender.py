@@ -1,0 +1,169 @@
+"""The client against every recorded step of Kafka 4.3.1's and 2.0.0's Sender, and against bugs planted by hand."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kitlib.conformance.golden import bundled, conform, read_traces
+from kitlib.conformance.sender import replay, visiting_order
+from kitlib.errors import TraceError
+from kitlib.kafka.protocol import NO_SEQUENCE
+from tests.conformance.changes import changed_in
+from tests.conformance.sender_bugs import BUGS, BumpRewritesNothing, with_bug
+
+NAMED, RANDOM, EARLIER = (
+    bundled("producer", f"{name}.jsonl.gz") for name in ("sender_named", "sender_public", "sender_named_2_0_0")
+)
+SCENARIOS = {trace["name"]: trace for trace in read_traces(NAMED)}
+EARLIER_SCENARIOS = {trace["name"]: trace for trace in read_traces(EARLIER)}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_sender_scenario_agrees_with_every_step(name: str) -> None:
+    """Requests, queues, numbers and what the user is told are those of Kafka 4.3.1 at every step."""
+    found = conform(replay, iter([SCENARIOS[name]]))
+    assert found.agrees and found.matched == len(SCENARIOS[name]["steps"]), str(found)
+
+
+@pytest.mark.parametrize("name", EARLIER_SCENARIOS)
+def test_sender_scenario_of_2_0_agrees_with_every_step(name: str) -> None:
+    """The same scripts with the rules of 2.0.0 come out as they did there."""
+    found = conform(replay, iter([EARLIER_SCENARIOS[name]]))
+    assert found.agrees and found.matched == len(EARLIER_SCENARIOS[name]["steps"]), str(found)
+
+
+def test_sender_scenarios_are_all_there() -> None:
+    """All steps of the named scripts of both releases come with the kit."""
+    counts = [(len(named), sum(len(trace["steps"]) for trace in named.values())) for named in (SCENARIOS, EARLIER_SCENARIOS)]
+    assert counts == [(47, 916), (36, 646)]
+
+
+def test_sender_random_scripts_agree_with_every_step() -> None:
+    """Every step of 100 random scripts with faults and injected errors comes out the same."""
+    found = conform(replay, read_traces(RANDOM))
+    assert found.agrees, str(found)
+    assert (found.traces, found.matched, found.total) == (100, 8_449, 8_449)
+
+
+def test_sender_rules_of_the_other_release_differ() -> None:
+    """A recording of 2.0.0 is not repeated by the rules of 4.3, nor the other way round."""
+    for name, trace in EARLIER_SCENARIOS.items():
+        swapped = trace | {"kafka_version": "4.3.1"}
+        assert not conform(replay, iter([swapped])).agrees, name
+        assert not conform(replay, iter([SCENARIOS[name] | {"kafka_version": "2.0.0"}])).agrees, name
+
+
+# -- bugs planted by hand -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__ for bug in BUGS])
+def test_sender_with_a_planted_bug_is_caught(bug: type) -> None:
+    """Each bug planted by hand is caught by the named scripts, or where these have no such case by the random ones."""
+    build = with_bug(bug)
+    found = conform(partial(replay, build=build), iter(SCENARIOS.values()))
+    if found.agrees:
+        found = conform(partial(replay, build=build), read_traces(RANDOM))
+    assert not found.agrees and found.matched < found.total
+
+
+def test_sender_difference_names_step_field_and_both_values() -> None:
+    """The first difference says where it is, what Kafka did and what the model does."""
+    found = conform(partial(replay, build=with_bug(BumpRewritesNothing)), iter([SCENARIOS["gap_at_the_next_sequence"]]))
+    first = found.differences[0]
+    assert (first.step, first.op, first.field) == (9, "poll", "state.in_flight")
+    assert '"epoch": 1, "seq": 0, "count": 1}]}], the model has [{' in str(first) and '"epoch": 0, "seq": 1' in str(first)
+
+
+# -- recordings that are changed ------------------------------------------------------------------
+
+changed = partial(changed_in, SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    ("number", "path", "value"),
+    [
+        (2, "state.now", 1_000_001), (2, "state.pid", 1_001), (2, "state.epoch", True), (2, "state.epoch_bump_required", 0),
+        (2, "state.in_flight.0.request", 1), (2, "state.in_flight.0.batches.0.seq", 1), (2, "state.partitions.0.next_seq", 2),
+        (2, "state.partitions.0.tracked.0.send", "0:1"), (2, "state.partitions.0.unresolved_next_seq", 1),
+        (4, "state.completed.0.offset", 1), (4, "state.completed.0.result", "TimeoutException"), (4, "state.completed", []),
+        (4, "state.partitions.0.last_acked_seq", -1), (4, "state.partitions.0.last_acked_offset", 0.0),
+    ],
+)  # fmt: skip
+def test_sender_changed_recording_is_told(number: int, path: str, value: Any) -> None:
+    """Whichever field of a recorded step is changed, the replay differs there."""
+    found = conform(replay, iter([changed("idle_then_new_batches", number, path, value)]))
+    assert [first.step for first in found.differences] == [number]
+
+
+@pytest.mark.parametrize(
+    ("number", "path", "value", "words"),
+    [
+        (1, "args.records", 0, "records is 0, expected a whole number from 1"),
+        (1, "args.records", 10**30, "expected a whole number from 1 to 100000"),
+        (1, "args.records", "1", "records is '1', expected a whole number"),
+        (1, "args.partition", 1, "there is no partition 1"), (1, "args.partition", None, "partition is None"),
+        (1, "args", {"partition": 0}, "records is missing"), (1, "op", "rewind", "operation 'rewind' is unknown"),
+        (3, "args.request", True, "request is True"), (3, "args.partitions", [], "partitions is []"),
+        (3, "args.partitions", {"x": {}}, "partitions has 'x'"), (3, "args.partitions", {"0": 5}, "partition 0 is 5"),
+        (3, "args.partitions.0.base_offset", "0", "base_offset is '0'"),
+        (3, "args.partitions.0.log_start_offset", 2**63, "log_start_offset is 9223372036854775808"),
+    ],
+)  # fmt: skip
+def test_sender_hostile_argument_is_a_difference(number: int, path: str, value: Any, words: str) -> None:
+    """An argument that the recorder never writes differs at its step, in a sentence, and the next trace goes on."""
+    bad = changed("idle_then_new_batches", number, path, value)
+    found = conform(replay, iter([bad, SCENARIOS["happy_path"]]))
+    assert (found.traces, len(found.differences), found.differences[0].step) == (2, 1, number)
+    assert words in str(found.differences[0].got) and len(str(found.differences[0])) < 400
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("partitions", 10**9, "partitions is 1000000000"), ("partitions", 0, "partitions is 0"), ("first_pid", None, "first_pid is None"),
+        ("max_in_flight", 0, "max_in_flight_requests_per_connection is 0"), ("retries", "3", "retries is '3'"),
+        ("linger_ms", -1, "linger_ms is -1"), ("start_time_ms", 0.5, "start_time_ms is 0.5"),
+    ],
+)  # fmt: skip
+def test_sender_hostile_setting_is_a_difference(name: str, value: Any, words: str) -> None:
+    """A setting that no recorder writes differs at the first step, in a sentence."""
+    trace = copy.deepcopy(SCENARIOS["happy_path"])
+    trace["config"][name] = value
+    found = conform(replay, iter([trace]))
+    assert found.matched == 0 and words in str(found.differences[0].got)
+
+
+def test_sender_exception_message_is_not_compared() -> None:
+    """Another message for the same exception class is no difference."""
+    name = "expired_retry_alone"
+    number = next(i for i, step in enumerate(SCENARIOS[name]["steps"]) if step["state"]["completed"])
+    assert conform(replay, iter([changed(name, number, "state.completed.0.message", "words")])).agrees
+    assert not conform(replay, iter([changed(name, number, "state.completed.0.result", "KafkaException")])).agrees
+
+
+@pytest.mark.parametrize(
+    ("partitions", "order"),
+    [
+        (1, [0]), (2, [1, 0]), (3, [1, 0, 2]), (4, [3, 2, 1, 0]), (7, [5, 4, 3, 2, 1, 0, 6]), (8, [5, 4, 3, 2, 1, 0, 7, 6]),
+        (12, [5, 4, 3, 2, 1, 0, 11, 10, 9, 8, 7, 6]), (13, list(range(12, -1, -1))),
+    ],
+)  # fmt: skip
+def test_visiting_order_is_that_of_a_hash_map(partitions: int, order: list[int]) -> None:
+    """4.3 visits the partitions of topic t as MetadataSnapshot of kafka-clients 4.3.1 lists them; 2.0 in their own order."""
+    assert visiting_order(partitions) == order and visiting_order(partitions, "2.0") == list(range(partitions))
+
+
+def test_replay_without_settings_is_a_trace_error() -> None:
+    """A recording that does not say how many partitions there are is refused by name."""
+    with pytest.raises(TraceError, match="partitions is missing"):
+        next(replay({"config": {}, "steps": []}))
+
+
+def test_sender_sequence_sentinel_is_not_shown() -> None:
+    """A batch that was never drained has neither epoch nor sequence in the state."""
+    state = next(step for step in replay(SCENARIOS["happy_path"]) if step["state"]["partitions"][0]["queue"])
+    assert state["state"]["partitions"][0]["queue"][0]["seq"] is None and NO_SEQUENCE == -1

@@ -1,0 +1,238 @@
+"""Compacted topics: what a gap means, when a tombstone goes, and a lag that markers keep up; on the model and on the broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments import get
+from kitlib.experiments.compaction.compaction_run import CompactionRun, told
+from kitlib.experiments.compaction.keyed_log import ModelKeyedLog
+from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.stage import ModelStage
+from kitlib.kafka.log import FetchError
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
+
+
+def found(trace: Trace, what: str, *fields: str) -> list[tuple[Any, ...]]:
+    """The given fields of each step of this kind."""
+    return [tuple(step.data[name] for name in fields) for step in trace if step.what == what]
+
+
+# (experiment, knobs) -> processed, replaced, appended, anomalies; the same on both backends.
+Claim = tuple[str, dict[str, Any], tuple[int, int, int], dict[str, int]]
+CLAIMS: dict[str, Claim] = {
+    "records that compaction has replaced are not lost": ("compacted_topic", {}, (5, 6, 11), {}),
+    "records that were deleted are": ("compacted_topic", {"what": "delete records"}, (4, 0, 11), {"lost": 7, "skipped": 7}),
+    "with latest the one that was left is lost too": (
+        "compacted_topic", {"what": "delete records", "auto_offset_reset": "latest"}, (3, 0, 11), {"lost": 8, "skipped": 8}),
+    "with none the reader stops, and what was deleted is lost all the same": (
+        "compacted_topic", {"what": "delete records", "auto_offset_reset": "none"}, (3, 0, 11), {"lost": 7}),
+    "markers lose nothing": ("compacted_topic", {"what": "transactions"}, (11, 0, 11), {}),
+    "nothing happens": ("compacted_topic", {"what": "nothing"}, (11, 0, 11), {}),
+    "a reader who had read all has nothing replaced": ("compacted_topic", {"read_first": 10}, (11, 0, 11), {}),
+    "what is younger than the compaction's lag stays": (
+        "compacted_topic", {"min_compaction_lag_ms": 600_000, "age_ms": 300_000}, (11, 0, 11), {}),
+    "what is older goes": ("compacted_topic", {"min_compaction_lag_ms": 600_000, "age_ms": 600_000}, (5, 6, 11), {}),
+    "a reader who is away for too long never sees the tombstone": ("tombstones", {}, (6, 0, 7), {"lost": 1}),
+    "one who is back in time does": ("tombstones", {"away_ms": 500}, (7, 0, 7), {}),
+    "without new records the tombstone stays for ever": ("tombstones", {"new_records": False}, (6, 0, 6), {}),
+    "with no retention the first cleaning still leaves it": (
+        "tombstones", {"delete_retention_ms": 0, "away_ms": 0, "new_records": False}, (6, 0, 6), {}),
+    "away for longer than a short retention": ("tombstones", {"delete_retention_ms": 300, "away_ms": 400}, (6, 0, 7), {"lost": 1}),
+    "and for less": ("tombstones", {"delete_retention_ms": 600, "away_ms": 100}, (7, 0, 7), {}),
+    "and the second takes it": ("tombstones", {"delete_retention_ms": 0, "away_ms": 0}, (6, 0, 7), {"lost": 1}),
+    "a lag is no loss": ("transactional_lag", {}, (10, 0, 10), {}),
+}  # fmt: skip
+
+
+def of(trace: Trace) -> tuple[tuple[int, int, int], dict[str, int]]:
+    verdict = judge(trace)
+    assert verdict.violations == ()
+    counts = {kind: count for kind, count in verdict.counts.items() if count}
+    return (verdict.processed, verdict.replaced, verdict.appended), counts
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_experiment_shows_what_it_claims(case: str) -> None:
+    """Each headline is what the verdict says, and a setting explains every loss."""
+    name, knobs, counted, anomalies = CLAIMS[case]
+    assert of(get(name).run(**knobs)) == (counted, anomalies)
+
+
+def test_compaction_leaves_a_gap_that_a_reader_is_led_over() -> None:
+    """Offset 3 is asked for, 9 is handed out, and nobody says an error."""
+    trace = get("compacted_topic").run()
+    assert found(trace, "compact", "offsets") == [([2, 3, 4, 5, 6, 7, 8],)]
+    assert found(trace, "gap", "after", "next", "missing") == [(2, 9, 6)]
+    assert found(trace, "error", "error") == [] and found(trace, "delete", "to") == []
+    assert found(trace, "view", "stale", "missing") == [([], []), ([], [])]
+    assert "6 replaced by compaction" in judge(trace).sentence and "still wait" not in judge(trace).sentence
+
+
+@pytest.mark.parametrize(("policy", "begins"), [("earliest", 10), ("latest", 11), ("none", None)])
+def test_deleted_records_put_the_reader_out_of_range(policy: str, begins: int | None) -> None:
+    """The same offset below the log's start is an error, and the reset policy decides."""
+    trace = get("compacted_topic").run(what="delete records", auto_offset_reset=policy)
+    assert found(trace, "error", "error", "offset") == [("OFFSET_OUT_OF_RANGE", 3)]
+    starts = [offset for (offset,) in found(trace, "start", "offset")]
+    assert starts == [0, 3] + ([] if begins is None else [begins])
+
+
+@pytest.mark.parametrize("records", [1, 5, 10])
+def test_gap_alarm_fires_once_for_each_transaction(records: int) -> None:
+    """An alarm on "next is not last + 1" counts markers on a topic that has lost nothing."""
+    trace = get("compacted_topic").run(what="transactions", records=records, keys=1, read_first=0)
+    assert len(found(trace, "gap", "missing")) == records and set(found(trace, "gap", "missing")) == {(1,)}
+
+
+def test_tombstone_that_is_gone_leaves_its_key_with_those_who_had_it() -> None:
+    """The reader holds bob for ever; one that begins anew has never heard of him."""
+    late, early = get("tombstones").run(), get("tombstones").run(away_ms=500)
+    assert found(late, "view", "keys", "stale") == [(["alice", "bob", "carol", "dave"], ["bob"]), (["alice", "carol", "dave"], [])]
+    assert found(early, "view", "stale", "missing") == [([], []), ([], [])]
+    assert found(late, "purge", "offsets") == found(early, "purge", "offsets") == [([3],)]
+    assert [step.what for step in late if step.what in ("purge", "away")] == ["away", "purge"]
+
+
+def test_tombstone_stays_while_nothing_new_is_to_be_cleaned() -> None:
+    """The cleaner does not come to a log without dirty segments, whatever the time; with new records it comes."""
+    trace = get("tombstones").run(new_records=False)
+    assert found(trace, "rest", "to") == [(5,)] and found(trace, "purge", "offsets") == []
+    assert [3, 1, None] in trace.steps[-1].state["offsets"]["records"]
+
+
+def test_key_in_the_active_segment_lies_there_twice() -> None:
+    """The active segment is never cleaned, nor is what it would replace."""
+    shown = get("tombstones").run().steps[-1].state["offsets"]
+    dave = shown["keys"].index("dave")
+    assert [offset for offset, key, _ in shown["records"] if key == dave] == [5, 6]
+    assert shown["segments"] == [[0, 6, False], [6, 7, True]]
+
+
+def test_clean_names_what_is_replaced_and_what_is_purged() -> None:
+    """A record with a later one of its key is replaced, be it a tombstone; a tombstone that was the last is purged."""
+
+    @told
+    def story(run: CompactionRun) -> None:
+        run.append([("a", "1"), ("a", None), ("b", None), ("a", "2")])
+        run.append([("c", "1")], rolls=True)
+        run.clean()
+        run.append([("d", "1")], rolls=True)
+        run.clean()
+
+    experiment = Experiment("deletes", "", "?", (), story, CompactionRun)
+    trace = Trace("deletes", "deletes", knobs={"delete_retention_ms": 0})
+    story(CompactionRun(trace, ModelStage("deletes"), trace.knobs))
+    assert experiment.kind is CompactionRun
+    assert found(trace, "compact", "offsets") == [([0, 1],)] and found(trace, "purge", "offsets") == [([2],)]
+
+
+def test_model_log_answers_fetches_as_a_broker_does() -> None:
+    """From the start to the end, both included, a fetch is answered; a cut inside of a batch hides what is below it."""
+    log = ModelKeyedLog("customers", 0)
+    log.append([("a", "1"), ("b", "1"), ("c", "1")])
+    assert log.delete_before(1) == 1
+    assert [record.offset for record in log.fetch(1).records] == [1, 2]
+    assert log.fetch(0).error is log.fetch(4).error is FetchError.OFFSET_OUT_OF_RANGE and log.fetch(3).records == []
+    assert [offset for offset, _, _ in log.look().records] == [1, 2]
+
+
+# -- markers and the lag ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("commits", "lag", "statuses"),
+    [("last record + 1", 1, ["WARN", "STOP"]), ("position", 0, ["OK", "OK"])],
+)
+def test_lag_of_a_consumer_that_is_done_depends_on_what_it_commits(commits: str, lag: int, statuses: list[str]) -> None:
+    """The marker behind the last record is a lag of 1 for ever, for which a monitor warns and then says STOP."""
+    trace = get("transactional_lag").run(commits=commits)
+    assert {value for (value,) in found(trace, "lag", "lag")} == {lag}
+    assert [status for (status,) in found(trace, "judge", "status")] == statuses
+    assert found(trace, "lag", "end", "committed")[-1] == (20, 20 - lag)
+
+
+def test_stop_is_hidden_while_an_old_log_end_is_remembered() -> None:
+    """Burrow forgives a silence as long as one of the log ends it remembers is below the last commit."""
+    quiet = get("transactional_lag").run(silence_s=30)
+    assert [status for (status,) in found(quiet, "judge", "status")] == ["WARN", "WARN"]
+
+
+# -- the broker -----------------------------------------------------------------------------------------
+
+REAL = [
+    "records that compaction has replaced are not lost", "records that were deleted are", "markers lose nothing",
+    "away for longer than a short retention", "and for less",
+    "what is younger than the compaction's lag stays",
+]  # fmt: skip
+
+
+def plain(trace: Trace) -> list[tuple[str, str, dict[str, Any]]]:
+    """Who did what, without the run's name in the topic."""
+    return [
+        (step.actor, step.what, {name: value for name, value in step.data.items() if name != "topic"}) for step in trace
+    ]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("case", REAL)
+def test_experiment_on_the_broker_does_what_the_model_does(broker: Cluster, case: str) -> None:
+    """The real cleaner, consumer and producer take the steps of the model, and leave the same records in the same segments."""
+    name, knobs, counted, anomalies = CLAIMS[case]
+    model, real = get(name).run(**knobs), get(name).run(backend="kafka", **knobs)
+    assert of(real) == (counted, anomalies)
+    assert plain(real) == plain(model)
+    # A segment below the log's start goes when the broker next looks for such, within a second.
+    parts = ("records", "keys") if knobs.get("what") == "delete records" else ("segments", "records", "keys")
+    for ours, theirs in zip(model, real, strict=True):
+        assert [ours.state["offsets"][part] for part in parts] == [theirs.state["offsets"][part] for part in parts], ours
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("library", "commits"),
+    [("java", "position"), ("librdkafka", "position"), ("librdkafka", "last record + 1"), ("kafka-python", "position")],
+)
+def test_lag_on_the_broker_is_that_of_the_model(broker: Cluster, library: str, commits: str) -> None:
+    """Each library's own position lies behind the marker; the last record's offset + 1 before it."""
+    knobs: dict[str, Any] = {"library": library, "commits": commits, "transactions": 3}
+    model, real = get("transactional_lag").run(**knobs), get("transactional_lag").run(backend="kafka", **knobs)
+    assert of(real) == of(model)
+    for what, fields in (("lag", ("end", "committed", "lag")), ("judge", ("status", "rule"))):
+        assert found(real, what, *fields) == found(model, what, *fields)
+    topic = real.steps[0].data["topic"]
+    asker = Consumer(client_config(broker, **{"group.id": topic}))
+    try:
+        committed = asker.committed([TopicPartition(topic, 0)], timeout=20)[0].offset
+    finally:
+        asker.close()
+    assert committed == found(model, "lag", "committed")[-1][0]
+
+
+def test_records_that_would_come_of_age_during_a_real_run_are_refused() -> None:
+    """On a real broker nobody can say whether the cleaner comes before or after that."""
+    from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
+    from kitlib.experiments.kafka_stage import KafkaStage
+
+    stage = KafkaStage.__new__(KafkaStage)
+    stage.cluster = Cluster("127.0.0.1:1", "id", 1, "kit")
+    with pytest.raises(KnobError, match="min_compaction_lag_ms=5000 and age_ms=4000: on a real broker the records would come of age"):
+        KafkaKeyedLog.open(stage, "kit.run.customers", 0, 5_000, 4_000)
+
+
+def test_cleaner_of_a_foreign_broker_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of brokers that are not the kit's cannot be read: the run says so before it makes a topic."""
+    from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
+    from kitlib.experiments.kafka_stage import KafkaStage
+
+    stage = KafkaStage.__new__(KafkaStage)
+    stage.cluster = Cluster("broker.example:9092", "id", 3, "external")
+    with pytest.raises(LabError, match=r"brokers at broker\.example:9092 is not the kit's to watch\. Unset KIT_KAFKA_BOOTSTRAP"):
+        KafkaKeyedLog.open(stage, "kit.run.customers", 0)

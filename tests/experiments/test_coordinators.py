@@ -1,0 +1,132 @@
+"""A coordinator that forgets, moves and loads, and the log that it reads, on the model: what each release tells a consumer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KnobError
+from kitlib.experiments import get, run
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
+
+
+def counts(trace: Trace) -> dict[str, int]:
+    """The counts of the verdict that are not 0."""
+    return {kind: count for kind, count in judge(trace).counts.items() if count}
+
+
+def answers(trace: Trace, topic: str) -> list[Any]:
+    """What the consumer was told of a topic's offset, in order: an offset or an error; the same one in a row once."""
+    told = [step.data.get("error", step.data["offset"]) for step in trace if step.what == "answer" and step.data["topic"] == topic]
+    return [each for at, each in enumerate(told) if at == 0 or each != told[at - 1]]
+
+
+EARLIEST, LATEST = {"auto_offset_reset": "earliest"}, {"auto_offset_reset": "latest"}
+# (rules, group, policy) -> (the answers on the busy topic, on the quiet one), counts
+EXPIRY: dict[str, tuple[dict[str, Any], tuple[int, int], dict[str, int]]] = {
+    "today a live group keeps the offset of a quiet partition": ({"rules": "4.3.1"}, (14, 10), {}),
+    "by the old clock the quiet partition begins anew, the busy one goes on": (
+        {"rules": "0.9.0"}, (14, -1), {"duplicated": 10, "rewound": 1}),
+    "0.8.2 does the same": ({"rules": "0.8.2"}, (14, -1), {"duplicated": 10, "rewound": 1}),
+    "and with the other policy what came meanwhile is lost": ({"rules": "0.9.0", **LATEST}, (14, -1), {"lost": 4, "skipped": 4}),
+    "an empty group loses all its offsets": ({"group": "empty"}, (-1, -1), {"duplicated": 20, "rewound": 2}),
+    "an empty group with the other policy loses records": ({"group": "empty", **LATEST}, (-1, -1), {"lost": 8, "skipped": 8}),
+    "who comes back in time finds its offsets": ({"group": "empty", "away_ms": 1_000}, (10, 10), {}),
+    "an offset that is kept for longer is there": ({"group": "empty", "offsets_retention_ms": 10_000}, (10, 10), {}),
+    "it is gone only when somebody looks": ({"group": "empty", "check_interval_ms": 60_000}, (10, 10), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EXPIRY)
+def test_offset_expiry_is_told_and_explained(case: str) -> None:
+    """Each sentence, with the answers and the verdict; every anomaly has the retention for its reason."""
+    knobs, (busy, quiet), expected = EXPIRY[case]
+    trace = run("offset_expiry", **knobs)
+    assert (answers(trace, "orders")[-1], answers(trace, "refunds")[-1]) == (busy, quiet)
+    assert counts(trace) == expected
+    verdict = judge(trace)
+    assert verdict.violations == () and (not expected or "has expired" in str(verdict))
+
+
+LOADING = "COORDINATOR_LOAD_IN_PROGRESS"
+# (rules, odd record) -> what the new coordinator tells, counts
+MOVES: dict[tuple[str, str], tuple[list[Any], dict[str, int]]] = {
+    ("4.3.1", "none"): ([LOADING, 20], {}),
+    ("4.3.1", "unknown type"): ([LOADING, 20], {}),
+    ("4.3.1", "later version"): ([LOADING, "NOT_COORDINATOR"], {}),
+    ("0.9.0", "none"): ([LOADING, 20], {}),
+    ("0.9.0", "unknown type"): ([LOADING, 10], {"duplicated": 10, "rewound": 1}),
+    ("0.8.2", "none"): ([LOADING, 20], {}),
+    ("0.8.2", "later version"): ([LOADING, 10], {"duplicated": 10, "rewound": 1}),
+    ("2015-04", "none"): ([-1], {"duplicated": 20, "rewound": 1}),
+}
+
+
+@pytest.mark.parametrize(("rules", "odd"), MOVES)
+def test_coordinator_moves_what_is_told_after_the_load(rules: str, odd: str) -> None:
+    """While the cache is loaded the consumer is told to ask again; what it is told then hangs on the release and the log."""
+    trace = run("coordinator_moves", rules=rules, odd_record=odd)
+    told, expected = MOVES[rules, odd]
+    moved = next(step.number for step in trace if step.what == "move")
+    after = [step.data.get("error", step.data["offset"]) for step in trace.steps[moved:] if step.what == "answer"]
+    asked = [each for at, each in enumerate(after) if at == 0 or each != after[at - 1]]
+    assert asked == ["NOT_COORDINATOR", *told]  # the first one is asked of who was the coordinator
+    assert counts(trace) == expected and judge(trace).violations == ()
+    assert any(step.what == "load_failed" for step in trace) is (told[-1] != 20)
+
+
+# require_stable, records of which the new leader does not know yet, the load's speed -> the offset that is told
+STABLE = {(True, 3, 1_000): 20, (False, 3, 1_000): 10, (False, 0, 1_000): 20, (False, 3, 50): 20}
+
+
+@pytest.mark.parametrize(("stable", "unreplicated", "speed"), STABLE)
+def test_coordinator_moves_old_offset_of_today(stable: bool, unreplicated: int, speed: int) -> None:
+    """Who does not ask for stable offsets is told an old one, if the load is over before the new leader's followers have fetched."""
+    trace = run("coordinator_moves", require_stable=stable, unreplicated=unreplicated, load_records_per_s=speed)
+    told = STABLE[stable, unreplicated, speed]
+    assert answers(trace, "orders")[-1] == told
+    assert counts(trace) == ({} if told == 20 else {"duplicated": 10, "rewound": 1})
+    assert judge(trace).violations == () and (told == 20 or "require_stable=false" in str(judge(trace)))
+
+
+@pytest.mark.parametrize(("others", "speed", "ms"), [(0, 50, 40), (60, 50, 1_240), (60, 1_000, 62), (600, 50, 12_040)])
+def test_coordinator_moves_load_takes_as_long_as_the_log_is(others: int, speed: int, ms: int) -> None:
+    """Records by reading speed, chunk by chunk; the consumer begins no earlier."""
+    trace = run("coordinator_moves", others_records=others, load_records_per_s=speed)
+    ended = [step for step in trace if step.what == "load_end"][-1]
+    assert (ended.data["records"], ended.data["ms"]) == (others + 2, ms)
+    started = [step for step in trace if step.what == "start"][-1]
+    assert started.at_ms >= ended.at_ms and started.data["offset"] == 20
+    assert ended.state["offsets"]["loading"] is None and ended.state["offsets"]["cache"]["billing orders-0"] == 20
+
+
+# cleaner -> the records left of 3,000 commits to 10 keys, the segments, the load in ms at 10,000 records a second
+SIZES = {"runs": (510, 2, 51), "dies half-way": (2_010, 5, 201), "is off": (3_000, 6, 300)}
+
+
+@pytest.mark.parametrize("cleaner", SIZES)
+def test_size_of_offsets_topic_is_bounded_by_keys_and_the_active_segment(cleaner: str) -> None:
+    """With a cleaner: a record for each key and the active segment, however many commits; without: all of them."""
+    trace = run("size_of_offsets_topic", cleaner=cleaner)
+    records, segments, ms = SIZES[cleaner]
+    sizes = [step.data for step in trace if step.what == "size"]
+    assert (sizes[-1]["records"], sizes[-1]["segments"]) == (records, segments)
+    assert trace.steps[-1].data == {"commits": 3_000, "keys": 10, "records": records, "load_ms": ms}
+    assert [step.what for step in trace if step.actor == "cleaner"] == ([] if cleaner == "runs" else ["dies"])
+    assert len({each["records"] for each in sizes[1:]}) == (1 if cleaner == "runs" else {"is off": 5}.get(cleaner, 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs", "words"),
+    [
+        ("offset_expiry", {"rules": "1.0"}, "expected one of 0.8.2, 2015-04, 0.9.0, 4.3.1"),
+        ("coordinator_moves", {"load_records_per_s": 0}, "expected 1 to 1,000,000 records/s"),
+        ("size_of_offsets_topic", {"cleaner": "asleep"}, "expected one of runs, dies half-way, is off"),
+    ],
+)
+def test_bad_knobs_are_refused_with_the_range(name: str, knobs: dict[str, Any], words: str) -> None:
+    """A sentence with what would do."""
+    with pytest.raises(KnobError, match=words):
+        get(name).run(**knobs)

@@ -1,0 +1,314 @@
+"""The two incidents on the model: what each cause does alone, what the reset policy decides, and what was to be seen before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.errors import KnobError, TraceError
+from kitlib.experiments import get, run
+from kitlib.experiments.offsets.incident_signs import signs_in_topic
+from kitlib.experiments.offsets.offsets_book import health_in
+from kitlib.experiments.offsets.offsets_run import DAY_MS, HOUR_MS, OffsetsRun
+from kitlib.experiments.offsets.small_topic import SmallTopic
+from kitlib.experiments.stage import ModelStage
+from kitlib.kafka.offsets.records import decode
+from kitlib.monitor.delivery import judge, judge_steps
+from kitlib.monitor.health import alarms
+from kitlib.monitor.rewinds import Excuse
+from kitlib.monitor.signs import signs_of
+from kitlib.trace import Trace
+from tests.experiments.knob_values import settings_of
+
+RIGHT: dict[str, int] = {}
+OLD_LOG, NEW_LOG = {"log_rules": "0.8.2"}, {"log_rules": "4.3.1"}
+# (experiment, knobs) -> what A is told last, the counts that are not 0, the signs.
+Claim = tuple[str, dict[str, Any], int, dict[str, int], tuple[str, ...]]
+CLAIMS: dict[str, Claim] = {
+    "the incident: the old offset wins and is valid, so the reset policy is not asked, and everything since then is sent twice": (
+        "stale_offset", OLD_LOG, 4, {"duplicated": 21, "rewound": 1}, ("rewinds", "surges", "lag_spikes")),
+    "the policy makes no difference to it": (
+        "stale_offset", {"auto_offset_reset": "earliest"}, 4, {"duplicated": 21, "rewound": 1}, ("rewinds", "surges", "lag_spikes")),
+    "with a retention that works the old offset is out of range, and latest loses what came meanwhile": (
+        "stale_offset", NEW_LOG, 4, {"lost": 1, "skipped": 1}, ("lag_spikes",)),
+    "and earliest repeats what is still there": (
+        "stale_offset", NEW_LOG | {"auto_offset_reset": "earliest"}, 4, {"duplicated": 9, "rewound": 1},
+        ("rewinds", "surges", "lag_spikes")),
+    "a broker that is never restarted rolls by the old rules, too": (
+        "stale_offset", {"restart_every_days": 40}, 4, {"lost": 1, "skipped": 1}, ("lag_spikes",)),
+    "ten minutes later the old offset has been forgotten, and so the policy is asked": (
+        "stale_offset", {"asks_after_min": 11}, -1, {"lost": 1, "skipped": 1}, ("vanished",)),
+    "offsets that are kept for long enough stay, however late A asks": (
+        "stale_offset", {"asks_after_min": 11, "offsets_retention_days": 60}, 4, {"duplicated": 21, "rewound": 1},
+        ("rewinds", "surges", "lag_spikes")),
+    "a coordinator of the next release reads both formats": ("stale_offset", {"coordinator_rules": "0.9.0"}, 25, RIGHT, ()),
+    "and so does one of today": ("stale_offset", {"coordinator_rules": "4.3.1"}, 25, RIGHT, ()),
+    "the incident: the purge takes the offset away while it is loaded, and earliest repeats everything": (
+        "dead_cleaner", {}, -1, {"duplicated": 24, "rewound": 1}, ("vanished", "surges", "lag_spikes")),
+    "and latest loses all that came during the load": (
+        "dead_cleaner", {"auto_offset_reset": "latest"}, -1, {"lost": 9, "skipped": 9}, ("vanished",)),
+    "a cleaner that runs keeps the load short": ("dead_cleaner", {"cleaner": "runs"}, 24, RIGHT, ()),
+    "a coordinator that reads faster is done before the purge": ("dead_cleaner", {"load_records_per_s": 10}, 24, RIGHT, ()),
+    "a purge that comes less often comes after the load": ("dead_cleaner", {"check_interval_s": 600}, 24, RIGHT, ()),
+    "offsets that are kept for longer than the log's age are not purged": (
+        "dead_cleaner", {"offsets_retention_days": 30}, 24, RIGHT, ()),
+    "the purge that waits for the load takes nothing away, though the load is as long": (
+        "dead_cleaner", {"coordinator_rules": "0.9.0"}, 24, RIGHT, ()),
+    "and neither does that of today": ("dead_cleaner", {"coordinator_rules": "4.3.1"}, 24, RIGHT, ()),
+}  # fmt: skip
+
+
+def not_zero(trace: Trace) -> dict[str, int]:
+    return {kind: count for kind, count in judge(trace).counts.items() if count}
+
+
+def told_last(trace: Trace) -> int:
+    return [step.data["offset"] for step in trace if step.what == "answer" and "error" not in step.data][-1]
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_incident_needs_each_of_its_causes(case: str) -> None:
+    """What A is told, what the audit counts, and which signs a monitor sees; all of it explained by the knobs."""
+    name, knobs, told, counts, signs = CLAIMS[case]
+    trace = run(name, **knobs)
+    assert (told_last(trace), not_zero(trace), signs_of(trace).kinds) == (told, counts, signs)
+    assert judge(trace).violations == ()
+
+
+@pytest.mark.parametrize("name", ["stale_offset", "dead_cleaner"])
+def test_incident_is_explained_by_the_rules_of_its_time(name: str) -> None:
+    """The verdict names the release's rules, and the signs excuse nobody."""
+    trace = run(name)
+    for kind in ("duplicated", "rewound"):
+        assert judge(trace).first(kind).reason.startswith(f"coordinator_rules={trace.knobs['coordinator_rules']}: ")
+    signs = signs_of(trace)
+    assert signs.is_fault and {each.excuse for each in (*signs.rewinds, *signs.vanished)} == {Excuse.NONE}
+
+
+def test_stale_offset_is_in_the_log_under_a_key_that_nothing_replaces() -> None:
+    """The cleaner passes again and again, and the commit of the old format is still there: its key is another one."""
+    trace = run("stale_offset")
+    (failed,) = [step for step in trace if step.what == "load_failed"]
+    shown = failed.state["offsets"]
+    assert sum(step.what == "clean" for step in trace) >= 5
+    live = {shown["keys"][number]: value for _, number, value in shown["records"]}
+    assert (live["mail orders-0, old format"], live["mail orders-0"]) == (4, 25)
+    assert shown["cache"]["mail orders-0"] == 4
+
+
+def test_dead_cleaner_writes_its_tombstone_behind_the_commit_that_it_kills() -> None:
+    """The purge saw an old offset; by its place in the log the tombstone takes away the new one."""
+    trace = run("dead_cleaner")
+    begin = next(step.number for step in trace if step.what == "move")
+    steps = [step for step in trace.steps[begin:] if str(step.data.get("key", "")) == "mail orders-0"]
+    purged, written, gone = (
+        next(step for step in steps if step.what == what and more(step.data))
+        for what, more in (
+            ("evict", lambda data: data["why"] == "expired"),
+            ("write", lambda data: data["value"] is None),
+            ("evict", lambda data: data["why"] == "tombstone"),
+        )
+    )
+    loading = [step.state["offsets"]["loading"] for step in (purged, written, gone)]
+    assert loading[0] is not None and loading[1] is not None
+    last_commit = max(offset for offset, key, value in written.state["offsets"]["records"] if value == 24 and key == 0)
+    assert written.data["offset"] > last_commit and gone.number > written.number
+    assert gone.state["offsets"]["cache"].get("mail orders-0") is None
+
+
+def test_waiting_for_a_load_is_an_error_that_is_asked_again() -> None:
+    """While the load runs the answer is an error and -1, which is not the -1 that sends a consumer to its policy."""
+    trace = run("dead_cleaner", coordinator_rules="4.3.1")
+    asked = [step.data for step in trace if step.what == "answer"][1:]
+    assert {each.get("error") for each in asked[:-1]} == {"COORDINATOR_LOAD_IN_PROGRESS"} and len(asked) > 5
+    assert (asked[-1]["offset"], "error" in asked[-1]) == (24, False)
+
+
+# -- what was to be seen before ------------------------------------------------------------------------
+
+
+def rung(trace: Trace) -> dict[str, float]:
+    """Each alarm that rang, and how many days after the run's beginning."""
+    return {alarm.threshold.name: round(alarm.at_ms / DAY_MS, 1) for alarm in alarms(health_in(trace))}
+
+
+def test_dead_cleaner_is_seen_days_before_anything_is_repeated() -> None:
+    """The dirty ratio and the records a key ring while all is well; the load's time and the cache when it is too late."""
+    found = rung(run("dead_cleaner"))
+    assert found["dirty ratio"] < 8 and found["records a key"] < 10
+    assert found["load time"] == found["offset cache size"] == 12.0
+
+
+def test_stale_offset_is_seen_by_the_cache_alone_and_only_at_the_move() -> None:
+    """Nothing was ill before; the cache that lacks half of its offsets is, a minute before A asks."""
+    trace = run("stale_offset")
+    assert rung(trace) == {"offsets missing in the cache": 25.0}
+    (alarm,) = alarms(health_in(trace))
+    assert alarm.at_ms < next(step.at_ms for step in trace if step.what == "answer" and step.data["offset"] == 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs"),
+    [
+        ("stale_offset", {"coordinator_rules": "4.3.1"}),
+        ("stale_offset", {"coordinator_rules": "0.9.0"}),
+        ("dead_cleaner", {"cleaner": "runs"}),
+    ],
+)
+def test_healthy_run_rings_no_alarm(name: str, knobs: dict[str, Any]) -> None:
+    """Bounds are such that a cluster whose cleaner runs and whose loads end well is quiet."""
+    assert rung(run(name, **knobs)) == {}
+
+
+def test_time_since_the_last_pass_grows_only_while_nobody_passes() -> None:
+    """A living cleaner comes every day or two; of a dead one each day is a day more."""
+    looks = {cleaner: health_in(run("dead_cleaner", cleaner=cleaner))[:12] for cleaner in ("runs", "dies")}
+    since = {cleaner: [each.since_cleaned_ms or 0 for each in found] for cleaner, found in looks.items()}
+    assert max(since["runs"]) <= 2 * DAY_MS < max(since["dies"]) - 6 * DAY_MS
+
+
+def test_health_with_a_figure_that_there_is_none_of_is_refused() -> None:
+    """A trace that somebody else wrote may say anything."""
+    trace = Trace("r", "stale_offset")
+    trace.record(0, "monitor", "health", dirty_ratio=0.5, mood=1)
+    with pytest.raises(TraceError, match="step 0: there is no figure mood"):
+        health_in(trace)
+
+
+# -- the trace and the stage ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["stale_offset", "dead_cleaner"])
+def test_any_knobs_tell_a_log_that_the_states_agree_with(name: str) -> None:
+    """Each state shows the log that the writes and passes before it leave, and A is never told what was not committed."""
+
+    @settings(deadline=None, max_examples=8)
+    @given(settings_of(name), st.just(1))
+    def any_knobs(knobs: dict[str, Any], seed: int) -> None:
+        trace = get(name).run(seed=seed, **knobs)
+        log: dict[int, tuple[str, int | None]] = {}
+        committed = {-1}
+        for step in trace:
+            if step.what == "write":
+                log[step.data["offset"]] = step.data["key"], step.data["value"]
+            elif step.what == "clean":
+                for offset in step.data["removed"]:
+                    del log[offset]
+            elif step.what == "commit":
+                committed.add(step.data["offset"])
+            elif step.what == "answer":
+                assert step.data["offset"] in committed
+            shown = step.state["offsets"]
+            if step.what != "evict":  # a purge's tombstones are in the log before the first of them is told
+                told = {offset: (shown["keys"][key].removesuffix(", old format"), value) for offset, key, value in shown["records"]}
+                assert {offset: told[offset] for offset in log if offset in told} == {o: log[o] for o in log if o in told}
+                assert set(log) <= set(told)
+
+    any_knobs()
+
+
+def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group stops committing: its offset goes at the first check at which it is too old, whether each check is made or not."""
+
+    def told() -> Trace:
+        trace = Trace("r", "stale_offset")
+        told = OffsetsRun(trace, ModelStage("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
+        told.begin("0.8.2")
+        told.day()
+        told.groups = ()
+        for _ in range(4):
+            told.day()
+        return trace
+
+    quick = told()
+    (gone,) = [step for step in quick if step.what == "evict"]
+    committed = next(step for step in quick if step.what == "write" and step.data["key"] == gone.data["key"])
+    assert 0 <= gone.at_ms - committed.at_ms - 2 * DAY_MS <= 600_000
+    monkeypatch.setattr(OffsetsRun, "_pass_over_checks", lambda self, end_ms: None)
+    assert told().steps == quick.steps
+
+
+def test_small_topic_counts_a_segments_age_from_its_broker_s_start_or_from_its_first_record() -> None:
+    """A record a day, segments of a week, restarts every three days: the old rules never roll, the new ones do."""
+    starts = {}
+    for rules, every in (("0.8.2", 3), ("0.8.2", 99), ("4.3.1", 3)):
+        topic = SmallTopic(rules, retention_ms=4 * DAY_MS, roll_ms=7 * DAY_MS)
+        for day in range(1, 31):
+            if day % every == 0:
+                topic.restart(day * DAY_MS)
+            topic.append(1, day * DAY_MS + HOUR_MS)
+            topic.enforce_retention(day * DAY_MS + 2 * HOUR_MS)
+        starts[rules, every] = topic.start
+    assert starts["0.8.2", 3] == 0 and starts["0.8.2", 99] > 10 and starts["4.3.1", 3] > 10
+    with pytest.raises(KnobError, match=r"rules are '1\.0', expected one of 0\.8\.2, 4\.3\.1"):
+        SmallTopic("1.0", 1, 1)
+
+
+def test_small_topic_on_which_nothing_comes_is_emptied_by_retention() -> None:
+    """The last record's age counts: a segment goes whole, and an empty one takes its place."""
+    topic = SmallTopic("4.3.1", retention_ms=DAY_MS, roll_ms=7 * DAY_MS)
+    topic.append(3, 0)
+    assert not topic.enforce_retention(DAY_MS) and topic.enforce_retention(DAY_MS + 1)
+    assert (topic.start, topic.end) == (3, 3)
+
+
+# -- a real broker -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs", "operator"),
+    [
+        ("stale_offset", OLD_LOG, "alter"),
+        ("stale_offset", NEW_LOG, "alter"),
+        ("dead_cleaner", {}, "forget"),
+    ],
+)
+def test_real_incident_has_the_verdict_of_the_model(broker: Any, name: str, knobs: dict[str, Any], operator: str) -> None:
+    """What the old coordinator answered is done by hand; a real consumer, the audit and the broker's own topic tell the same."""
+    model, real = run(name, **knobs), run(name, backend="kafka", **knobs)
+    assert judge(real).sentence == judge(model).sentence
+    assert [step.what for step in real if step.actor == "operator"] == [operator]
+    seen = signs_in_topic(broker, real)
+    assert seen.kinds[0] == ("rewinds" if operator == "alter" else "vanished")
+    if operator == "alter":  # the tool works on an empty group, and that gives it away
+        assert [each.excuse for each in seen.rewinds] == [Excuse.BY_HAND]
+        assert (seen.rewinds[0].before.offset, seen.rewinds[0].after.offset) == (25, 4)
+    else:
+        # A group without members and offsets goes at the coordinator's next look, which may come at any moment.
+        (gone,) = seen.vanished
+        assert gone.last.offset == 24 and gone.excuse in (Excuse.NONE, Excuse.GROUP_GONE)
+
+
+def test_real_run_without_a_cause_needs_no_operator(broker: Any) -> None:
+    """Where the model's coordinator answers what is committed, nobody touches the group."""
+    real = run("stale_offset", backend="kafka", coordinator_rules="4.3.1", days=2)
+    assert not any(step.actor == "operator" for step in real) and not_zero(real) == {}
+    assert str(signs_in_topic(broker, real)) == "none of the signs is seen"
+
+
+def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
+    """The sentence says where they are."""
+    with pytest.raises(TraceError, match=r"is one of the model: no broker has its commits\. Ask kitlib\.monitor\.signs\.signs_of"):
+        signs_in_topic(None, run("dead_cleaner", days=2))  # type: ignore[arg-type]
+
+
+def test_records_of_both_formats_are_those_of_the_real_decoder() -> None:
+    """The model's log holds bytes: keys of type 0 and 1, values of versions 0 and 1."""
+    knobs = {knob.name: knob.default for knob in get("stale_offset").knobs} | {"days": 3}
+    told = OffsetsRun(Trace("r", "stale_offset"), ModelStage("r"), knobs)
+    get("stale_offset").story(told)
+    found = [decode(record.key, record.value) for record in told.log.records()]
+    assert {(each.type.number, each.version) for each in found} >= {(0, 0), (1, 1)}
+
+
+def test_rules_of_today_excuse_no_wrong_answer() -> None:
+    """The same steps under a coordinator that reads both formats and lets the purge wait: then it is a fault."""
+    for name, kinds in (("stale_offset", ("duplicated", "rewound")), ("dead_cleaner", ("duplicated",))):
+        trace = run(name)
+        assert judge_steps(trace.steps, trace.knobs | {"coordinator_rules": "4.3.1"}).violations == kinds
+        assert judge_steps(trace.steps, trace.knobs).violations == ()
+    rewound = judge_steps(trace.steps, trace.knobs | {"coordinator_rules": "0.9.0"}).first("rewound")
+    assert rewound.reason == "auto.offset.reset=earliest, and no offset is committed"

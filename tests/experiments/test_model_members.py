@@ -1,0 +1,347 @@
+"""The model's consumers: what a poll gives up and takes over, what runs behind it, and when each library commits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.groups.group_stage import MemberSettings
+from kitlib.experiments.groups.model_members import ModelGroup, ModelMember
+
+JAVA = MemberSettings(library="java", max_poll_interval_ms=10_000)
+COOPERATIVE = replace(JAVA, strategies=("cooperative-sticky",))
+AUTO = replace(JAVA, auto_commit=True)
+RD = replace(JAVA, library="librdkafka")
+RD_AUTO = replace(RD, auto_commit=True)
+
+
+def group(partitions: int = 2, records: int = 100) -> ModelGroup:
+    found = ModelGroup("r")
+    found.create(partitions)
+    for partition in range(partitions):
+        found.append(partition, records)
+    return found
+
+
+def alone(settings: MemberSettings, partitions: int = 1) -> tuple[ModelGroup, ModelMember]:
+    """One member that holds everything."""
+    found = group(partitions)
+    member = found.join("A", settings)
+    member.poll(0, 50)
+    return found, member
+
+
+def settled(*members: ModelMember) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Let these members take part until nothing happens any more; what they were told, in order."""
+    told: list[tuple[str, str, tuple[int, ...]]] = []
+    quiet = 0
+    while quiet < 10:
+        new = [
+            (member.name, event.what, event.partitions)
+            for member in members for event in member.poll(0, 50).events
+            if event.partitions and event.what != "committed"
+        ]  # fmt: skip
+        told, quiet = told + new, 0 if new else quiet + 1
+    return told
+
+
+# -- giving up and taking over ---------------------------------------------------------------------
+
+
+def test_eager_member_gives_up_everything_before_it_joins_again() -> None:
+    """And begins at the committed offset in what it gets back."""
+    found, a = alone(JAVA, 2)
+    assert len(a.poll(10, 50).records) == 10
+    b = found.join("B", JAVA)
+    told = settled(a, b)
+    assert told == [("A", "revoked", (0, 1)), ("A", "assigned", (0,)), ("B", "assigned", (1,))]
+    assert a.poll(1, 50).records == ((0, 0),) and found.view().generation == 2
+
+
+def test_eager_member_of_kafka_python_goes_on_where_it_was() -> None:
+    """It is told that everything is revoked, and keeps the position of what comes back at once; not of what was lost."""
+    python = replace(JAVA, library="kafka-python", max_poll_interval_ms=2_000)
+    found, a = alone(python, 2)
+    a.poll(10, 50)
+    told = settled(a, found.join("B", python))
+    assert told == [("A", "revoked", (0, 1)), ("A", "assigned", (0,)), ("B", "assigned", (1,))]
+    assert a.poll(1, 50).records == ((0, 10),)
+    found.pass_ms(2_100)
+    assert settled(a) == [("A", "lost", (0,)), ("A", "assigned", (0, 1))]
+    assert a.poll(1, 50).records == ((0, 0),)
+
+
+def test_cooperative_member_keeps_what_stays_and_goes_on_reading() -> None:
+    """Only what moves is given up, after the first of two generations; the rest keeps its position."""
+    found, a = alone(COOPERATIVE, 2)
+    assert a.poll(10, 50).records[-1] == (0, 9)
+    b = found.join("B", COOPERATIVE)
+    told = settled(a, b)
+    assert told == [("A", "revoked", (1,)), ("B", "assigned", (1,))]
+    assert (0, 10) in a.poll(150, 50).records and found.view().generation == 3
+
+
+def test_records_are_handed_out_to_a_cooperative_member_in_the_middle_of_a_rebalance() -> None:
+    """An eager one gets none, as it holds none."""
+    for settings, count in ((COOPERATIVE, 5), (JAVA, 0)):
+        found, a = alone(settings, 2)
+        b, c = found.join("B", settings), found.join("C", settings)
+        settled(a, b)
+        c.poll(0, 50)
+        found.pass_ms(400)  # A's heartbeat is told of the rebalance
+        a.poll(0, 50)
+        assert found.view().state == "PreparingRebalance" and len(a.poll(5, 50).records) == count
+
+
+def test_member_that_does_not_poll_leaves_by_itself_and_has_lost_everything() -> None:
+    """Its next poll tells it, and its commit before that is refused at home."""
+    found, a = alone(replace(JAVA, max_poll_interval_ms=2_000))
+    a.poll(5, 50)
+    found.pass_ms(1_900)
+    assert found.view().members == ("A",)
+    found.pass_ms(101)
+    assert found.view().members == () and [each.data["why"] for each in found.happened() if each.what == "evict"] == ["poll"]
+    assert a.commit({0: 5}) == "COMMIT_FAILED" and found.committed() == {0: None}
+    assert settled(a) == [("A", "lost", (0,)), ("A", "assigned", (0,))]
+
+
+def test_frozen_member_is_out_after_its_session_and_hears_of_it_when_it_beats() -> None:
+    """Its thread sends no heartbeats; a commit right after it is thawed is the coordinator's to refuse."""
+    found, a = alone(RD)
+    a.freeze()
+    found.pass_ms(1_499)
+    assert found.view().members == ("A",)
+    found.pass_ms(1)
+    assert found.view().members == ()
+    with pytest.raises(LabError, match="consumer A is frozen and cannot be called"):
+        a.poll(1, 50)
+    a.thaw()
+    assert a.commit({0: 5}) == "UNKNOWN_MEMBER_ID"
+    assert settled(a) == [("A", "lost", (0,)), ("A", "assigned", (0,))]
+
+
+def test_member_cut_off_reads_on_and_is_told_when_it_is_back() -> None:
+    """Nothing tells it that it is out; what it read meanwhile is read again."""
+    found, a = alone(RD)
+    a.poll(5, 50)
+    a.cut_off()
+    found.pass_ms(3_000)
+    assert found.view().members == () and len(a.poll(5, 50).records) == 5 and a.commit({0: 10}) == "TIMED_OUT"
+    a.reconnect()
+    found.pass_ms(400)
+    assert settled(a) == [("A", "lost", (0,)), ("A", "assigned", (0,))]
+    assert a.poll(1, 50).records == ((0, 0),)
+
+
+def test_static_member_closes_without_a_word() -> None:
+    """A dynamic one is out at once; a static one's place waits for its session."""
+    for instance_id, members in ((None, ()), ("a", ("A",))):
+        found, a = alone(replace(JAVA, instance_id=instance_id))
+        a.close()
+        assert found.view().members == members
+        found.pass_ms(1_500)
+        assert found.view().members == ()
+
+
+def test_twin_of_a_static_member_fences_the_first_one() -> None:
+    """The first one's next heartbeat is its end: it is handed nothing more, and may not commit."""
+    for settings, error in ((JAVA, "COMMIT_FAILED"), (RD, "_FATAL")):
+        found, a = alone(replace(settings, instance_id="a"))
+        twin = found.join("A twin", replace(settings, instance_id="a"))
+        assert [(event.what, event.partitions) for event in twin.poll(0, 50).events] == [("assigned", (0,))]
+        found.pass_ms(300)
+        polled = a.poll(5, 50)
+        assert [event.error for event in polled.events] == ["FENCED_INSTANCE_ID"] and polled.records == ()
+        assert (a.commit({0: 5}), twin.commit({0: 6}), found.committed()) == (error, "NONE", {0: 6})
+
+
+def test_leaders_of_java_deal_when_they_poll_and_librdkafkas_at_once() -> None:
+    """A leader that is busy holds up the generation of everybody, unless its library joins without it."""
+    for settings, state in ((JAVA, "CompletingRebalance"), (RD, "Stable")):
+        found, a = alone(settings, 2)
+        b, c = found.join("B", settings), found.join("C", settings)
+        settled(a, b)
+        c.poll(0, 50)
+        found.pass_ms(400)
+        a.poll(0, 0)
+        b.poll(0, 0)  # the last one: A's join is answered while A is busy
+        assert found.view().state == state
+
+
+# -- commits ---------------------------------------------------------------------------------------
+
+
+def test_java_commits_in_poll_what_an_earlier_poll_handed_out() -> None:
+    """Not before the interval is over, and never what is worked on now."""
+    found, a = alone(AUTO)
+    a.poll(10, 50)
+    found.pass_ms(1_000)
+    assert found.committed() == {0: None}
+    a.poll(10, 50)
+    assert found.committed() == {0: 10}
+    a.poll(10, 50)
+    assert found.committed() == {0: 10}  # the next interval has begun
+    a.kill()
+    assert found.committed() == {0: 10}
+
+
+def test_librdkafka_commits_behind_the_poll_what_was_handed_out() -> None:
+    """Whatever the user is doing with it."""
+    found, a = alone(RD_AUTO)
+    a.poll(10, 50)
+    found.pass_ms(250)
+    assert found.committed() == {0: 10}
+    events = a.poll(0, 0).events
+    assert [(event.what, event.partitions, event.error) for event in events] == [("committed", (0,), "")]
+
+
+def test_librdkafka_without_auto_store_commits_what_was_stored() -> None:
+    """Nothing else, and nothing twice."""
+    found, a = alone(replace(RD_AUTO, auto_store=False))
+    a.poll(10, 50)
+    found.pass_ms(250)
+    assert found.committed() == {0: None} and a.store(0, 7) == "NONE"
+    found.pass_ms(250)
+    assert found.committed() == {0: 7}
+    assert [event.what for event in a.poll(0, 0).events] == ["committed"]
+    found.pass_ms(600)
+    assert a.poll(0, 0).events == ()
+
+
+CLOSES: dict[str, tuple[MemberSettings, int | None]] = {
+    "Java with auto-commit commits its position": (AUTO, 10),
+    "so does kafka-python": (replace(AUTO, library="kafka-python"), 10),
+    "librdkafka what is stored": (RD_AUTO, 10),
+    "which is nothing without auto-store": (replace(RD_AUTO, auto_store=False), None),
+    "nobody without auto-commit": (JAVA, None),
+    "unless his callback does": (replace(JAVA, commit_on_revoke=True), 10),
+}
+
+
+@pytest.mark.parametrize("case", CLOSES)
+def test_close_commits(case: str) -> None:
+    """What the library takes for done, processed or not."""
+    settings, committed = CLOSES[case]
+    found, a = alone(settings)
+    a.poll(10, 50)
+    a.close()
+    assert found.committed() == {0: committed} and found.view().members == ()
+
+
+REBALANCES: dict[str, tuple[MemberSettings, int | None]] = {
+    "with auto-commit: everything": (AUTO, 10),
+    "librdkafka: everything": (RD_AUTO, 10),
+    "in a callback: everything": (replace(JAVA, commit_on_revoke=True), 10),
+    "not at all": (JAVA, None),
+}
+
+
+@pytest.mark.parametrize("case", REBALANCES)
+def test_commit_before_an_eager_rebalance(case: str) -> None:
+    """The old generation's last word, before everything is given up."""
+    settings, committed = REBALANCES[case]
+    found, a = alone(replace(settings, auto_commit_interval_ms=60_000), 2)
+    a.poll(10, 50)
+    b = found.join("B", settings)
+    settled(a, b)
+    assert found.committed() == {0: committed, 1: None if committed is None or "librd" in case else 0}
+
+
+def test_commit_on_revoke_of_a_cooperative_member_is_of_what_goes() -> None:
+    """What it keeps is not committed."""
+    found, a = alone(replace(COOPERATIVE, commit_on_revoke=True), 2)
+    a.poll(200, 50)
+    settled(a, found.join("B", COOPERATIVE))
+    assert found.committed() == {0: None, 1: 100}
+
+
+def test_commit_of_lost_partitions_is_refused_and_told() -> None:
+    """Auto-commit tries in vain before the next join."""
+    found, a = alone(replace(AUTO, max_poll_interval_ms=2_000))
+    a.poll(10, 50)
+    found.pass_ms(2_100)
+    events = a.poll(0, 50).events
+    assert [(event.what, event.error) for event in events[:2]] == [("committed", "UNKNOWN_MEMBER_ID"), ("lost", "")]
+    assert found.committed() == {0: None}
+
+
+@pytest.mark.parametrize(
+    ("release", "late", "committed"),
+    [("", "", 100), ("", "STATE", 100), ("1.8.2", "", 100), ("1.8.2", "NONE", 40), ("1.4.1", "", 40), ("1.4.1", "NONE", 40)],
+)
+def test_offset_stored_before_or_after_the_partition_went(release: str, late: str, committed: int) -> None:
+    """Kept until it comes back, if nothing forgets it when it goes (1.4.2); stored later it is refused from 1.9.0 on."""
+    found, a = alone(replace(RD_AUTO, auto_store=False, release=release), 2)
+    a.poll(200, 50)
+    a.store(1, 40)
+    b = found.join("B", RD)
+    settled(a, b)
+    assert b.commit({1: 100}) == "NONE"
+    if late:
+        assert a.store(1, 40) == late
+    b.close()
+    settled(a)
+    found.pass_ms(500)
+    assert found.committed()[1] == committed
+
+
+def test_user_commits_his_positions_or_what_he_says() -> None:
+    """Nothing new is nothing to commit."""
+    found, a = alone(JAVA, 2)
+    a.poll(150, 50)
+    assert a.commit() == "NONE" and found.committed() == {0: 100, 1: 50}
+    assert a.commit({1: 20}) == "NONE" and found.committed() == {0: 100, 1: 20}
+
+
+def test_commit_of_java_in_a_rebalance_is_refused_at_home_and_librdkafkas_waits() -> None:
+    """Java knows that it is joining; librdkafka's commit waits behind its own join, and comes too late."""
+    for library, error in (("java", "REBALANCE_IN_PROGRESS"), ("librdkafka", "ILLEGAL_GENERATION")):
+        settings = replace(COOPERATIVE, max_poll_interval_ms=3_000)
+        found, a = alone(replace(settings, library=library), 3)
+        busy = found.join("B", settings)
+        settled(a, busy)
+        found.join("C", settings).poll(0, 50)
+        for _ in range(10):
+            a.poll(0, 50)  # joins again, and waits for the others, who do not poll
+        assert found.view().state == "PreparingRebalance" and a.commit({0: 5}) == error
+
+
+# -- bad settings ------------------------------------------------------------------------------------
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "the newer protocol": ({"protocol": "consumer"}, "the model has the classic protocol only"),
+    "a release": ({"release": "0.1"}, "there is no model of librdkafka '0.1'"),
+    "a policy": ({"auto_offset_reset": "first"}, "auto.offset.reset is 'first'"),
+    "librdkafka's strategy": ({"library": "librdkafka", "strategies": ("sticky",)}, "librdkafka has no strategy sticky"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_settings_without_a_model_are_refused(case: str) -> None:
+    """Before anybody joins."""
+    more, words = BAD[case]
+    with pytest.raises(KnobError, match=words):
+        group().join("A", replace(JAVA, **more))
+
+
+def test_java_stores_nothing() -> None:
+    """Only librdkafka has offsets to store."""
+    _, a = alone(JAVA)
+    with pytest.raises(KnobError, match="java stores no offsets"):
+        a.store(0, 1)
+
+
+def test_start_at_the_latest_without_a_committed_offset() -> None:
+    """And at the committed one with it."""
+    found, a = alone(replace(JAVA, auto_offset_reset="latest"))
+    assert a.poll(5, 50).records == ()
+    found.append(0, 1)
+    assert a.poll(5, 50).records == ((0, 100),) and a.commit() == "NONE"
+    a.close()
+    again = found.join("A", JAVA)
+    again.poll(0, 50)
+    found.append(0, 1)
+    assert again.poll(5, 50).records == ((0, 101),)

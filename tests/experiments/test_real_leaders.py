@@ -1,0 +1,157 @@
+"""Three real brokers: a leader that moves under a producer, acknowledgements whose only holder is destroyed, and logs cut off."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kitlib.errors import KnobError
+from kitlib.experiments import run
+from kitlib.experiments.sends import real_leaders
+from kitlib.lab.clients import Cluster
+from kitlib.lab.three_brokers import three_brokers as borrowed_brokers
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
+from tests.conftest import mentions, our_processes
+from tests.experiments.dance import Case, dance
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def three_brokers(kit_home: Path) -> Iterator[Cluster]:
+    """A set of three as notebooks borrow it, which all tests of this file share."""
+    users = os.environ["KIT_HOME"]
+    with borrowed_brokers(lambda _: None) as cluster:
+        home = Path(os.environ["KIT_HOME"])
+        assert home.parent == kit_home / "run"
+        yield cluster
+    assert os.environ["KIT_HOME"] == users and not home.exists()
+    assert not [process for process in our_processes() if mentions(process, str(home))]
+
+
+def test_stale_metadata_real_leader_moves_and_nothing_is_lost(three_brokers: Cluster) -> None:
+    """The old leader refuses, the client learns of the new one, the record is sent again, and each is stored once, in order."""
+    knobs = {"records": 12, "every_ms": 20, "move_at_ms": 80}
+    real = run("stale_metadata", backend="kafka", **knobs)
+    assert str(judge(real)) == str(judge(run("stale_metadata", **knobs)))
+    moved = next(step for step in real if step.what == "move_leader")
+    after = real.steps[moved.number :]
+    assert [step.data["error"] for step in after if step.what == "refuse"][:1] == ["NOT_LEADER_OR_FOLLOWER"]
+    assert moved.data["to"] in {step.data["to"] for step in after if step.what == "leader"}
+    assert sum(step.what == "delivered" for step in real) == 13
+
+
+def test_stale_metadata_real_client_is_given_the_knobs(three_brokers: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries, backoff and age are librdkafka's; with no retries it sends again all the same what the old leader refused."""
+    given: list[dict[str, Any]] = []
+
+    def make(config: dict[str, Any], **more: Any) -> Producer:
+        given.append(config)
+        return Producer(config, **more)
+
+    monkeypatch.setattr(real_leaders, "Producer", make)
+    knobs = {"retries": 0, "retry_backoff_ms": 60, "metadata_max_age_ms": 200_000}
+    real = run("stale_metadata", backend="kafka", records=6, every_ms=20, move_at_ms=40, **knobs)
+    names = ("retries", "retry.backoff.ms", "topic.metadata.refresh.interval.ms")
+    assert [[config[name] for name in names] for config in given] == [[0, 60, 200_000]]
+    assert sum(step.what == "delivered" for step in real) == 7 and any(step.what == "refuse" for step in real)
+
+
+@pytest.mark.parametrize(("least", "stored"), [(1, 2), (2, 1)], ids=["the leader alone may say yes", "two must have it"])
+def test_acks_all_is_worth_what_min_insync_replicas_says(three_brokers: Cluster, least: int, stored: int) -> None:
+    """With one in sync: acknowledged and gone with the leader, or refused and told."""
+    knobs = {"replicas": 2, "min_insync_replicas": least, "records": 3, "every_ms": 1}
+    # Else a slow broker's record is stored twice. What is refused is tried for so long, what is not has time for an election.
+    delivery_ms = 6_000 if least == 2 else 25_000
+    knobs |= {"delivery_timeout_ms": delivery_ms, "request_timeout_ms": delivery_ms - 1_000}
+    model, real = run("acks_and_isr", **knobs), run("acks_and_isr", backend="kafka", **knobs)
+    assert judge(real).counts == judge(model).counts and judge(real).violations == judge(model).violations == ()
+    assert sum(last - first + 1 for first, last in real.steps[-1].data["records"]) == stored
+    told = {step.data["first"] for step in real if step.what == "delivered"}
+    assert told == ({0, 1, 2, 3, 4} if least == 1 else {0})
+    refused = {step.data["error"] for step in real if step.what == "refuse"}
+    assert ("NOT_ENOUGH_REPLICAS" in refused) is (least == 2)
+
+
+def test_acks_and_isr_three_copies_with_stopped_followers_cannot_be_had(three_brokers: Cluster) -> None:
+    """The controller is one of the three and has to live."""
+    with pytest.raises(KnobError, match=r"replicas is 3, expected 2, or 3 with followers_stop=false"):
+        run("acks_and_isr", backend="kafka")
+
+
+# -- logs that are cut off -----------------------------------------------------------------------------
+
+
+def told(trace: Trace) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(step.actor, step.what, {name: value for name, value in step.data.items() if name != "topic"}) for step in trace]
+
+
+def as_the_models(traces: list[Trace], cases: tuple[Case, ...]) -> None:
+    """Every real step is the model's, and so is the verdict."""
+    for trace, (name, knobs) in zip(traces, cases, strict=True):
+        model = run(name, **knobs)
+        assert told(trace) == told(model), (name, knobs)
+        assert str(judge(trace)) == str(judge(model))
+
+
+# One dance: 3 dies, 2 dies, 3 comes back, 2 comes back.
+ELECTIONS: tuple[Case, ...] = (
+    ("unclean_election", {}),
+    ("unclean_election", {"unclean_leader_election": False}),
+    ("truncated_commit", {"leader_epoch": True}),
+    ("truncated_commit", {"leader_epoch": True, "library": "librdkafka"}),
+    ("follower_cut", {"trouble": "killed"}),
+)
+RESTARTS: tuple[Case, ...] = (("flipped_bit", {}), ("flipped_bit", {"replicas": 1}))  # 2 dies and comes back
+
+
+def test_set_of_three_that_runs_already_is_used_and_left_alone(three_brokers: Cluster) -> None:
+    """Who borrows one while one runs gets that one."""
+    for _ in range(2):
+        with borrowed_brokers() as cluster:
+            assert (cluster.bootstrap, cluster.cluster_id) == (three_brokers.bootstrap, three_brokers.cluster_id)
+
+
+@pytest.mark.timeout(400)  # the dance ends itself before that, and tells who was late
+def test_unclean_election_and_commits_of_another_history_are_the_models(
+    three_brokers: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lossy or unavailable, found out by the epoch or skipped in silence; with two of three in sync all is there (row 35)."""
+    traces = dance(monkeypatch, *ELECTIONS)
+    as_the_models(traces, ELECTIONS)
+    assert [judge(trace).counts["lost"] for trace in traces] == [10, 0, 0, 10, 0]
+
+
+@pytest.mark.timeout(400)
+def test_flipped_bit_is_mended_from_the_other_broker(three_brokers: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker cuts its log off before the damaged record and copies the rest; alone, it has lost it (row 20)."""
+    traces = dance(monkeypatch, *RESTARTS)
+    as_the_models(traces, RESTARTS)
+    assert [judge(trace).counts["lost"] for trace in traces] == [0, 13]
+
+
+def test_follower_that_is_stopped_leaves_the_in_sync_set_and_comes_back(three_brokers: Cluster) -> None:
+    """SIGSTOP: the set shrinks, records go on, the leader dies, another of the set leads, nothing is lost (row 35)."""
+    case: Case = ("follower_cut", {})
+    as_the_models([run("follower_cut", backend="kafka")], (case,))
+
+
+@pytest.mark.parametrize("require_stable", [True, False])
+def test_coordinator_moves_real_one_tells_the_last_offset_to_who_asks_for_stable_ones(
+    three_brokers: Cluster, require_stable: bool
+) -> None:
+    """The old coordinator says that it is none, the new one has the last commit; without require_stable an older one may be told."""
+    knobs: dict[str, Any] = {"records": 5, "others_records": 50, "records_while_loading": 0, "retry_ms": 10}
+    real = run("coordinator_moves", backend="kafka", require_stable=require_stable, **knobs)
+    moved = next(step for step in real if step.what == "move")
+    told = [step for step in real.steps[moved.number :] if step.what == "answer"]
+    assert told[0].data["error"] == "NOT_COORDINATOR" and told[0].actor == f"coordinator {moved.data['from']}"
+    assert told[-1].data["offset"] in ((10,) if require_stable else (5, 10))
+    assert told[-1].actor == f"coordinator {moved.data['to']}" and judge(real).violations == ()
+    assert judge(real).processed == judge(real).appended == 10

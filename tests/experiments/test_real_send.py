@@ -1,0 +1,193 @@
+"""The send path's experiments on the real broker: the model's verdict, the model's words, and what real clients tell besides."""
+
+from __future__ import annotations
+
+import uuid
+from statistics import mean
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments import run
+from kitlib.experiments.kafka_stage import create_topic
+from kitlib.experiments.producer.unwilling_broker import watch_all
+from kitlib.experiments.sends import real_unflushed
+from kitlib.experiments.sends.real_expired import expiries
+from kitlib.experiments.sends.send_measures import records_per_request
+from kitlib.experiments.sends.send_observed import two_sends
+from kitlib.lab.clients import Cluster, client_config
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
+
+pytestmark = pytest.mark.kafka
+
+NEARLY, LATE_MS = 0.95, 5_000  # a client may round down, and this machine may be busy: the other clocks are further away still
+WORDS = ("call", "connect", "metadata_request", "update", "send", "new_batch", "request", "answer")
+
+
+def both(name: str, **knobs: Any) -> tuple[Trace, Trace]:
+    """The model's run and the real one, whose verdicts are the same sentence."""
+    model, real = run(name, **knobs), run(name, backend="kafka", **knobs)
+    assert str(judge(real)) == str(judge(model))
+    return model, real
+
+
+def undelivered(trace: Trace) -> dict[int, str]:
+    """What the user was told of the records that failed."""
+    told = [step.data for step in trace if step.what == "undelivered"]
+    return {record: each["error"] for each in told for record in range(each["first"], each["last"] + 1)}
+
+
+def a_topic(cluster: Cluster) -> str:
+    topic = f"kit.sends-{uuid.uuid4().hex[:8]}.events"
+    create_topic(AdminClient(client_config(cluster)), topic, 1)
+    return topic
+
+
+# -- two sends ---------------------------------------------------------------------------------------
+
+
+def test_two_sends_real_log_has_the_models_nine_steps(broker: Cluster) -> None:
+    """librdkafka's log has the nine steps of the source, in its order and in the model's words; the second send asks nothing."""
+    model, real = both("two_sends", pause_ms=100, partitions=1)
+    steps = [[(step.data["stage"], step.actor, step.what) for step in trace if "stage" in step.data] for trace in (model, real)]
+    assert steps[0] == steps[1] and [stage for stage, *_ in steps[1]] == list(range(1, 10))
+    ninth = [next(step.number for step in trace if step.data.get("stage") == 9) for trace in (model, real)]
+    after = [[step.what for step in trace.steps[at + 1 :] if step.what in WORDS] for trace, at in zip((model, real), ninth, strict=True)]
+    assert after[0][0] == "call" and after[0][1:] == after[1] == ["send", "new_batch", "request", "answer"]
+    frames = next(step.data["stages"] for step in real if step.what == "frames")
+    assert frames == [[2, 3, 4, 7, 8, 9], [8, 9]]
+
+
+def test_two_sends_java_asks_the_leader_and_needs_no_second_connection(broker: Cluster) -> None:
+    """Today's Java client has looked around before: it asks the one broker it knows, and that one leads."""
+    seen = two_sends("java", broker, a_topic(broker), 50)
+    assert set(seen.stages(1)) == {1, 2, 3, 4, 5, 6, 8, 9} and seen.stages(1)[:5] == [1, 2, 3, 4, 5]
+    assert sorted(seen.stages(2)) == [5, 6, 8, 9] and seen.offsets == [0, 1]
+    assert seen.frames == [[2, 3, 4, 8, 9], [8, 9]]
+
+
+# -- a send that blocks ------------------------------------------------------------------------------
+
+BLOCKED = {"max_block_ms": 600, "delivery_timeout_ms": 8_000, "request_timeout_ms": 400}
+
+
+@pytest.mark.parametrize("fault", ["dead bootstrap", "missing topic"])
+def test_blocked_send_without_metadata_fails_at_max_block(broker: Cluster, fault: str) -> None:
+    """Nobody to ask, or nothing to find: each call returns, late, what has failed already."""
+    model, real = both("blocked_send", fault=fault, records=2, **BLOCKED)
+    assert undelivered(real) == undelivered(model) == {0: "TimeoutException", 1: "TimeoutException"}
+    waited = [step.data["waited_ms"] for step in real if step.what == "undelivered"]
+    assert all(NEARLY * 600 <= ms <= 600 + LATE_MS for ms in waited)
+    assert [step.data["on"] for step in real if step.what == "blocked"] == ["metadata", "metadata"]
+
+
+def test_blocked_send_wrong_address_passes_and_expires(broker: Cluster) -> None:
+    """The address that the broker tells leads nowhere: the call returns at once, and the record waits in vain."""
+    knobs = BLOCKED | {"max_block_ms": 10_000, "delivery_timeout_ms": 1_500}
+    model, real = both("blocked_send", fault="wrong advertised address", records=1, **knobs)
+    assert undelivered(real) == undelivered(model) == {0: "TimeoutException"}
+    sent, told = (next(step for step in real if step.what == what) for what in ("send", "undelivered"))
+    called_ms = sent.at_ms - sent.data["waited_ms"]  # the client's clock starts within the call
+    assert "waited_ms" not in told.data and told.at_ms - called_ms >= NEARLY * 1_500 and told.at_ms - sent.at_ms <= 1_500 + LATE_MS
+
+
+def test_blocked_send_full_buffer_fails_at_max_block_in_other_words(broker: Cluster) -> None:
+    """Two batches fill the memory; the third call waits for room until its time is up, the two expire later."""
+    model, real = both("blocked_send", fault="buffer full", records=3, max_block_ms=1_500, delivery_timeout_ms=6_000)
+    assert undelivered(real) == undelivered(model) == {0: "TimeoutException", 1: "TimeoutException", 2: "BufferExhaustedException"}
+    assert [step.data["on"] for step in real if step.what == "blocked"] == ["memory"]
+
+
+# -- what is told, and what is true ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stall", "stored"),
+    [("nobody listens", [[0, 0]]), ("accepts and never answers", [[0, 0]]), ("writes and never answers", [[0, 2]])],
+)
+def test_expired_batch_is_told_at_delivery_timeout_and_says_nothing_of_the_log(broker: Cluster, stall: str, stored: Any) -> None:
+    """A broker that does not answer: the same word after the same time, whether it has written or not."""
+    _, real = both("expired_batch", stall=stall, delivery_timeout_ms=3_000, request_timeout_ms=1_000, records=2)
+    assert undelivered(real).keys() == {1, 2} and set(undelivered(real).values()) == {"TimeoutException"}
+    assert real.steps[-1].data["records"] == stored
+
+
+def test_expired_batch_broker_back_in_time_stores_all(broker: Cluster) -> None:
+    """The stall ends before the time is up: nobody is told of anything."""
+    both("expired_batch", stall_ms=600, delivery_timeout_ms=30_000, request_timeout_ms=400, records=2)
+
+
+def test_expiries_are_bound_by_the_delivery_timeout_alone(broker: Cluster) -> None:
+    """Three times of a request make no difference; too short a delivery time-out is refused at the start."""
+    wanted = [{"request_timeout_ms": ms, "delivery_timeout_ms": 1_200, "linger_ms": 0} for ms in (300, 700, 1_100)]
+    found = expiries(broker, a_topic(broker), [*wanted, {"request_timeout_ms": 1_100, "delivery_timeout_ms": 1_200, "linger_ms": 101}])
+    told = [each.told_after_ms for each in found if each.told_after_ms is not None]
+    assert len(told) == 3 and all(NEARLY * 1_200 <= ms <= 1_200 + LATE_MS for ms in told)
+    refused = [each.error for each in found if each.told_after_ms is None]
+    assert len(refused) == 1 and refused[0].startswith("ConfigException: delivery.timeout.ms should be equal to or larger than")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "stored"),
+    [
+        ({"ending": "exit", "batch_size": 1_000_000}, 1),
+        ({"ending": "flush"}, 1_001),
+        ({"ending": "close", "queue_records": 100}, 101),
+        ({"ending": "flush", "queue_records": 100, "poll_on_full": True, "linger_ms": 1}, 1_001),
+    ],
+    ids=["exit loses what waits", "flush sends it", "one retry on a full queue is none", "a retry that lets the client work"],
+)
+def test_unflushed_sends_real_program_leaves_what_the_model_says(broker: Cluster, knobs: dict[str, Any], stored: int) -> None:
+    """A program that really ends: what it had not flushed is gone, what was refused was never there."""
+    _, real = both("unflushed_sends", **({"records": 1_000, "linger_ms": 1_000} | knobs))
+    assert sum(last - first + 1 for first, last in real.steps[-1].data["records"]) == stored
+
+
+def test_unflushed_sends_program_that_fails_is_told_by_its_last_words(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by what its empty output is to a reader of JSON."""
+    monkeypatch.setattr(real_unflushed, "PROGRAM", "kitlib.no_such_program")
+    with pytest.raises(LabError, match=r"exit code 1, it said: .*No module named kitlib\.no_such_program"):
+        run("unflushed_sends", backend="kafka")
+
+
+def test_linger_and_batches_zero_linger_fills_batches_by_the_round_trip(broker: Cluster) -> None:
+    """With linger 0 and a long round trip the records that come meanwhile go together; spread out they go alone."""
+    dense = records_per_request(both("linger_and_batches", records=300, round_trip_ms=40)[1])[1:]
+    sparse = records_per_request(both("linger_and_batches", records=20, rate_per_s=20, round_trip_ms=10)[1])[1:]
+    assert mean(dense) > 10 and mean(dense) > 5 * mean(sparse)
+
+
+# -- bad input ---------------------------------------------------------------------------------------
+
+
+def test_watch_all_each_client_tells_of_its_trouble_in_its_own_time(broker: Cluster) -> None:
+    """Java's call blocks, librdkafka's returns at once and tells later, kafka-python is not even made where nobody answers."""
+    seen = {(each.client.split(" ")[0], each.trouble): each for each in watch_all(broker)}
+    told = {key: (each.blocks, each.told_by, each.error) for key, each in seen.items()}
+    by_call = True, "max.block.ms", "TimeoutException"
+    later = False, "delivery.timeout.ms", "_MSG_TIMED_OUT"
+    assert told == {
+        ("kafka-clients", "missing topic"): by_call, ("kafka-clients", "silent broker"): by_call,
+        ("librdkafka", "missing topic"): later, ("librdkafka", "silent broker"): later,
+        ("kafka-python", "missing topic"): (True, "max.block.ms", "KafkaTimeoutError"),
+        ("kafka-python", "silent broker"): (False, "bootstrap_timeout_ms", "KafkaTimeoutError"),
+    }  # fmt: skip
+    assert seen["kafka-python", "silent broker"].told_ms is None
+
+
+def test_real_runs_of_the_models_own_knobs_are_refused(broker: Cluster) -> None:
+    """A client of 2017 or a broker that takes its time is not to be had here."""
+    with pytest.raises(KnobError, match=r"expired_batch on a real broker: release is 0\.10, and .* have 4\.3"):
+        run("expired_batch", backend="kafka", release="0.10")
+    with pytest.raises(KnobError, match="request_cost_ms is 5"):
+        run("linger_and_batches", backend="kafka", request_cost_ms=5)
+
+
+@pytest.mark.parametrize("name", ["stale_metadata", "acks_and_isr"])
+def test_real_runs_with_one_broker_say_that_three_are_needed(broker: Cluster, name: str) -> None:
+    """Asked for the impossible, the kit says what to do."""
+    with pytest.raises(LabError, match=rf"{name} needs three brokers.*`kit down`, then `kit up --brokers 3`"):
+        run(name, backend="kafka")

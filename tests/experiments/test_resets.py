@@ -1,0 +1,349 @@
+"""What the experiments on resets and lag claim, on the model: counts and reasons by tables; the operator; the model's topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments import get
+from kitlib.experiments.groups.group_knobs import settings_of, told
+from kitlib.experiments.groups.group_run import GroupRun
+from kitlib.experiments.groups.group_stage import Library, MemberSettings
+from kitlib.experiments.groups.model_members import ModelGroup
+from kitlib.experiments.groups.model_topic import ModelTopic
+from kitlib.experiments.offsets.reset_stories import BY_HOUR, STATES
+from kitlib.experiments.offsets.reset_stories import POLICY as POLICY_KNOB
+from kitlib.experiments.stage import ModelStage
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
+
+NEW, OUT = "and no offset is committed", "and the offset is out of range"
+
+# (what B finds, its policy) -> the counts that are not 0, a word of the reason of the first of them; None: it stops.
+# 40 old records, 20 of them done, 30 young ones while nobody is there, 10 when B has begun; 30 may be deleted.
+RESETS: dict[tuple[str, str], tuple[dict[str, int], str] | None] = {
+    ("new", "earliest"): ({}, ""),
+    ("new", "latest"): ({"lost": 70, "skipped": 70}, NEW),
+    ("new", "none"): None,
+    ("new", BY_HOUR): ({"lost": 40, "skipped": 40}, NEW),
+    ("committed", "earliest"): ({}, ""),
+    ("committed", "latest"): ({}, ""),
+    ("committed", "none"): ({}, ""),
+    ("committed", BY_HOUR): ({}, ""),
+    ("committed but deleted", "earliest"): ({"lost": 30, "skipped": 30}, "retention deleted"),
+    ("committed but deleted", "latest"): ({"lost": 50, "skipped": 50}, "retention deleted"),
+    ("committed but deleted", "none"): None,
+    ("committed but deleted", BY_HOUR): ({"lost": 30, "skipped": 30}, "retention deleted"),
+    ("committed but forgotten", "earliest"): ({"duplicated": 20, "rewound": 1}, NEW),
+    ("committed but forgotten", "latest"): ({"lost": 50, "skipped": 50}, NEW),
+    ("committed but forgotten", "none"): None,
+    ("committed but forgotten", BY_HOUR): ({"lost": 20, "skipped": 20}, NEW),
+    ("beyond the end", "earliest"): ({"duplicated": 20, "rewound": 1}, OUT),
+    ("beyond the end", "latest"): ({"lost": 50, "skipped": 50}, OUT),
+    ("beyond the end", "none"): None,
+    ("beyond the end", BY_HOUR): ({"lost": 20, "skipped": 20}, OUT),
+}
+
+
+def not_zero(trace: Trace) -> dict[str, int]:
+    return {kind: count for kind, count in judge(trace).counts.items() if count}
+
+
+def test_reset_policy_table_has_every_question() -> None:
+    """Each state with each policy."""
+    assert set(RESETS) == {(state, policy) for state in STATES for policy in POLICY_KNOB.choices}
+
+
+@pytest.mark.parametrize("library", ["librdkafka", "java", "kafka-python"])
+@pytest.mark.parametrize(("state", "policy"), RESETS)
+def test_reset_policy_is_asked_only_without_a_usable_offset(state: str, policy: str, library: str) -> None:
+    """With one it changes nothing; without one earliest repeats, latest loses, none stops, and a duration does a bit of each."""
+    trace = get("reset_policy").run(state=state, policy=policy, library=library)
+    refused = {step.data["error"] for step in trace if step.what == "refused"}
+    expected = RESETS[state, policy]
+    if expected is None:
+        by_name = "NO_OFFSET_FOR_PARTITION" if state in ("new", "committed but forgotten") else "OFFSET_OUT_OF_RANGE"
+        assert refused == {"_AUTO_OFFSET_RESET" if library == "librdkafka" else by_name}
+        assert not [step for step in trace if step.actor == "B" and step.what in ("start", "emit", "commit")]
+        return
+    counts, reason = expected
+    assert refused == set() and not_zero(trace) == counts and judge(trace).violations == ()
+    for kind in list(counts)[:1]:
+        assert reason in judge(trace).first(kind).reason
+
+
+# (experiment, knobs) -> processed and appended, the counts that are not 0
+CLAIMS: dict[str, tuple[str, dict[str, Any], tuple[int, int], dict[str, int]]] = {
+    "what retention takes while a consumer pauses is lost under earliest": (
+        "retention_overtakes", {"policy": "earliest"}, (65, 80), {"lost": 15, "skipped": 15}),
+    "and the rest of the log as well under latest": ("retention_overtakes", {}, (50, 80), {"lost": 30, "skipped": 30}),
+    "an operator's deletion does the same": ("retention_overtakes", {"by": "DeleteRecords"}, (50, 80), {"lost": 30, "skipped": 30}),
+    "none stops, and loses what is gone": ("retention_overtakes", {"policy": "none"}, (40, 80), {"lost": 15}),
+    "ten records a second for five minutes": (
+        "new_partition_latest", {"metadata_max_age_ms": 300_000}, (30, 3_030), {"lost": 3_000, "skipped": 3_000}),
+    "for five seconds": ("new_partition_latest", {"metadata_max_age_ms": 5_000}, (30, 80), {"lost": 50, "skipped": 50}),
+    "earliest reads a new partition from its start": ("new_partition_latest", {"policy": "earliest"}, (40, 40), {}),
+    "so does a duration that is long enough": ("new_partition_latest", {"policy": BY_HOUR}, (40, 40), {}),
+    "the mirror loses, the consumer repeats": (
+        "mirror", {}, (115, 160), {"lost": 45, "skipped": 45, "duplicated": 40, "rewound": 1}),
+    "a mirror with earliest repeats as well": ("mirror", {"policy": "earliest"}, (160, 160), {"duplicated": 65, "rewound": 2}),
+    "beyond the end is as good as forgotten": (
+        "mirror", {"trouble": "beyond the end"}, (115, 160), {"lost": 45, "skipped": 45, "duplicated": 40, "rewound": 1}),
+    "a table that is asked after the effect prevents nothing": ("reset_by_hand", {}, (60, 60), {"duplicated": 66, "rewound": 1}),
+    "no table is as good": ("reset_by_hand", {"check": "none"}, (60, 60), {"duplicated": 66, "rewound": 1}),
+    "one that is asked before misses the crash": (
+        "reset_by_hand", {"check": "before the effect"}, (60, 60), {"duplicated": 1, "rewound": 1}),
+    "one step with the effect misses nothing": ("reset_by_hand", {"check": "one step with the effect"}, (60, 60), {"rewound": 1}),
+    "lag 0 with 160 records in a pool that dies": ("lag_is_zero", {}, (40, 200), {"lost": 160}),
+    "whoever commits what is done loses nothing": ("lag_is_zero", {"rule": "committed after the work"}, (200, 200), {}),
+    "a dead consumer's records wait": ("flat_lag", {}, (16, 5_012 - 5), {}),
+    "a commit that nobody replaces": ("stale_commit_lag", {}, (100, 500), {"lost": 400, "skipped": 400}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_experiment_on_resets_or_lag_shows_what_it_claims(case: str) -> None:
+    """The counts are those of the table, and a setting allows each of them."""
+    name, knobs, (processed, appended), counts = CLAIMS[case]
+    trace = get(name).run(**knobs)
+    verdict = judge(trace)
+    assert (verdict.processed, verdict.appended) == (processed, appended)
+    assert not_zero(trace) == counts and verdict.violations == ()
+
+
+def lags(trace: Trace) -> list[tuple[str, int | None, int]]:
+    return [(step.data["when"], step.data["lag"], step.data["unprocessed"]) for step in trace if step.what == "lag"]
+
+
+def test_lag_is_zero_before_and_after_the_loss() -> None:
+    """It is 200 while nothing is committed, 0 when the pool still works, and 0 when its records are lost."""
+    assert lags(get("lag_is_zero").run()) == [
+        ("all is handed out", None, 160), ("after the commit", 0, 160), ("B has taken over", 0, 160),
+    ]  # fmt: skip
+    honest = get("lag_is_zero").run(rule="committed after the work")
+    assert lags(honest)[1:] == [("after the commit", 160, 160), ("B has taken over", 0, 0)]
+
+
+def test_stale_commit_lag_stays_until_the_position_is_committed() -> None:
+    """H5: nothing to read, and the same lag at every start; or 0 from the first one on that commits where it stands."""
+    assert lags(get("stale_commit_lag").run(restarts=3)) == [(f"start {number}", 400, 0) for number in (1, 2, 3)]
+    mended = get("stale_commit_lag").run(restarts=3, commits="the position")
+    assert lags(mended) == [(f"start {number}", 0, 0) for number in (1, 2, 3)]
+
+
+def test_flat_lag_is_judged_by_its_status_not_by_its_number() -> None:
+    """H2: the lag of the last commit stays 1 while 5,001 wait; the rule says STOP; the first commit of B makes it jump."""
+    judged = [step.data for step in get("flat_lag").run() if step.what == "judge"]
+    assert [(each["status"], each["stored_lag"], each["lag"]) for each in judged] == [
+        ("OK", 1, 1), ("OK", 1, 5_001), ("STOP", 1, 5_001), ("OK", 4_991, 4_991),
+    ]  # fmt: skip
+    assert "longer than the 1.5 s that the window spans" in judged[2]["why"]
+
+
+def test_reset_by_hand_is_refused_while_somebody_is_a_member() -> None:
+    """The tool works on a group that nobody is in."""
+    altered = [step.data for step in get("reset_by_hand").run() if step.what == "alter"]
+    assert [step.get("error") for step in altered] == ["UNKNOWN_MEMBER_ID", None]
+    assert [(step["before"], step["offset"]) for step in altered] == [(60, 0), (60, 0)]
+
+
+def test_mirror_repeats_and_loses_the_same_records() -> None:
+    """Two lanes of one topic: what the mirror never gets is partly what the consumer does twice."""
+    trace = get("mirror").run()
+    first, second = judge(trace).lanes
+    assert (first.topic, second.topic) == ("orders", "mirror")
+    assert {kind: found.count for kind, found in first.anomalies.items() if found.count} == {"duplicated": 40, "rewound": 1}
+    assert {kind: found.count for kind, found in second.anomalies.items() if found.count} == {"lost": 45, "skipped": 45}
+    assert set(trace.steps[-1].state["cursors"]) == {"orders-0", "mirror-0"}
+
+
+# -- the operator, and a consumer that has to ask -------------------------------------------------------------------
+
+
+def new_run(records: int = 30) -> GroupRun:
+    run = GroupRun(Trace("r", "test"), ModelStage("r"), {"library": "java"})
+    run.create(1, records)
+    return run
+
+
+def test_operator_is_refused_by_a_group_that_has_members_and_by_one_that_is_not_there() -> None:
+    """A commit of nobody's makes a group; to delete an offset there must be one, and nobody in it."""
+    run = new_run()
+    assert run.forget([0]) == "GROUP_ID_NOT_FOUND"
+    assert run.alter({0: 7}) == "NONE" and run.committed == {0: 7}
+    run.join("A", settings_of(run))
+    run.settle()
+    assert run.alter({0: 3}) == "UNKNOWN_MEMBER_ID" and run.forget([0]) == "GROUP_SUBSCRIBED_TO_TOPIC"
+    assert run.committed == {0: 7}
+    run.close("A")
+    assert run.forget([0]) == "NONE" and run.committed == {0: None}
+    steps = [(step.what, step.data.get("before"), step.data.get("error", "")) for step in run.trace if step.actor == "operator"]
+    assert steps == [
+        ("forget", None, "GROUP_ID_NOT_FOUND"), ("alter", None, ""), ("alter", 7, "UNKNOWN_MEMBER_ID"),
+        ("forget", 7, "GROUP_SUBSCRIBED_TO_TOPIC"), ("forget", 7, ""),
+    ]  # fmt: skip
+
+
+def test_operator_waits_for_the_session_of_those_who_were_killed() -> None:
+    """The coordinator takes a killed member for one until its session has ended."""
+    run = new_run()
+    run.join("A", settings_of(run))
+    run.settle()
+    run.kill("A")
+    assert run.alter({0: 5}) == "NONE"
+    assert run.group.now_ms >= 1_200
+
+
+def test_consumer_without_a_position_is_told_in_each_poll_and_goes_on_once_an_offset_is_there() -> None:
+    """Java's under none: an error each time, and no record; librdkafka's tells once and asks no more."""
+    errors: dict[str, list[str]] = {}
+    read: dict[str, list[tuple[int, int]]] = {}
+    libraries: tuple[Library, ...] = ("java", "librdkafka")
+    for library in libraries:
+        group = ModelGroup("r")
+        group.create(1)
+        group.append(0, 10)
+        member = group.join("A", MemberSettings(library=library, auto_offset_reset="none"))
+        polls = [member.poll(10, 50) for _ in range(6)]
+        errors[library] = [event.error for polled in polls for event in polled.events if event.what == "error"]
+        assert not any(polled.records for polled in polls)
+        assert member.commit({0: 4}) == "NONE"
+        read[library] = [record for _ in range(3) for record in member.poll(10, 50).records]
+    assert set(errors["java"]) == {"NO_OFFSET_FOR_PARTITION"} and len(errors["java"]) >= 3
+    assert read["java"] == [(0, offset) for offset in range(4, 10)]
+    assert errors["librdkafka"] == ["_AUTO_OFFSET_RESET"] and read["librdkafka"] == []
+
+
+def test_consumer_by_duration_waits_for_a_record_that_is_young_enough() -> None:
+    """Java's ListOffsets finds none, so there is no position: neither the end nor the start; then it begins with the first young one."""
+    group = ModelGroup("r")
+    group.create(1)
+    group.append(0, 20, age_ms=7_200_000)
+    member = group.join("A", MemberSettings(library="java", auto_offset_reset=BY_HOUR))
+    assert not any(member.poll(10, 50).records for _ in range(4)) and member.positions() == {0: None}
+    group.append(0, 5, age_ms=7_200_000)
+    group.append(0, 5)
+    assert [record for _ in range(3) for record in member.poll(10, 50).records] == [(0, offset) for offset in range(25, 30)]
+
+
+def test_consumer_of_another_library_has_no_duration() -> None:
+    """The policy is Java's, and said to be."""
+    with pytest.raises(KnobError, match=r"librdkafka has no reset policy by_duration:PT1H\. Take java"):
+        ModelGroup("r").join("A", MemberSettings(auto_offset_reset=BY_HOUR))
+
+
+def test_new_partition_is_found_when_the_metadata_is_asked_for_again() -> None:
+    """Not before: the leader deals out what it knows of, even if it deals for another reason."""
+    group = ModelGroup("r")
+    group.create(1)
+    settings = MemberSettings(library="java", metadata_max_age_ms=1_000, max_poll_interval_ms=60_000)
+    member = group.join("A", settings)
+    while group.owners() != {0: "A"}:
+        member.poll(0, 50)
+    group.add_partitions(2)
+    while group.now_ms < 990:
+        member.poll(0, 10)
+    assert group.owners() == {0: "A", 1: None}
+    while group.now_ms < 1_200:
+        member.poll(0, 10)
+    assert group.owners() == {0: "A", 1: "A"} and set(member.positions()) == {0, 1}
+
+
+def test_leader_that_has_not_asked_deals_out_only_what_it_knows() -> None:
+    """Another member joins meanwhile: the new partition still has no owner."""
+    group = ModelGroup("r")
+    group.create(1)
+    settings = MemberSettings(library="java", max_poll_interval_ms=60_000)
+    members = [group.join("A", settings)]
+    while group.owners() != {0: "A"}:
+        members[0].poll(0, 50)
+    group.add_partitions(2)
+    members.append(group.join("B", settings))
+    while group.view().members != ("A", "B") or group.view().state != "Stable":
+        for member in members:
+            member.poll(0, 50)
+    assert group.owners() == {0: "A", 1: None}
+
+
+@told
+def _reads_again(run: GroupRun) -> None:
+    run.create(1, 20)
+    run.join("A", settings_of(run))
+    run.settle()
+    run.work("A", run.take("A", 20))
+    run.commit_done("A")
+    run.close("A")
+    run.alter({0: 5})
+    run.join("B", settings_of(run))
+    run.settle()
+    run.drain("B")
+
+
+def test_verdict_on_an_offset_set_back_by_hand_names_the_hand() -> None:
+    """Neither the rewind nor what is repeated is a violation; without the step that tells of the hand both would be."""
+    run = GroupRun(Trace("r", "test"), ModelStage("r"), {"library": "java"})
+    _reads_again(run)
+    verdict = judge(run.trace)
+    assert verdict.violations == () and (verdict.counts["duplicated"], verdict.counts["rewound"]) == (15, 1)
+    for kind in ("duplicated", "rewound"):
+        assert verdict.first(kind).reason == "the committed offset was set from 20 to 5 by hand"
+    untold = Trace("r", "test", knobs=run.trace.knobs, steps=[step for step in run.trace.steps if step.what != "alter"])
+    assert "rewound" in judge(untold).violations
+    for step in run.trace.steps:
+        if step.what == "alter":
+            step.data["error"] = "UNKNOWN_MEMBER_ID"  # and a hand that was refused explains nothing
+    assert "rewound" in judge(run.trace).violations
+
+
+# -- the model's topic ------------------------------------------------------------------------------------------------
+
+
+def topic(*stretches: tuple[int, int], segment_ms: int = 100) -> ModelTopic:
+    """One partition with these (count, timestamp)."""
+    found = ModelTopic("t", segment_ms=segment_ms)
+    found.grow(1, 0)
+    for count, stamp_ms in stretches:
+        found.append(0, count, stamp_ms)
+    return found
+
+
+# Timestamps of ten records each -> where the log begins when all before 500 is too old; a segment is as long as 100 ms.
+RETENTIONS = {
+    "nothing is old": ((600, 700), 0),
+    "an old segment": ((100, 250, 600), 20),
+    "one record that is young keeps its segment": ((450, 520, 700), 0),
+    "the active segment goes as well when all of it is old": ((100, 150, 250), 30),
+    "a young segment in front keeps what lies behind it": ((600, 100, 800), 0),
+    "an empty log": ((), 0),
+    "just at the border": ((500, 700), 0),
+}
+
+
+@pytest.mark.parametrize("case", RETENTIONS)
+def test_retention_deletes_whole_segments_from_the_front(case: str) -> None:
+    """A segment goes when its youngest record is too old, and none behind one that stays."""
+    stamps, start = RETENTIONS[case]
+    found = topic(*((10, stamp) for stamp in stamps))
+    assert found.delete_older(0, 500) == start == found.starts[0]
+    assert found.delete_older(0, 500) == start
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 1_000)), max_size=8), st.integers(0, 1_000), st.integers(0, 40))
+def test_topic_begins_and_ends_where_its_deletions_left_it(stretches: list[tuple[int, int]], stamp_ms: int, before: int) -> None:
+    """The start never goes back, never passes the end, and a time is answered with a record that is there."""
+    found = topic(*stretches)
+    end = found.ends[0]
+    first = found.delete_older(0, stamp_ms)
+    if before <= end:
+        assert found.delete_before(0, before) == max(first, before)
+    else:
+        with pytest.raises(LabError, match=f"cannot be deleted, it ends at {end}"):
+            found.delete_before(0, before)
+    at = found.offset_since(0, stamp_ms)
+    stamps = [stamp for count, stamp in stretches for _ in range(count)]
+    young = [offset for offset in range(found.starts[0], end) if stamps[offset] >= stamp_ms]
+    assert at == (young[0] if young else None)

@@ -1,0 +1,56 @@
+"""The words of the tables in notebooks 11 to 13, and runs at the same time."""
+
+from __future__ import annotations
+
+from threading import Barrier
+
+import pytest
+
+from kitlib.errors import KnobError
+from kitlib.experiments import run
+from kitlib.experiments.at_once import at_once
+from kitlib.experiments.offsets.run_endings import left_in_log, lost_and_refused, reset_ending, where_it_resumed
+
+
+@pytest.mark.parametrize(
+    ("state", "policy", "words"),
+    [
+        ("committed", "none", "goes on"),
+        ("new", "none", "stops"),
+        ("committed but forgotten", "latest", "50 lost"),
+        ("committed but forgotten", "earliest", "20 duplicated"),
+    ],
+)
+def test_reset_ends_as_its_verdict_says(state: str, policy: str, words: str) -> None:
+    """A reset is loss, repetition, an error, or nothing at all."""
+    assert reset_ending(run("reset_policy", state=state, policy=policy)) == words
+
+
+def test_last_start_counts_after_a_truncation() -> None:
+    """The consumer starts twice; where it begins the second time is what is told."""
+    assert where_it_resumed(run("truncated_commit", new_records=0)) == "begins at 0: 40 twice, 0 skipped"
+    assert where_it_resumed(run("truncated_commit", new_records=15)) == "begins at 50: 0 twice, 10 skipped"
+
+
+def test_what_a_cut_costs_is_lost_or_refused() -> None:
+    """Without a least number the records are lost, with one they were never taken."""
+    assert lost_and_refused(run("follower_cut", replicas=2, min_insync_replicas=1)) == "10 lost, 0 refused"
+    assert lost_and_refused(run("follower_cut", replicas=2, min_insync_replicas=2)) == "0 lost, 10 refused"
+
+
+def test_purged_tombstone_is_not_left_in_the_log() -> None:
+    """What is left are the records after the last pass: the tombstone's offset is among them only as long as it may not go."""
+    purged, kept = run("tombstones"), run("tombstones", new_records=False, away_ms=3_000)
+    removed = {offset for step in purged if step.what == "purge" for offset in step.data["offsets"]}
+    assert removed
+    assert not removed & {offset for offset, _, _ in left_in_log(purged)}
+    assert removed <= {offset for offset, _, _ in left_in_log(kept)}
+
+
+def test_calls_run_at_the_same_time_and_keep_their_order() -> None:
+    """Each call waits for the others, so they must be under way together; an error of one is the answer to all."""
+    together = Barrier(3, timeout=30)
+    assert list(at_once(lambda key: (together.wait(), key * 2)[1], "cab").items()) == [("c", "cc"), ("a", "aa"), ("b", "bb")]
+    assert at_once(str, ()) == {}
+    with pytest.raises(KnobError, match="policy"):
+        at_once(lambda policy: run("reset_policy", policy=policy), ("latest", "whatever"))

@@ -1,0 +1,1 @@
+"""The part of the client that producers and consumers share."""

@@ -1,0 +1,616 @@
+"""What the proxy does to streams of bytes: nothing unless told, then exactly that, and it never leaks, hangs or grows."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import random
+import resource
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kitlib.errors import KnobError, LabError
+from kitlib.lab import chaos_connection, chaos_outlet
+from kitlib.lab.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab.chaos_words import ACTIONS
+from kitlib.lab.clients import Cluster
+from tests.conftest import check_loopback, wait_for, within
+from tests.lab.chaos_peers import FETCH, METADATA, Client, Server, answer, request
+
+
+@contextmanager
+def between(*rules: Rule, watch: tuple[str, ...] = (), is_mute: bool = False) -> Iterator[tuple[Server, ChaosProxy, Client]]:
+    """A server, a proxy before it, a client of the proxy; afterwards nothing in the proxy may have failed."""
+    with Server(is_mute) as server, ChaosProxy.start(server.port, rules=rules, watch=watch) as proxy:
+        with Client(proxy.port) as client:
+            yield server, proxy, client
+        assert "failures" not in proxy.counts()
+
+
+def ask(client: Client, *frames: bytes) -> None:
+    """Send the frames and check that each gets its answer, in order."""
+    client.send(*frames)
+    for frame in frames:
+        assert client.receive() == answer(frame)
+
+
+def test_streams_pass_unchanged_however_they_are_cut(seed: int = 7) -> None:
+    """Frames of every size, sent in pieces of every size, arrive as they were, and so do their answers."""
+    rng = random.Random(seed)
+    sizes = [rng.choice([20, 100, 5_000, 300_000, 2_000_000]) for _ in range(60)] + [rng.randrange(20, 80) for _ in range(600)]
+    frames = [request(number, rng.randbytes(size)) for number, size in enumerate(sizes)]
+    stream = b"".join(frames)
+    with between() as (server, proxy, client):
+        def send() -> None:
+            at = 0
+            while at < len(stream):
+                size = rng.choice([1, 3, 7, 100, 70_000, 400_000] if at < sum(sizes[:60]) else [1, 3, 7, 50, 90, 200])
+                client.send(stream[at : at + size])
+                at += size
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        answers = [client.receive() for _ in frames]
+        sender.join()
+        assert server.frames == frames and answers == list(map(answer, frames))
+        assert proxy.counts()["request"] == proxy.counts()["answer"] == len(frames)
+        assert [event.what for event in proxy.events] == ["open"]
+
+
+def test_frame_whose_header_comes_in_two_parts_passes_unchanged() -> None:
+    """Wherever a header is cut in two, behind another frame, the frame arrives as it was."""
+    with between() as (server, _, client):
+        frames = [request(number, os.urandom(30)) for number in range(40)]
+        client.send(frames[0])
+        for cut, (frame, following) in enumerate(itertools.pairwise(frames), 1):
+            client.send(following[:cut])
+            assert client.receive() == answer(frame)
+            client.send(following[cut:])
+        assert client.receive() == answer(frames[-1]) and server.frames == frames
+
+
+def test_watched_apis_are_written_down_with_what_their_headers_say() -> None:
+    """Of a watched API each request and answer becomes an event with its names and numbers."""
+    with between(watch=("Metadata",)) as (_, proxy, client):
+        frames = [request(1, bytes(50)), request(2, bytes(50), METADATA, "me")]
+        ask(client, *frames)
+        watched = [event for event in proxy.events if event.api]
+        assert [(e.what, e.connection, e.api, e.correlation_id, e.client_id, e.size) for e in watched] == [
+            ("request", 1, "Metadata", 2, "me", len(frames[1])), ("answer", 1, "Metadata", 2, "me", len(answer(frames[1]))),
+        ]  # fmt: skip
+        assert 0 <= watched[0].at_ms <= watched[1].at_ms
+    with pytest.raises(KnobError, match="no API 'Metadat' to watch"):
+        ChaosProxy.start(1, watch=["Metadat"])
+
+
+def test_lost_request_never_arrives_and_the_next_one_does() -> None:
+    """The request vanishes, the connection lives."""
+    with between(Rule("lose_request", skip=1, count=1)) as (server, proxy, client):
+        frames = [request(n, bytes(30)) for n in range(3)]
+        client.send(*frames)
+        assert [client.receive(), client.receive()] == [answer(frames[0]), answer(frames[2])]
+        assert server.frames == [frames[0], frames[2]]
+        [deed] = [event for event in proxy.events if event.rule]
+        assert (deed.what, deed.correlation_id, deed.rule) == ("lose_request", 1, 1)
+
+
+def test_lost_answer_never_arrives_but_its_request_did() -> None:
+    """The server has seen the request; its answer vanishes, those of others do not."""
+    with between(Rule("lose_answer", api="Produce")) as (server, _, client):
+        frames = [request(1, bytes(30)), request(2, bytes(30), FETCH)]
+        client.send(*frames)
+        assert client.receive() == answer(frames[1])
+        assert server.frames == frames
+
+
+def test_delays_keep_the_order_and_do_not_add_up() -> None:
+    """Twenty requests delayed by 100 ms, with answers delayed by 100 ms: all there after some 200 ms, in order."""
+    with between(Rule("delay_request", ms=100), Rule("delay_answer", ms=100)) as (_, proxy, client):
+        began = time.monotonic()
+        ask(client, *(request(n, bytes(1000)) for n in range(20)))
+        assert 0.2 <= time.monotonic() - began < 3  # 4 s, if they added up
+        assert proxy.counts()["delay_request"] == proxy.counts()["delay_answer"] == 20
+
+
+def test_what_follows_a_delayed_frame_waits_behind_it() -> None:
+    """A frame that no rule wants does not overtake one that is delayed on the same connection."""
+    with between(Rule("delay_request", api="Fetch", ms=150)) as (server, _, client):
+        frames = [request(1, bytes(30), FETCH), request(2, bytes(600_000))]
+        ask(client, *frames)
+        assert server.frames == frames
+
+
+def test_duplicated_request_arrives_twice_and_is_answered_once() -> None:
+    """The server sees the frame twice; the client gets the first answer, and the next one's in its order."""
+    with between(Rule("duplicate_request", count=1)) as (server, _, client):
+        frames = [request(n, bytes(40)) for n in range(3)]
+        ask(client, *frames)
+        assert server.frames == [frames[0], frames[0], *frames[1:]]
+        assert client.has_nothing()
+
+
+def test_reordered_requests_are_answered_in_the_clients_order() -> None:
+    """The second request arrives before the first; the client still hears of the first one first."""
+    with between(Rule("reorder", count=1)) as (server, _, client):
+        frames = [request(n, bytes(40)) for n in range(3)]
+        ask(client, *frames)
+        assert server.frames == [frames[1], frames[0], frames[2]]
+
+
+def test_reordered_request_that_nobody_overtakes_goes_when_its_time_is_over() -> None:
+    """Without a successor the frame is held for the rule's time and no longer; others pass meanwhile."""
+    with between(Rule("reorder", count=1, ms=1000)) as (server, _, client):
+        frames = [request(1, bytes(40)), request(2, bytes(400_000), FETCH)]
+        ask(client, *frames)
+        assert server.frames == frames[::-1]
+
+
+def test_reordered_across_connections_waits_for_the_other_one() -> None:
+    """A frame waits until one of another connection has passed, though its own client has hung up meanwhile."""
+    with between(Rule("reorder", count=1, ms=9000, across=True)) as (server, proxy, client):
+        frames = [request(n, bytes(40)) for n in range(3)]
+        client.send(frames[0], frames[1])
+        proxy.wait_for(lambda: proxy.counts().get("reorder"))
+        client.socket.close()
+        with Client(proxy.port) as other:
+            ask(other, frames[2])
+            assert server.wait_for_frames(3) == [frames[2], frames[0], frames[1]]
+
+
+def test_reordered_across_connections_goes_after_the_answer_or_its_time() -> None:
+    """As long as the other connection's request is not answered the frame is held, but no longer than its rule says."""
+    with between(Rule("reorder", count=1, ms=2000, across=True), is_mute=True) as (server, proxy, client):
+        frames = [request(n, bytes(40)) for n in range(2)]
+        began = time.monotonic()
+        client.send(frames[0])
+        proxy.wait_for(lambda: proxy.counts().get("reorder"))
+        with Client(proxy.port) as other:
+            other.send(frames[1])
+            assert server.wait_for_frames(2) == frames[::-1]
+            assert time.monotonic() - began > 1.9
+
+
+def test_cut_ends_both_sides_before_the_request() -> None:
+    """The client sees a closed connection, the server too, and nothing behind the cut has passed."""
+    with between(Rule("cut", skip=1, count=1)) as (server, _, client):
+        frames = [request(n, bytes(40)) for n in range(3)]
+        ask(client, frames[0])
+        client.send(*frames[1:])
+        assert client.how_it_ended() in ("closed", "reset")
+        assert wait_for(lambda: server.ended == 1, 5)
+        assert server.frames == frames[:1] and server.rests == [b""]
+
+
+def test_cut_after_answer_ends_both_sides_after_the_work_is_done() -> None:
+    """The server has done the work; the client is left without an answer and without a connection."""
+    with between(Rule("cut_after_answer")) as (server, proxy, client):
+        client.send(request(1, bytes(40)))
+        assert client.how_it_ended() in ("closed", "reset")
+        assert len(server.frames) == 1 and wait_for(lambda: server.ended == 1, 5)
+        proxy.wait_for(lambda: proxy.counts()["open"] == 0)
+
+
+def test_reset_breaks_a_request_in_the_middle() -> None:
+    """The server gets a part of the frame at most; the client sees a reset, not an orderly end."""
+    with between(Rule("reset")) as (server, _, client):
+        client.send(request(1, bytes(4000)))
+        assert client.how_it_ended() == "reset"
+        assert wait_for(lambda: server.ended == 1, 5) and server.frames == []
+        assert len(server.rests[0]) <= 2013
+
+
+def test_reset_of_an_answer_breaks_it_in_the_middle() -> None:
+    """The client has a part of the answer at most when the reset comes."""
+    with between(Rule("reset_answer")) as (server, _, client):
+        client.send(request(1, bytes(4000)))
+        with pytest.raises((EOFError, ConnectionResetError)):
+            client.receive()
+        assert len(server.frames) == 1
+
+
+def test_withheld_answers_are_kept_until_released_in_their_order() -> None:
+    """Answers are kept, with all behind them; the server has done the work; released, they come in order."""
+    with between(Rule("withhold", count=2)) as (server, proxy, client):
+        frames = [request(n, bytes(40)) for n in range(4)]
+        client.send(*frames)
+        proxy.wait_for(lambda: proxy.counts().get("answer") == 4)
+        assert server.frames == frames and client.has_nothing()
+        proxy.release()
+        assert [client.receive() for _ in frames] == list(map(answer, frames))
+        proxy.add(Rule("withhold", count=1))
+        client.send(request(9, bytes(40)))
+        proxy.wait_for(lambda: proxy.counts().get("withhold") == 3)
+        assert client.has_nothing()
+
+
+def test_withheld_answers_are_lost_with_the_connection() -> None:
+    """A server that hangs up leaves the withheld answers where they are; the cut takes them away."""
+    with between(Rule("withhold")) as (server, proxy, client):
+        client.send(request(1, bytes(40)))
+        proxy.wait_for(lambda: proxy.counts().get("withhold"))
+        server.hang_up()
+        assert client.has_nothing()
+        assert proxy.cut() == 1
+        assert client.how_it_ended() in ("closed", "reset") and proxy.counts()["open"] == 0
+
+
+def test_stopped_reading_holds_the_client_back_until_released() -> None:
+    """Nothing is read any more: the client's sends end up in its own buffers, and go on when released."""
+    with between(Rule("stop_reading", skip=1, count=1)) as (server, proxy, client):
+        frames = [request(n, bytes(40)) for n in range(3)]
+        client.send(*frames)
+        assert client.receive() == answer(frames[0])
+        assert client.has_nothing() and server.frames == frames[:1]
+        proxy.release()
+        assert [client.receive(), client.receive()] == list(map(answer, frames[1:]))
+
+
+def test_stopped_reading_ends_although_nobody_releases_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that leaves meanwhile, which cannot be seen, is not kept for ever."""
+    monkeypatch.setattr(chaos_connection, "LONGEST_STOP_S", 0.1)
+    with between(Rule("stop_reading", count=1)) as (server, proxy, client):
+        client.send(request(1, bytes(40)))
+        client.socket.close()
+        server.wait_for_frames(1)
+        proxy.wait_for(lambda: proxy.counts()["open"] == 0, what="the connection is closed")
+
+
+def test_slices_of_one_byte_make_the_same_frames() -> None:
+    """A frame in a thousand pieces is the same frame."""
+    with between(Rule("slice", count=1), Rule("slice_answer", count=1)) as (server, _, client):
+        frames = [request(n, os.urandom(1000)) for n in range(2)]
+        ask(client, *frames)
+        assert server.frames == frames
+
+
+def test_throttled_frames_take_their_time() -> None:
+    """100 kB at 400 kB/s take a quarter of a second."""
+    with between(Rule("throttle", bytes_per_s=400_000)) as (_, __, client):
+        began = time.monotonic()
+        ask(client, request(1, bytes(100_000)))
+        assert 0.2 < time.monotonic() - began < 10
+
+
+def test_rules_come_and_go_while_the_proxy_runs() -> None:
+    """Added, a rule acts on what arrives from now on; removed or cleared, on nothing more."""
+    with between() as (server, proxy, client):
+        handle = proxy.add(Rule("lose_answer"))
+        assert proxy.rules == {handle: Rule("lose_answer")}
+        client.send(request(1, bytes(40)))
+        proxy.wait_for(lambda: proxy.counts().get("lose_answer"), 5, "an answer is lost")
+        proxy.remove(handle)
+        ask(client, request(2, bytes(40)))
+        proxy.add(Rule("lose_request"))
+        proxy.clear()
+        ask(client, request(3, bytes(40)))
+        assert proxy.rules == {} and len(server.frames) == 3
+
+
+def test_only_the_named_client_is_touched_or_cut() -> None:
+    """A rule and a cut for one client id leave the others alone."""
+    with between(Rule("lose_request", client_id="victim")) as (server, proxy, client), Client(proxy.port) as victim:
+        victim.send(request(1, bytes(40), client_id="victim"))
+        ask(client, request(2, bytes(40), client_id="other"))
+        proxy.wait_for(lambda: proxy.counts().get("lose_request"))
+        assert len(server.frames) == 1
+        assert proxy.cut("victim") == 1
+        assert victim.how_it_ended() in ("closed", "reset")
+        ask(client, request(3, bytes(40), client_id="other"))
+
+
+def test_produce_without_acks_waits_for_no_answer() -> None:
+    """With acks=0 there is no answer; the answers to other requests are still told apart."""
+    with between(Rule("delay_answer", api="Fetch", ms=20)) as (server, proxy, client):
+        silent = [request(n, acks=0) for n in range(50)]
+        client.send(*silent)
+        ask(client, request(99, bytes(40), FETCH))
+        assert server.frames[:50] == silent and proxy.counts()["delay_answer"] == 1
+
+
+GARBAGE = {
+    "a browser": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "TLS": bytes.fromhex("16030100f8010000f40303") + bytes(240),
+    "a length of -1": struct.pack(">i", -1),
+    "a length of 0": bytes(4) + bytes(50),
+    "2^31-1": struct.pack(">i", 2**31 - 1),
+    "one more than the cap": struct.pack(">i", 104_857_601),
+    "a client id longer than its frame": struct.pack(">ihhih", 20, 3, 0, 1, 500) + bytes(10),
+    "a number without end": struct.pack(">ihhih", 500, 0, 9, 1, 0) + b"\xff" * 400,
+}
+
+
+@pytest.mark.parametrize("case", GARBAGE)
+def test_garbage_is_closed_counted_and_passes_not_one_byte(case: str) -> None:
+    """What is not Kafka's protocol is closed at once; the server sees none of it, and other clients go on."""
+    with between() as (server, proxy, client), Client(proxy.port) as stranger:
+        ask(client, request(1, bytes(40)))
+        stranger.send(GARBAGE[case])
+        assert stranger.how_it_ended() in ("closed", "reset")
+        proxy.wait_for(lambda: proxy.counts()["open"] == 1)
+        assert proxy.counts()["garbage"] == 1
+        ask(client, request(2, bytes(40)))
+        assert wait_for(lambda: b"" in server.rests, 5) and server.rests == [b""]
+
+
+def test_garbage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A stranger who tries again and again fills no log."""
+    with Server() as server, ChaosProxy.start(server.port) as proxy, caplog.at_level(logging.WARNING, "kitlib"):
+        for _ in range(20):
+            with Client(proxy.port) as stranger:
+                stranger.send(b"GET / HTTP/1.1\r\n\r\n")
+                assert stranger.how_it_ended() in ("closed", "reset")
+        proxy.wait_for(lambda: proxy.counts().get("garbage") == 20)
+    assert len(caplog.records) == 1 and "is not the Kafka protocol" in caplog.text
+
+
+def test_server_that_speaks_something_else_is_closed() -> None:
+    """An answer that is no frame ends the connection and is counted on its own."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ChaosProxy.start(server.getsockname()[1]) as proxy:
+        with Client(proxy.port) as client:
+            client.send(request(1, bytes(40)))
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(struct.pack(">i", 2) + b"no")
+                assert client.how_it_ended() in ("closed", "reset")
+            assert proxy.counts()["garbage from the broker"] == 1
+
+
+def test_client_that_leaves_in_the_middle_of_a_frame_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a frame, then gone: the server sees what came and the end, the proxy closes both, also with a rule that waits."""
+    monkeypatch.setattr(chaos_connection, "LINGER_S", 20.0)
+    for rules in ((), (Rule("delay_request", ms=10),)):
+        with between(*rules) as (server, proxy, client):
+            client.send(request(1, bytes(100_000))[:50_000])
+            proxy.wait_for(lambda proxy=proxy: proxy.counts().get("request"))
+            client.socket.close()
+            # Sooner than after the time that a broker has to close its side.
+            proxy.wait_for(lambda proxy=proxy: proxy.counts()["open"] == 0, chaos_connection.LINGER_S / 2)
+            assert wait_for(lambda server=server: server.ended == 1, 5) and server.frames == []
+
+
+def test_half_closed_client_still_gets_its_answers() -> None:
+    """A client that has said all it will say is answered to the end, also when that takes a while."""
+    with between(Rule("delay_answer", ms=200)) as (_, proxy, client):
+        frames = [request(n, bytes(4000)) for n in range(5)]
+        client.send(*frames)
+        client.socket.shutdown(socket.SHUT_WR)
+        assert [client.receive() for _ in frames] == list(map(answer, frames))
+        assert client.how_it_ended() == "closed"
+        proxy.wait_for(lambda: proxy.counts()["open"] == 0)
+
+
+def test_client_that_reads_nothing_stops_the_server_and_not_the_memory() -> None:
+    """A slow reader is felt by the other side: the proxy keeps a bounded part of the stream, whatever is sent."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, ChaosProxy.start(listener.getsockname()[1]) as proxy:
+        with Client(proxy.port) as client:
+            client.send(request(1, bytes(40), FETCH))
+            server, _ = listener.accept()
+            with server:
+                server.recv(1000)
+                server.settimeout(0.5)
+                sent = send_until_full(server, struct.pack(">ii", 2_000_000_000, 1))
+                before = resident_bytes()
+                sent += send_until_full(server, b"")
+                assert sent < 60_000_000 and resident_bytes() - before < 20_000_000
+
+
+def send_until_full(to: socket.socket, beginning: bytes, piece: bytes = bytes(1 << 20)) -> int:
+    """Send until nobody takes it any more, the beginning and then pieces without end; how many bytes went."""
+    sent = 0
+    with suppress(TimeoutError):
+        while sent < len(beginning):
+            sent += to.send(beginning[sent : sent + (1 << 20)])
+        while piece and sent < 1 << 30:
+            sent += to.send(piece)
+    return sent
+
+
+def resident_bytes() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def test_what_rules_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the limit of what is held the sender has to wait, and loses nothing when it is let go."""
+    monkeypatch.setattr(chaos_outlet, "HELD_BYTES", 1_000_000)
+    with between(Rule("delay_request", ms=300)) as (server, _, client):
+        frames = [request(n, bytes(400_000)) for n in range(12)]
+        ask(client, *frames)
+        assert server.frames == frames
+    with between(Rule("delay_request", ms=60_000)) as (_, __, client):
+        client.socket.settimeout(0.5)
+        assert send_until_full(client.socket, b"".join(frames) * 10, piece=b"") < 20_000_000
+
+
+def test_frame_that_claims_much_and_sends_little_takes_little_memory() -> None:
+    """A hundred frames of 100 MB each, of which a few bytes come, with a rule that wants them whole."""
+    with Server() as server, ChaosProxy.start(server.port, rules=[Rule("delay_request", api="any", ms=1)]) as proxy:
+        before = resident_bytes()
+        clients = [Client(proxy.port) for _ in range(100)]
+        for client in clients:
+            client.send(struct.pack(">ihhih", 104_857_600, 3, 0, 1, -1) + bytes(1000))
+        proxy.wait_for(lambda: proxy.counts().get("request") == 100)
+        assert resident_bytes() - before < 100_000_000
+        for client in clients:
+            client.socket.close()
+        proxy.wait_for(lambda: proxy.counts()["open"] == 0)
+
+
+def test_a_thousand_connections_leave_no_descriptor_task_or_thread() -> None:
+    """After 1,000 clients of all kinds the process has the descriptors and threads it had before."""
+    with Server() as server, ChaosProxy.start(server.port, rules=[Rule("reset_answer", skip=2, percent=50)]) as proxy:
+        descriptors = len(os.listdir("/proc/self/fd"))
+        for number in range(1000):
+            with Client(proxy.port) as client:
+                kind = number % 5
+                client.send(request(1, bytes(50))[: (100, 20, 2, 0, 100)[kind]] if kind != 3 else b"\xff" * 30)
+                if kind in (0, 3):
+                    with suppress(EOFError, ConnectionError):
+                        client.receive()
+        proxy.wait_for(lambda: proxy.counts()["opened"] == 1000 and proxy.counts()["open"] == 0, 20)
+        assert wait_for(lambda: server.ended == 1000, 10)
+        # Within a moment: what other tests have left in this process may just be reconnecting.
+        assert wait_for(lambda: len(os.listdir("/proc/self/fd")) <= descriptors, 5)
+        assert not proxy._connections and not proxy._reordered and "failures" not in proxy.counts()
+    assert not proxy_threads()
+
+
+def proxy_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "chaos-proxy"]
+
+
+def test_no_descriptors_left_is_survived() -> None:
+    """When the process has no descriptors left, new clients are turned away, those that are there go on, others come later."""
+    with between() as (_, proxy, client):
+        ask(client, request(1, bytes(40)))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        port, taken = proxy.port, []
+        with socket.socket() as late:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 2, hard))
+            try:
+                with suppress(OSError):
+                    while True:
+                        taken.append(os.dup(late.fileno()))
+                os.close(taken.pop())  # one for the client, none for the way to the broker
+                late.settimeout(5)
+                late.connect(("127.0.0.1", port))
+                proxy.wait_for(lambda: proxy.counts().get("refused"))
+                ask(client, request(2, bytes(40)))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                for descriptor in taken:
+                    os.close(descriptor)
+        with Client(port) as new:
+            ask(new, request(3, bytes(40)))
+
+
+def test_broker_that_is_not_there_is_said_at_once() -> None:
+    """Without a server the client is let go at once, so that it can try again, and the proxy says why."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with ChaosProxy.start(port) as proxy, Client(proxy.port) as client:
+        assert client.how_it_ended() in ("closed", "reset")
+        assert proxy.counts()["unreachable"] == 1
+
+
+@pytest.mark.alone
+def test_stop_ends_everything_within_a_second_whatever_is_held() -> None:
+    """Held answers, stopped reading, delays and slow frames: stop ends them all, and the thread, at once."""
+    rules = [
+        Rule("withhold", client_id="a"), Rule("stop_reading", client_id="b"), Rule("delay_request", client_id="c", ms=60_000),
+        Rule("throttle", client_id="d", bytes_per_s=10), Rule("reorder", client_id="e", ms=60_000),
+        Rule("reorder", client_id="f", ms=60_000, across=True),
+    ]  # fmt: skip
+    with Server() as server:
+        proxy = ChaosProxy.start(server.port, rules=rules)
+        [thread] = proxy_threads()
+        clients = [Client(proxy.port) for _ in rules]
+        for client, name in zip(clients, "abcdef", strict=True):
+            client.send(request(1, bytes(4000), client_id=name))
+        proxy.wait_for(lambda: sum(proxy.counts().get(rule.action, 0) for rule in rules[:5]) >= 6)
+        began = time.monotonic()
+        proxy.stop()
+        assert time.monotonic() - began < within(1)
+        assert not thread.is_alive()
+        for client in clients:
+            assert client.how_it_ended() in ("closed", "reset")
+            client.socket.close()
+        proxy.stop()
+        with pytest.raises(LabError, match="has been stopped"):
+            proxy.cut()
+
+
+def test_stop_ends_connections_that_are_just_being_made() -> None:
+    """Whatever the proxy is doing with a new client when it is stopped: its thread ends, and the client is let go."""
+    with Server() as server:
+        for number in range(200):
+            proxy = ChaosProxy.start(server.port)
+            clients = [Client(proxy.port) for _ in range(1 + number % 8)]
+            proxy.stop()
+            for client in clients:
+                assert client.how_it_ended() in ("closed", "reset")
+                client.socket.close()
+
+
+def test_proxy_whose_thread_has_ended_can_be_asked_and_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of it is refused in a sentence; the stop gives back the port and the place before the brokers."""
+    monkeypatch.setenv("KIT_HOME", str(tmp_path))
+    (tmp_path / "run").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    cluster = Cluster("127.0.0.1:1", "c", 1, "kit", doors=((1, port),))
+    proxy = ChaosProxy.before(cluster)
+    thread = proxy._thread
+    assert thread is not None
+    proxy._loop.call_soon_threadsafe(proxy._main.cancel)
+    thread.join(5)
+    with pytest.raises(LabError, match="thread has ended"):
+        proxy.cut()
+    proxy.stop()
+    ChaosProxy.before(cluster, wait_s=0.2).stop()
+
+
+def test_threads_take_shorter_turns_while_a_proxy_runs_and_no_longer() -> None:
+    """The interpreter's turns are short as long as any proxy runs, in whatever order they end, and then as before."""
+    before = sys.getswitchinterval()
+    with Server() as server:
+        first, second = ChaosProxy.start(server.port), ChaosProxy.start(server.port)
+        first.stop()
+        assert sys.getswitchinterval() < before
+        second.stop()
+    assert sys.getswitchinterval() == before
+
+
+def test_port_that_is_taken_is_named() -> None:
+    """A stranger on the port, or another proxy, is an error that says which port."""
+    with Server() as server, ChaosProxy.start(server.port) as proxy:
+        with pytest.raises(LabError, match=f"Port {proxy.port}.*taken by another program"):
+            ChaosProxy.start(server.port, proxy.port)
+        check_loopback([psutil.Process()])
+        port = proxy.port
+        proxy.stop()
+        with ChaosProxy.start(server.port, port) as again, Client(again.port) as client:
+            ask(client, request(1, bytes(40)))
+
+
+def test_one_proxy_at_a_time_before_the_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second proxy waits for the first to leave, and gives up after a time of its choosing."""
+    monkeypatch.setenv("KIT_HOME", str(tmp_path))
+    (tmp_path / "run").mkdir()
+    with Server() as server, socket.create_server(("127.0.0.1", 0)) as reserved:
+        doors = ((server.port, reserved.getsockname()[1]),)
+        reserved.close()
+        cluster = Cluster(f"127.0.0.1:{server.port}", "c", 1, "kit", doors=doors)
+        first = ChaosProxy.before(cluster)
+        assert first.cluster is not None and first.cluster.bootstrap == f"127.0.0.1:{doors[0][1]}" == first.bootstrap
+        with pytest.raises(LabError, match=r"Another proxy of the kit.*did not leave within 0\.2 s"):
+            ChaosProxy.before(cluster, wait_s=0.2)
+        leaver = threading.Timer(0.3, first.stop)
+        leaver.start()
+        ChaosProxy.before(cluster).stop()
+        leaver.join()
+    with pytest.raises(LabError, match="no second listener for a proxy"):
+        ChaosProxy.before(Cluster("kafka.example:9092", None, 3, "external"))
+
+
+def test_waiting_in_vain_says_what_was_hoped_for() -> None:
+    """A wait has an end, and its message has what the proxy counted."""
+    with between() as (_, proxy, __):
+        proxy.wait_for(lambda: proxy.counts()["open"] == 1)
+        with pytest.raises(LabError, match=r"waited 0\.1 s in vain until pigs fly.*'opened': 1"):
+            proxy.wait_for(lambda: False, 0.1, "pigs fly")
+
+
+def test_every_action_is_carried_out_by_somebody() -> None:
+    """Each action of the words has its place in the connection's code: none is silently nothing."""
+    code = Path(chaos_connection.__file__).read_text(encoding="utf-8")
+    assert [action for action in ACTIONS if f'case "{action}"' not in code] == []

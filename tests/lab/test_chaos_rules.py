@@ -1,0 +1,206 @@
+"""The proxy's rules and what it understands of the protocol: refused at once when wrong, the same for the same seed."""
+
+from __future__ import annotations
+
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.errors import KnobError
+from kitlib.lab import chaos_rules
+from kitlib.lab.chaos_frames import GarbageError, read_answer, read_request
+from kitlib.lab.chaos_rules import Entry, Rule, RuleBook
+from kitlib.lab.chaos_words import ACTIONS
+from tests.lab.chaos_peers import HEARTBEAT, METADATA, request
+
+WRONG = {
+    "an action that is not there": ({"action": "lose_anwser"}, "no action 'lose_anwser'.*lose_answer"),
+    "an API that is not there": ({"action": "cut", "api": "Produced"}, "no API 'Produced'.*Produce, Fetch"),
+    "more than all": ({"action": "cut", "percent": 101}, "percent=101 is not 0 to 100"),
+    "a count below nothing": ({"action": "cut", "count": -1}, "count=-1 is not 0 or more"),
+    "a truth for a number": ({"action": "cut", "skip": True}, "skip=True is not 0 or more"),
+    "a delay of no time": ({"action": "delay_answer"}, "ms=0 is not 1 to 3600000"),
+    "a pace of nothing": ({"action": "throttle"}, "bytes_per_s=0 is not 1 or more"),
+    "an error that is not there": ({"action": "answer_error", "error": "OOPS"}, "no error 'OOPS'.*NOT_LEADER_OR_FOLLOWER"),
+    "an error for an API without": ({"action": "answer_error", "api": "Fetch", "error": "NOT_COORDINATOR"}, "for 'Fetch'"),
+    "an error nobody gives": ({"action": "cut", "error": "NOT_COORDINATOR"}, "for answer_error and replace_answer"),
+    "across for what is not reordered": ({"action": "cut", "across": True}, "for reorder alone"),
+}
+WRONG_TEXTS = {
+    "melt": "no action 'melt'", "cut:percent": "'percent' is no setting", "cut:colour=red": "'colour=red' is no setting",
+    "cut:count=many": "count is a number, not 'many'", "reorder:across=1": "across is true or false",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_rule_that_names_what_is_not_there_is_refused(case: str) -> None:
+    """A rule with a wrong name or number is refused when it is made, with what there is."""
+    given_, words = WRONG[case]
+    with pytest.raises(KnobError, match=words):
+        Rule(**given_)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", WRONG_TEXTS)
+def test_rule_in_one_word_that_is_none_is_refused(text: str) -> None:
+    """A rule as the command line takes it names its mistake."""
+    with pytest.raises(KnobError, match=WRONG_TEXTS[text]):
+        Rule.parse(text)
+
+
+def test_rule_in_one_word_is_the_rule() -> None:
+    """Every setting can be said in one word."""
+    text = "reorder:api=Fetch,percent=12.5,skip=1,count=2,client_id=me*,ms=30,across=true"
+    assert Rule.parse(text) == Rule("reorder", "Fetch", 12.5, 1, 2, "me*", 30, across=True)
+    assert Rule.parse("cut") == Rule("cut")
+
+
+class SlowEntry(Entry):
+    """Gives other threads time to come between."""
+
+    def __getattribute__(self, name: str) -> Any:
+        Event().wait(0.01)
+        return super().__getattribute__(name)
+
+
+def test_two_threads_change_the_book_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rule added gets a handle of its own, and none that is added while another is removed is lost."""
+    monkeypatch.setattr(chaos_rules, "Entry", lambda *given_: Event().wait(0.01) or SlowEntry(*given_))
+    book = RuleBook(1)
+    with ThreadPoolExecutor(4) as threads:
+        handles = list(threads.map(book.add, [Rule("cut")] * 4))
+        assert sorted(handles) == [1, 2, 3, 4]
+        removed = threads.submit(book.remove, 1)
+        Event().wait(0.005)
+        assert book.add(Rule("cut")) == 5
+        removed.result()
+    assert sorted(entry.handle for entry in book.entries) == [2, 3, 4, 5]
+
+
+def deeds(book: RuleBook, frames: int, is_answer: bool = True) -> list[int | None]:
+    """Which rule acts on each of so many Produce frames of one client."""
+    chosen = [book.choose("Produce", "me", is_answer) for _ in range(frames)]
+    return [entry.handle if entry else None for entry in chosen]
+
+
+def test_skip_then_count_then_spent() -> None:
+    """The first frames are skipped, so many are acted upon, then the rule is spent and the next one's turn comes."""
+    book = RuleBook(seed=1)
+    book.add(Rule("lose_answer", skip=2, count=3))
+    book.add(Rule("withhold"))
+    book.add(Rule("lose_request"))
+    assert deeds(book, 8) == [2, 2, 1, 1, 1, 2, 2, 2]
+    assert deeds(book, 1, is_answer=False) == [3]
+
+
+def test_same_seed_same_deeds_whatever_other_rules_do() -> None:
+    """Percentages are drawn from the seed and the rule's number: repeatable, and independent of other rules."""
+    rule = Rule("lose_answer", percent=30)
+
+    def drawn(seed: int, *more: Rule) -> list[int | None]:
+        book = RuleBook(seed)
+        for each in (rule, *more):
+            book.add(each)
+        return deeds(book, 2000)
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert 500 < len([handle for handle in drawn(1) if handle]) < 700
+    with_another = drawn(1, Rule("withhold", percent=50))
+    assert [handle == 1 for handle in with_another] == [handle == 1 for handle in drawn(1)]
+
+
+def test_clients_and_apis_are_told_apart() -> None:
+    """A rule is for one client, for all whose name begins so, or for all; for one API or any."""
+    assert Rule("cut", client_id="me").matches("Produce", "me") and not Rule("cut", client_id="me").matches("Produce", "me2")
+    assert Rule("cut", client_id="me*").matches("Produce", "me2") and not Rule("cut", client_id="me*").matches("Produce", "you")
+    assert not Rule("cut").matches("Fetch", "me") and Rule("cut", api="any").matches("Fetch", "me")
+
+
+def test_book_forgets_a_rule_by_its_handle_only_once() -> None:
+    """Removing a rule that is not there names those that are."""
+    book = RuleBook(seed=1)
+    first, second = book.add(Rule("cut")), book.add(Rule("withhold"))
+    book.remove(first)
+    with pytest.raises(KnobError, match=f"no rule {first} in the proxy's book .there: {second}."):
+        book.remove(first)
+    assert deeds(book, 1) == [second]
+
+
+def test_every_action_has_a_rule() -> None:
+    """What the words promise can be made."""
+    for action in ACTIONS:
+        Rule(action, ms=5, bytes_per_s=5, error="NOT_COORDINATOR" if action in ("answer_error", "replace_answer") else "")
+
+
+def varint(number: int) -> bytes:
+    parts = []
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def flexible_produce(acks: int, transactional_id: str | None, tags: bytes = b"\0") -> bytes:
+    """A Produce of version 9, which writes lengths as varints and has room for tagged fields."""
+    name = b"\0" if transactional_id is None else varint(1 + len(transactional_id)) + transactional_id.encode()
+    body = struct.pack(">hhih", 0, 9, 5, 2) + b"me" + tags + name + struct.pack(">hi", acks, 1000) + b"\1\0"
+    return struct.pack(">i", len(body)) + body
+
+
+FRAMES = [
+    (request(7, b"cargo"), "Produce", True),
+    (request(7, b"cargo", acks=0), "Produce", False),
+    (request(7, api=METADATA), "Metadata", True),
+    (request(7, api=HEARTBEAT, client_id=None), "Heartbeat", True),
+    (flexible_produce(-1, None), "Produce", True),
+    (flexible_produce(0, "t" * 300), "Produce", False),
+    (flexible_produce(0, None, tags=b"\2\0\3abc\7\0"), "Produce", False),
+]
+
+
+@pytest.mark.parametrize(("frame", "api", "is_answered"), FRAMES, ids=range(len(FRAMES)))
+def test_head_of_a_request_is_read_as_soon_as_it_is_there(frame: bytes, api: str, is_answered: bool) -> None:
+    """Any beginning of a request is either too short or read right, and what follows is not looked at."""
+    heads = [read_request(memoryview(frame[:size])) for size in range(len(frame) + 1)]
+    there = [head for head in heads if head is not None]
+    assert heads[: len(heads) - len(there)] == [None] * (len(heads) - len(there))
+    assert {(head.api, head.is_answered, head.size) for head in there} == {(api, is_answered, len(frame))}
+    assert read_request(memoryview(frame + b"\xff" * 50)) == there[0]
+
+
+@settings(max_examples=300, deadline=1000)
+@given(st.binary(max_size=80), st.sampled_from([-1, 0, 7, 8, 13, 14, 50, 104_857_600, 104_857_601, 2**31 - 1, None]))
+def test_any_bytes_are_a_head_or_too_short_or_garbage(data: bytes, length: int | None) -> None:
+    """Whatever comes, the answer comes at once: a head, not yet, or garbage; a request is never longer than the cap."""
+    frame = data if length is None else struct.pack(">i", length) + data
+    try:
+        head = read_request(memoryview(frame))
+    except GarbageError:
+        return
+    assert head is None or 12 <= head.size <= 104_857_604
+    try:
+        answer = read_answer(memoryview(frame))
+    except GarbageError:
+        return
+    assert answer is None or answer.size >= 8
+
+
+@pytest.mark.parametrize(
+    "data", [b"GET / HTTP/1.1\r\n\r\n", bytes.fromhex("160301020001"), struct.pack(">i", -1), bytes(4), struct.pack(">i", 2**31 - 1)],
+    ids=["a browser", "TLS", "-1", "0", "2^31-1"],
+)  # fmt: skip
+def test_strangers_are_known_by_their_first_bytes(data: bytes) -> None:
+    """A browser, a TLS client and impossible lengths are garbage before anything is waited for."""
+    with pytest.raises(GarbageError):
+        read_request(memoryview(data))
+
+
+def test_tags_without_end_are_not_walked_through() -> None:
+    """A header that claims billions of tagged fields costs nothing."""
+    with pytest.raises(GarbageError):
+        read_request(memoryview(flexible_produce(1, None, tags=b"\xff\xff\xff\xff\x7f" + b"\xff" * 20)))
+    assert read_request(memoryview(flexible_produce(1, None, tags=b"\xff\xff\xff\xff\x0f" + b"\0\0" * 5))) is None

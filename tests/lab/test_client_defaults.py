@@ -1,0 +1,142 @@
+"""Defaults read from their owners: each is compared with what the owner does, not with a typed value."""
+
+from __future__ import annotations
+
+import ctypes.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kitlib.errors import KnobError, LabError
+from kitlib.lab import client_defaults, librdkafka_settings
+from kitlib.lab.client_defaults import SOURCES, Setting, default, setting, settings_of, settings_table
+from kitlib.lab.java_client import JavaClient
+from kitlib.lab.wire_library import KafkaProducer
+
+
+def test_java_defaults_are_those_that_a_producer_starts_with() -> None:
+    """A producer without settings of its own has the values that are told as defaults."""
+    with JavaClient.open() as java:
+        started = java.producer_settings({})
+    told = settings_of("java.producer")
+    assert (told["acks"].default, started["acks"]) == ("all", "-1")  # two words for one thing
+    for name in ("linger.ms", "batch.size", "delivery.timeout.ms", "enable.idempotence", "max.block.ms", "retries"):
+        assert told[name].default == started[name] and told[name].doc, name
+
+
+def test_librdkafka_defaults_are_those_that_conf_dump_tells() -> None:
+    """A value of the manual and the value of a fresh configuration are one, for all that have both."""
+    library = ctypes.CDLL(str(librdkafka_settings.find_library()))
+    values = librdkafka_settings._values(library, "rd_kafka_conf")
+    told = librdkafka_settings.read_properties()
+    assert len(values) > 80 and len(told) > 150
+    assert {name: told[name].default for name in values if name in told} == {
+        n: values[n] or None for n in values if n in told
+    }
+    assert told["linger.ms"].default == values["queue.buffering.max.ms"]  # an alias has the value of what it stands for
+    assert told["acks"].is_topics and not told["linger.ms"].is_topics and told["debug"].default is None
+    assert "delay" in told["queue.buffering.max.ms"].doc.lower() and "*Type" not in told["queue.buffering.max.ms"].doc
+
+
+def test_library_that_is_asked_is_the_one_that_runs() -> None:
+    """The file is a librdkafka, of the release that confluent-kafka says it has."""
+    import confluent_kafka
+
+    library = ctypes.CDLL(str(librdkafka_settings.find_library()))
+    library.rd_kafka_version_str.restype = ctypes.c_char_p
+    assert library.rd_kafka_version_str().decode() == confluent_kafka.libversion()[0]
+
+
+def test_library_that_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No such file, a file that is no library, a library of something else, and a wheel without one."""
+    empty = tmp_path / "librdkafka.so"
+    empty.write_bytes(b"")
+    other = ctypes.util.find_library("m")
+    for path in (tmp_path / "none.so", empty, *([Path(other)] if other else [])):
+        with pytest.raises(LabError, match="cannot be asked"):
+            librdkafka_settings.read_properties(path)
+    monkeypatch.setattr(librdkafka_settings, "PATTERNS", ("nowhere/*.so",))
+    with pytest.raises(LabError, match="no librdkafka of its own"):
+        librdkafka_settings.find_library()
+
+
+@pytest.mark.parametrize("name", ["linger.ms", "enable.idempotence", "queue.buffering.max.messages"])
+def test_librdkafka_takes_its_own_default(name: str) -> None:
+    """What is told can be given back to it."""
+    Producer({name: default("librdkafka", name)})
+
+
+def test_kafka_python_is_told_by_the_names_of_all_others() -> None:
+    """Dots for underscores, true for True, a class by its name, nothing for what is no value."""
+    told = settings_of("kafka-python.consumer")
+    assert settings_of("kafka-python.producer")["linger.ms"].default == str(KafkaProducer.DEFAULT_CONFIG["linger_ms"])
+    assert told["enable.auto.commit"].default in ("true", "false")
+    assert default("kafka-python.consumer", "partition.assignment.strategy").startswith("RangePartitionAssignor")
+    assert told["key.deserializer"].default is None
+
+
+@pytest.mark.kafka
+def test_running_broker_and_its_class_tell_the_same_defaults(broker: Any) -> None:
+    """What the kit has set is shown beside the default, and is what the broker says is in force."""
+    running, documented = settings_of("broker"), settings_of("broker.class")
+    both = running.keys() & documented.keys()
+    assert len(both) > 200
+    for name in both:
+        assert (running[name].default or None) == (documented[name].default or None), name
+    cell = running["auto.create.topics.enable"]
+    assert (cell.default, cell.here, cell.shown) == ("true", "false", "true (here: false)") and cell.doc
+    assert running["min.insync.replicas"].here is None
+    table = settings_table(["auto.create.topics.enable"], sources=("broker", "topic"))
+    assert table.splitlines()[0].split() == ["setting", "broker"] and table.endswith("true (here: false)")
+
+
+# -- the table --------------------------------------------------------------------------------------
+
+
+def test_table_has_a_line_a_setting_and_a_column_for_each_that_has_one() -> None:
+    """What a source does not have is a dash, what it has without a value is told; empty columns are left out."""
+    table = settings_table(["linger.ms", "buffer.memory", "debug"]).splitlines()
+    assert [line.split()[0] for line in table[2:]] == ["linger.ms", "buffer.memory", "debug"]
+    assert "Java producer" in table[0] and "librdkafka" in table[0] and "Java consumer" not in table[0]
+    assert table[3].split()[1:] == [default("java.producer", "buffer.memory"), "-"]
+    assert table[4].split()[1:] == ["-", "(none)"]
+    assert settings_table(["linger.ms"]) == settings_table(["linger.ms"])
+
+
+def test_table_names_classes_without_their_packages() -> None:
+    """`default` has the whole name, which can be set; the table has the last part."""
+    name = "partition.assignment.strategy"
+    assert "org.apache" in default("java.consumer", name) and "org.apache" not in settings_table([name])
+    assert Setting("x", "y", "class java.lang.String").shown == "String" and Setting("x", "y", "1.2.3").shown == "1.2.3"
+
+
+def test_sources_without_a_jar_are_said_to_be_not_read() -> None:
+    """Connect and Streams have a column that says so, and no value."""
+    table = settings_table(["scheduled.rebalance.max.delay.ms"], sources=("java.producer", "connect"))
+    assert table.splitlines()[-1].split(maxsplit=1)[1] == "not read here"
+    for source in client_defaults.NOT_READ:
+        with pytest.raises(KnobError, match="not read here"):
+            settings_of(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "said"),
+    [
+        ("java", "linger.ms", "there is no source 'java'"),
+        ("java.producer", "linger", r"no setting 'linger'. There is linger.ms"),
+        ("librdkafka", "buffer.memory", "librdkafka has no setting"),
+    ],
+)
+def test_setting_that_there_is_not_is_a_knob_error(source: str, name: str, said: str) -> None:
+    """The message says what there is."""
+    with pytest.raises(KnobError, match=said):
+        setting(source, name)
+
+
+def test_table_of_a_setting_that_nobody_has_is_a_knob_error() -> None:
+    """A typing error is not shown as a row of dashes."""
+    with pytest.raises(KnobError, match=r"no source of java\.producer has a setting 'lingerms'"):
+        settings_table(["linger.ms", "lingerms"], sources=("java.producer",))
+    assert len(SOURCES) == len(set(SOURCES))

@@ -1,0 +1,58 @@
+"""Java's own Kafka client, asked from Python: its settings, its refusals, and a JVM that is killed under it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from kitlib.errors import LabError
+from kitlib.lab.java_client import JavaClient, RefusedSettings
+
+TWO_ANSWERS = {"acks": "1", "delivery.timeout.ms": 40_000}
+
+
+def test_settings_and_refusals_are_the_clients_own() -> None:
+    """Java 4.3 gives up idempotence silently for acks=1, and refuses it when it was asked for."""
+    with JavaClient.open() as java:
+        assert java.version.startswith("4.")
+        settings = java.producer_settings(TWO_ANSWERS)
+        assert (settings["enable.idempotence"], settings["delivery.timeout.ms"]) == ("false", "40000")
+        assert java.producer_settings({})["enable.idempotence"] == "true"
+        with pytest.raises(RefusedSettings, match=r"ConfigException: .*acks"):
+            java.producer_settings({"acks": "1", "enable.idempotence": True})
+        with pytest.raises(RefusedSettings, match="Invalid value many"):
+            java.producer({"acks": "many"})
+
+
+def test_killed_jvm_is_a_sentence_and_hides_nothing() -> None:
+    """Whatever is asked of a killed JVM is a LabError; ending the producer and the block keeps the first exception."""
+    with pytest.raises(ZeroDivisionError), JavaClient.open() as java:
+        producer = java.producer({"max.block.ms": 100})
+        future = java.send(producer, "t", 0, b"0")
+        assert java.outcome(future, 5) == (None, "TimeoutException")
+        java.process.kill()
+        java.process.wait(20)
+        for ask in (
+            lambda: java.producer_settings({}), lambda: java.producer({}), lambda: java.send(producer, "t", 0, b"1"),
+            lambda: java.outcome(future, 1),
+        ):  # fmt: skip
+            with pytest.raises(LabError, match="does not answer any more"):
+                ask()
+        try:
+            raise ZeroDivisionError
+        finally:
+            java.close_at_once(producer)
+
+
+@pytest.mark.spark
+def test_refusals_are_the_clients_own_beside_a_spark_session(spark: Any) -> None:
+    """pyspark, which takes Java's exceptions for its own, is not asked about those of another JVM."""
+    spark.range(1).count()
+    with JavaClient.open() as java:
+        with pytest.raises(RefusedSettings, match=r"ConfigException: .*acks"):
+            java.producer_settings({"acks": "0", "enable.idempotence": True})
+        for _ in range(300):  # objects have numbers in each JVM, and some of these are also the numbers of Spark's
+            with pytest.raises(Py4JJavaError, match="NumberFormatException"):
+                java.jvm.java.lang.Integer.parseInt("x")

@@ -1,0 +1,279 @@
+"""The wire to the real broker: every question, batches with numbers of one's own choosing, bad batches, endings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kitlib.errors import LabError
+from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.wire import EARLIEST, LATEST, ActiveProducer, Wire, WireBatch, WireClosed
+from tests.lab.wires import address, new_topic, new_topics, open_wire
+
+pytestmark = pytest.mark.kafka
+
+OK, CORRUPT, UNKNOWN, TOO_LARGE, BAD_ACKS, GAP, OLD_EPOCH, INVALID = 0, 2, 3, 10, 21, 45, 47, 87
+
+
+@pytest.fixture
+def wire(broker: Cluster) -> Iterator[Wire]:
+    with open_wire(broker) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def topic(broker: Cluster) -> str:
+    """A topic that several tests share; each takes a partition of its own."""
+    return new_topic(broker, 12)
+
+
+def batch(partition: int, sequence: int, count: int = 1, producer_id: int = 77, **more: Any) -> WireBatch:
+    values = [b"%d" % number for number in range(sequence, sequence + count)]
+    return WireBatch(partition, values, producer_id, more.pop("epoch", 0), sequence, **more)
+
+
+def test_wire_versions_and_metadata_are_the_brokers(broker: Cluster, wire: Wire, topic: str) -> None:
+    """The broker names its versions, itself, and the leaders; a topic that is not there is an error and is not made."""
+    assert wire.versions[0] == (0, 13) and wire.versions[61] == (0, 0)
+    for _ in range(2):
+        found = wire.metadata([topic, "nobody-made-this"])
+        assert found.brokers == {1: address(broker)} and found.controller == 1
+        assert found.topics == {topic: (0, dict.fromkeys(range(12), (0, 1))), "nobody-made-this": (UNKNOWN, {})}
+    assert topic in wire.metadata().topics
+
+
+def test_wire_init_producer_id_gives_an_id_that_nobody_has(wire: Wire) -> None:
+    """Each InitProducerId without a transactional id gives another id, with epoch 0."""
+    answers = [wire.init_producer_id() for _ in range(3)]
+    assert [(error, epoch) for error, _, epoch in answers] == [(0, 0)] * 3
+    assert len({producer_id for _, producer_id, _ in answers}) == 3
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+def test_wire_produce_every_version_knows_duplicates_gaps_and_epochs(broker: Cluster, version: int) -> None:
+    """New, the same again, a gap, the next epoch, an old epoch: the same answers in every version of Produce."""
+    name = new_topic(broker)
+    with open_wire(broker) as wire:
+        sent = [batch(0, 0, 2), batch(0, 0, 2), batch(0, 5), batch(0, 0, epoch=1), batch(0, 2, epoch=0)]
+        answers = [wire.produce(name, [each], version=version)[0][:2] for each in sent]
+    assert answers == [(OK, 0), (OK, 0), (GAP, -1), (OK, 2), (OLD_EPOCH, -1)]
+
+
+def test_wire_fetch_gives_the_batches_as_the_broker_keeps_them(wire: Wire, topic: str) -> None:
+    """Offsets, the producer's numbers, timestamps and values come back; a fetch in the middle of a batch gives all of it."""
+    wire.produce(topic, [batch(0, 0, 3, timestamp_ms=1_000_000)])
+    wire.produce(topic, [WireBatch(0, [b"", b"x" * 300, bytes(range(256))], timestamp_ms=2_000_000)])
+    first, second = wire.read_all(topic, 0)
+    assert (first.base_offset, first.producer_id, first.epoch, first.base_sequence, first.last_offset) == (0, 77, 0, 0, 2)
+    assert first.records == [(number, 1_000_000, None, b"%d" % number) for number in range(3)]
+    assert (second.base_offset, second.producer_id, second.epoch, second.base_sequence) == (3, -1, -1, -1)
+    assert second.values == (b"", b"x" * 300, bytes(range(256)))
+    assert not first.is_control and not first.is_transactional
+    assert wire.fetch(topic, 0, 1) == [first, second] and wire.fetch(topic, 0, 6) == []
+
+
+def test_wire_read_all_needs_many_fetches_for_a_long_log(wire: Wire, topic: str) -> None:
+    """A log that is longer than one answer is read to its end, each batch once."""
+    for sequence in range(4):
+        wire.produce(topic, [WireBatch(1, [b"%d" % sequence * 900_000], 77, 0, sequence)])
+    assert [found.base_sequence for found in wire.read_all(topic, 1)] == [0, 1, 2, 3]
+    assert len(wire.fetch(topic, 1, 0)) < 4
+
+
+def test_wire_offsets_and_deleted_records(wire: Wire, topic: str) -> None:
+    """The log's ends, the first record of a time, and a start that moves when records are deleted."""
+    wire.produce(topic, [batch(2, 0, 4, timestamp_ms=1_000)])
+    wire.produce(topic, [batch(2, 4, 4, timestamp_ms=2_000)])
+    assert [wire.list_offsets(topic, 2, time_ms) for time_ms in (EARLIEST, LATEST, 1_500, 9_000)] == [0, 8, 4, -1]
+    assert wire.delete_records(topic, 2, 4) == 4
+    assert wire.list_offsets(topic, 2, EARLIEST) == 4
+    assert wire.produce(topic, [batch(2, 8)]) == {2: (OK, 8, 4)}
+    assert wire.delete_records(topic, 2, 6) == 6
+    assert [record[0] for batch in wire.read_all(topic, 2) for record in batch.records] == [6, 7, 8]
+    assert wire.delete_records(topic, 2, -1) == 9 and wire.read_all(topic, 2) == []
+
+
+def test_wire_describe_producers_tells_what_the_leader_remembers(wire: Wire, topic: str) -> None:
+    """Each producer id with its epoch, last sequence and the timestamp of its last batch."""
+    now_ms = int(time.time() * 1000)  # the broker forgets a producer whose last record is a day old
+    wire.produce(topic, [batch(3, 0, 5, timestamp_ms=now_ms - 5)])
+    wire.produce(topic, [batch(3, 7, 2, producer_id=78, epoch=4, timestamp_ms=now_ms)])
+    found = sorted(wire.describe_producers(topic, 3), key=lambda each: each.producer_id)
+    assert found == [ActiveProducer(77, 0, 4, now_ms - 5, -1, -1), ActiveProducer(78, 4, 8, now_ms, -1, -1)]
+
+
+def test_wire_transaction_marker_is_a_control_batch(wire: Wire, topic: str) -> None:
+    """A marker, as a coordinator would write it, is accepted and is a batch of its own that raises the coordinator's epoch."""
+    wire.produce(topic, [batch(4, 0)])
+    assert wire.write_txn_markers(topic, 4, 77, 0, commit=True, coordinator_epoch=3) == OK
+    assert wire.write_txn_markers(topic, 4, 77, 0, commit=False, coordinator_epoch=2) != OK
+    kept, marker = wire.read_all(topic, 4)
+    assert (kept.is_control, marker.is_control, marker.is_transactional, len(marker.records)) == (False, True, True, 1)
+    assert [each.coordinator_epoch for each in wire.describe_producers(topic, 4)] == [3]
+
+
+def test_wire_pipelined_requests_are_answered_in_order(wire: Wire, topic: str) -> None:
+    """Ten requests on their way at once: ten answers, in order; other questions may come between; then there is nothing more."""
+    sent = [wire.send_produce(topic, [batch(5, number)]) for number in range(10)]
+    assert wire.list_offsets(topic, 5) == 10 and wire.unanswered == 0
+    answers = [wire.receive() for _ in sent]
+    assert answers == [(number, {5: (OK, offset, 0)}) for offset, number in enumerate(sent)]
+    assert wire.receive(0) is None and wire.receive(0.01) is None
+
+
+def test_wire_one_request_many_partitions(wire: Wire, topic: str) -> None:
+    """Each partition of a request has an answer of its own."""
+    answers = wire.produce(topic, [batch(6, 0), batch(7, 3), batch(99, 0)])
+    assert answers == {6: (OK, 0, 0), 7: (OK, 0, 0), 99: (UNKNOWN, -1, -1)}
+
+
+def test_wire_acks(wire: Wire, topic: str) -> None:
+    """No answer comes for acks 0, and the batch is there; acks 1 is answered; acks 2 is refused."""
+    assert wire.produce(topic, [batch(8, 0)], acks=0) == {} and wire.unanswered == 0
+    assert wire.produce(topic, [batch(8, 1)], acks=1) == {8: (OK, 1, 0)}
+    assert wire.produce(topic, [batch(8, 2)], acks=2)[8][0] == BAD_ACKS
+    assert wire.list_offsets(topic, 8) == 2
+
+
+BAD = [
+    pytest.param({"damage": "checksum"}, CORRUPT, id="a wrong checksum is a corrupt message"),
+    pytest.param({"damage": "count"}, INVALID, id="a count that does not fit is an invalid record"),
+    pytest.param({"damage": "control"}, INVALID, id="a client may not write control batches"),
+    pytest.param({"damage": "magic"}, INVALID, id="an old format is an invalid record"),
+    pytest.param({"values": [b"x" * 1_100_000]}, TOO_LARGE, id="a batch above max.message.bytes is too large"),
+    pytest.param({"base_sequence": -5}, INVALID, id="a negative sequence number is an invalid record"),
+    pytest.param({"partition": 99}, UNKNOWN, id="a partition that is not there is unknown"),
+]
+
+
+@pytest.mark.parametrize(("change", "error"), BAD)
+def test_wire_bad_batch_is_refused_and_changes_nothing(
+    broker: Cluster, wire: Wire, topic: str, change: dict[str, Any], error: int
+) -> None:
+    """The broker says what is wrong, writes nothing, forgets nothing, and takes the good batch afterwards."""
+    name = new_topic(broker)
+    wire.produce(name, [batch(0, 0)])
+    fields = {"partition": 0, "values": [b"1", b"2"], "producer_id": 77, "epoch": 0, "base_sequence": 1} | change
+    [(partition, answer)] = wire.produce(name, [WireBatch(**fields)]).items()
+    assert (partition, answer[0], answer[1]) == (fields["partition"], error, -1)
+    assert wire.list_offsets(name, 0) == 1
+    assert wire.produce(name, [batch(0, 1, 2)]) == {0: (OK, 1, 0)}
+
+
+def test_wire_two_batches_of_a_partition_in_one_request_are_refused(wire: Wire, topic: str) -> None:
+    """A request may hold one batch of each partition; with two neither is written."""
+    assert wire.produce(topic, [batch(9, 0), batch(9, 1)])[9][:2] == (INVALID, -1)
+    assert wire.list_offsets(topic, 9) == 0
+
+
+def test_wire_compressed_batch_is_written_and_read_again(wire: Wire, topic: str) -> None:
+    """A batch packed with gzip has the same numbers and the same records."""
+    packed = WireBatch(10, [b"again " * 200, b"and again " * 200], 77, 0, 0, compression="gzip")
+    assert wire.produce(topic, [packed]) == {10: (OK, 0, 0)}
+    [found] = wire.read_all(topic, 10)
+    assert found.values == tuple(packed.values) and found.base_sequence == 0
+
+
+def test_wire_topic_that_is_not_there_is_refused(wire: Wire) -> None:
+    """Produce answers with an error; whatever needs a partition is a LabError that names it."""
+    assert wire.produce("nobody-made-this", [batch(0, 0)])[0][0] == UNKNOWN
+    for ask in (
+        lambda: wire.fetch("nobody-made-this", 0, 0), lambda: wire.list_offsets("nobody-made-this", 0),
+        lambda: wire.describe_producers("nobody-made-this", 0), lambda: wire.delete_records("nobody-made-this", 0, 1),
+    ):  # fmt: skip
+        with pytest.raises(LabError, match=r"error 3 \(UnknownTopicOrPartitionError\)"):
+            ask()
+    assert wire.write_txn_markers("nobody-made-this", 0, 1, 0, commit=True) == UNKNOWN
+
+
+def test_wire_offset_outside_of_the_log_is_refused(wire: Wire, topic: str) -> None:
+    """A fetch or a deletion beyond the end is error 1, and the connection goes on."""
+    for ask in (lambda: wire.fetch(topic, 11, 5), lambda: wire.delete_records(topic, 11, 5)):
+        with pytest.raises(LabError, match="error 1 "):
+            ask()
+    assert wire.list_offsets(topic, 11) == 0
+
+
+def test_wire_frame_above_the_cap_is_not_sent(broker: Cluster, topic: str) -> None:
+    """A request that is longer than the cap is refused here, and the connection can still be used."""
+    with open_wire(broker, longest_frame_bytes=10_000) as wire:
+        with pytest.raises(LabError, match=r"a frame has at most 10,000"):
+            wire.produce(topic, [WireBatch(11, [b"x" * 10_000])])
+        assert wire.unanswered == 0 and wire.list_offsets(topic, 11) == 0
+        assert wire.produce(topic, [WireBatch(11, [b"x" * 9_000])])[11][0] == OK
+        with pytest.raises(LabError, match="Expected a frame of 0 to 10,000 bytes"):
+            [wire.produce(topic, [WireBatch(11, [b"x" * 9_000])]) for _ in range(2)]
+            wire.fetch(topic, 11, 0)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", id="an HTTP request"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="a TLS hello"),
+        pytest.param(b"\xff\xff\xff\xff", id="a length of -1"),
+        pytest.param(b"\x7f\xff\xff\xff", id="a length of 2 GiB"),
+        pytest.param(b"\x00\x00\x00\x08\xff\xff\x00\x00\x00\x00\x00\x01", id="an API that there is not"),
+    ],
+)
+def test_wire_broker_ends_a_connection_that_speaks_no_kafka(broker: Cluster, frame: bytes) -> None:
+    """What is no request ends the connection with WireClosed; the broker goes on serving others."""
+    with open_wire(broker, ask_versions=False) as wire:
+        wire.send_raw(frame)
+        with pytest.raises(WireClosed):
+            wire.receive_frame(5)
+    with open_wire(broker) as wire:
+        assert wire.init_producer_id()[0] == OK
+
+
+def test_wire_removed_version_ends_the_connection(wire: Wire, topic: str) -> None:
+    """Produce version 2 is gone since 4.0: the broker closes, which is WireClosed, and so is every later question."""
+    with pytest.raises(WireClosed, match="the other side closed it"):
+        wire.produce(topic, [batch(0, 0)], version=2)
+    with pytest.raises(WireClosed, match="Open a new one"):
+        wire.list_offsets(topic, 0)
+    assert not wire.is_open
+
+
+def test_wire_own_end_is_an_end(broker: Cluster, topic: str) -> None:
+    """A closed wire answers nothing any more, however often it is closed."""
+    with open_wire(broker) as wire:
+        wire.close()
+        wire.close()
+        with pytest.raises(WireClosed, match="this side closed it"):
+            wire.produce(topic, [batch(0, 0)])
+
+
+def test_wire_batch_that_cannot_be_made_is_told_and_nothing_is_sent(wire: Wire, topic: str) -> None:
+    """No records, numbers that do not fit, values that are no bytes, unknown compressions and damages: LabError."""
+    for wrong in (
+        WireBatch(0, []), WireBatch(0, [b"x"], 2**63), WireBatch(0, [b"x"], 1, 2**15), WireBatch(0, [b"x"], 1, 0, 2**31),
+        WireBatch(0, ["text"]),  # type: ignore[list-item]
+        WireBatch(0, [b"x"], compression="zstd"), WireBatch(0, [b"x"], damage="all"), WireBatch(2**31, [b"x"]),
+    ):  # fmt: skip
+        with pytest.raises(LabError):
+            wire.send_produce(topic, [wrong])
+    with pytest.raises(LabError, match="version 99"):
+        wire.send_produce(topic, [batch(0, 0)], version=99)
+    assert wire.unanswered == 0 and wire.metadata([topic]).controller == 1
+
+
+def test_wire_answers_that_were_not_received_are_not_mixed_up(broker: Cluster) -> None:
+    """`produce` refuses while older answers are to be received, as it could not tell them apart for its caller."""
+    one, two = new_topics(broker, 2)
+    with open_wire(broker) as wire:
+        sent = wire.send_produce(one, [batch(0, 0)])
+        with pytest.raises(LabError, match="Receive them first"):
+            wire.produce(two, [batch(0, 0)])
+        assert wire.receive() == (sent, {0: (OK, 0, 0)}) and wire.list_offsets(two, 0) == 0
+
+
+def test_wire_nobody_there_is_told_within_the_deadline() -> None:
+    """An address where nobody listens is WireClosed at once."""
+    begin = time.monotonic()
+    with pytest.raises(WireClosed, match=r"Nobody answers at 127\.0\.0\.1:1 "):
+        Wire.open("127.0.0.1", 1, timeout_s=5)
+    assert time.monotonic() - begin < 5

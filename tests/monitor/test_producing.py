@@ -1,0 +1,137 @@
+"""The verdict on a producer's lane: what is counted, what excuses it, and who has the last word on what is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kitlib.monitor.delivery import judge
+from kitlib.monitor.verdict import PRODUCER_ANOMALIES, Verdict
+from kitlib.trace import Trace
+
+Told = tuple[str, dict[str, Any]]
+T = {"topic": "t", "partition": 0}
+
+
+def sent(first: int, last: int) -> Told:
+    return "send", {"first": first, "last": last}
+
+
+def write(first: int, last: int, offset: int) -> Told:
+    return "write", {"first": first, "last": last, "offset": offset}
+
+
+def delivered(first: int, last: int) -> Told:
+    return "delivered", {"first": first, "last": last}
+
+
+def undelivered(first: int, last: int) -> Told:
+    return "undelivered", {"first": first, "last": last, "error": "TimeoutException"}
+
+
+def read(*ranges: list[int], first_offset: int = 0) -> Told:
+    return "read", {"first_offset": first_offset, "records": list(ranges)}
+
+
+def verdict_on(*steps: Told, **knobs: Any) -> Verdict:
+    trace = Trace("r", "story", knobs=knobs)
+    for number, (what, data) in enumerate(steps):
+        trace.record(number, "producer", what, **T, **data)
+    return judge(trace)
+
+
+def counts(verdict: Verdict) -> dict[str, int]:
+    return {kind: count for kind, count in verdict.counts.items() if count}
+
+
+STORIES: dict[str, tuple[list[Told], tuple[int, int], dict[str, int], bool]] = {
+    # steps -> (stored, sent), counts, whether they are a violation when no setting explains them
+    "stored once": ([sent(0, 4), write(0, 4, 0), delivered(0, 4)], (5, 5), {}, False),
+    "still on its way": ([sent(0, 4)], (0, 5), {}, False),
+    "told stored, and is not": ([sent(0, 1), delivered(0, 1)], (0, 2), {"lost": 2}, True),
+    "told failed, and is not stored": ([sent(0, 1), undelivered(0, 1)], (0, 2), {"lost": 2}, False),
+    "told failed, and is stored": ([sent(0, 1), write(0, 1, 0), undelivered(0, 1)], (2, 2), {"indefinite": 2}, False),
+    "stored twice": ([sent(0, 1), write(0, 1, 0), write(0, 1, 2), delivered(0, 1)], (2, 2), {"duplicated": 2}, True),
+    "stored in another order": ([sent(0, 1), sent(2, 3), write(2, 3, 0), write(0, 1, 2)], (4, 4), {"reordered": 2}, True),
+    "a second copy is not out of order": (
+        [sent(0, 1), sent(2, 3), write(0, 1, 0), write(2, 3, 2), write(0, 1, 4)], (4, 4), {"duplicated": 2}, True,
+    ),
+    "the read has the last word": ([sent(0, 3), write(0, 1, 0), delivered(0, 3), read([0, 3])], (4, 4), {}, False),
+    "what the read does not find is lost": ([sent(0, 3), write(0, 3, 0), delivered(0, 3), read([0, 1])], (2, 4), {"lost": 2}, True),
+    "retention takes nothing from the verdict": (
+        [sent(0, 3), write(0, 3, 0), delivered(0, 3), read([2, 3], first_offset=2)], (4, 4), {}, False,
+    ),
+    "retention, and then a second copy": (
+        [sent(0, 3), write(0, 3, 0), delivered(0, 3), read([2, 3], [0, 0], first_offset=2)], (4, 4), {"duplicated": 1}, True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_producer_verdict_counts_what_became_of_each_record(story: str) -> None:
+    """Each story: records stored and sent, the counts, and whether anything is a violation."""
+    steps, (stored, sends), expected, is_violation = STORIES[story]
+    verdict = verdict_on(*steps)
+    assert (verdict.processed, verdict.appended) == (stored, sends)
+    assert counts(verdict) == expected and bool(verdict.violations) is is_violation
+    assert verdict.kinds == PRODUCER_ANOMALIES and f"{stored} of {sends} records were stored" in verdict.sentence
+
+
+TWICE = [sent(0, 1), write(0, 1, 0), write(0, 1, 2), delivered(0, 1)]
+EXCUSES: dict[str, tuple[list[Told], dict[str, Any], str]] = {
+    "no idempotence": (TWICE, {"idempotence": False}, "idempotence=false"),
+    "six in flight": (TWICE, {"max_in_flight": 6}, "max_in_flight=6 is more than the 5 batches"),
+    "again": ([TWICE[0], *TWICE[:1], *TWICE[1:]], {}, "the application sent it again"),
+    "restart": ([*TWICE[:2], ("restart", {"how": "kill"}), *TWICE[2:]], {}, "only the last batch"),
+    "expire": ([*TWICE[:2], ("expire", {"pid": 1}), *TWICE[2:]], {}, "producer.id.expiration.ms"),
+    "delete": ([*TWICE[:2], ("delete", {"to": 2}), *TWICE[2:]], {}, "the log's start moved"),
+    "acks 0": ([sent(0, 0), delivered(0, 0)], {"acks": "0"}, "acks=0"),
+    "a shared epoch": ([sent(0, 0), delivered(0, 0)], {"second_epoch": "same"}, "compares numbers, not records"),
+}
+
+
+@pytest.mark.parametrize("excuse", EXCUSES)
+def test_producer_verdict_names_the_setting_that_allows_it(excuse: str) -> None:
+    """The reason names the setting; without it the same steps are a violation."""
+    steps, knobs, told = EXCUSES[excuse]
+    assert told in verdict_on(*steps, **knobs).sentence and verdict_on(*steps, **knobs).violations == ()
+    bare = list({id(step): step for step in steps if step[0] in ("send", "write", "delivered")}.values())
+    assert verdict_on(*bare).violations
+
+
+def test_producer_verdict_a_restart_before_the_record_was_sent_excuses_nothing() -> None:
+    """A broker remembers what comes after its restart as well as ever."""
+    assert verdict_on(sent(9, 9), ("restart", {"how": "kill"}), *TWICE).violations == ("duplicated",)
+
+
+def test_producer_verdict_sending_one_record_again_excuses_no_other() -> None:
+    """Only what was handed over twice may be there twice for that reason."""
+    steps = [sent(0, 1), sent(0, 0), read([0, 1], [0, 1]), delivered(0, 1)]
+    verdict = verdict_on(*steps)
+    assert counts(verdict) == {"duplicated": 2} and verdict.first("duplicated").unexplained == 1
+
+
+def test_producer_verdict_told_failed_after_a_success_is_a_violation() -> None:
+    """An answer that said stored leaves nothing indefinite; one that comes too late changes nothing."""
+    request, answer = ("request", {"batch": 0, "first": 0, "last": 1}), ("answer", {"batch": 0, "error": "NONE"})
+    begin, failed = [sent(0, 1), request, write(0, 1, 0)], undelivered(0, 1)
+    assert verdict_on(*begin, answer, failed).violations == ("indefinite",)
+    assert verdict_on(*begin, failed, answer).violations == ()
+
+
+@given(st.lists(st.integers(0, 6), max_size=14), st.sets(st.integers(0, 6)))
+def test_producer_verdict_any_log_counts_by_the_definitions(log: list[int], told: set[int]) -> None:
+    """Copies beyond the first, first copies behind later records, and what is told stored and is not."""
+    steps = [sent(0, 6), *(delivered(record, record) for record in sorted(told)), read(*([r, r] for r in log))]
+    firsts = list(dict.fromkeys(log))
+    expected = {
+        "lost": len(told - set(log)),
+        "duplicated": len(log) - len(firsts),
+        "reordered": sum(any(earlier > record for earlier in firsts[:at]) for at, record in enumerate(firsts)),
+        "indefinite": 0,
+    }
+    verdict = verdict_on(*steps)
+    assert verdict.counts == expected and verdict.processed == len(firsts)

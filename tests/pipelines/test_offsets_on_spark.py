@@ -1,0 +1,163 @@
+"""The offsets job on Spark over a real topic: the same as the ledger alone, in one piece or as a stream that stops and goes on."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.watching.broken_cluster import PARTITIONS, REWOUND, Plan, broken_cluster
+from kitlib.experiments.watching.commit_log import read_commit_log
+from kitlib.experiments.watching.commit_report import report_of
+from kitlib.kafka.hashes import group_partition
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.processes import wait_until
+from kitlib.lab.topic_ids import topic_ids
+from kitlib.pipelines.offsets import LagRules, OffsetsReport, ends_now, offsets, partitions_of
+from kitlib.pipelines.offsets_stream import offsets_stream
+from kitlib.pipelines.topics import Topics
+from tests.kafka.offsets.commit_bytes import commit
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(360)]
+
+ENDS = {("t", 0): 100, ("t", 1): 100}
+LONG_AGO = LagRules(intervals=4, expire_group_s=10**10)
+GROUPS = ("alpha", "beta", "gamma")  # in both partitions of the topic
+Record = tuple[bytes | None, bytes | None]
+
+
+def commits(group: str, *found: int, at_ms: int = 1_000) -> list[Record]:
+    """Commits for t-0, ten seconds apart."""
+    return [commit(group, "t", 0, offset=offset, commitTimestamp=at_ms + 10_000 * place) for place, offset in enumerate(found)]
+
+
+def write(broker: Cluster, topic: str, records: Iterable[Record], group: str) -> None:
+    """Append records to the partition of a group."""
+    producer = Producer(client_config(broker, **{"enable.idempotence": True}))
+    for key, value in records:
+        producer.produce(topic, key=key, value=value, partition=group_partition(group, 2))
+    assert producer.flush(20) == 0
+
+
+@pytest.fixture
+def topic(broker: Cluster) -> str:
+    """A topic of two partitions."""
+    name = f"kit.test.offsets-{uuid.uuid4().hex[:8]}"
+    remade(AdminClient(client_config(broker)), name)
+    return name
+
+
+def remade(admin: AdminClient, name: str, before: str = "") -> str:
+    """Make a topic, and its id; one that has just been deleted, with the id `before`, may be in the way, or be seen, for a moment."""
+
+    def is_made() -> bool:
+        try:
+            admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)
+        except KafkaException as error:
+            assert error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+            return False
+        return True
+
+    wait_until(is_made, 20, f"topic {name} is made")
+
+    def is_seen() -> str:
+        seen = topic_ids(admin, [name]).get(name, "")
+        return "" if seen == before else seen
+
+    return wait_until(is_seen, 20, f"topic {name} is seen")
+
+
+def told(report: OffsetsReport) -> dict[str, tuple[Any, ...]]:
+    """What the report says of each group's first partition."""
+    return {
+        each.where.group: (each.status, each.lag, each.committed, each.commits, each.rewinds, each.vanished)
+        for each in report.partitions
+    }
+
+
+def test_job_and_stream_judge_a_real_topic(broker: Cluster, spark: Any, topic: str, tmp_path: Path) -> None:
+    """Rewinds and broken records of both halves; a stream that was stopped between them knows what the job knows."""
+    assert {group_partition(group, 2) for group in GROUPS} == {0, 1}
+    first = {"alpha": commits("alpha", 90, 95, 7), "beta": commits("beta", 99, 100), "gamma": [commit("gamma", "t", 0, offset=5)]}
+    later = {"alpha": commits("alpha", 8, 9, at_ms=31_000), "beta": [(b"\x00\x01\x00", b"cut"), commit("beta", "t", 0, None)]}
+    where: dict[str, Any] = {"topic": topic, "log_ends": ENDS, "bootstrap": broker.bootstrap, "spark": spark, "rules": LONG_AGO}
+    for group, records in first.items():
+        write(broker, topic, records, group)
+    with offsets_stream(checkpoint=tmp_path / "c", every_ms=20, records_per_batch=3, **where) as stream:
+        stream.catch_up()
+        assert told(stream.result())["alpha"] == ("STOP", 93, 7, 3, 1, 0)
+        with pytest.raises(LabError, match="another stream uses it now"):
+            offsets_stream(checkpoint=tmp_path / "c", **where)
+    with pytest.raises(LabError, match="it was stopped"):
+        stream.catch_up()
+    for group, records in later.items():
+        write(broker, topic, records, group)
+    with pytest.raises(LabError, match="belongs to run 'all groups, intervals=4"):
+        offsets_stream(checkpoint=tmp_path / "c", **where | {"rules": LagRules()})
+    streamed = offsets_stream(checkpoint=tmp_path / "c", every_ms=20, **where).finish()
+    whole = offsets(**where)
+    expected = {"alpha": ("STOP", 91, 9, 5, 1, 0), "beta": ("OK", 0, None, 2, 0, 0), "gamma": ("STOP", 95, 5, 1, 0, 0)}
+    assert told(streamed) == told(whole) == expected
+    for report in (streamed, whole):
+        assert (report.reading.decoded, report.reading.broken) == (9, 1)
+        assert report.partitions[0].rule == "stopped" and len(report.troubles) == 2 and report.group("beta")[0].excused == 1
+    only = offsets("alpha", **where)
+    assert told(only) == {"alpha": expected["alpha"]}
+    for path in (tmp_path / "c/state").glob("facts-*/0.npz"):
+        path.unlink()
+        path.write_bytes(b"?")
+    with offsets_stream(checkpoint=tmp_path / "c", **where) as broken, pytest.raises(LabError, match=r"0\.npz is damaged"):
+        broken.result()
+    with offsets_stream(checkpoint=tmp_path / "other", every_ms=20, **where) as stream:
+        stream.catch_up()
+        admin = AdminClient(client_config(broker))
+        before = topic_ids(admin, [topic])[topic]
+        admin.delete_topics([topic])[topic].result(20)
+        assert remade(admin, topic, before) != before
+        write(broker, topic, first["alpha"] * 9, "alpha")
+        with pytest.raises(LabError, match="deleted and made anew while it was read"):
+            stream.catch_up()
+
+
+def test_real_group_is_judged_by_the_records_that_the_broker_has_written(broker: Cluster, spark: Any) -> None:
+    """A rewind with who was the member; the late commit of another partition is excused; a reset by hand needs none."""
+    plan = next(plan for seed in range(60) if (plan := Plan.of(seed)).fault == REWOUND)
+    real = broken_cluster(plan.seed, "kafka")
+    report = offsets(real.group, bootstrap=broker.bootstrap, spark=spark)
+    rows = {each.where.partition: each for each in report.group(real.group)}
+    assert {partition: (row.rewinds, row.excused) for partition, row in rows.items()} == {
+        partition: (int(partition == plan.partition), int(partition == plan.late)) for partition in range(PARTITIONS)
+    }
+    assert all(row.commits == len(real.commits(partition)) for partition, row in rows.items())
+    (sign,) = rows[plan.partition].signs
+    assert "went back by" in sign and ", by kit-" in sign and report.reading.broken == 0
+    assert report_of(broker, read_commit_log(broker, real.group), real.group).faults == report.faults == 1
+
+
+def test_topic_that_is_not_there_is_an_empty_report(broker: Cluster) -> None:
+    """And it is not made by the question; a stream of it is refused, as are times the wrong way round."""
+    name = f"kit.test.none-{uuid.uuid4().hex[:8]}"
+    where: dict[str, Any] = {"topic": name, "bootstrap": broker.bootstrap, "spark": object()}
+    assert offsets(**where).partitions == ()
+    with pytest.raises(LabError, match="there is no such topic"):
+        offsets_stream(**where)
+    assert partitions_of(Topics.find(broker.bootstrap), name) == []
+    with pytest.raises(KnobError, match="until is 1, which is before since, 2"):
+        offsets(since_ms=2, until_ms=1, **where)
+    with pytest.raises(KnobError, match="every_ms is 0"):
+        offsets_stream(every_ms=0, **where)
+
+
+def test_ends_of_all_logs_are_asked_for_at_once(broker: Cluster, topic: str) -> None:
+    """Those of the topic are among them."""
+    write(broker, topic, commits("alpha", 1, 2), "alpha")
+    ends = ends_now(Topics.find(broker.bootstrap))
+    assert sorted(end for (name, _), end in ends.items() if name == topic) == [0, 2]

@@ -1,0 +1,271 @@
+"""The audit of producers on Spark reaches the verdict that their traces give, whatever lies in the topics."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from kitlib.errors import LabError
+from kitlib.experiments.kafka_stage import create_topic, publish
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
+from kitlib.monitor.delivery import judge
+from kitlib.pipelines import delivery_frames as frames
+from kitlib.pipelines import production
+from kitlib.pipelines.audit import AuditResult, audit, audit_stream
+from kitlib.pipelines.audit_rows import TraceRead, result_of
+from kitlib.pipelines.production import audit_producers
+from kitlib.trace import Range, Trace
+from tests.pipelines.conftest import as_lines
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(360)]
+
+Steps = Sequence[tuple[str, dict[str, Any]]]
+WriteLines = Callable[..., None]
+
+RECORDS = st.integers(0, 7)  # few, so that steps meet
+PAIRS = st.tuples(RECORDS, RECORDS).map(sorted)
+
+
+def ranged(word: str, **more: Any) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
+    """A step about the records first..last."""
+    return PAIRS.map(lambda pair: (word, {"first": pair[0], "last": pair[1], **more}))
+
+
+STEPS = st.one_of(
+    ranged("send", batch=0),
+    ranged("delivered", offset=0),
+    ranged("undelivered", error="REQUEST_TIMED_OUT"),
+    ranged("request", request=1, seq=0, epoch=0, pid=7),
+    st.tuples(PAIRS, RECORDS).map(lambda made: ("write", {"first": made[0][0], "last": made[0][1], "offset": made[1]})),
+    st.tuples(RECORDS, st.lists(PAIRS, max_size=3)).map(lambda made: ("read", {"first_offset": made[0], "records": made[1]})),
+    st.sampled_from([("restart", {"how": "kill"}), ("delete", {"to": 3}), ("answer", {"error": "NONE"}), ("cut", {})]),
+)
+
+
+@st.composite
+def producer_runs(draw: st.DrawFn) -> list[tuple[str, dict[str, Any]]]:
+    """Steps in up to three lanes, most of which begin with a send."""
+    lanes = [("a", 0), ("a", 1), ("b", 0)]
+    begin = [("send", {"topic": topic, "partition": partition, "first": 0, "last": 7}) for topic, partition in lanes]
+    steps = draw(st.lists(st.tuples(st.sampled_from(lanes), STEPS), max_size=14))
+    named = [(word, {"topic": topic, "partition": partition, **data}) for (topic, partition), (word, data) in steps]
+    return begin[: draw(st.integers(1, 3))] + named
+
+
+def as_trace(run: str, steps: Steps, backend: str = "model") -> Trace:
+    """The steps as a trace, each 3 ms after the one before."""
+    trace = Trace(run=run, experiment="made_up", backend=backend)
+    for number, (word, data) in enumerate(steps):
+        trace.record(3 * number, "somebody", word, **data)
+    return trace
+
+
+def judged(trace: Trace) -> Any:
+    """The trace's own verdict, on the lanes of producers alone."""
+    verdict = judge(trace)
+    return replace(verdict, lanes=tuple(lane for lane in verdict.lanes if lane.verb == "stored"))
+
+
+ON_T = {"topic": "t", "partition": 0}
+
+
+def sent(last: int) -> tuple[str, dict[str, Any]]:
+    """Records 0 to `last` handed to the producer of t-0."""
+    return "send", {**ON_T, "first": 0, "last": last}
+
+
+def written(first: int, last: int, offset: int) -> tuple[str, dict[str, Any]]:
+    return "write", {**ON_T, "first": first, "last": last, "offset": offset}
+
+
+def told(word: str, first: int, last: int) -> tuple[str, dict[str, Any]]:
+    return word, {**ON_T, "first": first, "last": last, "error": "_MSG_TIMED_OUT"}
+
+
+def read(records: list[Range], first_offset: int = 0) -> tuple[str, dict[str, Any]]:
+    return "read", {**ON_T, "first_offset": first_offset, "records": records}
+
+
+# steps, and the counts (lost, duplicated, reordered, indefinite) with the steps that show them first
+CASES: dict[str, tuple[Steps, tuple[int, int, int, int], dict[str, int]]] = {
+    "all is stored once and in order": ([sent(4), written(0, 4, 0), told("delivered", 0, 4)], (0, 0, 0, 0), {}),
+    "what was sent and not answered still waits": ([sent(4), written(0, 1, 0)], (0, 0, 0, 0), {}),
+    "what was told to be stored and is not is lost": ([sent(4), told("delivered", 0, 4), read([[0, 2]])], (2, 0, 0, 0), {"lost": 2}),
+    "what was told to have failed is lost or indefinite":
+        ([sent(4), written(0, 2, 0), told("undelivered", 1, 4)], (2, 0, 0, 2), {"lost": 2, "indefinite": 2}),
+    "a second copy is a duplicate, whoever tells of it": ([sent(4), written(0, 4, 0), written(1, 3, 5)], (0, 3, 0, 0), {"duplicated": 2}),
+    "a first copy after a later record is late": ([sent(4), written(3, 4, 0), written(0, 2, 2)], (0, 0, 3, 0), {"reordered": 2}),
+    "a read says what writes said, and they are the witnesses":
+        ([sent(4), written(2, 4, 0), written(0, 4, 3), read([[2, 4], [0, 4]])], (0, 3, 2, 0), {"duplicated": 2, "reordered": 2}),
+    "a read replaces what was written behind its first offset":
+        ([sent(4), written(0, 4, 0), written(0, 4, 5), read([[3, 4]], 3)], (0, 0, 0, 0), {}),
+    "retention loses nothing that was stored": ([sent(4), written(0, 4, 0), told("delivered", 0, 4), read([], 5)], (0, 0, 0, 0), {}),
+    "a record that nobody sent is no record of the user's": ([sent(1), written(0, 5, 0)], (0, 0, 0, 0), {}),
+}  # fmt: skip
+
+
+HOSTILE_DATA: Sequence[tuple[str, str]] = (
+    ("write", '"first": 0, "last": 9007199254740993, "offset": 0'),
+    ("write", '"first": 0, "last": 900000000000, "offset": 0'),
+    ("write", '"first": 0, "last": 3'),
+    ("write", '"first": 0, "last": 3, "offset": -1'),
+    ("send", '"first": 3, "last": 0'),
+    ("delivered", '"first": "?", "last": 0'),
+    ("undelivered", '"error": "NONE"'),
+    ("read", '"first_offset": 0'),
+    ("read", '"records": 7'),
+    ("read", '"records": [[0, null]]'),
+    ("read", '"records": [[0, 9007199254740993]]'),
+    ("read", '"records": [[0, 1, 2]]'),
+    ("read", '"records": [[2, 1]]'),
+    ("read", '"records": [[0, 1]], "first_offset": -4'),
+)
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """All traces that need no broker, and their audits: one Spark job for all of them."""
+
+    cases: dict[str, Trace]  # by the sentence in CASES
+    made: list[Trace]
+    hostile: Trace
+    audits: dict[str, AuditResult]
+
+
+@pytest.fixture(scope="session")
+def in_memory(spark: Any) -> InMemory:
+    cases = {name: as_trace(f"case-{number}", steps) for number, (name, (steps, _, _)) in enumerate(CASES.items())}
+    steps_made: list[Steps] = []
+
+    @settings(max_examples=200, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(producer_runs())
+    def make(steps: Steps) -> None:
+        steps_made.append(steps)
+
+    make()
+    made = [as_trace(f"made-{number}", steps) for number, steps in enumerate(steps_made)]
+    hostile = as_trace("hostile", [sent(4), told("delivered", 0, 4), written(0, 3, 0)])
+    bad_lines = [
+        (hostile.run, 100 + at, f'{{"n": {50 + at}, "at_ms": 0, "what": "{word}", "data": {{"topic": "t", {data}}}}}'.encode())
+        for at, (word, data) in enumerate(HOSTILE_DATA)
+    ]
+    traces = [*cases.values(), *made, hostile]
+    lines = [*as_lines(traces), *bad_lines]
+    steps = frames.read_steps(spark.createDataFrame(lines, "run STRING, line BIGINT, value BINARY")).persist()
+    read = TraceRead.of_runs(steps)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in production.count(spark, steps, production.split_lanes(steps)[0], None):
+        rows.setdefault(row["run"], []).append(row)
+    steps.unpersist()
+    audits = {trace.run: result_of(trace.run, read[trace.run], [], rows[trace.run], set()) for trace in traces}
+    return InMemory(cases, made, hostile, audits)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_audit_of_a_hand_made_run_has_the_counts_counted_by_hand(name: str, in_memory: InMemory) -> None:
+    """The audit finds the expected counts and witnesses, and so does the trace's verdict."""
+    _, counts, witnesses = CASES[name]
+    result = in_memory.audits[in_memory.cases[name].run]
+    assert tuple(result.counts.values()) == counts
+    assert {kind: result.first(kind).witness for kind in result.kinds if result.counts[kind]} == witnesses
+    assert result.differences(judge(in_memory.cases[name])) == ()
+
+
+def test_audit_of_any_steps_of_producers_equals_the_verdict(in_memory: InMemory) -> None:
+    """Whatever the steps are, the audit's counts, witnesses and delays are the verdict's."""
+    for trace in in_memory.made:
+        assert in_memory.audits[trace.run].differences(judged(trace)) == (), "\n".join(trace.to_json_lines())
+    seen = {kind for trace in in_memory.made for kind, count in judged(trace).counts.items() if count}
+    assert seen == {"lost", "duplicated", "reordered", "indefinite"}
+
+
+def test_audit_of_a_producer_with_hostile_lines_counts_them_and_goes_on(in_memory: InMemory) -> None:
+    """Steps whose numbers are no numbers, or would fill the memory, are counted as unreadable; the rest is judged."""
+    found = in_memory.audits[in_memory.hostile.run]
+    assert found.unreadable_lines == len(HOSTILE_DATA)
+    assert found.differences(judge(in_memory.hostile)) == ()
+
+
+HOSTILE_VALUES: Sequence[bytes | None] = (
+    None, b"", b"\xff\xfe", b"-1", b"1.0", b" 2", b"03", "٣".encode(), b"9" * 400, b"9007199254740993", b"x" * 900_000, b"NaN",
+)  # fmt: skip
+
+
+def handed(topic: str) -> list[tuple[str, dict[str, Any]]]:
+    """Ten records handed over, of which the user was told that nine are stored."""
+    at = {"topic": topic, "partition": 0}
+    return [
+        ("send", {**at, "first": 0, "last": 9}),
+        ("delivered", {**at, "first": 0, "last": 8}),
+        ("undelivered", {**at, "first": 9, "last": 9, "error": "_MSG_TIMED_OUT"}),
+    ]
+
+
+@pytest.mark.kafka
+def test_audit_of_producers_on_the_broker_believes_the_topics(
+    broker: Cluster, write_lines: WriteLines, spark: Any, tmp_path: Path
+) -> None:
+    """The topic has the last word over the trace; records that are no numbers are counted; a run on the model has its writes."""
+    admin, mark = AdminClient(client_config(broker)), uuid.uuid4().hex[:8]
+    clean, strange, model = (f"{name}-{mark}" for name in ("clean", "strange", "model"))
+    topics = {run: f"kit.{run}.records" for run in (clean, strange, model)}
+    stored = [b"2", b"3", b"4", b"5", b"0", b"1", b"4", b"5"]
+    for run, values in ((clean, stored), (strange, [*stored, *HOSTILE_VALUES, b"9", b"77"])):
+        create_topic(admin, topics[run], 1)
+        write_lines(run, values, topics[run])
+    traces = {run: as_trace(run, handed(topic), "model" if run == model else "kafka") for run, topic in topics.items()}
+    for run in (clean, strange):
+        at = {"topic": topics[run], "partition": 0}
+        traces[run].record(20, "broker", "read", **at, first_offset=0, records=[[2, 5], [0, 1], [4, 5]])
+    traces[model].record(20, "broker", "write", topic=topics[model], partition=0, first=0, last=8, offset=0)
+    for trace in traces.values():
+        publish(trace, broker)
+
+    found = audit_producers([*traces])
+    for run in (clean, model):
+        assert found[run].differences(judge(traces[run])) == ()
+    assert found[clean].sentence.startswith("6 of 10 records were stored: 4 lost (first at record 9, step 2); 2 duplicated (")
+    assert "  stored  lost  duplicated  reordered  indefinite  late ms  unreadable\n" in repr(found[clean])
+    assert found[strange].counts == {"lost": 3, "duplicated": 2, "reordered": 2, "indefinite": 1}
+    lane = found[strange].lanes[0]
+    in_topic = len(stored) + len(HOSTILE_VALUES) + 2
+    assert (lane.found, lane.unreadable, lane.unmentioned) == (in_topic, len(HOSTILE_VALUES), 1)
+    with audit_stream(clean, checkpoint=tmp_path / "stream") as stream, pytest.raises(LabError, match="known only at its end"):
+        stream.finish()
+
+
+@pytest.mark.kafka
+def test_audit_of_a_run_with_a_producer_and_a_spout_has_both_tables(
+    broker: Cluster, write_lines: WriteLines, spark: Any
+) -> None:
+    """Each lane is judged by its own rules, and the topics of both are read."""
+    admin, run = AdminClient(client_config(broker)), f"mixed-{uuid.uuid4().hex[:8]}"
+    sent_to, read_from = f"kit.{run}.sent", f"kit.{run}.lines"
+    for topic, values in ((sent_to, [b"0", b"1", b"1"]), (read_from, [b"a", b"b", b"c"])):
+        create_topic(admin, topic, 1)
+        write_lines(run, values, topic)
+    trace = as_trace(run, handed(sent_to), "kafka")
+    trace.record(10, "log", "append", topic=read_from, partition=0, first=0, last=2)
+    trace.record(11, "bolt", "process", topic=read_from, partition=0, offset=2)
+    trace.record(12, "bolt", "process", topic=read_from, partition=0, offset=1)
+    trace.record(13, "broker", "read", topic=sent_to, partition=0, first_offset=0, records=[[0, 1], [1, 1]])
+    publish(trace, broker)
+    found = audit(run)
+    assert found.differences(judge(trace)) == ()
+    assert (found.kinds, found.topics_read) == (judge(trace).kinds, (read_from, sent_to))
+    assert [(lane.found, lane.verb) for lane in found.lanes] == [(3, "stored"), (3, "processed")]
+    assert found.sentence.startswith("4 of 13 records were stored or processed: 8 lost (first at record ")
+    assert json.loads(json.dumps(found.to_json()))["counts"] == judge(trace).counts
+    assert found._repr_html_().count("<table>") == 2
+    with pytest.raises(LabError, match="not one of producers alone"):
+        audit_producers([run])

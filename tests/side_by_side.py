@@ -1,0 +1,112 @@
+"""Two tests at a time: `make test` has two workers, each with a workspace, a broker and a Spark of its own.
+
+Most tests of the real parts wait for those, so that two at a time take little longer than one. A file
+is run whole, in its order, by one worker. A test that is marked `alone` has a deadline so near that a
+neighbour could make it miss it: while it runs, the other worker waits.
+
+Without pytest-xdist's `-n` all of this is idle, and one test follows the other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import carries
+
+CLOCKS = {"skip_if_busy", "slowness"}  # whoever calls these is judged by a clock
+NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers starts
+REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
+ROOM = Path(tempfile.gettempdir())  # in a worker the folder that the run's workers share, see pytest_configure
+
+
+def is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def has_workers(config: pytest.Config) -> bool:
+    return not is_worker(config) and config.getoption("dist", "no") != "no"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the workers start: one temporary folder for all that they make."""
+    if has_workers(config):
+        os.environ[NAME] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="kit-")
+        tempfile.tempdir = None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The workers have ended: what one that was killed or interrupted has left goes, and the folder with it."""
+    if has_workers(config):
+        room = os.environ.pop(NAME)
+        for process in psutil.process_iter():
+            if carries(process, NAME, room):
+                process.kill()
+        shutil.rmtree(room, ignore_errors=True)
+        del os.environ["TMPDIR"]
+        tempfile.tempdir = None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The files that take long come first and those that are run alone last, so that the workers end at the same time."""
+    if is_worker(config):
+        files: dict[Path, list[pytest.Item]] = {}
+        for item in items:
+            files.setdefault(item.path, []).append(item)
+        items[:] = [item for file in sorted(files.values(), key=turn_of) for item in file]
+
+
+def turn_of(file: list[pytest.Item]) -> int:
+    """0 for a file with tests of the real parts, 1 for a pure one, 2 for one whose tests are all run alone."""
+    if all(map(is_alone, file)):
+        return 2
+    names = {name for item in file for name in (*(mark.name for mark in item.iter_markers()), *getattr(item, "fixturenames", ()))}
+    return 0 if REAL & names else 1
+
+
+def is_alone(item: pytest.Item) -> bool:
+    """Whether a test is marked so, or is judged by a clock."""
+    calls = getattr(getattr(item, "function", None), "__code__", None)
+    return item.get_closest_marker("alone") is not None or bool(calls and CLOCKS & {*calls.co_names})
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout starts
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test waits while another is run that has to be alone; one that has to be alone waits until no other is run."""
+    if not is_worker(item.config):
+        return (yield)
+    with turn(ROOM, is_alone(item)):
+        return (yield)
+
+
+@contextmanager
+def turn(room: Path, alone: bool) -> Iterator[None]:
+    """Be in the room, with others or alone.
+
+    Everybody comes through the door, and whoever wants to be alone stays in it: nobody overtakes him.
+    The locks end with the process that holds them, however it ends.
+    """
+    with lock(room / "door", fcntl.LOCK_EX) as door, lock(room / "room", fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+        if not alone:
+            fcntl.flock(door, fcntl.LOCK_UN)
+        yield
+
+
+@contextmanager
+def lock(path: Path, how: int) -> Iterator[int]:
+    """A lock on a file; it is given back also where a child process has a copy of it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, how)
+        yield file
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+        os.close(file)

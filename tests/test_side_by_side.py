@@ -1,0 +1,143 @@
+"""`make test`: two tests at a time, some of them alone, and nothing left behind in either worker."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import REPOSITORY, carries, has_ended, wait_for
+from tests.side_by_side import is_alone
+
+# What a small suite has instead of tests/conftest.py: the same hooks and fixtures.
+CONFTEST = "from tests.conftest import *\n"
+PLUGINS = ("-p", "no:cacheprovider", "-p", "xdist", "-p", "pytest_timeout")  # the others take seconds to import
+
+
+def options() -> list[str]:
+    """What `make test` gives to pytest before ARGS."""
+    [line] = re.findall(r"-m pytest (.*) \$\(ARGS\)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    return line.split()
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """A folder for a small suite of its own; `temporary` in it is where its run makes temporary files."""
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    return tmp_path
+
+
+def start(suite: Path, **files: str) -> subprocess.Popen[str]:
+    """Run the files with the options of `make test`."""
+    for name, text in files.items():
+        (suite / f"test_{name}.py").write_text(text)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    own = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(suite / "temporary"), "SUITE": str(suite)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", *PLUGINS, "-q", *options(), "."], cwd=suite, start_new_session=True, text=True,
+        env={**kept, **own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    said, _ = process.communicate(timeout=120)
+    return said
+
+
+# Two tests that can only pass while both run, and a file whose tests are all marked `alone`.
+MEETS = """
+import os, time, pathlib, pytest
+place = pathlib.Path(os.environ["SUITE"])
+def test_meets():
+    (place / "{me}").touch()
+    deadline = time.monotonic() + 30
+    while not (place / "{other}").exists():
+        assert time.monotonic() < deadline
+"""
+# Each test says that it runs, looks who else does, and stays for a moment.
+LOOKS = """
+@pytest.mark.parametrize("number", range(40))
+{mark}
+def test_looks(number):
+    mine = place / f"{name}-running"
+    mine.touch()
+    for _ in range(30):
+        others = {{path.name for path in place.glob("*-running")}} - {{mine.name}}
+        assert not {unwanted}, others
+    mine.unlink()
+    with (place / "ended").open("a") as ended: ended.write("{name} ")
+"""
+NEIGHBOUR = {"mark": "", "unwanted": '({"alone-running", "last-running"} & others)'}
+ALONE = {"mark": "@pytest.mark.alone", "unwanted": "others"}
+IMPORTS = MEETS.partition("def ")[0]
+
+
+def test_two_files_are_run_at_once_and_what_is_alone_is_run_alone(suite: Path) -> None:
+    """Two files meet; no test is run beside one that is alone; files of `alone` come last; no temporary file stays."""
+    process = start(
+        suite,
+        a_last=IMPORTS + LOOKS.format(name="last", **ALONE),
+        one=MEETS.format(me="one", other="two") + LOOKS.format(name="one", **NEIGHBOUR),
+        two=MEETS.format(me="two", other="one") + LOOKS.format(name="alone", **ALONE)
+        + LOOKS.format(name="two", **NEIGHBOUR).replace("test_looks", "test_looks_too"),
+    )  # fmt: skip
+    said = finish(process)
+    assert process.returncode == 0 and "162 passed" in said, said
+    ended = (suite / "ended").read_text().split()
+    before = ended[: ended.index("last")]
+    assert before.count("one") == 40 or before.count("two") == 40, "a file of `alone` was begun before one of the others was done"
+    assert not list((suite / "temporary").iterdir())
+
+
+def test_whoever_is_judged_by_a_clock_is_alone(request: pytest.FixtureRequest) -> None:
+    """A test that asks how busy the machine is needs no mark."""
+    def judged() -> None:
+        skip_if_busy("1 s")  # type: ignore[name-defined]  # noqa: F821
+
+    one, other = (pytest.Function.from_parent(request.node.parent, name=each.__name__, callobj=each) for each in (judged, options))
+    assert is_alone(one) and not is_alone(other)
+
+
+LEAK = """
+import os, pathlib, subprocess
+def test_leaves_a_process():
+    pathlib.Path(os.environ["SUITE"], "pid").write_text(str(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid))
+"""
+
+
+def test_process_left_by_a_worker_is_ended_and_fails_the_run(suite: Path) -> None:
+    """The check at a session's end is made in each worker."""
+    process = start(suite, leak=LEAK, other="def test_passes(): pass")
+    said = finish(process)
+    assert process.returncode == 1 and "processes of the tests were left running: ['" in said, said
+    assert "2 passed, 1 error" in said
+    assert wait_for(lambda: has_ended(int((suite / "pid").read_text())), 10)  # whoever adopts orphans may be slow to collect it
+
+
+HANGS = """
+import os, pathlib, subprocess
+def test_hangs():
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    pathlib.Path(os.environ["SUITE"], f"{name}.pid").write_text(str(child.pid))
+    child.wait()
+"""
+
+
+def test_ctrl_c_ends_both_workers_and_what_they_started(suite: Path) -> None:
+    """After a Ctrl-C no process is left and no temporary file; the exit code is pytest's for an interruption."""
+    process = start(suite, one=HANGS.format(name="one"), two=HANGS.format(name="two"))
+    assert wait_for(lambda: all((suite / f"{name}.pid").exists() for name in ("one", "two")), 60)
+    os.killpg(process.pid, signal.SIGINT)
+    said = finish(process)
+    assert process.returncode == 2, said
+    assert wait_for(lambda: not [each for each in psutil.process_iter() if carries(each, "SUITE", str(suite))], 10)
+    assert not list((suite / "temporary").iterdir())

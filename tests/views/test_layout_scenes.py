@@ -1,0 +1,103 @@
+"""The scenes of Connect, of Streams, of a source task and of added partitions: what they must show, and that they always can be drawn."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+
+from kitlib import experiments
+from kitlib.trace import Step, Trace
+from kitlib.views.connect_sentences import tell_connect, tell_streams
+from kitlib.views.layout_bars import Bar, bars
+from kitlib.views.picture import show
+from kitlib.views.scenes import kind_of
+
+SCENES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a worker that is lost": ("connect_worker_lost", {}, "connect_scene"),
+    "standalone": ("connect_layouts", {"mode": "standalone"}, "connect_scene"),
+    "twelve tasks each": ("connect_layouts", {"source_tasks": 12, "sink_tasks": 12, "workers": 6}, "connect_scene"),
+    "queries": ("streams_queries", {}, "streams_scene"),
+    "many threads": ("streams_tasks", {"threads": 6, "partitions": 12, "instances": 4}, "streams_scene"),
+    "a source task": ("connect_source_crash", {}, "source_scene"),
+    "partitions": ("partitions_added", {}, "partition_scene"),
+    "a trace that is cut": ("connect_worker_lost", {"max_steps": 10}, "connect_scene"),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_scene_is_drawn_at_every_step_it_is_asked_for(name: str) -> None:
+    """First, middle and last step, each part: well-formed SVG with a title, and the same text each time."""
+    experiment, knobs, module = SCENES[name]
+    trace = experiments.run(experiment, **knobs)
+    kind = kind_of(trace)
+    assert kind is not None and kind.module.endswith(module)
+    for part in kind.parts:
+        for at in {0, len(trace) // 2, len(trace) - 1}:
+            picture = show(trace, at, part)
+            root = ET.fromstring(picture.svg)
+            assert root.find("{http://www.w3.org/2000/svg}title") is not None
+            assert picture.svg == show(trace, at, part).svg
+
+
+def texts(trace: Trace, at: int, part: str = "layout") -> list[str]:
+    return [
+        node.text or "" for node in ET.fromstring(show(trace, at, part).svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
+
+
+def test_layout_shows_what_runs_nowhere_during_the_delay() -> None:
+    """The dead worker's box is empty, and its tasks stand under nowhere."""
+    trace = experiments.run("connect_worker_lost")
+    at = next(step.number for step in trace if step.what == "delay")
+    told = texts(trace, at)
+    assert (
+        "w3: dead" in told
+        and told.index("nowhere") < told.index("sink-2")
+        and told.index("nowhere") < told.index("source-2")
+    )
+    assert "w1 leads" in told
+
+
+def test_streams_layout_shows_what_restores() -> None:
+    """Until its store is whole a task is marked, and its thread says so."""
+    trace = experiments.run("streams_failover")
+    at = max(step.number for step in trace if step.what == "restoring")
+    assert "1_1 …" in texts(trace, at) and any("restoring" in text for text in texts(trace, at))
+    assert "1_1 …" not in texts(trace, len(trace) - 1)
+
+
+def test_source_chart_has_duplicates_only_where_a_reader_has_seen_them() -> None:
+    """An aborted transaction's records are read again, and are no duplicates."""
+
+    def has_pink(**knobs: Any) -> bool:
+        return '#CC79A7" fill="none"' in show(experiments.run("connect_source_crash", **knobs)).svg.replace(
+            'd="M0 0" stroke="#CC79A7"', ""
+        )
+
+    assert (
+        has_pink() and not has_pink(exactly_once=True, transaction_boundary="interval") and not has_pink(ending="stop")
+    )
+
+
+def test_bars_join_equal_neighbours_and_leave_gaps() -> None:
+    """A state holds until the next step; None leaves the row empty."""
+    found = bars(
+        [None, ("runs", "w1"), ("runs", "w1"), ("nobody", "nobody"), None, ("runs", "w1")], [0, 10, 20, 30, 40, 50], 60
+    )
+    assert found == [Bar(10, 30, "runs", "w1"), Bar(30, 40, "nobody", "nobody"), Bar(50, 60, "runs", "w1")]
+
+
+@pytest.mark.parametrize("name", ["connect_worker_lost", "connect_layouts", "streams_queries", "streams_failover"])
+def test_every_step_has_a_sentence_of_its_own(name: str) -> None:
+    """No step is told as it stands."""
+    trace = experiments.run(name)
+    tell = tell_connect if name.startswith("connect") else tell_streams
+    assert all(tell(step).endswith(".") and "=" not in tell(step) and "{" not in tell(step) for step in trace)
+
+
+def test_broken_data_are_told_as_they_stand() -> None:
+    """A trace from somewhere else does not stop the picture."""
+    trace = Trace("x", "x", steps=[Step(0, 0, "group", "configure", {"connectors": 7}, {"connect": {}})])
+    assert "configure" in tell_connect(trace.at(0)) and show(trace).svg

@@ -1,0 +1,271 @@
+"""The offsets topic and a compacted topic as pictures: live records, the cache during a load, before and after a pass."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from kitlib.trace import Step, Trace
+from kitlib.views import Player, show
+from kitlib.views.frames import to_frames
+from kitlib.views.log_panel import (
+    MOST_BOXES,
+    PER_ROW,
+    KeyedLog,
+    boxes_in,
+    draw_cache,
+    draw_log,
+    keyed_log,
+    labels_of,
+    log_words,
+)
+from kitlib.views.look import BLUE, RED
+from kitlib.views.offsets_scene import StepClock
+from kitlib.views.offsets_sentences import OFFSETS_TELLERS, in_words, tell_offsets
+from kitlib.views.offsets_strip import coordinator_spells
+from kitlib.views.offsets_writes import states_of
+from kitlib.views.scenes import kind_of
+from kitlib.views.svg import HATCH
+from tests.views.offsetting import BILLING, a_compacted_topic, a_stale_offset
+from tests.views.payloads import HOSTILE, assert_only_text
+from tests.views.test_scene import texts
+
+LOG = KeyedLog([(3, 0, 10), (5, 1, 40), (6, 0, 12), (7, 1, None)], [BILLING, "b"], [(3, 6, False), (6, 8, True)])
+
+
+def steps_of(trace: Trace, what: str) -> list[int]:
+    return [step.number for step in trace if step.what == what]
+
+
+# -- the log --------------------------------------------------------------------------------------------
+
+
+def test_the_last_record_of_each_key_is_live() -> None:
+    """One value and one tombstone live; what they replaced does not count, whatever its value."""
+    assert LOG.live == {6, 7} and LOG.counts() == (1, 1, 2) and LOG.values == {BILLING: 12, "b": None}
+    drawn = "".join(draw_log(LOG))
+    assert drawn.count(f'fill="{BLUE}"') == 1 and drawn.count(f'stroke="{RED}"') == 1
+    assert "".join(draw_log(LOG, {3, 5})).count(f'fill="{HATCH}"') == 2
+
+
+def test_a_log_that_is_too_long_for_boxes_is_a_bar_filled_as_far_as_it_is_live() -> None:
+    """Eighty records of one key: one cell has something live, and the picture has no element for each record."""
+    long = KeyedLog([(offset, 0, offset) for offset in range(80)], ["a"])
+    (bar,) = draw_log(long)
+    assert bar.count("<rect") == 1 and bar.count("<path") == 2 and "offset 0" in bar
+    assert boxes_in([LOG, None]) == MOST_BOXES and boxes_in([LOG, long]) == PER_ROW
+    assert "the log is empty" in "".join(draw_log(KeyedLog()))
+
+
+def test_keys_of_the_old_format_are_others_to_the_cleaner_and_the_same_to_the_coordinator() -> None:
+    """Both keep their live record; what the log says of the group is the later one of the two."""
+    old = f"{BILLING}, old format"
+    labels = labels_of([{"offsets": {"keys": [old, BILLING, "audit orders-0"]}}])
+    assert labels == {old: "a°", BILLING: "a", "audit orders-0": "b"}
+    state = {"offsets": {"records": [[0, 0, 3], [1, 1, 9]], "keys": [old, BILLING], "cache": {BILLING: 3}}}
+    log = keyed_log(state, labels)
+    assert log is not None and log.live == {0, 1} and log.values == {BILLING: 9}
+    told = "".join(draw_cache(log))
+    assert "the log: 9" in told and "differs from the log in billing orders-0" in log_words(log)
+
+
+def test_short_keys_are_their_own_names_and_letters_go_on_after_z() -> None:
+    """A letter stays a key's own for the whole run."""
+    assert labels_of([{"offsets": {"keys": ["a", "bob"]}}, {}]) == {"a": "a", "bob": "bob"}
+    many = labels_of([{"offsets": {"keys": [f"group {number} t-0" for number in range(30)]}}])
+    assert many["group 26 t-0"] == "a1" and len(set(many.values())) == 30
+
+
+def test_the_cache_says_what_it_lacks_and_whether_that_will_still_come() -> None:
+    """While it is loaded a key is not read yet; afterwards it is missing, and the answer would be −1."""
+    told = "".join(draw_cache(KeyedLog(LOG.records, LOG.keys, cache={}, loading=(1, 4))))
+    assert "not read yet" in told and "loading: 1 of 4 records read" in told
+    told = "".join(draw_cache(KeyedLog(LOG.records, LOG.keys, cache={})))
+    assert "the log: 12" in told and "−1" in told and told.count("as the log says") == 1, "a tombstone's key is rightly missing"
+    assert draw_cache(LOG) == []
+
+
+# -- the scenes -----------------------------------------------------------------------------------------
+
+
+def test_the_offsets_topic_is_drawn_with_the_log_and_the_cache_after_each_step() -> None:
+    """After the load that ended early the cache has 6, the log 12; the picture says both."""
+    trace = a_stale_offset()
+    kind = kind_of(trace)
+    assert kind is not None and kind.module == "kitlib.views.offsets_scene"
+    picture = show(trace, steps_of(trace, "load_failed")[0])
+    told = texts(picture.svg)
+    assert "the log: 12" in told and "What does the log hold" in told and "its cache is not all of the log" in told
+    assert "differs from the log in billing orders-0" in repr(picture)
+    before = show(trace, steps_of(trace, "write")[0])
+    assert "differs" not in repr(before)
+
+
+def test_who_answers_for_the_group_is_followed_through_a_move_and_a_load() -> None:
+    """The first broker, the second one, its load, and a cache that is not all of the log."""
+    trace = a_stale_offset()
+    spells = coordinator_spells(trace, [float(step.number) for step in trace])
+    assert [(name, state) for _, _, name, state in spells] == [
+        ("coordinator 1", "ready"),
+        ("coordinator 2", "ready"),
+        ("coordinator 2", "loading"),
+        ("coordinator 2", "failed"),
+    ]
+    starts = [start for start, *_ in spells]
+    assert starts[1:] == [steps_of(trace, what)[0] for what in ("move", "load_begin", "load_failed")]
+
+
+def test_each_part_asks_its_own_question_and_the_load_has_the_room() -> None:
+    """Part "load" gives the load's steps most of the axis; part "signs" shows what a monitor saw."""
+    trace = a_stale_offset()
+    scene = to_frames(trace, "load").scene
+    assert scene is not None
+    begin, end = steps_of(trace, "load_begin")[0], steps_of(trace, "load_end")[0]
+    assert scene.x_of_step[end] - scene.x_of_step[begin] > 150
+    assert "What does the cache know" in texts(show(trace, part="load").svg)
+    signs = show(trace, part="signs")
+    assert "Rates" in texts(signs.svg) and "1 vanished commit" not in repr(show(a_compacted_topic()))
+    player = Player(trace, part="load")
+    assert b'"panels"' in player.frames
+    player.close()
+
+
+def test_a_time_between_steps_lies_at_the_last_step_before_it() -> None:
+    """The signs' times are put on an axis of steps."""
+    clock = StepClock([0, 10, 10, 30], [1.0, 2.0, 3.0, 4.0], 0.0, 9.0)
+    assert [clock.x(at) for at in (-5, 0, 9, 10, 29, 99)] == [0.0, 1.0, 1.0, 3.0, 3.0, 4.0]
+
+
+def test_the_log_is_put_together_from_writes_where_the_run_tells_no_more() -> None:
+    """Own writes have their keys; of the others' only the number is known; a group's own record is no offset."""
+    trace = Trace("moves", "moves_toy")
+    told = {"coordinator": {"log": [0, 9], "cache": {BILLING: 3}, "cached": 3, "loading": None}}
+    trace.record(0, "offsets log", "write", state=told, offset=0, key="group billing", value=None, members=1)
+    trace.record(0, "offsets log", "write", state=told, offset=1, key=BILLING, value=3)
+    trace.record(0, "others", "write_many", state=told, records=5, keys=2)
+    logs = [keyed_log(state) for state in states_of(trace)]
+    assert logs[0] is None and logs[1] is not None and logs[2] is not None
+    assert logs[1].records == [(1, 0, 3)] and len(logs[2].records) == 6 and logs[2].counts() == (3, 0, 3)
+    assert logs[2].own == {BILLING: 3} and logs[2].cache_size == 3
+    assert "5 records of 2 keys" in repr(show(trace))
+
+
+def test_a_compacted_topic_is_drawn_before_and_after_the_pass() -> None:
+    """What the last pass took out is hatched above; below is the log as it is now. Before the first pass there is nothing to compare."""
+    trace = a_compacted_topic()
+    kind = kind_of(trace)
+    assert kind is not None and kind.module == "kitlib.views.compaction_scene"
+    first, second = steps_of(trace, "pass")
+
+    def hatched(at: int) -> int:
+        svg = show(trace, at, "before_after").svg
+        return sum("hatch" in str(node.get("fill")) for node in ET.fromstring(svg).iter()) - 1  # one is the legend's
+
+    assert hatched(first + 1) == 3 and hatched(second + 1) == 1
+    assert "the cleaner has not been here yet" in texts(show(trace, first - 1, "before_after").svg)
+    assert "3 live" not in repr(show(trace)) and "2 records in the log" in repr(show(trace))
+
+
+@pytest.mark.parametrize("make", [a_stale_offset, a_compacted_topic])
+def test_a_run_of_two_hundred_steps_stays_small(make: object) -> None:
+    """Long logs are bars, ticks are one path; no part is longer than notebooks bear."""
+    trace = a_stale_offset(150) if make is a_stale_offset else a_compacted_topic()
+    kind = kind_of(trace)
+    assert kind is not None
+    for part in kind.parts:
+        assert len(show(trace, part=part).svg) < 60_000
+
+
+@pytest.mark.parametrize("payload", HOSTILE)
+def test_keys_and_reasons_are_text(payload: str) -> None:
+    """A group, a topic and a key may be called anything."""
+    stale, compacted = a_stale_offset(payload=payload), a_compacted_topic(payload)
+    for trace, parts in ((stale, ("all", "load", "signs")), (compacted, ("all", "before_after"))):
+        for part in parts:
+            assert_only_text(show(trace, part=part))
+
+
+# -- sentences -------------------------------------------------------------------------------------------
+
+# A step of these runs -> what it says.
+SAID: list[tuple[str, str, dict[str, object], str]] = [
+    ("offsets log", "write", {"offset": 3, "key": BILLING, "value": 12, "format": 3},
+     "Written at offset 3: billing orders-0 = 12, in the format of version 3. What was there before for this key is replaced."),
+    ("offsets log", "write", {"offset": 3, "key": BILLING, "value": None},
+     "A tombstone for billing orders-0 is written at offset 3: from here on it has no committed offset."),
+    ("offsets log", "write", {"offset": 3, "key": "group billing", "value": None, "members": 2},
+     "The group's own record is written at offset 3: group billing, 2 members."),
+    ("others", "write_many", {"records": 300, "keys": 10},
+     "Other groups commit: 300 records of 10 keys are written to the log."),
+    ("offsets log", "roll", {"base": 9}, "A new segment begins at offset 9: the one before it may be cleaned now."),
+    ("offsets log", "clean", {"removed": [1, 2, 5], "kept": 4, "to": 9},
+     "The cleaner takes out offsets 1, 2 and 5; 4 records stay. All below offset 9 is clean now."),
+    ("offsets log", "clean", {"removed": []}, "The cleaner finds nothing to take out."),
+    ("offsets log", "clean_many", {"removed": 490}, "The cleaner takes out 490 records."),
+    ("offsets log", "size", {"records": 500, "bytes": 57_500, "segments": 1, "dirty_ratio": 0.5},
+     "The log holds 500 records, 57,500 bytes in 1 segment; dirty ratio 0.50."),
+    ("offsets log", "result", {"commits": 3_000, "keys": 10, "records": 510, "load_ms": 51},
+     "3,000 commits for 10 keys have left 510 records in the log: a load takes 51 ms."),
+    ("offsets log", "retention", {"start": 4}, "Retention deletes the log's oldest segments: it begins at offset 4."),
+    ("cleaner", "dies", {"why": "a bad record"}, "The cleaner dies: a bad record. Nothing else stops, and nobody is told."),
+    ("cleaner", "pass", {"dirty_ratio": 0.25}, "The cleaner looks at the log: a share of 0.25 of it is dirty."),
+    ("log", "pass", {"to": 5, "removed": [1, 2], "kept": 3},
+     "The cleaner has gone over the log up to offset 5: 2 records taken out, 3 records stay."),
+    ("log", "rest", {"to": 5}, "The cleaner does not come: nothing new lies below its mark, offset 5."),
+    (
+        "log", "rest", {"to": 0, "why": "too young"},
+        "The cleaner takes nothing: what lies behind its mark, offset 0, is younger than min.compaction.lag.ms.",
+    ),
+    ("coordinator 2", "move", {"from": 1, "to": 2}, "The group's partition of the offsets topic moves from broker 1 to broker 2."),
+    ("coordinator 2", "load_begin", {"records": 1},
+     "Coordinator 2 begins to fill its cache from the log: 1 record to read. Who asks meanwhile is told to wait."),
+    ("coordinator 2", "load", {"from": 0, "to": 49}, "Coordinator 2 has read offsets 0 to 49 into its cache."),
+    ("coordinator 2", "load_end", {"records": 302, "ms": 1_510},
+     "Coordinator 2 has loaded 302 records in 1,510 ms. From now on it answers."),
+    ("coordinator 2", "load_failed", {"at": 7, "why": "version 1"}, "Coordinator 2's load ends early, at offset 7: version 1"),
+    ("coordinator 2", "cache", {"key": BILLING, "value": 12}, "Coordinator 2's cache: billing orders-0 = 12."),
+    ("coordinator 2", "evict", {"key": BILLING, "why": "expired"},
+     "Out of the cache goes billing orders-0: nobody has committed it for longer than offsets are kept; a tombstone is written."),
+    ("coordinator 1", "evict", {"key": BILLING, "why": "moved"},
+     "Out of the cache goes billing orders-0: coordinator 1 leads this partition no more."),
+    ("coordinator 2", "answer", {"group": "billing", "topic": "orders", "partition": 0, "offset": 12},
+     "Coordinator 2 is asked for the offset of billing on orders-0 and answers 12, from its cache."),
+    ("coordinator 2", "answer", {"group": "billing", "topic": "orders", "partition": 0, "offset": -1},
+     "Coordinator 2 is asked for the offset of billing on orders-0 and answers -1: there is none. "
+     "The reset policy decides where to begin."),
+    ("coordinator 2", "answer", {"group": "billing", "topic": "orders", "partition": 0, "offset": -1, "error": "LOADING"},
+     "Coordinator 2 is asked for the offset of billing on orders-0 and answers with an error: LOADING. The consumer asks again."),
+    ("log", "append", {"first": 0, "last": 1, "keys": ["a", "b"], "values": ["1", None]},
+     "2 records arrive in the log, offsets 0 to 1: a = 1, a tombstone for b."),
+    ("log", "compact", {"offsets": [3]}, "Offset 3: taken out, as a later record of the key stands."),
+    ("log", "purge", {"offsets": [3, 4]},
+     "Offsets 3 and 4: tombstones whose time was up are taken out; nothing tells any more that their keys are gone."),
+    ("log", "control", {"offset": 3}, "A transaction's marker takes offset 3: no reader is ever handed it."),
+    ("reader", "gap", {"after": 2, "next": 5},
+     "Reader meets a gap: after offset 2 comes 5. 2 offsets without a record in between: taken out by the cleaner, or a "
+     "transaction's marker."),
+    ("reader", "view", {"keys": ["a", "b"], "stale": ["b"], "missing": []},
+     "Reader has built its own view of the keys: it knows 2 (a, b); out of date: 1 (b); missing: none."),
+    ("reader", "away", {"ms": 2_500}, "Reader is away for 2.5 s."),
+    ("monitor", "health", {"dirty_ratio": 0.5, "records": 8, "load_ms": 9, "since_cleaned_ms": 3 * 86_400_000},
+     "The monitor notes: dirty ratio 0.50, 8 records in the log, the last load took 9 ms, cleaned 3 days ago."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("actor", "what", "data", "said"), SAID, ids=lambda value: str(value)[:30])
+def test_a_step_of_the_offsets_topic_is_told(actor: str, what: str, data: dict[str, object], said: str) -> None:
+    """Each word has its sentence."""
+    assert tell_offsets(Step(0, 0, actor, what, data)) == said
+
+
+def test_every_word_of_the_offsets_topic_has_a_case() -> None:
+    """No sentence is left without a test, and data that are not what a word promises are told as they stand."""
+    assert {what for _, what, _, _ in SAID} == set(OFFSETS_TELLERS)
+    assert tell_offsets(Step(0, 0, "offsets log", "roll", {"base": "x"})) == "offsets log: roll base x"
+
+
+def test_durations_are_told_in_the_unit_that_people_use() -> None:
+    """From milliseconds to days."""
+    told = [in_words(each) for each in (8, 2_500, 90_000, 7_200_000, 3 * 86_400_000)]
+    assert told == ["8 ms", "2.5 s", "90 s", "2 hours", "3 days"]

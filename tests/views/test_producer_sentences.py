@@ -1,0 +1,32 @@
+"""What is said of a producer's steps, and the few words that stand on marks and in boxes."""
+
+from __future__ import annotations
+
+import re
+
+from kitlib.trace import Step
+from kitlib.views.lanes_words import error_word, sequence_word
+from kitlib.views.producer_sentences import PRODUCER_TELLERS
+from kitlib.views.sentences import tell
+from tests.views.producing import answers_lost, everything, scene_of
+
+
+def test_every_word_has_a_sentence_and_a_long_one_fits() -> None:
+    """Each word of the vocabulary is told in plain English; no story has a sentence of more than two lines."""
+    stories = [everything(), answers_lost()]
+    said = {step.what: scene_of(trace).said[step.number] for trace in stories for step in trace.steps}
+    assert set(PRODUCER_TELLERS) == set(said)
+    assert not [text for text in said.values() if re.search(r"[{}\[\]]|None\b", text)]
+    assert max(len(told) for trace in stories for told in scene_of(trace).said) <= 180
+    assert tell(Step(0, 0, "producer", "send", {"batch": "x"})) == "producer: send batch x"
+    assert tell(Step(0, 0, "split-2", "restart", {})) == "split-2 is there again and remembers nothing."
+
+
+def test_words_in_boxes_are_short() -> None:
+    """What stands in a box or under a mark fits there, up to the last sequence number."""
+    assert [sequence_word(seq, count) for seq, count in ((0, 5), (7, 1), (100, 20), (99_990, 20), (2**31 - 3, 5))] == [
+        "seq 0-4", "seq 7", "100-119", "seq 99990", "2147483645",
+    ]  # fmt: skip
+    assert (sequence_word(-1, 5), sequence_word(None, 5)) == ("no seq", "no seq")
+    assert error_word("OUT_OF_ORDER_SEQUENCE_NUMBER") == "gap"
+    assert error_word("SOME_ERROR_OF_A_LATER_RELEASE") == "some error …"

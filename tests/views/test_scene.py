@@ -1,0 +1,207 @@
+"""A scene: the whole run on one picture, the cursor at a step, and the same pieces in the player."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KnobError, TraceError
+from kitlib.experiments import get, names
+from kitlib.trace import Trace
+from kitlib.views import Player, scenes, show
+from kitlib.views.frames import to_frames
+from kitlib.views.scene import Scene, places, tell_by, to_node
+from kitlib.views.svg import Svg, el, group
+from tests.views import toy_scene
+from tests.views.payloads import HOSTILE, assert_only_text
+from tests.views.toy_scene import bell, toy
+
+__all__ = ["toy"]
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
+def scene_of(trace: Trace) -> Scene:
+    scene = to_frames(trace).scene
+    assert scene is not None
+    return scene
+
+
+def texts(svg: str) -> str:
+    return " | ".join("".join(node.itertext()) for node in ET.fromstring(svg).iter(f"{SPACE}text"))
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_claimed_trace_is_drawn_as_its_scene_with_the_steps_sentence_and_panel() -> None:
+    """The picture asks the scene's question, says the step's sentence, and shows the panel after that step."""
+    picture = show(bell(), 3)
+    told = texts(picture.svg)
+    assert "When does the bell ring? after step 3 of 5" in told.replace("?after", "? after")
+    assert "ring!" in told and "ada: 2 times" in told and "something happens" in told
+    assert repr(picture) == "After step 3 of 5 steps: ring!. Rung 2 times"
+    assert show(bell(), 3) == picture, "the same bytes"
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_body_stays_and_only_cursor_and_future_move() -> None:
+    """Between two steps nothing of the body changes; the paper begins where the cursor stands and is gone at the end."""
+    scene = scene_of(bell())
+    for step in (0, 3, 5):
+        svg = show(bell(), step).svg
+        assert svg.count("data-step=") == 6
+        paper = [node for node in ET.fromstring(svg).iter(f"{SPACE}rect") if node.get("opacity")]
+        assert [float(str(node.get("x"))) for node in paper] == [scene.future_after(step)]
+        wide = float(str(paper[0].get("width")))
+        assert wide == pytest.approx(max(0, scene.right - scene.future_after(step)), abs=0.1)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_part_of_a_scene_is_asked_for_by_name_and_others_are_refused() -> None:
+    """`part` takes the scene's own parts; the message lists them."""
+    assert "When is it quiet?" in texts(show(bell(), part="silence").svg)
+    for part in ("tree", "log", "nothing"):
+        with pytest.raises(TraceError, match="Expected one of all, silence"):
+            show(bell(), part=part)
+    with pytest.raises(TraceError, match="no step 9"):
+        show(bell(), 9)
+    with pytest.raises(KnobError, match="Expected one of all, silence"):
+        Player(bell(), part="tree")
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_player_sends_body_and_panels_once_and_nothing_else() -> None:
+    """All that a reader scrubs through is in one message: places, sentences, and each panel once; no markup."""
+    player = Player(bell(), part="silence")
+    sent = json.loads(player.frames)
+    scene = sent["scene"]
+    assert scene["question"] == "When is it quiet?" and sent["said"][1] == "ring!"
+    assert scene["panelOf"] == [0, 1, 1, 2, 2, 3] and scene["panels"] == [[0], [1], [2], [3]]
+    assert scene["words"] == [f"rung {n} times" for n in range(4)]
+    assert scene["x"] == sorted(scene["x"]) and len(scene["x"]) == 6
+    assert sent["plots"] == [] and sent["lanes"] == [] and b"<" not in player.frames
+    shown = player._repr_mimebundle_()[0]
+    assert "When is it quiet?" in shown["image/svg+xml"]
+    player.close()
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("payload", HOSTILE)
+def test_what_a_record_holds_is_text_in_scenes_too(payload: str) -> None:
+    """Hostile content comes out as text, in the picture and in what the browser builds."""
+    assert_only_text(show(bell(payload)))
+    tags: set[str] = set()
+
+    def walk(node: list[Any]) -> None:
+        tags.add(node[0])
+        for child in node[2:]:
+            if not isinstance(child, str):
+                walk(child)
+
+    for panel in json.loads(Player(bell(payload)).frames)["scene"]["pieces"]:
+        walk(panel)
+    assert tags == {"g", "text"}
+
+
+def test_nodes_hold_what_the_markup_says() -> None:
+    """Markup becomes [tag, attributes, children ...] with its text in order."""
+    drawn = group(el("text", "a < b", el("tspan", "&", dx=8), "tail", cls="ink", x=1.5), Svg("<path d='M0 0'/>"))
+    assert to_node(drawn) == [
+        "g",
+        {},
+        [
+            "g",
+            {},
+            ["text", {"class": "ink", "x": "1.5"}, "a < b", ["tspan", {"dx": "8"}, "&"], "tail"],
+            ["path", {"d": "M0 0"}],
+        ],
+    ]
+
+
+def test_a_scene_that_forgets_a_step_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch, toy: None) -> None:
+    """Every step has its place; a scene with fewer would show the wrong panel."""
+    monkeypatch.setattr(toy_scene, "to_scene", lambda trace, part: Scene("The bell", "?", 10))
+    with pytest.raises(TraceError, match="0 places, 0 sentences and 0 panels, expected 6 of each"):
+        show(bell())
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_empty_trace_has_no_scene_and_other_traces_keep_their_pictures() -> None:
+    """Only what a scene claims is drawn as one: its verbs alone do not make another experiment's trace its own."""
+    other = bell()
+    other.experiment = "siren"
+    assert scenes.kind_of(other) is None and "ring" in repr(show(other).svg)
+    assert scenes.kind_of(Trace("none", "bell")) is None
+
+
+def test_no_scene_is_imported_for_a_trace_without_its_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of a scene is imported only when a trace with one of its verbs is drawn."""
+    monkeypatch.setattr(scenes, "SCENES", (scenes.SceneKind("kitlib.views.not_there", frozenset({"ring"})),))
+    trace = Trace("r", "x")
+    trace.record(0, "log", "append", topic="orders", partition=0, first=0, last=3)
+    assert scenes.kind_of(trace) is None
+    with pytest.raises(ModuleNotFoundError):
+        scenes.kind_of(bell())
+
+
+def test_the_axis_keeps_the_order_and_gives_long_waits_more_room() -> None:
+    """Steps never go back; a long wait is wider than a short one, but not in proportion; all stay on the axis."""
+    trace = Trace("r", "x")
+    for at in (0, 0, 1, 1000, 100_000):
+        trace.record(at, "a", "b")
+    xs = places(trace, 100, 700)
+    gaps = [after - before for before, after in itertools.pairwise(xs)]
+    assert xs == sorted(xs) and xs[0] > 100 and xs[-1] <= 700
+    assert gaps[0] < gaps[1] < gaps[2] <= gaps[3] < 12 * gaps[1]
+    assert places(Trace("r", "x")) == []
+
+
+def test_the_steps_own_sign_is_not_dimmed_where_the_next_step_leaves_room() -> None:
+    """The paper begins half a sign behind the step, or half way to the next one when that is nearer."""
+    scene = Scene("t", "q", 10)
+    for x in (100, 104, 104, 200):
+        scene.add_step(x, "step")
+    assert [scene.future_after(number) for number in range(-1, 4)] == [100, 102, 112, 112, 208]
+    assert Scene("t", "q", 10).future_after(-1) == Scene("t", "q", 10).right
+
+
+def test_a_step_that_does_not_keep_its_words_promise_is_told_as_it_stands() -> None:
+    """A sentence that cannot be made is no reason for no picture."""
+    trace = Trace("r", "x")
+    step = trace.record(0, "A", "join", generation="three")
+    assert (
+        tell_by({"join": lambda who, data: f"{who} joins generation {data['generation']:d}."}, step)
+        == "A: join generation three"
+    )
+    assert tell_by({"join": lambda who, data: f"{who} joins."}, step) == "A joins."
+
+
+def test_a_step_without_a_panel_keeps_the_one_before() -> None:
+    """None means: as before; places never fall even if a domain says so."""
+    scene = Scene("t", "q", 10)
+    scene.add_step(5, "one", el("text", "a"))
+    scene.add_step(4, "two")
+    scene.add_step(9, "three", el("text", "a"))
+    scene.add_step(10, "four", [el("text", "b"), el("text", "a")])
+    scene.add_step(10, "five", [el("text", "b")])
+    assert (scene.panel_of_step, scene.x_of_step) == ([0, 0, 0, 1, 2], [5, 5, 9, 10, 10])
+    assert (scene.panels, len(scene.pieces)) == ([(0,), (1, 0), (1,)], 2)
+    scene.add_step(11, "six", [el("text", "b")], "told otherwise")
+    assert scene.panel_of_step[-1] == 3 and scene.words_after(5) == "told otherwise", "other words are another panel"
+    assert scene.panel_after(3) == "<text>b</text><text>a</text>" and scene.panel_after(-1) == ""
+
+
+@pytest.mark.parametrize("kind", scenes.SCENES, ids=lambda kind: kind.module)
+def test_each_registered_scene_offers_what_the_registry_needs(kind: scenes.SceneKind) -> None:
+    """A module in the list has its parts with "all" first, and claims nothing of an empty trace."""
+    assert next(iter(kind.parts)) == "all" and all(question.endswith("?") for question in kind.parts.values())
+    assert kind.drawer.HAS_RECORDS in (True, False) and not kind.drawer.claims(Trace("none", "none"))
+
+
+@pytest.mark.parametrize("name", ["happy_path", "answers_lost", "tuple_trees"])
+def test_older_experiments_are_no_scenes(name: str) -> None:
+    """The verbs of scenes do not take pictures away from those who have them."""
+    if name in names():
+        assert scenes.kind_of(get(name).run()) is None

@@ -1,0 +1,84 @@
+"""The picture of the send path: which traces it draws, what its panel shows, and that it never tells raw data."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kitlib.experiments import get
+from kitlib.trace import Trace
+from kitlib.views import show
+from kitlib.views.scenes import kind_of
+from kitlib.views.send_reader import BatchShown, paths
+from kitlib.views.send_scene import claims, to_scene
+from kitlib.views.send_sentences import STAGES, tell
+
+NAMES = ("two_sends", "blocked_send", "linger_and_batches", "unflushed_sends", "stale_metadata", "expired_batch", "acks_and_isr")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scene_of_each_story_is_claimed_and_told_in_sentences(name: str) -> None:
+    """Every step has a sentence of its own."""
+    trace = get(name).run()
+    kind = kind_of(trace)
+    assert claims(trace) and kind is not None and kind.module == "kitlib.views.send_scene"
+    assert [str(step) for step in trace if tell(step).startswith(f"{step.actor}: {step.what}")] == []
+
+
+@pytest.mark.parametrize("name", ["happy_path", "answers_lost", "commit_and_abort", "tuple_tree"])
+def test_scene_of_another_kind_of_run_is_not_claimed(name: str) -> None:
+    """Producers' older experiments keep their own pictures."""
+    kind = kind_of(get(name).run())
+    assert kind is None or kind.module != "kitlib.views.send_scene"
+
+
+def test_scene_of_two_sends_numbers_the_nine_steps() -> None:
+    """One circle for each of the source's steps, in the rows of those who take them."""
+    scene = to_scene(get("two_sends").run(), "all")
+    assert re.findall(r">(\d)</text>", scene.body) == [str(number) for number in range(1, len(STAGES) + 1)]
+    assert scene.said[2] == "(1) The user calls send for record 0."
+    assert "one of the nine steps of a first send" in [meaning for _, meaning in scene.legend]
+
+
+def test_panel_follows_a_batch_through_the_pipeline() -> None:
+    """It waits, is in flight, is in the log."""
+    trace = get("two_sends").run()
+    shown = dict(zip((step.what for step in trace), paths(trace), strict=True))
+    at = {step.data["stage"]: step.number for step in trace if "stage" in step.data}
+    after = list(paths(trace))
+    assert after[at[1]].calls == () and after[at[3]].calls == ((0, "metadata"),)
+    assert dict(after[at[7]].queues)["0"] == (BatchShown(0, 1, 69),)
+    assert after[at[9] - 1].in_flight == (("0", BatchShown(0, 1, node=0)),)
+    assert dict(shown["delivered"].stored) == {"0": 1, "1": 0, "2": 1}
+
+
+def test_panel_of_a_trace_without_states_is_read_from_its_words() -> None:
+    """What real clients show: batches from send to answer."""
+    modelled = get("blocked_send").run(fault="none")
+    bare = Trace("x", "x", steps=[type(step)(step.number, step.at_ms, step.actor, step.what, step.data) for step in modelled])
+    for before, after in zip(paths(modelled), paths(bare), strict=True):
+        assert sum(end for _, end in after.stored) == sum(end for _, end in before.stored)
+        assert [batch.number for _, batch in after.in_flight] == [batch.number for _, batch in before.in_flight]
+    assert "0 are in flight" in show(bare, len(bare) - 1).svg
+
+
+def test_clock_of_the_scene_says_when_metadata_is_asked_for() -> None:
+    """The source's 299,839 ms after the answer; `now` when a topic is wanted; the answer awaited in between."""
+    trace = get("two_sends").run()
+    scene = to_scene(trace, "clock")
+    drawn = [scene.panel_after(number) for number in range(len(trace))]
+    wanted = next(step.number for step in trace if step.what == "request_update")
+    asked = next(step.number for step in trace if step.data.get("stage") == 3)
+    told = next(step.number for step in trace if step.data.get("stage") == 4)
+    assert ">now<" in drawn[wanted] and "answer awaited" in drawn[asked] and "299,839" in drawn[told]
+
+
+def test_scene_with_data_that_are_not_what_the_word_promises_tells_them_as_they_stand() -> None:
+    """A recorded trace may hold anything."""
+    trace = Trace("x", "x")
+    trace.record(0, "user", "call", record="<b>")
+    trace.record(1, "network", "select", timeout=None)
+    trace.record(2, "sender", "request", request="?", batch=None)
+    assert [tell(step)[:12] for step in trace] == ["user: call r", "network: sel", "sender: requ"]
+    assert "<b>" not in show(trace, 2).svg

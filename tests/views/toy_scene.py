@@ -1,0 +1,46 @@
+"""A scene small enough to be read at a glance, registered only while a test asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kitlib.trace import Trace
+from kitlib.views import scenes
+from kitlib.views.scene import Scene, draw_axis, places
+from kitlib.views.svg import HATCH, el, group
+
+PARTS = {"all": "When does the bell ring?", "silence": "When is it quiet?"}
+HAS_RECORDS = False
+
+
+def claims(trace: Trace) -> bool:
+    return trace.experiment == "bell"
+
+
+def to_scene(trace: Trace, part: str) -> Scene:
+    scene = Scene("The bell", PARTS[part], height=60, panel_height=24, bottom=40)
+    xs = places(trace)
+    drawn = [draw_axis(trace, xs, 40)]
+    rung = 0
+    for step, x in zip(trace, xs, strict=True):
+        rung += step.what == "ring"
+        drawn.append(el("rect", x=x - 3, y=20, width=6, height=10, fill=HATCH, data_step=step.number))
+        panel = group(el("text", f"{step.data['who']}: {rung} times", cls="ink", x=20, y=16))
+        scene.add_step(x, f"{step.what}!", panel, f"rung {rung} times")
+    scene.body = group(*drawn)
+    scene.legend = [(el("rect", width=26, height=18, fill=HATCH), "something happens")]
+    return scene
+
+
+def bell(who: str = "ada") -> Trace:
+    trace = Trace("bell", "bell")
+    for number in range(6):
+        trace.record(number * number * 100, "tower", "ring" if number % 2 else "hush", who=who)
+    return trace
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kit draws traces of `bell` as this scene."""
+    kind = scenes.SceneKind("tests.views.toy_scene", frozenset({"ring"}))
+    monkeypatch.setattr(scenes, "SCENES", (*scenes.SCENES, kind))
