@@ -22,7 +22,7 @@ import pytest
 
 from tests.conftest import carries
 
-CLOCKS = {"skip_if_busy", "slowness"}  # whoever calls these is judged by a clock
+CLOCK = "slowness"  # whoever calls it is judged by a clock
 NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers starts
 REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
 ROOM = Path(tempfile.gettempdir())  # in a worker the folder that the run's workers share, see pytest_configure
@@ -75,7 +75,7 @@ def turn_of(file: list[pytest.Item]) -> int:
 def is_alone(item: pytest.Item) -> bool:
     """Whether a test is marked so, or is judged by a clock."""
     calls = getattr(getattr(item, "function", None), "__code__", None)
-    return item.get_closest_marker("alone") is not None or bool(calls and CLOCKS & {*calls.co_names})
+    return item.get_closest_marker("alone") is not None or bool(calls and CLOCK in calls.co_names)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout starts

@@ -16,9 +16,23 @@ from typer.core import TyperGroup
 
 from kitlib import __version__
 from kitlib.errors import KitError
-from kitlib.views.text import plain_text
 
-COMMAND_MODULES = ("setup", "lab", "broker", "proxy", "experiments", "audit", "guarantees", "conform", "settings", "bench", "offsets")
+# The commands of each module, in the order of `kit --help`. Only the module of the command that is asked for is imported:
+# the experiments and the pictures take a second to load, and `kit up` needs neither.
+COMMANDS = {
+    "setup": ("doctor", "fetch"),
+    "notebooks": ("notebooks", "tour", "reset"),
+    "lab": ("lab",),
+    "broker": ("up", "down", "status", "logs"),
+    "proxy": ("proxy",),
+    "experiments": ("run",),
+    "audit": ("audit",),
+    "guarantees": ("guarantees",),
+    "conform": ("conform",),
+    "settings": ("settings",),
+    "bench": ("bench",),
+    "offsets": ("offsets", "watch"),
+}
 
 LONGEST_ERROR = 2_000  # characters
 
@@ -70,15 +84,22 @@ def _options(
         os.environ["KIT_DEBUG"] = "1"
 
 
-for _name in COMMAND_MODULES:
-    importlib.import_module(f"kitlib.cli.{_name}")
+def _load(words: list[str]) -> None:
+    """Import the module of the command that `words` ask for; all of them for help, and for what is no command."""
+    asked = next((word for word in words if not word.startswith("-")), "")
+    if not asked and "--version" in words:
+        return
+    for module in [module for module, commands in COMMANDS.items() if asked in commands] or COMMANDS:
+        importlib.import_module(f"kitlib.cli.{module}")
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit; errors become one line on stderr."""
     try:
         try:
-            app([_dashed(word) for word in (sys.argv[1:] if arguments is None else arguments)], prog_name="kit")
+            words = [_dashed(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+            _load(words)
+            app(words, prog_name="kit")
         finally:
             sys.stdout.flush()
     except KitError as error:
@@ -106,6 +127,8 @@ def _dashed(word: str) -> str:
 
 def _end(sentence: str, exit_code: int) -> NoReturn:
     """Errors name what other people have named: control characters are shown, not obeyed."""
+    from kitlib.views.text import plain_text  # the package of the pictures takes a while to load
+
     print(f"kit: {plain_text(sentence, LONGEST_ERROR)}", file=sys.stderr)
     sys.exit(exit_code)
 

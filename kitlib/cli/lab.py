@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-import kitlib.cli.notebooks  # noqa: F401 - its commands belong to these
 from kitlib.cli import app
 from kitlib.errors import KnobError, LabError
 

@@ -14,23 +14,30 @@ draw_signs(commits, samples)   # the signs of an offset that goes back, on one t
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kitlib.views.history_picture import draw_history
-from kitlib.views.lag_picture import draw_window
-from kitlib.views.picture import Picture, show
-from kitlib.views.signs_picture import draw_signs
-
 if TYPE_CHECKING:
+    from kitlib.views.history_picture import draw_history
+    from kitlib.views.lag_picture import draw_window
+    from kitlib.views.picture import Picture, show
     from kitlib.views.player import Player
+    from kitlib.views.signs_picture import draw_signs
 
 __all__ = ["Picture", "Player", "draw_history", "draw_signs", "draw_window", "show"]
 
+_MODULES = {
+    "Picture": "picture",
+    "Player": "player",
+    "draw_history": "history_picture",
+    "draw_signs": "signs_picture",
+    "draw_window": "lag_picture",
+    "show": "picture",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """`Player` is imported when it is first asked for: the widget libraries take a while to load."""
-    if name == "Player":
-        from kitlib.views.player import Player
-
-        return Player
+    """Each is imported when it is first asked for: the pictures and the widget libraries take a while to load."""
+    if name in _MODULES:
+        return getattr(import_module(f"kitlib.views.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

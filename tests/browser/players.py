@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-import psutil
-import pytest
 from playwright.sync_api import Page
+
+from tests.clock import loop, slowness
 
 ROOT = ".kit-player"
 
@@ -42,13 +40,6 @@ def press(page: Page, *keys: str) -> int:
     return int(attribute(page, "step"))
 
 
-def skip_if_busy(measured: str) -> None:
-    """A measurement says nothing about the player while other programs want more than the machine has."""
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    if load > 1.5 * cores and psutil.cpu_percent(1) > 50:  # the load still counts programs that have ended since
-        pytest.skip(f"measured {measured}, but the machine is too busy to judge it: load {load:.1f} on {cores} cores")
-
-
 def watch_answers(page: Page) -> None:
     """From now on the page keeps how long each key took until the picture that it led to was painted."""
     page.evaluate(
@@ -66,11 +57,21 @@ def watch_answers(page: Page) -> None:
     )
 
 
-def times_of_presses(page: Page, count: int) -> list[float]:
-    """Move the slider that has the focus `count` times, each when the one before is painted; the ms, in ascending order."""
+def knob_to_picture(page: Page, count: int, at: int) -> float:
+    """Move the slider that has the focus `count` times, each when the one before is painted; the `at`-th shortest time, in ms.
+
+    It is told as it would be on a machine of the pace that promises are made for: between two keys a loop is timed.
+    """
     page.evaluate("window.times.length = 0")
+    loops = []
     for number in range(count):
         page.keyboard.press("ArrowRight" if number % 2 else "ArrowLeft")
         page.wait_for_function("number => window.times.length > number", arg=number)
-    times: list[float] = page.evaluate("window.times")
-    return sorted(times)
+        loops.append(loop())
+    times = sorted(page.evaluate("window.times"))
+    slow = slowness(loops)
+    print(
+        f"\nknob to picture of {page.locator('.kit-step').inner_text()}: median {times[count // 2]:.0f} ms, "
+        f"number {at} of {count} {times[at]:.0f} ms, worst {times[-1]:.0f} ms; the machine is {slow:.1f} times as slow as it should be"
+    )
+    return float(times[at] / slow)

@@ -11,7 +11,8 @@ from kitlib.experiments import get
 from kitlib.views.frames import to_frames
 from kitlib.views.partition import lane_views, place_mark
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import FAINT_WORDS, ROOT, attribute, press, skip_if_busy, times_of_presses, watch_answers
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, knob_to_picture, press, watch_answers
+from tests.clock import at_pace, min_until
 
 pytestmark = pytest.mark.browser
 
@@ -39,23 +40,13 @@ def type_seed(page: Page, text: str) -> None:
 def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """From a key on a slider to the painted picture of another 1,000-step run: under 120 ms for 95 of 100.
 
-    The best of up to three rounds of 40 counts; on a machine that is busy with other things nothing is judged.
+    The best of up to five rounds of 40 counts; a slower machine has longer, in proportion.
     """
     watch_answers(page)
     page.locator("input[data-knob=process_ms]").focus()
-    best = float("inf")
-    for _ in range(3):
-        times = times_of_presses(page, 40)
-        best = min(best, times[37])
-        with capsys.disabled():
-            print(
-                f"\nknob to picture: median {times[20]:.0f} ms, 95th percentile {times[37]:.0f} ms, worst {times[-1]:.0f} ms"
-            )
-        if best < 120:
-            break
+    with capsys.disabled():
+        best = min_until(120, lambda: knob_to_picture(page, 40, at=37))
     assert page.locator(".kit-step").inner_text().endswith("of 999")
-    if best >= 120:
-        skip_if_busy(f"95th percentile {best:.0f} ms")
     assert best < 120
 
 
@@ -63,7 +54,10 @@ def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest
 def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
     page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Playing 1,000 steps draws 30 or more different pictures a second, and the kernel hears nothing of it."""
+    """Playing 1,000 steps draws 30 or more different pictures a second, and the kernel hears nothing of it.
+
+    A slower machine draws fewer, in proportion.
+    """
     page.get_by_label("Speed, steps per second").select_option("60")
     page.evaluate(
         """() => {
@@ -72,25 +66,22 @@ def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
           window.watcher.observe(document.querySelector(".kit-player"), { attributes: true, attributeFilter: ["data-step"] });
         }"""
     )
-    best = 0.0
-    for _ in range(3):
+
+    def seconds_of_100_pictures() -> float:
         page.locator(ROOT).focus()
         page.keyboard.press("Home")
         page.evaluate("window.drawn.length = 0")
         page.keyboard.press(" ")
         page.wait_for_function("window.drawn.length > 100")
         page.keyboard.press(" ")
-        drawn = page.evaluate("window.drawn")
-        best = max(best, 100 / (drawn[100] - drawn[0]) * 1000)
-        if best >= 30:
-            break
+        return float(page.evaluate("window.drawn[100] - window.drawn[0]")) / 1000
+
+    best = min_until(100 / 30, lambda: at_pace(seconds_of_100_pictures))
     with capsys.disabled():
-        print(f"\nplaying: {best:.0f} pictures a second")
+        print(f"\nplaying: {100 / best:.0f} pictures a second")
     assert page.get_by_role("button", name="Play", exact=True).count() == 1
     assert watched.sent == []
-    if best < 30:
-        skip_if_busy(f"{best:.0f} pictures a second")
-    assert best >= 30
+    assert 100 / best >= 30
 
 
 def test_scrubbing_asks_the_kernel_nothing_and_the_keyboard_moves(page: Page, watched: Watched) -> None:

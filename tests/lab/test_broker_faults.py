@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import broker_start, kafka_server, node, probe, state, workspace
 from kitlib.lab.processes import find_by_argument, is_alive, wait_until
+from tests.clock import slowness
 from tests.conftest import wait_for
 from tests.lab.conftest import all_gone, processes_of
 from tests.lab.records import Books, check_nothing_lost, create_topic, produce, read_all, send, start_producer
@@ -62,14 +63,6 @@ def test_broker_killed_is_back_on_its_port_with_all_acknowledged_records(own_hom
     check_nothing_lost(after, books)
     assert (only_node().restarts, only_node().last_death) == (1, "killed by SIGKILL")
     assert seconds < 5 * slowness(), f"back after {seconds:.1f} s"
-
-
-def slowness() -> float:
-    """How much slower than an idle machine this one is just now: load per core, at least 1.
-
-    The load is that of the last minute; the test that ran beside this one's predecessor is not counted.
-    """
-    return max(1.0, (os.getloadavg()[0] - 1) / (os.cpu_count() or 1))
 
 
 def test_broker_killed_while_producing_keeps_what_it_acknowledged(own_home: Path) -> None:
