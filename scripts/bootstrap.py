@@ -121,7 +121,7 @@ def make_environment() -> None:
         say("2/4 setuptools")
         install("--require-hashes", "-r", str(builder))
     say(f"3/4 the {count_locked()} packages of requirements.lock (pyspark alone is 450 MB; minutes the first time)")
-    install("--require-hashes", "--no-build-isolation", "-r", str(LOCK))
+    install("--no-deps", "--require-hashes", "--no-build-isolation", "-r", str(LOCK))  # the lock names every package
     say("4/4 this package")
     install("--no-deps", "--no-build-isolation", "-e", str(ROOT))
     draft = STAMP.with_name(".kit-ready.new")

@@ -96,7 +96,7 @@ def test_compose_our_image_is_made_from_the_lock(dockerfile: str) -> None:
     """Master, worker and Jupyter share one image, whose Python and packages are those of the lock."""
     [base] = re.findall(r"^FROM python:(\d+\.\d+)-", dockerfile, re.MULTILINE)
     assert f">={base}" == PROJECT["project"]["requires-python"]
-    assert "pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements.lock" in dockerfile
+    assert "pip install --no-cache-dir --no-deps --require-hashes --no-build-isolation -r requirements.lock" in dockerfile
     [major] = re.findall(r"openjdk-(\d+)-jre", dockerfile)
     assert java.OLDEST_JAVA <= int(major) <= java.NEWEST_JAVA
     assert re.search(r"^USER learner$", dockerfile, re.MULTILINE)
@@ -167,7 +167,7 @@ def test_conda_agrees_with_the_project(conda: dict[str, Any]) -> None:
     assert f">={plain['python']}" == PROJECT["project"]["requires-python"]
     assert int(plain["openjdk"]) == java.ADVISED_JAVA
     assert "make" in conda["dependencies"]
-    assert [item["pip"] for item in conda["dependencies"] if isinstance(item, dict)] == [["-r requirements.lock"]]
+    assert [item["pip"] for item in conda["dependencies"] if isinstance(item, dict)] == [["-r requirements.lock", "-c requirements.lock"]]
 
 
 def test_ci_run_installs_a_browser_and_runs_make_test() -> None:

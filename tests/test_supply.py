@@ -81,6 +81,12 @@ def test_installed_versions_are_the_locked_ones() -> None:
     assert not wrong
 
 
+def test_lock_names_all_that_its_packages_need() -> None:
+    """The lock is installed without a look at what its packages ask for: nothing that they ask for may be missing."""
+    checked = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
 def test_floors_are_those_of_the_project() -> None:
     """The lowest versions that are checked at the start are those that pyproject.toml asks for, and the lock is above."""
     for requirement in DECLARED:
