@@ -40,7 +40,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, wheels: Path) -> Path:
-    """A project with the real bootstrap script, a lock of one package, and a jars module that is content."""
+    """A project with the real bootstrap script, a lock of one package, jars that are there, and an archive of their classes."""
     root = tmp_path / "das Projekt"
     (root / "kitlib" / "lab").mkdir(parents=True)
     (root / "scripts").mkdir()
@@ -56,7 +56,10 @@ def project(tmp_path: Path, wheels: Path) -> Path:
     )
     for package in ("kitlib", "kitlib/lab"):
         (root / package / "__init__.py").touch()
-    (root / "kitlib" / "lab" / "jars.py").write_text("print('jars looked at')\n")
+    (root / "kitlib" / "lab" / "jars.py").write_text("def main():\n    print('jars looked at')\n    return 0\n")
+    (root / "kitlib" / "lab" / "class_archive_maker.py").write_text(
+        "def main(arguments):\n    print('archive looked at')\n    return 0\n"
+    )
     return root
 
 
@@ -79,7 +82,7 @@ def bootstrap(project: Path, wheels: Path, **more: str) -> subprocess.Popen[str]
 def finish(process: subprocess.Popen[str]) -> str:
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-    assert "jars looked at" in output
+    assert output.split("\n") == ["jars looked at", "archive looked at", ""]
     return errors
 
 

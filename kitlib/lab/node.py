@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kitlib.errors import DiskError, KitError, LabError
+from kitlib.lab import class_archive
 from kitlib.lab.processes import identify
 from kitlib.lab.recovery import cuts, high_watermarks
 
@@ -47,6 +48,8 @@ class Machinery:
     # Stands in the command line of every java: the identity of this start.
     token: str
     heap_mb: int
+    # Where a broker writes down the classes that it has loaded when it ends; None: it uses such an archive if there is one.
+    archive: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ def properties_text(values: dict[str, str]) -> str:
 
 def java_command(machinery: Machinery, node: int, main_class: str, *arguments: str) -> list[str]:
     """The command line that runs a class of Kafka, marked with the token, the home folder and the node."""
+    jars = class_archive.resolved(machinery.jars)
     return [
         str(machinery.java),
         f"-Dkit.run={machinery.token}",
@@ -148,6 +152,7 @@ def java_command(machinery: Machinery, node: int, main_class: str, *arguments: s
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:+ExitOnOutOfMemoryError",
+        *(class_archive.making_flags(machinery.archive) if machinery.archive else class_archive.flags(machinery.java, jars)),
         # No file in the system's temporary folder, and no report of a crash anywhere but here.
         "-XX:-UsePerfData",
         f"-XX:ErrorFile={machinery.run_dir / 'java-crash-%p.log'}",
@@ -160,7 +165,7 @@ def java_command(machinery: Machinery, node: int, main_class: str, *arguments: s
         "-Dorg.slf4j.simpleLogger.showThreadName=false",
         *(f"-Dorg.slf4j.simpleLogger.log.{name}=error" for name in ONLY_ERRORS),
         "-cp",
-        os.pathsep.join(map(str, machinery.jars)),
+        os.pathsep.join(map(str, jars)),
         main_class,
         *arguments,
     ]
@@ -237,7 +242,7 @@ class Node:
 
     def format(self, cluster_id: str) -> subprocess.Popen[bytes]:
         """Start Kafka's own format tool on the folder that the node's settings name."""
-        tool = replace(self.machinery, heap_mb=FORMAT_HEAP_MB)
+        tool = replace(self.machinery, heap_mb=FORMAT_HEAP_MB, archive=None)
         return self._run(tool, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self.settings_file))
 
     def _run(self, machinery: Machinery, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
