@@ -145,7 +145,7 @@ def wait_for(condition: Callable[[], Any], seconds: float) -> Any:
 
 
 def within(seconds: float) -> float:
-    """How long a test waits for what is promised within `seconds` where nothing else runs: in `make test`, much does."""
+    """How long a test allows for what is promised within `seconds` (or ms) where nothing else runs: in `make test`, much does."""
     return seconds * (3 if "PYTEST_XDIST_WORKER" in os.environ else 1)
 
 

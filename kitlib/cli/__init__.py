@@ -84,7 +84,7 @@ def _options(
         os.environ["KIT_DEBUG"] = "1"
 
 
-def _load(words: list[str]) -> None:
+def load(words: list[str]) -> None:
     """Import the module of the command that `words` ask for; all of them for help, and for what is no command."""
     asked = next((word for word in words if not word.startswith("-")), "")
     if not asked and "--version" in words:
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         try:
             words = [_dashed(word) for word in (sys.argv[1:] if arguments is None else arguments)]
-            _load(words)
+            load(words)
             app(words, prog_name="kit")
         finally:
             sys.stdout.flush()

@@ -17,6 +17,7 @@ for anything bigger point KIT_SPARK_MASTER at a cluster.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
@@ -369,9 +370,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def _hush(context: SparkContext) -> None:
-    """pyspark's server for counters prints a traceback when Java dies under it; `check_alive` says that better."""
-    server = context._accumulatorServer
-    tell = server.handle_error
+    """When Java dies, pyspark's server for counters and Py4J print tracebacks; `check_alive` says that better."""
+    logging.getLogger().addFilter(_is_not_py4js)
+    tell = (server := context._accumulatorServer).handle_error
 
     def handle_error(request: Any, address: Any) -> None:
         process = java_process()
@@ -382,6 +383,10 @@ def _hush(context: SparkContext) -> None:
             tell(request, address)
 
     server.handle_error = handle_error  # type: ignore[method-assign, assignment]
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def _text(value: Any) -> str:

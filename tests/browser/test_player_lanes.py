@@ -14,6 +14,7 @@ from kitlib.views.lanes import steps_between
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, knob_to_picture, press, watch_answers
 from tests.clock import min_until
+from tests.conftest import within
 from tests.views.producing import everything, two_producers
 
 pytestmark = pytest.mark.browser
@@ -100,7 +101,7 @@ def test_knob_to_picture_of_a_producers_run_within_120_ms(page: Page, capsys: py
     watch_answers(page)
     page.locator("input[data-knob=delay_ms]").focus()
     with capsys.disabled():
-        assert min_until(120, lambda: knob_to_picture(page, 15, at=7)) < 120
+        assert min_until(within(120), lambda: knob_to_picture(page, 15, at=7)) < within(120)
 
 
 def test_a_fork_keeps_the_past_and_follows_the_knob(page: Page) -> None:

@@ -17,6 +17,7 @@ from kitlib.views.tree import tree_name, tree_summary
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, knob_to_picture, press, watch_answers
 from tests.clock import at_pace, min_until
+from tests.conftest import within
 
 pytestmark = pytest.mark.browser
 
@@ -182,7 +183,7 @@ def test_knob_to_picture_of_a_tree_run_within_120_ms(page: Page, capsys: pytest.
     watch_answers(page)
     page.locator("input[data-knob=execute_ms]").focus()
     with capsys.disabled():
-        assert min_until(120, lambda: knob_to_picture(page, 30, at=15)) < 120
+        assert min_until(within(120), lambda: knob_to_picture(page, 30, at=15)) < within(120)
 
 
 @pytest.mark.alone
@@ -198,11 +199,11 @@ def test_playing_trees_draws_each_step(page: Page, watched: Watched, capsys: pyt
       }
       return (performance.now() - began) / (last + 1);
     }"""
-    spent = min_until(16, lambda: at_pace(lambda: float(page.evaluate(draw))))
+    spent = min_until(within(16), lambda: at_pace(lambda: float(page.evaluate(draw))))
     with capsys.disabled():
         print(f"\na step of trees is drawn in {spent:.1f} ms")
     assert watched.sent == []
-    assert spent < 16
+    assert spent < within(16)
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])

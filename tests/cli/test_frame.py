@@ -43,8 +43,27 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
         yield from commands(command, (*path, name))
 
 
+cli.load([])
 EVERY_COMMAND = list(commands(typer.main.get_command(cli.app)))
 EXPERIMENTS = [path for path in EVERY_COMMAND if path[:1] == ("run",) and len(path) == 2]
+
+
+def test_every_command_is_in_the_module_that_is_imported_for_it() -> None:
+    """The table that says which module has a command names each command once."""
+    found: dict[str, set[str]] = {}
+    for path in EVERY_COMMAND:
+        if len(path) == 1:
+            found.setdefault(next(module for module, names in cli.COMMANDS.items() if path[0] in names), set()).add(path[0])
+    assert found == {module: set(names) for module, names in cli.COMMANDS.items()}
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["status"], ["up", "--help"]], ids=" ".join)
+def test_a_command_loads_neither_experiments_nor_pictures_that_it_does_not_need(arguments: list[str]) -> None:
+    """Whoever asks how the broker is does not wait for the experiments."""
+    code = f"import atexit, sys; atexit.register(lambda: print(*sorted(sys.modules))); from kitlib.cli import main; main({arguments})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    loaded = set(run.stdout.splitlines()[-1].split())
+    assert "kitlib.cli" in loaded and not {"kitlib.experiments", "kitlib.views", "pandas", "pyspark"} & loaded
 
 
 def test_every_experiment_is_a_command() -> None:
