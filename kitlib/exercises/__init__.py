@@ -1,8 +1,8 @@
 """The exercises of the notebooks: `check(name, answer)` says in one line what is right or wrong.
 
     from kitlib.exercises import check, hint
-    check("first_loss", 12)      # Not yet: ...
-    hint("first_loss", 2)        # the second hint
+    check("smallest_bound", 12)  # Not yet: ...
+    hint("smallest_bound", 2)    # the second hint
 
 The exercises of one notebook live in one module beside this one (`nb_00`, `nb_01`, ...), each with a
 tuple `EXERCISES`. Their questions are those that the notebook prints; solutions are in the tests alone.
@@ -13,10 +13,12 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kitlib.errors import KitError
-from kitlib.exercises.frame import Exercise, Finding, find, unknown
+
+if TYPE_CHECKING:  # the process that runs a learner's code begins in this package too, and needs none of the experiments
+    from kitlib.exercises.frame import Exercise, Finding
 
 __all__ = ["Exercise", "Finding", "check", "exercises", "hint"]
 
@@ -35,6 +37,8 @@ def exercises() -> dict[str, Exercise]:
 
 def check(name: str, answer: Any) -> Finding:
     """Judge one answer. KitError when there is no such exercise."""
+    from kitlib.exercises.frame import find
+
     return find(_get(name), answer)
 
 
@@ -47,7 +51,16 @@ def hint(name: str, number: int = 1) -> str:
 
 
 def _get(name: str) -> Exercise:
+    from kitlib.exercises.frame import unknown
+
     known = exercises()
     if name not in known:
         raise unknown(name, known)
     return known[name]
+
+
+def __getattr__(name: str) -> Any:
+    """`Exercise` and `Finding`, imported when they are first asked for."""
+    if name in ("Exercise", "Finding"):
+        return getattr(import_module(f"{__name__}.frame"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,8 +37,8 @@ ALL = [path for folder in notebooks.FOLDERS for path in sorted((REPOSITORY / fol
 each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 
 # A notebook may take a minute on a machine of its own; beside another test, as in `make test`, three quarters as much again
-# there, and on a runner that is slower now and then two and a half minutes.
-SECONDS, SECONDS_BESIDE = 60, 150
+# there, and on a runner that is slower now and then two minutes and more.
+SECONDS, SECONDS_BESIDE = 60, 210
 
 
 @pytest.mark.parametrize("name", PROMISED)
@@ -55,7 +55,7 @@ def test_notebook_as_a_file_keeps_the_rules(path: Path) -> None:
 
 @pytest.mark.notebooks
 @pytest.mark.kafka
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @each_notebook
 def test_notebook_run_again_gives_its_stored_outputs(path: Path, broker: Any, request: pytest.FixtureRequest) -> None:
     """A notebook gives the same outputs within its time on a broker that others have used before it."""

@@ -102,7 +102,8 @@ def check(trace: Trace, numbers: list[int]) -> None:
 def test_frames_of_each_experiment_agree_with_a_record_by_record_reading(name: str) -> None:
     """After any step of any experiment each record has the code that its own history gives it."""
     trace = some_steps_of(name, seed=2)
-    check(trace, [0, *range(7, len(trace), max(23, len(trace) // 60)), len(trace) - 1])
+    every = 230 if name == "livelock" else 23  # of its 3,000 records each reading takes a second
+    check(trace, [0, *range(7, len(trace), every), len(trace) - 1])
 
 
 @settings(max_examples=20, deadline=None)
