@@ -31,6 +31,7 @@ from kitlib.trace import Trace
 
 OFFSETS_TOPIC = "kit.offsets"
 TRACE_PREFIX = "kit.trace."
+ANY_PARTITION = -1  # librdkafka's word for: the one that the partitioner chooses
 
 
 def create_topic(
@@ -68,9 +69,19 @@ def create_topic(
 def write(producer: Producer, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> list[int]:
     """Append (key, value) records to partition 0; their offsets once the broker has acknowledged all of them.
 
+    LabError as `deliver`.
+    """
+    return [offset for _, offset in deliver(producer, topic, records, partition=0)]
+
+
+def deliver(
+    producer: Producer, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], partition: int = ANY_PARTITION
+) -> list[tuple[int, int]]:
+    """Append (key, value) records to a topic; (partition, offset) of each once the broker has acknowledged all of them.
+
     LabError when one is refused or its fate is unknown after DEADLINE_S.
     """
-    offsets: list[int | None] = [None] * len(records)
+    places: list[tuple[int, int] | None] = [None] * len(records)
     troubles: list[str] = []
 
     def delivered(index: int) -> Callable[[KafkaError | None, Message], None]:
@@ -78,14 +89,14 @@ def write(producer: Producer, topic: str, records: Sequence[tuple[bytes | None, 
             if error is not None:
                 troubles.append(error.str())
             else:
-                offsets[index] = message.offset()
+                places[index] = int(message.partition() or 0), int(message.offset() or 0)
 
         return note
 
     for index, (key, value) in enumerate(records):
         while True:
             try:
-                producer.produce(topic, value=value, key=key, partition=0, on_delivery=delivered(index))
+                producer.produce(topic, value=value, key=key, partition=partition, on_delivery=delivered(index))
                 break
             except BufferError:  # the client's queue is full: let it drain
                 producer.poll(0.1)
@@ -95,7 +106,7 @@ def write(producer: Producer, topic: str, records: Sequence[tuple[bytes | None, 
         raise LabError(
             f"topic {topic}: {len(troubles) + left} of {len(records)} records were not acknowledged: {reason}. {ADVICE}"
         )
-    return [offset for offset in offsets if offset is not None]
+    return [place for place in places if place is not None]
 
 
 @dataclass(slots=True)

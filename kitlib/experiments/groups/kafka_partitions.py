@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import LabError
 from kitlib.experiments.groups.partition_stage import Keyed
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
-from kitlib.experiments.kafka_stage import KafkaStage, replicas_of
+from kitlib.experiments.kafka_stage import KafkaStage, deliver, replicas_of
 from kitlib.experiments.stage import Stage
 from kitlib.lab import made
 from kitlib.lab.clients import answered, client_config
@@ -47,28 +47,7 @@ class KafkaKeyedTopic:
         """Through a producer of its own, one batch after the other in the order of the records."""
         settings = {"enable.idempotence": True, "partitioner": "murmur2", "delivery.timeout.ms": int(DEADLINE_S * 1000)}
         producer = Producer(client_config(self.stage.cluster, **settings))
-        where: list[tuple[int, int] | None] = [None] * len(records)
-        troubles: list[str] = []
-
-        def noted(index: int) -> Callable[[KafkaError | None, Message], None]:
-            def note(error: KafkaError | None, message: Message) -> None:
-                if error is not None:
-                    troubles.append(error.str())
-                else:
-                    where[index] = int(message.partition() or 0), int(message.offset() or 0)
-
-            return note
-
-        for index, (key, value) in enumerate(records):
-            producer.produce(self.name, value.encode(), key.encode(), on_delivery=noted(index))
-            producer.poll(0)
-        left = producer.flush(DEADLINE_S)
-        if troubles or left:
-            why = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
-            raise LabError(
-                f"topic {self.name}: {len(troubles) + left} of {len(records)} records were not stored: {why}. {ADVICE}"
-            )
-        return [each for each in where if each is not None]
+        return deliver(producer, self.name, [(key.encode(), value.encode()) for key, value in records])
 
     def read(self, positions: Mapping[int, int]) -> dict[int, list[Keyed]]:
         """LabError when the ends are not reached within DEADLINE_S."""
