@@ -21,7 +21,6 @@ from kitlib.views.frames import to_frames
 from kitlib.views.tree_layout import rows_of
 from kitlib.views.tree_look import MOST_TALL, TREE_LEFT, TREE_TOP, TREE_WIDE
 from tests.clock import at_pace, min_until
-from tests.conftest import within
 from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
 
 
@@ -386,4 +385,4 @@ def test_forest_of_a_thousand_steps_takes_a_few_milliseconds() -> None:
         json.dumps(forest_of(trace).to_json())
         return time.process_time() - began
 
-    assert min_until(within(0.060), lambda: at_pace(once)) < within(0.060)
+    assert min_until(0.060, lambda: at_pace(once)) < 0.060
