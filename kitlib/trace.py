@@ -5,8 +5,8 @@ out, worked on, acknowledged, committed. A `Trace` is that history. An experimen
 a Trace; a verdict, a picture and the audit on Spark read nothing else. Steps are numbered from 0 and
 never change; a fork keeps the steps up to one point and lets another future follow.
 
-Left out: what the steps mean. The delivery words (`append`, `emit`, `process`, `commit`, ...) are
-listed in `kitlib.monitor.delivery`, which judges them.
+Left out: what the steps mean. A trace names its *domain*, and the words of that domain
+(`kitlib.words`) say which verbs and fields its steps may have, and what they tell a learner.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.words import Domain, Range, domain
 
-SCHEMA = 1
+SCHEMA = 2
 MAX_LINE_CHARS = 1_000_000  # a longer line is no step of ours; reading stops before memory does
-
-Range = list[int]  # [first, last], both inclusive
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,18 @@ class Trace:
     knobs: dict[str, Any] = field(default_factory=dict)
     parent: dict[str, Any] | None = None
     steps: list[Step] = field(default_factory=list)
+    domain: str = "spout"  # whose words the steps are told in; TraceError when there is no such domain
+    vocabulary: Domain = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.vocabulary = domain(self.domain)
 
     def record(self, at_ms: int, actor: str, what: str, *, state: dict[str, Any] | None = None, **data: Any) -> Step:
-        """Append the next step and return it. TraceError when `at_ms` < the last step's."""
+        """Append the next step and return it.
+
+        TraceError when `at_ms` < the last step's, and when the domain does not declare the verb or its data.
+        """
+        self.vocabulary.check(actor, what, data)
         if self.steps and at_ms < self.steps[-1].at_ms:
             raise TraceError(
                 f"trace {self.run}: step {len(self.steps)} ({what}) is at {at_ms} ms, "
@@ -100,7 +108,12 @@ class Trace:
             knobs=self.knobs | knobs,
             parent={"run": self.run, "at": number},
             steps=self.steps[: number + 1],
+            domain=self.domain,
         )
+
+    def sentence(self, step: Step) -> str:
+        """What a step of this trace says to a learner: one printable line, not escaped for HTML."""
+        return self.vocabulary.sentence(step.actor, step.what, step.data)
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -138,6 +151,7 @@ class Trace:
             "kit_trace": SCHEMA,
             "run": self.run,
             "experiment": self.experiment,
+            "domain": self.domain,
             "backend": self.backend,
             "seed": self.seed,
             "knobs": self.knobs,
@@ -169,7 +183,7 @@ class Trace:
                 if trace is None:
                     trace = cls._from_header(row)
                 else:
-                    trace.steps.append(_step_from(row, trace.steps))
+                    trace.steps.append(_step_from(row, trace.steps, trace.vocabulary))
             except _BadLine as bad:
                 good = len(trace.steps) if trace else 0
                 error = UnreadableTraceError(
@@ -186,11 +200,13 @@ class Trace:
     def _from_header(cls, row: dict[str, Any]) -> Trace:
         schema = row.get("kit_trace")
         if schema != SCHEMA:
-            raise _BadLine(f"expected a header with 'kit_trace': {SCHEMA}, got {_short(schema)}")
+            older = " (recorded by an older kit: run the experiment again)" if schema == 1 else ""
+            raise _BadLine(f"expected a header with 'kit_trace': {SCHEMA}, got {_short(schema)}{older}")
         try:
             return cls(
                 run=_typed(row, "run", str),
                 experiment=_typed(row, "experiment", str),
+                domain=_typed(row, "domain", str),
                 backend=_typed(row, "backend", str),
                 seed=_typed(row, "seed", int),
                 knobs=_typed(row, "knobs", dict),
@@ -198,6 +214,8 @@ class Trace:
             )
         except KeyError as missing:
             raise _BadLine(f"the header has no {missing}") from None
+        except TraceError as error:
+            raise _BadLine(str(error)) from None
 
 
 class UnreadableTraceError(TraceError):
@@ -222,7 +240,7 @@ def _parse(text: str) -> dict[str, Any]:
     return row
 
 
-def _step_from(row: dict[str, Any], before: list[Step]) -> Step:
+def _step_from(row: dict[str, Any], before: list[Step], words: Domain) -> Step:
     number = len(before)
     try:
         found = _typed(row, "n", int)
@@ -231,16 +249,13 @@ def _step_from(row: dict[str, Any], before: list[Step]) -> Step:
         at_ms = _typed(row, "at_ms", int)
         if before and at_ms < before[-1].at_ms:
             raise _BadLine(f"it is at {at_ms} ms, before the last step at {before[-1].at_ms} ms")
-        return Step(
-            number,
-            at_ms,
-            _typed(row, "actor", str),
-            _typed(row, "what", str),
-            _typed(row, "data", dict),
-            _typed(row, "state", dict) if "state" in row else {},
-        )
+        actor, what, data = _typed(row, "actor", str), _typed(row, "what", str), _typed(row, "data", dict)
+        words.check(actor, what, data)
+        return Step(number, at_ms, actor, what, data, _typed(row, "state", dict) if "state" in row else {})
     except KeyError as missing:
         raise _BadLine(f"the step has no {missing}") from None
+    except TraceError as error:
+        raise _BadLine(str(error)) from None
 
 
 def _typed(row: dict[str, Any], name: str, kind: type) -> Any:

@@ -127,7 +127,7 @@ def _dashed(word: str) -> str:
 
 def _end(sentence: str, exit_code: int) -> NoReturn:
     """Errors name what other people have named: control characters are shown, not obeyed."""
-    from kitlib.views.text import plain_text  # the package of the pictures takes a while to load
+    from kitlib.text import plain_text  # the package of the pictures takes a while to load
 
     print(f"kit: {plain_text(sentence, LONGEST_ERROR)}", file=sys.stderr)
     sys.exit(exit_code)

@@ -23,7 +23,7 @@ from kitlib.conformance import (
 )
 from kitlib.conformance.golden import Replay, bundled, conform, read_traces
 from kitlib.errors import KnobError, TraceError
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
 
 MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
     "partition_manager": (partition_manager.replay, ("storm/pm_scenarios.jsonl.gz", "storm/pm_random_public.jsonl.gz")),

@@ -23,7 +23,7 @@ from rich.text import Text
 from kitlib.cli import app
 from kitlib.errors import KnobError
 from kitlib.lab import kafka_server, workspace
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
 
 if TYPE_CHECKING:  # the clients take a while to load, and `kit --help` does without
     from kitlib.experiments.watching.commit_log import CommitLog

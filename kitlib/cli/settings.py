@@ -25,7 +25,7 @@ def settings_command(
 ) -> None:
     """The defaults of settings, read from Java's classes, librdkafka, kafka-python and (--of broker) a running broker."""
     from kitlib.lab import client_defaults, notebook_settings
-    from kitlib.views.text import plain_text
+    from kitlib.text import plain_text
 
     if not names:
         names, of = _of_the_notebooks(), of or list(notebook_settings.SOURCES)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.views import Picture
 from kitlib.views.look import LEFT, RED, WIDTH
 from kitlib.views.svg import Svg, document, el, group
-from kitlib.views.text import plain_text
 
 MESSAGES_WIDE = 290  # the left column: what the acker was told
 MOST_MESSAGES, MOST_ROWS = 9, 5

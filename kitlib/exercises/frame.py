@@ -19,7 +19,7 @@ from kitlib.errors import KitError, KnobError
 from kitlib.exercises import sandbox
 from kitlib.experiments import get
 from kitlib.experiments.knobs import settle
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
 
 MOST_OFFSETS = 1_000_000  # in one answer; `range(10**12)` would take for ever to look through
 

@@ -17,7 +17,7 @@ from kitlib.storm.acker import Acker, bounds_of
 from kitlib.storm.acker_odds import years_to_false_completion
 from kitlib.storm.later_acker import LaterAcker
 from kitlib.storm.topology import BasicBolt, Bolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
 
 SENT_BY_SPOUT, BITS, CHILDREN = 0b0110, 4, 3  # the first exercise's tree
 ACKS_PER_SECOND, YEARS = 10_000, 10  # of the second

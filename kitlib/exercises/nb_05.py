@@ -12,9 +12,9 @@ from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.storm.topology import BasicBolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views import show
-from kitlib.views.text import plain_text
 
 EXECUTE_MS, TIMEOUT_S, WATCHED_S, MOST_PENDING = 100, 30, 400, 5_000  # of the first exercise's topology
 FAULTS = ("fail", "drop", "lose", "raise", "ack_twice", "hang")

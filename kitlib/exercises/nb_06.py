@@ -15,9 +15,9 @@ from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments import run
 from kitlib.experiments.storm.lines import make_lines
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views import show
-from kitlib.views.text import plain_text
 
 BATCH_RECORDS, CRASH_TXID = 6, 3  # of the first exercise
 OPAQUE_KNOBS = ("replay_differs", "crash_when", "crash_txid", "batch_records")

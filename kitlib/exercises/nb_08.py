@@ -12,8 +12,8 @@ from kitlib.kafka.broker.leader import BrokerConfig, Leader
 from kitlib.kafka.protocol import MAX_SEQUENCE, Batch, ErrorCode, ProduceRequest, increment_sequence
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.monitor.delivery import judge
+from kitlib.text import plain_text
 from kitlib.views import show
-from kitlib.views.text import plain_text
 
 FIRST_SEQUENCE, BATCHES = 2**31 - 8, (3, 1, 4, 1, 5)  # what the first exercise's client has sent: records a batch
 PRODUCER_ID = 1_000

@@ -18,9 +18,9 @@ from kitlib.conformance.partition_manager import replay
 from kitlib.exercises.frame import NotYet, unbroken
 from kitlib.exercises.sandbox import Outcome, Raised, run_steps
 from kitlib.storm.partition_manager import PartitionManager
+from kitlib.text import plain_text
 from kitlib.trace import Trace, to_ranges
 from kitlib.views import Picture, show
-from kitlib.views.text import plain_text
 
 FILES = ("pm_scenarios.jsonl.gz", "pm_random_public.jsonl.gz")
 ASKED = ("offset", "topic", "time")  # in a recorded call to the broker: what Storm asked for, so an answer of its own

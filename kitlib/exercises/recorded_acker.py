@@ -28,7 +28,7 @@ from kitlib.exercises.recorded import FirstDifference, judged_by
 from kitlib.exercises.sandbox import Outcome, run_steps
 from kitlib.exercises.sandbox_values import shown
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_FAIL_STREAM_ID, Acker
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
 
 FILES = ("acker_scenarios.jsonl.gz", "acker_random_public.jsonl.gz")
 METHODS = ("init", "ack", "fail", "tick")  # what a learner's acker must have

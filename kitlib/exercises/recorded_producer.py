@@ -26,7 +26,7 @@ from kitlib.exercises.recorded import FirstDifference, judged_by
 from kitlib.exercises.sandbox import Outcome, Raised, run_steps
 from kitlib.exercises.sandbox_values import shown
 from kitlib.kafka.protocol import increment_sequence
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
 
 FILES = ("producer_state_named.jsonl.gz", "producer_state_public.jsonl.gz")
 METHODS = ("append", "restart", "forget")  # what a learner's class must have

@@ -41,8 +41,8 @@ from kitlib.exercises.sandbox_values import parse, unpack
 from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME as LAB_TOKEN_NAME
 from kitlib.lab.reaper import with_kitlib
+from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.text import plain_text
 
 Driver = Callable[[Any, Any], Iterable[Any]]
 

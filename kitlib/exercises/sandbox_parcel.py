@@ -17,7 +17,7 @@ from typing import Any
 
 import cloudpickle
 
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
 
 MAX_BYTES = 64_000_000
 _REGISTRY = threading.Lock()  # cloudpickle's list of modules to be sent by value is one for the whole process

@@ -40,6 +40,7 @@ class Experiment:
     story: Callable[[Any], None]  # told to a run of the kind below
     kind: RunKind = SpoutRun
     model_only: str = ""  # why there is nothing real to run it on; "" when there is
+    domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
 
     def run(self, backend: str = "model", seed: int = 1, **knobs: Any) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
@@ -85,7 +86,7 @@ class Experiment:
             raise KnobError(f"{self.name}: seed is {str(seed)[:40]!r}, expected a whole number from 0 to 2^63 - 1.")
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
-        trace = Trace(run_name, self.name, backend, seed, dict(knobs))
+        trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=self.domain or getattr(self.kind, "domain", ""))
         stage = open_stage(backend, run_name)
         try:
             run = self.kind(trace, stage, dict(knobs), fork)

@@ -41,12 +41,12 @@ Left out: what the records say; the audit on Spark compares them with the topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from kitlib.errors import TraceError
-from kitlib.monitor.group_reasons import settings_of
+from kitlib.monitor.group_reasons import GroupSettings, KeptSettings, OffsetSettings
 from kitlib.monitor.producing import ProducerLedger
 from kitlib.monitor.reasons import (
     MAX_OFFSET,
@@ -56,7 +56,8 @@ from kitlib.monitor.reasons import (
     Settings,
     Stall,
 )
-from kitlib.monitor.transactions import TRANSACTION_LANES, TransactionLedger
+from kitlib.monitor.replica_reasons import ReplicaSettings
+from kitlib.monitor.transactions import TransactionLedger
 from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Tally, Verdict
 from kitlib.trace import Step, Trace, from_ranges
 
@@ -65,34 +66,33 @@ STALL_COMMITS = 5  # so many commits in a row without progress are a stall
 Lane = tuple[str, int]  # (topic, partition)
 
 
-__all__ = ["ANOMALIES", "Anomaly", "LaneVerdict", "Verdict", "judge", "judge_steps"]
+__all__ = ["ANOMALIES", "Anomaly", "LaneVerdict", "Verdict", "judge"]
+
+
+class Ledger(Protocol):
+    """Follows one partition, step by step."""
+
+    def take(self, step: Step, judged: str) -> None: ...
+
+    def verdict(self) -> LaneVerdict: ...
 
 
 def judge(trace: Trace) -> Verdict:
-    """The verdict on a trace, by the knobs it was run with."""
-    return judge_steps(trace.steps, trace.knobs)
-
-
-def judge_steps(steps: Iterable[Step], knobs: Mapping[str, Any]) -> Verdict:
-    """The verdict on steps; lanes in the order of their first step."""
-    ledgers: dict[Lane, _Ledger | ProducerLedger | TransactionLedger] = {}
-    for step in steps:
+    """The verdict on a trace, by the knobs it was run with; lanes in the order of their first step."""
+    ledgers: dict[Lane, Ledger] = {}
+    words = trace.vocabulary.words
+    for step in trace.steps:
         if "topic" not in step.data:
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
-        if lane not in ledgers:  # its first step tells what kind of lane it is
-            if step.what in TRANSACTION_LANES:
-                ledgers[lane] = TransactionLedger(*lane, knobs)
-            elif step.what == "send":
-                ledgers[lane] = ProducerLedger(*lane, knobs)
-            else:
-                ledgers[lane] = _Ledger(*lane, settings_of(step, knobs))
-        ledgers[lane].take(step)
+        if lane not in ledgers:
+            ledgers[lane] = LEDGERS[trace.domain](*lane, trace.knobs)
+        ledgers[lane].take(step, words[step.what].judged)
     return Verdict(tuple(ledger.verdict() for ledger in ledgers.values()))
 
 
 @dataclass(slots=True)
-class _Ledger:
+class DeliveryLedger:
     """All that one partition's verdict needs to remember, step by step.
 
     Why a record was lost is in `given_up`, or else in `refused`, in `dropped`, or in how it came to be
@@ -136,12 +136,11 @@ class _Ledger:
     last_error: str = ""
     tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally(kind) for kind in ANOMALIES})
 
-    def take(self, step: Step) -> None:
-        """Follow one step. Words without a meaning here are passed over."""
+    def take(self, step: Step, judged: str) -> None:
+        """Follow one step. `judged` is what its word is to a verdict; "" is passed over."""
         self.last_step = step.number
-        handler = getattr(self, f"_on_{step.what}", None)
-        if handler:
-            handler(step)
+        if judged:
+            getattr(self, f"_on_{judged}")(step)
 
     def _on_append(self, step: Step) -> None:
         data = step.data
@@ -183,7 +182,15 @@ class _Ledger:
             else:
                 self.tallies["lost"].add(step.number, offset, reason)
             self.appended_before_cut += 1
-        for ledger in (self.appended_at, self.parts, self.emitted, self.open_since, self.first_processed, self.given_up, self.dropped):
+        for ledger in (
+            self.appended_at,
+            self.parts,
+            self.emitted,
+            self.open_since,
+            self.first_processed,
+            self.given_up,
+            self.dropped,
+        ):
             for offset in [each for each in ledger if each >= to]:
                 del ledger[offset]
         self.processed = {key: times for key, times in self.processed.items() if key[0] < to}
@@ -191,7 +198,9 @@ class _Ledger:
         self.replaced = {offset for offset in self.replaced if offset < to}
         self.highest_processed = max(self.first_processed, default=-1)
         self.log_end = to
-        self.position = None if self.position is None else min(self.position, to)  # above, it has passed nothing that is there
+        self.position = (
+            None if self.position is None else min(self.position, to)
+        )  # above, it has passed nothing that is there
 
     def _on_start(self, step: Step) -> None:
         offset, reason = step.data["offset"], self.settings.start(str(step.data.get("why", ""))) or self.by_hand
@@ -347,3 +356,25 @@ class _Ledger:
             max(late, default=0),
             replaced=sum(not self._is_processed(each) for each in self.replaced & self.appended_at.keys()),
         )
+
+
+def _delivered(settings: type[Settings]) -> Callable[[str, int, Mapping[str, Any]], Ledger]:
+    return lambda topic, partition, knobs: DeliveryLedger(topic, partition, settings(knobs))
+
+
+# Who judges a domain's lanes, and by which rules.
+LEDGERS: dict[str, Callable[[str, int, Mapping[str, Any]], Ledger]] = {
+    "spout": _delivered(Settings),
+    "topology": _delivered(Settings),
+    "partitions": _delivered(Settings),
+    "compaction": _delivered(Settings),
+    "groups": _delivered(GroupSettings),
+    "lag": _delivered(GroupSettings),
+    "offsets": _delivered(KeptSettings),
+    "incidents": _delivered(OffsetSettings),
+    "replication": _delivered(ReplicaSettings),
+    "idempotence": ProducerLedger,
+    "send_path": ProducerLedger,
+    "source": ProducerLedger,
+    "transactions": TransactionLedger,
+}

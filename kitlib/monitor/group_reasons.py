@@ -10,13 +10,9 @@ A run with a group is known by the state of its steps, which holds the group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kitlib.monitor.reasons import Handled, Settings, Stall
-from kitlib.monitor.replica_reasons import ReplicaSettings
-from kitlib.trace import Step
 
 BEGINS_AGAIN = "a new owner begins at the committed offset, and what was processed above it comes again"
 REFUSED = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "COMMIT_FAILED", "_FATAL")  # a commit of no member's
@@ -140,15 +136,3 @@ class KeptSettings(GroupSettings):
     def again(self, record: Handled, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed once more."""
         return self.cause if times_processed <= record.times_emitted <= times_begun else ""
-
-
-def settings_of(step: Step, knobs: Mapping[str, Any]) -> Settings:
-    """Whose rules judge a lane, by its first step: a group's, or a topology's."""
-    if "coordinator_rules" in knobs:
-        return OffsetSettings(knobs)
-    if "offsets_retention_ms" in knobs or "odd_record" in knobs:
-        return KeptSettings(knobs)
-    if "replicas" in step.state:
-        return ReplicaSettings(knobs)
-    is_group = "group" in step.state or "zookeeper_session_timeout_ms" in knobs
-    return GroupSettings(knobs) if is_group else Settings(knobs)

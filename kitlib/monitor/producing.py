@@ -58,12 +58,11 @@ class ProducerLedger:
     is_unclean: bool = False  # and one that was not in sync took over
     last_step: int = 0
 
-    def take(self, step: Step) -> None:
-        """Follow one step. Words without a meaning here are passed over."""
+    def take(self, step: Step, judged: str) -> None:
+        """Follow one step. `judged` is what its word is to a verdict; "" is passed over."""
         self.last_step = step.number
-        handler = getattr(self, f"_on_{step.what}", None)
-        if handler:
-            handler(step)
+        if judged:
+            getattr(self, f"_on_{judged}")(step)
 
     def _on_send(self, step: Step) -> None:
         for record in _records(step):

@@ -66,13 +66,12 @@ class TransactionLedger:
         """The reader that the verdict is about."""
         return str(self.knobs.get("isolation", READERS[0]))
 
-    def take(self, step: Step) -> None:
-        """Follow one step. Words without a meaning here are passed over."""
+    def take(self, step: Step, judged: str) -> None:
+        """Follow one step. `judged` is what its word is to a verdict; "" is passed over."""
         self.last_step = step.number
         self.input_position = max(self.input_position, step.state.get("committed_input") or 0)
-        handler = getattr(self, f"_on_{step.what}", None)
-        if handler:
-            handler(step)
+        if judged:
+            getattr(self, f"_on_{judged}")(step)
 
     def _on_open(self, step: Step) -> None:
         self.inputs = step.data.get("inputs", 0)

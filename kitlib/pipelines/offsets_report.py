@@ -12,7 +12,7 @@ from kitlib.monitor.commit_history import GroupPartition
 from kitlib.monitor.lag import Status, Window, evaluate
 from kitlib.monitor.rewinds import is_topic_gone
 from kitlib.pipelines.offsets_ledger import COMMITTED, OffsetsLedger
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
 
 LogEnds = Mapping[tuple[str, int], Sequence[int]]  # of each topic's partition the log ends that were seen last, newest last
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kitlib.text import plain_text
 from kitlib.trace import Step
 from kitlib.views.forest import GONE, NEVER, EntryView, Forest
-from kitlib.views.ledger_rows import LedgerRow, Told, listed, to_hex, to_id, to_short_id, verdict_on, wrapped
-from kitlib.views.text import plain_text
+from kitlib.views.ledger_rows import LedgerRow, Told, listed, to_hex, to_short_id, verdict_on, wrapped
+from kitlib.words.topology import to_id
 
 Line = tuple[str, str]
 ENDS = ("ack", "fail")  # of a tree; "reset" is none

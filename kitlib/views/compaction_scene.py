@@ -10,7 +10,6 @@ from __future__ import annotations
 from kitlib.trace import Trace
 from kitlib.views.log_panel import KeyedLog, box_legend, boxes_in, draw_log, keyed_log, labels_of, log_tall, log_words
 from kitlib.views.look import LEFT
-from kitlib.views.offsets_sentences import tell_offsets
 from kitlib.views.offsets_strip import Strip, last_known
 from kitlib.views.scene import Scene, draw_axis, places
 from kitlib.views.svg import HATCH, Svg, el, group
@@ -24,10 +23,6 @@ SMALL_WORDS = frozenset({"append", "emit", "process"})
 PASSES = frozenset({"pass", "compact", "purge", "clean", "delete"})  # one after another they are one pass
 HEAD = 18
 
-
-def claims(trace: Trace) -> bool:
-    """Whether the trace is of a compacted topic: its log rolls, or a cleaner goes over it."""
-    return any(step.actor in ("log", "cleaner") and step.what in ("roll", "pass", "purge") for step in trace.steps)
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -56,9 +51,9 @@ def to_scene(trace: Trace, part: str) -> Scene:
         panel.follow(step.what, step.data.get("to"), logs[number], logs[number - 1] if number else None)
         log = logs[number]
         if log is None:
-            scene.add_step(x, tell_offsets(step))
+            scene.add_step(x, trace.sentence(step))
         else:
-            scene.add_step(x, tell_offsets(step), panel.draw(log), log_words(log))
+            scene.add_step(x, trace.sentence(step), panel.draw(log), log_words(log))
     return scene
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.trace import Trace
-from kitlib.views.connect_sentences import tell_connect
 from kitlib.views.group_look import Sign, draw_sign
 from kitlib.views.lanes_look import CROSS, CROSSED_DISC, DISC
 from kitlib.views.layout_bars import bars, draw_box, draw_rows, swatch
@@ -22,7 +21,6 @@ PARTS = {
     "layout": "Which worker runs what after this step?",
 }
 HAS_RECORDS = False
-WORDS = frozenset({"configure"})
 MOST_ROWS = 20
 HEAD, ITEM_TALL, GAP = 26, 22, 8
 SIGNS = {
@@ -34,10 +32,6 @@ SIGNS = {
     "sync": Sign("a rebalance ends", "M0 -6V6", "ink", 1.2),
 }
 
-
-def claims(trace: Trace) -> bool:
-    """Whether the trace is a Connect cluster's."""
-    return any("connect" in step.state for step in trace.steps)
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -56,7 +50,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     scene = Scene("Connect", PARTS[part], height=int(y) + 30, panel_height=tall)
     scene.top, scene.bottom, scene.body = 4, int(y) + 4, group(*drawn)
     for step, x, state in zip(trace.steps, xs, states, strict=True):
-        scene.add_step(x, tell_connect(step), draw_layout(state, tall), words_of(state))
+        scene.add_step(x, trace.sentence(step), draw_layout(state, tall), words_of(state))
     scene.legend = [
         (swatch(kind), text)
         for kind, text in (("runs", "a task, run by the worker named"), ("nobody", "nobody runs it"))

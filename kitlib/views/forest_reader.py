@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.acker_reader import AckerReader, GivenTuple, Growth
 from kitlib.views.forest import GONE, NEVER, STATES, Forest, TreeView
-from kitlib.views.ledger_rows import bits_of, to_id, to_root
-from kitlib.views.text import plain_text
 from kitlib.views.tree_layout import Node, height_for, lay_out, rows_of
 from kitlib.views.tree_look import (
     FALSELY_ACKED,
@@ -25,6 +24,7 @@ from kitlib.views.tree_look import (
     UNTRACKED,
     chip_rows_for,
 )
+from kitlib.words.topology import bits_of, to_id, to_root
 
 # Words that only a trace with whole trees has; some runs are too long for them and keep the records' own.
 WORDS = frozenset({"send", "execute", "bolt_ack", "bolt_fail", "acker_init", "acker_ack", "acker_fail"})

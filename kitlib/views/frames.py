@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.curves import Sample, bearable, to_samples
 from kitlib.views.forest import Forest
@@ -26,8 +27,7 @@ from kitlib.views.lanes_reader import to_space_time
 from kitlib.views.look import ALARM, IS_BELOW_COMMIT, IS_GONE, IS_READ, TABLE
 from kitlib.views.scene import Scene
 from kitlib.views.scenes import kind_of
-from kitlib.views.sentences import place, tell
-from kitlib.views.text import plain_text
+from kitlib.words import place
 
 MAX_SPAN = 8_000_000  # offsets a lane can draw; of a longer log the newest ones
 NO_LANE = -1
@@ -130,8 +130,8 @@ def _to_frames(trace: Trace, part: str) -> Frames:
     if kind is not None:
         frames.scene = kind.to_scene(trace, part)
     else:
-        frames.space_time = to_space_time(trace)
-        frames.forest = None if frames.space_time else to_forest(trace)
+        frames.space_time = to_space_time(trace) if trace.domain == "idempotence" else None
+        frames.forest = to_forest(trace) if trace.domain == "topology" else None
         frames.samples, frames.bearable = to_samples(trace), bearable(trace)
     of_run = frames.scene or frames.space_time
     told = of_run.said if of_run else None
@@ -146,7 +146,7 @@ def _to_frames(trace: Trace, part: str) -> Frames:
         data = step.data
         ledger = ledgers.get((data.get("topic"), data.get("partition")))
         frames.at_ms.append(step.at_ms)
-        frames.said.append(told[step.number] if told else tell(step))
+        frames.said.append(told[step.number] if told else trace.sentence(step))
         if ledger is None:
             frames.lane.append(NO_LANE)
             frames.offset.append(-1)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.group_look import SIGNS
-from kitlib.views.text import plain_text
 
 Place = tuple[str, int]  # topic and partition
 OTHERS = frozenset({"log", "coordinator", "broker", "network", "zookeeper"})

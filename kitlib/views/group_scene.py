@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views import lag_scene
 from kitlib.views.group_look import (
@@ -35,13 +36,11 @@ from kitlib.views.group_look import (
     tick_swatch,
 )
 from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, MemberRow, place_of, read_group
-from kitlib.views.group_sentences import tell_group
 from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED
 from kitlib.views.offsets_scene import signs_scene
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.text import plain_text
 
 PARTS = {
     "all": "Who holds which partition, and when does nobody?",
@@ -50,7 +49,6 @@ PARTS = {
     "lag": "What is the lag, and what does the monitor make of it?",
 }
 HAS_RECORDS = True
-WORDS = frozenset({"prepare", "sync", "stable", "assigned"})
 SMALL_WORDS = frozenset({"append", "start", "emit", "process", "commit", "store"})
 HALO = {"cls": "ink paper-line", "stroke_width": 3, "paint_order": "stroke", "stroke_linejoin": "round"}
 CURSORS = (("fetched", ORANGE, 2), ("processed", GREEN, 1), ("committed", BLUE, 0))  # name, colour, place in the state
@@ -59,14 +57,6 @@ HOLDER_X = 708
 TITLE = ("state", "generation", "leader", "protocol", "members")  # of the state, in the panel's first line
 
 
-def claims(trace: Trace) -> bool:
-    """Whether the trace is a consumer group's: partitions are assigned, or a coordinator deals them."""
-    return any(
-        (step.what == "assigned" and isinstance(step.data.get("partitions"), list))
-        or (step.what in WORDS and step.actor == "coordinator")
-        for step in trace.steps
-    )
-
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a group's trace; `part` "cursors" is the panel with the group's row alone.
@@ -74,9 +64,9 @@ def to_scene(trace: Trace, part: str) -> Scene:
     "signs" and "lag" are what a monitor sees from outside of the group.
     """
     if part == "signs":
-        return signs_scene(trace, tell_group)
+        return signs_scene(trace)
     if part == "lag":
-        return lag_scene.to_scene(trace, "all", tell_group)
+        return lag_scene.to_scene(trace, "all")
     xs = places(trace, room=lambda step: 0.3 if step.what in SMALL_WORDS else 2)
     story = read_group(trace, xs)
     lanes = dict(list(story.lanes.items())[:MOST_LANES])
@@ -107,7 +97,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     scene.legend = _legend(story, signs) if part == "all" else []
     panel = _Panel(trace, names)
     for step, x in zip(trace.steps, xs, strict=True):
-        scene.add_step(x, tell_group(step), *panel.take(step))
+        scene.add_step(x, trace.sentence(step), *panel.take(step))
     return scene
 
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition
 from kitlib.monitor.rewinds import Rewind, Vanished, in_order, rewinds, vanished
+from kitlib.text import plain_text
 from kitlib.views.clock import Clock, Placed, clock_over, figure
 from kitlib.views.look import BLUE, LEFT, RED, WIDTH
 from kitlib.views.picture import Picture
-from kitlib.views.sentences import count
 from kitlib.views.svg import Svg, document, el, group, legend
-from kitlib.views.text import plain_text
+from kitlib.words import count
 
 QUESTION = "Where did the committed offset go back, or vanish?"
 CHART_LEFT, CHART_RIGHT = 176, 736

@@ -7,7 +7,6 @@ the rule that fires.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +14,15 @@ from kitlib.errors import TraceError
 from kitlib.monitor.lag import Commit, Judgement, Status, Window
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.monitor.signs import commits_in, samples_in
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.lag_picture import STATUS_PAINT, draw_panel, judge_window
 from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_scene import SIGNS_LEFT, StepClock, lane_of_signs
-from kitlib.views.offsets_sentences import tell_offsets
 from kitlib.views.scene import AXIS_RIGHT, Scene, draw_axis, places
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group
-from kitlib.views.text import plain_text
 
 PARTS = {
     "all": "What is the lag, and what does the monitor make of it?",
@@ -36,15 +34,9 @@ BAND_TALL = 26
 READS_END_S = 10  # how often Burrow v1.9.5 reads the log's end (offset-refresh), as a judgement after silence takes it
 
 
-def claims(trace: Trace) -> bool:
-    """Whether a monitor says in the trace what the lag is, and no group is drawn in it."""
-    words = {step.what for step in trace}
-    is_group = not words.isdisjoint({"prepare", "stable", "assigned", "write"})
-    return not is_group and any(step.actor == "monitor" and step.what in ("lag", "judge") for step in trace)
 
-
-def to_scene(trace: Trace, part: str, tell: Callable[[Step], str] = tell_offsets) -> Scene:
-    """The scene of a trace; "window" leaves the curves away. `tell` says each step's sentence."""
+def to_scene(trace: Trace, part: str) -> Scene:
+    """The scene of a trace; "window" leaves the curves away."""
     xs = places(trace, left=SIGNS_LEFT, room=lambda step: ROOM.get(step.what, 0.3))
     band = _draw_band(trace, xs)
     drawn, foot = [band], BAND_TALL + 10
@@ -70,9 +62,9 @@ def to_scene(trace: Trace, part: str, tell: Callable[[Step], str] = tell_offsets
             panel, height = draw_panel(*looked)
             scene.panel_height = max(scene.panel_height, height + 8)
             words = str(looked[1])
-            scene.add_step(x, tell(step), panel, words)
+            scene.add_step(x, trace.sentence(step), panel, words)
         else:
-            scene.add_step(x, tell(step), panel, words)
+            scene.add_step(x, trace.sentence(step), panel, words)
     return scene
 
 

@@ -8,10 +8,11 @@ producer's words has no such picture.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log2
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.lanes import LOST, NEVER, LogView, Mark, SpaceTime, Way, ticks_of
 from kitlib.views.lanes_log import LogReader
@@ -19,25 +20,15 @@ from kitlib.views.lanes_look import CHAR, LABEL_GAP, OPEN_WAY
 from kitlib.views.lanes_marks import BROKER, CLIENT, MARKERS, SECOND
 from kitlib.views.lanes_rows import RowReader
 from kitlib.views.lanes_words import numbers, part, whole
-from kitlib.views.producer_sentences import is_side
-from kitlib.views.sentences import tell
-from kitlib.views.text import plain_text
+from kitlib.words.idempotence import is_side
 
-WORDS = frozenset({"request", "refuse_to_start", "delivered", "undelivered"})  # only a producer's trace has them
 STEP_WIDE, SEND_WIDE = 18, 7  # the least way from one step to the next
 MOST_WAIT = 46  # how much a wait, however long, adds to that
 Key = tuple[Any, ...]
 
 
-def is_produced(trace: Trace) -> bool:
-    """Whether a trace is a producer's: its lanes have batches that were sent."""
-    return any(step.what in WORDS or (step.what == "send" and "batch" in step.data) for step in trace.steps)
-
-
-def to_space_time(trace: Trace) -> SpaceTime | None:
-    """The space-time picture of a producer's trace, or None when the trace is of another kind."""
-    if not is_produced(trace):
-        return None
+def to_space_time(trace: Trace) -> SpaceTime:
+    """The space-time picture of a producer's trace."""
     reader = _Reader(trace)
     for step in trace.steps:
         reader.take(step)
@@ -99,7 +90,7 @@ class _Reader:
         counts = self.rows.in_flight, self.rows.waiting, self.acknowledged, sum(log.extra for log in self.logs.values())
         for values, count in zip(self.counts.values(), counts, strict=True):
             values.append(count)
-        self.scene.said.append(tell(step if data is step.data else replace(step, data=data)))
+        self.scene.said.append(self.trace.vocabulary.sentence(step.actor, step.what, data))
 
     def _known(self, step: Step) -> dict[str, Any]:
         """The step's data, and of what arrives at the broker: how often it came, and what its writing would make."""

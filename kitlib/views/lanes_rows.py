@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.lanes import Row, SpaceTime
 from kitlib.views.lanes_look import BOX_PITCH, BOX_WIDE, MOST_BOXES, ROW_TALL
 from kitlib.views.lanes_words import NO_NUMBER, batch_name, part, rows_of, sequence_word, whole
 from kitlib.views.look import LEFT, WIDTH
-from kitlib.views.text import plain_text
 
 Entry = tuple[int, int, int, int]  # first and last sequence, first and last offset
 HALF = MOST_BOXES // 2  # where so many fit in flight at most, what waits stands beside them

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.kafka.protocol import increment_sequence
+from kitlib.text import plain_text
 from kitlib.views.lanes_look import SHORT_ERRORS
-from kitlib.views.text import plain_text
 
 Data = dict[str, Any]
 

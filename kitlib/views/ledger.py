@@ -6,11 +6,11 @@ is seen to flip the bit above. Numbers of up to 16 bits are a row of cells; one 
 
 from __future__ import annotations
 
+from kitlib.text import plain_text
 from kitlib.views.forest import NEVER, Forest
 from kitlib.views.ledger_rows import LedgerRow
 from kitlib.views.look import BLUE, RED
 from kitlib.views.svg import Svg, el, group
-from kitlib.views.text import plain_text
 from kitlib.views.tree_look import (
     BIT_PITCH,
     BIT_TALL,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import xor
 
-MASK = 2**64 - 1
-SIZES = (4, 8, 16, 64)  # bits of an id, as pictures show them
+from kitlib.words import count
+from kitlib.words.topology import MASK, to_id
+
 WIDEST = {"ink": 36, "grey": 36}  # characters on a line
 WIDEST_TONED = 33  # where letters are larger
 FEW_IDS = 4  # more ids than these are counted, not listed
@@ -51,35 +52,14 @@ class Told:
         return self.is_known and reduce(xor, self.ids.values(), 0) == value
 
 
-def bits_of(declared: object, values: Iterable[int]) -> int:
-    """How many bits the ids are drawn with: those that the run declares, and as many as its values need."""
-    high = max((value if value >= 0 else MASK for value in values), default=0)
-    bits = declared if isinstance(declared, int) and declared in SIZES else SIZES[0] if high else SIZES[-1]
-    return next((size for size in SIZES if size >= bits and high < 1 << size), SIZES[-1])
-
-
 def to_hex(value: int | None) -> str | None:
     """The bits of a signed or unsigned number as hexadecimal digits."""
     return None if value is None else f"{value & MASK:x}"
 
 
-def to_id(value: int, bits: int) -> str:
-    """An id as a learner reads it: its bits in groups of four, or of a wide one the last digits."""
-    if bits > 16:
-        return "…" + f"{value & MASK:016x}"[-4:]
-    digits = f"{value & MASK:0{bits}b}"
-    return " ".join(digits[at : at + 4] for at in range(0, len(digits), 4))
-
-
 def to_short_id(value: int, bits: int) -> str:
     """An id for a small box: a wider one as its last four hexadecimal digits."""
     return to_id(value, bits) if bits <= 8 else to_id(value, 64)
-
-
-def to_root(root: int) -> str:
-    """A root id, shortened."""
-    digits = f"{root & MASK:x}"
-    return digits if len(digits) <= 4 else "…" + digits[-4:]
 
 
 def listed(ids: Iterable[int], bits: int) -> str:
@@ -100,11 +80,6 @@ def wrapped(text: str, tone: str) -> list[tuple[str, str]]:
         else:
             lines.append(word[:room])
     return [(line, tone) for line in lines]
-
-
-def count(number: int, one: str) -> str:
-    """`1 tuple`, `2 tuples`."""
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
 
 
 def verdict_on(

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.views.clock import figure
 from kitlib.views.history_picture import short
 from kitlib.views.look import BLUE, GREEN, LEFT, ORANGE, RED, SKY, STRIP, WHITE
-from kitlib.views.sentences import count
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.text import plain_text
+from kitlib.words import count
 
 PER_ROW, BOX_WIDE, BOX_TALL, ROW_PITCH = 15, 48, 34, 60
 MOST_BOXES = 3 * PER_ROW  # a longer log is a bar

@@ -8,7 +8,6 @@ step with the live record of each key, and the cache beside what the log says.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kitlib.errors import TraceError
@@ -30,7 +29,6 @@ from kitlib.views.log_panel import (
     log_words,
 )
 from kitlib.views.look import BLUE, LEFT, RED
-from kitlib.views.offsets_sentences import tell_offsets
 from kitlib.views.offsets_strip import Strip, last_known
 from kitlib.views.offsets_writes import states_of
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
@@ -49,14 +47,6 @@ MOST_KEYS = 3  # whose cached offsets are followed
 KEY_TALL = 56
 SIGNS_LEFT = 176  # the rows of signs have longer names
 
-
-def claims(trace: Trace) -> bool:
-    """Whether the trace is of the offsets topic: its log is written to, or a coordinator loads its cache."""
-    return any(
-        (step.actor == "offsets log" and step.what in ("write", "roll", "clean", "retention"))
-        or (step.actor.startswith("coordinator") and step.what in ("load_begin", "load_failed", "answer"))
-        for step in trace.steps
-    )
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -94,9 +84,9 @@ def to_scene(trace: Trace, part: str) -> Scene:
         if step.what in ("clean", "pass") and isinstance(step.data.get("to"), int):
             cleaned_to = step.data["to"]
         if log is None:
-            scene.add_step(x, tell_offsets(step))
+            scene.add_step(x, trace.sentence(step))
         else:
-            scene.add_step(x, tell_offsets(step), _panel(log, log_room, most, cleaned_to), log_words(log))
+            scene.add_step(x, trace.sentence(step), _panel(log, log_room, most, cleaned_to), log_words(log))
     return scene
 
 
@@ -189,7 +179,7 @@ def lane_of_signs(trace: Trace) -> tuple[str, int]:
     return max(weights, key=lambda lane: weights[lane], default=first)
 
 
-def signs_scene(trace: Trace, tell: Callable[[Step], str] = tell_offsets) -> Scene:
+def signs_scene(trace: Trace) -> Scene:
     """What a monitor would have seen of one partition in a run, with the signs in it; for any run with commits."""
     xs = places(trace, left=SIGNS_LEFT, room=_room)
     clock = StepClock([step.at_ms for step in trace], xs, SIGNS_LEFT, AXIS_RIGHT)
@@ -205,5 +195,5 @@ def signs_scene(trace: Trace, tell: Callable[[Step], str] = tell_offsets) -> Sce
         drawn.append(el("text", words, cls="ink", x=SIGNS_LEFT, y=40))
     scene.body, scene.legend = group(*drawn), signs_legend()
     for step, x in zip(trace.steps, xs, strict=True):
-        scene.add_step(x, tell(step), None, words)
+        scene.add_step(x, trace.sentence(step), None, words)
     return scene

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.group_look import Sign, draw_sign, draw_tick, tick_swatch
 from kitlib.views.lanes_look import CHAR, CROSS, CROSSED_SQUARE, DIAMOND, DISC
@@ -16,7 +17,6 @@ from kitlib.views.log_panel import KeyedLog
 from kitlib.views.look import BLACK, BLUE, LEFT, ORANGE, RED
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.text import plain_text
 
 ROW_TALL, BAND_TALL, CHART_TALL = 28, 18, 70
 LOGS = frozenset({"offsets log", "log"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kitlib.text import plain_text
 from kitlib.views.bar import draw_bar
 from kitlib.views.frames import Frames, codes_of
 from kitlib.views.look import (
@@ -29,7 +30,6 @@ from kitlib.views.look import (
 )
 from kitlib.views.paint import draw_frame, edge_paint, letter_paint
 from kitlib.views.svg import Svg, el, group, legend
-from kitlib.views.text import plain_text
 
 RIGHT = LEFT + STRIP
 

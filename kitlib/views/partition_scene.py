@@ -7,18 +7,15 @@ out. The panel says what came of all of them.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kitlib.trace import Trace
 from kitlib.views.group_look import Sign, draw_sign
 from kitlib.views.lanes_look import CROSSED_SQUARE
 from kitlib.views.look import BLUE, GREEN, LEFT, RED
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, Teller, draw_axis, places, tell_by
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
 from kitlib.views.svg import Svg, el, group
 
 PARTS = {"all": "Which cancels come before their create, and which does the sink refuse?"}
 HAS_RECORDS = True
-WORDS = frozenset({"partitions"})
 TOP, MOST_ROWS, ROW = 12, 24, 17
 SIGNS = {
     "created": Sign("an order is created", "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z", GREEN, 1.4),
@@ -31,27 +28,7 @@ SIGNS = {
 }
 
 
-def _result(who: str, data: dict[str, Any]) -> str:
-    return (
-        f"{data['moved']} of {data['orders']} orders have moved to another partition; {data['early_cancels']} were cancelled "
-        f"before they were created, {data['refused']} records were refused, {data['left_over']} orders are still there."
-    )
 
-
-TELLERS: dict[str, Teller] = {
-    "partitions": lambda who, data: f"The topic has {data['count']} partitions: {data['why']}.",
-    "append": lambda who, data: f"Partition {data['partition']} gets records {data['first']} to {data['last']}.",
-    "process": lambda who, data: (
-        f"{who.capitalize()} reads {data['value']} of {data['key']} at offset {data['offset']}: {data['effect']}."
-    ),
-    "commit": lambda who, data: f"{who.capitalize()} commits {data['offset']}.",
-    "result": _result,
-}
-
-
-def claims(trace: Trace) -> bool:
-    """Whether the trace is one of partitions that were added."""
-    return any(step.what == "partitions" and "why" in step.data for step in trace.steps)
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -87,6 +64,6 @@ def to_scene(trace: Trace, part: str) -> Scene:
             or "nothing read yet"
         )
         line = el("text", f"So far: {told}", cls="ink", x=AXIS_LEFT, y=16, font_size=12)
-        scene.add_step(x, tell_by(TELLERS, step), line, told)
+        scene.add_step(x, trace.sentence(step), line, told)
     scene.legend = [(group(draw_sign(sign, 13, 9)), sign.meaning) for what, sign in SIGNS.items() if what in seen]
     return scene

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from kitlib.errors import TraceError
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.buckets import draw_maps, map_tall
 from kitlib.views.curves import HEIGHT as CURVES_TALL
@@ -25,11 +26,10 @@ from kitlib.views.partition import LaneView, draw_lane, draw_legend, lane_views
 from kitlib.views.plot import draw_plot, height_of, question_of
 from kitlib.views.scene import Scene, draw_scene
 from kitlib.views.scenes import kind_of
-from kitlib.views.sentences import count
 from kitlib.views.svg import Svg, document, el, group
-from kitlib.views.text import plain_text
 from kitlib.views.tree import draw_tree, draw_tree_legend, tree_name, tree_summary
 from kitlib.views.tree_look import TREE_TOP
+from kitlib.words import count
 
 SENTENCE, SENTENCE_LINE = 180, 95  # characters: of a step's sentence, and of a line
 PARTS = ("all", "log", "plot", "tree", "pending", "curves", "lanes", "remembered")

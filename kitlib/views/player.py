@@ -24,6 +24,7 @@ from kitlib.experiments import get, names
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.monitor.delivery import Verdict, judge
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.buckets import FORGOTTEN, MIDDLE, NEWEST, OLDEST, TIMED_OUT
 from kitlib.views.frames import to_frames
@@ -34,7 +35,6 @@ from kitlib.views.look import BADGES, BANDS, BLUE, GEOMETRY, LOOKS, PINK, RED, T
 from kitlib.views.picture import draw
 from kitlib.views.plot import plots_to_json, question_of
 from kitlib.views.scenes import kind_of
-from kitlib.views.text import plain_text
 from kitlib.views.tree_look import (
     FLIPPED,
     LOOSE_MEANING,

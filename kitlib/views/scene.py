@@ -25,11 +25,10 @@ from dataclasses import dataclass, field
 from math import log2
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.look import WIDTH
-from kitlib.views.sentences import as_it_stands, tell
 from kitlib.views.svg import Svg, el, group, legend
-from kitlib.views.text import plain_text
 
 AXIS_LEFT, AXIS_RIGHT = 108, 736  # where the time axis begins and ends, unless the scene says otherwise
 TICK_APART = 92  # from one time on the axis to the next, at least
@@ -202,19 +201,6 @@ def draw_axis(trace: Trace, xs: list[float], y: float, left: float = AXIS_LEFT, 
             parts.append(el("text", told, cls="grey", x=x, y=y + 15, font_size=11))
             last_x, last_ms = x, step.at_ms
     return group(*parts)
-
-
-Teller = Callable[[str, dict[str, Any]], str]
-
-
-def tell_by(tellers: dict[str, Teller], step: Step) -> str:
-    """A step's sentence by its domain's tellers (who, data -> sentence); what they cannot tell is told as it stands."""
-    if step.what not in tellers:
-        return tell(step)
-    try:
-        return tellers[step.what](plain_text(step.actor, 40), step.data)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return as_it_stands(step)  # the data are not what the word promises
 
 
 def to_node(drawn: Svg) -> Node:

@@ -1,11 +1,10 @@
 """Which traces are drawn as a scene, and by whom: the one list of the kit's scenes.
 
-A line names the scene's module and the verbs that only its traces have. The module is imported when a
-trace with one of the verbs is to be drawn for the first time. It offers
+A line names a domain and its scene's module, which is imported when a trace of that domain is to be drawn
+for the first time. It offers
 
     PARTS: dict[str, str]                       # what `show(trace, part=...)` takes -> the question answered; "all" first
     HAS_RECORDS: bool                           # whether the strips of records ("log", "plot") can be drawn too
-    claims(trace) -> bool                       # whether the trace is of this kind; asked only if it has one of the verbs
     to_scene(trace, part) -> kitlib.views.scene.Scene
 """
 
@@ -16,17 +15,16 @@ from importlib import import_module
 from types import ModuleType
 
 from kitlib.errors import TraceError
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.scene import Scene
-from kitlib.views.text import plain_text
 
 
 @dataclass(frozen=True, slots=True)
 class SceneKind:
-    """One kind of scene: its module, and the verbs that tell its traces."""
+    """One kind of scene."""
 
     module: str
-    words: frozenset[str]  # at least one of them is in every trace of this kind
 
     @property
     def drawer(self) -> ModuleType:
@@ -56,28 +54,25 @@ class SceneKind:
         return scene
 
 
-SCENES: tuple[SceneKind, ...] = (
-    SceneKind("kitlib.views.connect_scene", frozenset({"configure"})),
-    SceneKind("kitlib.views.streams_scene", frozenset({"topology"})),
-    SceneKind("kitlib.views.source_scene", frozenset({"flush", "crash", "aborted"})),
-    SceneKind("kitlib.views.partition_scene", frozenset({"partitions"})),
-    SceneKind(
-        "kitlib.views.send_scene",
-        frozenset({"call", "request_update", "metadata_request", "connect", "blocked", "new_batch", "exit"}),
-    ),
-    SceneKind("kitlib.views.unclean_scene", frozenset({"elect", "isr", "none"})),
-    SceneKind("kitlib.views.offsets_scene", frozenset({"write", "load_begin", "load_failed", "answer"})),
-    SceneKind("kitlib.views.compaction_scene", frozenset({"roll", "pass", "purge"})),
-    SceneKind("kitlib.views.lag_scene", frozenset({"lag", "judge"})),
-    SceneKind("kitlib.views.group_scene", frozenset({"prepare", "sync", "stable", "assigned"})),
-    SceneKind("kitlib.views.transaction_scene", frozenset({"transition", "marker", "begin", "commit_tx", "open"})),
-)
+SCENES: dict[str, SceneKind] = {
+    domain: SceneKind(f"kitlib.views.{module}")
+    for domain, module in {
+        "connect": "connect_scene",
+        "streams": "streams_scene",
+        "source": "source_scene",
+        "partitions": "partition_scene",
+        "send_path": "send_scene",
+        "replication": "unclean_scene",
+        "offsets": "offsets_scene",
+        "incidents": "offsets_scene",
+        "compaction": "compaction_scene",
+        "lag": "lag_scene",
+        "groups": "group_scene",
+        "transactions": "transaction_scene",
+    }.items()
+}  # domain -> the scene of its traces
 
 
 def kind_of(trace: Trace) -> SceneKind | None:
-    """The kind of scene that a trace is, or None: the first that claims it."""
-    words = {step.what for step in trace.steps}
-    for kind in SCENES:
-        if not words.isdisjoint(kind.words) and kind.drawer.claims(trace):
-            return kind
-    return None
+    """The kind of scene that a trace is drawn as, or None where records, trees or batches are followed."""
+    return SCENES.get(trace.domain)

@@ -14,7 +14,6 @@ from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, PINK, RED, SKY
 from kitlib.views.scene import AXIS_RIGHT, Scene, draw_axis, places
 from kitlib.views.send_panel import PANEL_TALL, draw_clock, draw_pipeline, words_of
 from kitlib.views.send_reader import paths
-from kitlib.views.send_sentences import tell
 from kitlib.views.svg import Svg, el, group
 
 PARTS = {
@@ -80,10 +79,6 @@ SAME = {"leader": "update", "id_request": "metadata_request", "new_batch": "send
         "fault": "disconnected"}  # fmt: skip
 
 
-def claims(trace: Trace) -> bool:
-    """Whether the trace is of a send path: calls of a user, or a sender and a network of one client."""
-    return any(step.actor == "user" or (step.actor == "sender" and step.what == "request") for step in trace.steps)
-
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; `part` "clock" shows what has to do with metadata only."""
@@ -101,7 +96,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
         pieces = draw_pipeline(path)
         if isinstance(clock, dict):
             pieces.append(draw_clock(clock, trace.knobs, coarse_ms))
-        scene.add_step(x, tell(step), pieces, words_of(path, clock))
+        scene.add_step(x, trace.sentence(step), pieces, words_of(path, clock))
     scene.legend = [(mark.swatch(), mark.meaning) for word, mark in MARKS.items() if word in body.found]
     if body.waits:
         bar = el("rect", x=2, y=5, width=22, height=8, fill=SKY, stroke=BLACK, stroke_width=0.6)

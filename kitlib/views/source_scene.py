@@ -7,35 +7,17 @@ second time is drawn in the colour of duplicates.
 
 from __future__ import annotations
 
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.lanes_look import CROSS
 from kitlib.views.look import BLUE, LEFT, ORANGE, PINK, RED
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, Teller, tell_by
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import Svg, el, group
-from kitlib.views.text import plain_text
 
 PARTS = {"all": "How much lies between what was produced and what is remembered?"}
 HAS_RECORDS = False
-WORDS = frozenset({"flush", "crash", "aborted"})
 TOP, TALL = 14, 190
 
-TELLERS: dict[str, Teller] = {
-    "send": lambda who, data: f"Records {data['first']:,} to {data['last']:,} are read from the source and produced.",
-    "write": lambda who, data: (
-        f"Records {data['first']:,} to {data['last']:,} can be read in the topic, from offset {data['offset']:,} on."
-    ),
-    "flush": lambda who, data: f"The source offset {data['offset']:,} is stored.",
-    "crash": lambda who, data: f"The worker dies at record {data['position']:,}; stored is {data['stored']:,}.",
-    "aborted": lambda who, data: (
-        f"Its open transaction is aborted: nobody sees records {data['first']:,} to {data['last']:,} of it."
-    ),
-    "begins": lambda who, data: f"The task runs again, from record {data['position']:,} on.",
-}
-
-
-def claims(trace: Trace) -> bool:
-    """Whether the trace is a source task's."""
-    return any("source" in step.state for step in trace.steps)
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -53,7 +35,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
             f"{source.get('at_risk', 0):,} records would come twice"
         )
         words = el("text", told, cls="ink", x=AXIS_LEFT, y=14, font_size=12)
-        scene.add_step(x, tell_by(TELLERS, step), words, told)
+        scene.add_step(x, trace.sentence(step), words, told)
     scene.legend = [
         (el("path", d="M2 9H24", cls="ink-line", stroke_width=2), "records produced"),
         (el("path", d="M2 12H12V6H24", stroke=BLUE, fill="none", stroke_width=2.5), "the stored source offset"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.trace import Trace
-from kitlib.views.connect_sentences import tell_streams
 from kitlib.views.group_look import Sign, draw_sign
 from kitlib.views.lanes_look import CHECK, CROSS, CROSSED_DISC, CROSSED_SQUARE, DIAMOND, DISC
 from kitlib.views.layout_bars import bars, draw_box, draw_rows, swatch
@@ -22,7 +21,6 @@ PARTS = {
     "layout": "Which instance and thread has which task after this step?",
 }
 HAS_RECORDS = False
-WORDS = frozenset({"topology"})
 MOST_ROWS = 24
 HEAD, ITEM_TALL, GAP, THREAD_HEAD = 24, 20, 8, 16
 SIGNS = {
@@ -39,10 +37,6 @@ ANSWERS = {
     "no answer": Sign("a query: nobody answers", "M-4 -4L4 4M4 -4L-4 4", "ink", 2),
 }
 
-
-def claims(trace: Trace) -> bool:
-    """Whether the trace is a Streams application's."""
-    return any("streams" in step.state for step in trace.steps)
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -62,7 +56,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     scene = Scene("Streams", PARTS[part], height=int(y) + 30, panel_height=tall + 10)
     scene.top, scene.bottom, scene.body = 4, int(y) + 4, group(*drawn)
     for step, x, state in zip(trace.steps, xs, states, strict=True):
-        scene.add_step(x, tell_streams(step), draw_layout(state, tall), words_of(state))
+        scene.add_step(x, trace.sentence(step), draw_layout(state, tall), words_of(state))
     kinds = {kind for state in states for _, tasks in _threads(state) for _, kind, _ in tasks} | (
         {"nobody"} if part == "all" else set()
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from kitlib.text import show_text
 from kitlib.views.look import DARK_GREY, DARK_INK, DARK_PAPER, GREY, INK, LEFT, PAPER, RED
-from kitlib.views.text import show_text
 
 LEGEND_COLUMN = 370  # from one column of a legend to the next
 

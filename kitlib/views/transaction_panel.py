@@ -10,12 +10,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.lanes_look import CHAR, CHECK
 from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, WHITE
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.text import plain_text
 from kitlib.views.transaction_reader import ABORTED, COMMITTED, OPEN, PLAIN, READERS, Row, TransactionStory, fate_of
 
 STRIP_LEFT = AXIS_LEFT + 20

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.text import plain_text
 
 READERS = ("read_committed", "read_uncommitted")
 PLAIN, OPEN, COMMITTED, ABORTED = "plain", "open", "committed", "aborted"

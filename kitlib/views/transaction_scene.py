@@ -18,7 +18,6 @@ from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.transaction_panel import BOX_LOOKS, PANEL_TALL, Panel, box_swatch
 from kitlib.views.transaction_reader import Span, TransactionStory, read_transactions
-from kitlib.views.transaction_sentences import tell_transaction
 
 PARTS = {
     "all": "What is written, what is decided, and who may see it?",
@@ -56,15 +55,6 @@ STATES: dict[str, tuple[str, str, str]] = {  # of the coordinator: fill, colour 
 SHORT = {"CompleteCommit": "Commit", "CompleteAbort": "Abort", "PrepareCommit": "Prepare", "PrepareAbort": "Prepare"}
 
 
-def claims(trace: Trace) -> bool:
-    """Whether the trace is of transactions: a coordinator's transitions, markers in the log, or a topic opened for two readers."""
-    return any(
-        (step.what == "transition" and "transactional_id" in step.data)
-        or (step.what in ("begin", "commit_tx") and step.actor.startswith("producer"))
-        or (step.what in ("marker", "open") and step.actor == "broker")
-        for step in trace.steps
-    )
-
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; `part` "log" leaves the producers and the coordinator out."""
@@ -83,7 +73,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     scene = Scene("Transactions", PARTS[part], height=foot + 26, panel_height=PANEL_TALL + 16 * panel.ids)
     scene.top, scene.bottom, scene.body = 4, foot, group(*drawn)
     for step, x in zip(trace.steps, xs, strict=True):
-        scene.add_step(x, tell_transaction(step), *panel.take(step))
+        scene.add_step(x, trace.sentence(step), *panel.take(step))
     scene.legend = _legend(trace, seen, part == "all")
     return scene
 

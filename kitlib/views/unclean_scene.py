@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.clock import figure
 from kitlib.views.group_look import Sign, draw_sign
@@ -18,10 +19,8 @@ from kitlib.views.lanes_look import CHAR, CROSS, CROSSED_SQUARE, DIAMOND
 from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, SKY, WHITE
 from kitlib.views.offsets_strip import CHART_TALL, Strip
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
-from kitlib.views.sentences import count
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.text import plain_text
-from kitlib.views.unclean_sentences import tell_unclean
+from kitlib.words import count
 
 PARTS = {
     "all": "Who may lead, and what is gone when it does?",
@@ -51,10 +50,6 @@ BROKER_WORDS = frozenset({"kill", "restart", "pause", "wake", "flip", "recover",
 CONTROLLER_WORDS = frozenset({"elect", "none", "differs"})
 
 
-def claims(trace: Trace) -> bool:
-    """Whether the trace is of a partition with copies: a controller elects, or says who is in sync."""
-    return any(step.actor == "controller" and step.what in ("elect", "isr", "none") for step in trace.steps)
-
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "logs" leaves the readers and their chart away."""
@@ -81,7 +76,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
         if step.what == "cut":
             gone.append((int(step.data["to"]), int(step.data["from"])))
         panel = _draw_panel(state, max(1, high), epochs, gone)
-        scene.add_step(x, tell_unclean(step), panel, _words(state, gone))
+        scene.add_step(x, trace.sentence(step), panel, _words(state, gone))
     return scene
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.views.text import is_readable, plain_bytes, plain_text, show_bytes, show_text
+from kitlib.text import is_readable, plain_bytes, plain_text, show_bytes, show_text
 from tests.views.payloads import FORBIDDEN, HOSTILE
 
 BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

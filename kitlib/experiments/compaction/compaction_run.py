@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.compaction.keyed_log import KeyedLog, LogLook, Row, keyed_log
 from kitlib.experiments.recording import Fork, step_written
@@ -32,6 +32,8 @@ NOTHING_COMMITTED = "auto.offset.reset=earliest, and nothing is committed"
 @dataclass(slots=True)
 class CompactionRun:
     """One run: the log, and what its reader knows."""
+
+    domain: ClassVar[str] = "compaction"
 
     trace: Trace
     stage: Stage

@@ -11,7 +11,7 @@ The words of such a trace:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.compaction.sized_log import Size, SizedLog, sized_log
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
@@ -26,6 +26,8 @@ LOG, CLEANER, COORDINATOR = "offsets log", "cleaner", "coordinator 2"
 @dataclass(slots=True)
 class SizeRun:
     """One run: the log, what is counted, and the trace."""
+
+    domain: ClassVar[str] = "offsets"
 
     trace: Trace
     stage: Stage

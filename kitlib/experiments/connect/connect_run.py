@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.errors import KnobError
 from kitlib.experiments.recording import Fork, step_written
@@ -35,6 +35,8 @@ MODEL_ONLY = "the kit has no jars of Connect, and a lost worker is waited for in
 @dataclass(slots=True)
 class ConnectRun:
     """One run of a cluster of workers, or of one standalone worker, and the trace it writes."""
+
+    domain: ClassVar[str] = "connect"
 
     trace: Trace
     stage: Stage
@@ -176,6 +178,8 @@ class ConnectRun:
 @dataclass(slots=True)
 class SourceRun:
     """One run of one source task that reads a table and produces into one partition."""
+
+    domain: ClassVar[str] = "source"
 
     trace: Trace
     stage: Stage

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kitlib.errors import LabError
 from kitlib.experiments.groups.group_book import GroupBook
@@ -26,6 +27,8 @@ LOOK_EVERY_MS = 50  # how often committed offsets are looked at while someone wo
 @dataclass(slots=True)
 class GroupRun(GroupBook):
     """One run: a story's calls to the members, each written down."""
+
+    domain: ClassVar[str] = "groups"
 
     # -- the topic and the members -------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.groups.partition_stage import KeyedTopic, keyed_topic
 from kitlib.experiments.recording import Fork, step_written
@@ -28,6 +28,8 @@ Version = tuple[int, str]  # the offset that wrote a document, and its state: "o
 @dataclass(slots=True)
 class PartitionRun:
     """One run: the topic, where each worker is, and what the sink holds."""
+
+    domain: ClassVar[str] = "partitions"
 
     trace: Trace
     stage: Stage

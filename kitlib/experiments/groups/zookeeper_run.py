@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.agenda import Agenda
 from kitlib.experiments.recording import Fork, step_written
@@ -46,6 +46,8 @@ class Member:
 @dataclass(slots=True)
 class ZooKeeperRun:
     """One run: the members, ZooKeeper, the clock, and the trace it writes."""
+
+    domain: ClassVar[str] = "groups"
 
     trace: Trace
     stage: Stage

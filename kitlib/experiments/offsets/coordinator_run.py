@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.errors import LabError
 from kitlib.experiments.offsets.coordinator_stage import MEMBER, Keeper, keeper
@@ -49,6 +49,8 @@ class Lane:
 @dataclass(slots=True)
 class CoordinatorRun:
     """One run."""
+
+    domain: ClassVar[str] = "offsets"
 
     trace: Trace
     stage: Stage

@@ -86,6 +86,7 @@ stale_offset = Experiment(
     ),
     _tell_stale_offset,
     kind=incident_run,
+    domain="incidents",
 )  # fmt: skip
 
 # -- the dead cleaner --------------------------------------------------------------------------------
@@ -131,4 +132,5 @@ dead_cleaner = Experiment(
     ),
     _tell_dead_cleaner,
     kind=incident_run,
+    domain="incidents",
 )  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import wraps
+from typing import ClassVar
 
 from kitlib.experiments.groups.group_run import GroupRun
 
@@ -19,6 +20,8 @@ MIRROR = "mirror"
 @dataclass(slots=True)
 class MirrorRun(GroupRun):
     """The consumer's group; `mirror` is the other one, which is there once the topic is."""
+
+    domain: ClassVar[str] = "groups"
 
     mirror: GroupRun = field(init=False)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.agenda import Agenda
 from kitlib.experiments.leader_stage import PARTITION, Handled, ProduceLeader, Restart
@@ -38,6 +38,8 @@ class ProducerRun:
 
     A story calls `begin`, `send`, `run_for`, `withhold`, `restart`, ..., `finish` in its order.
     """
+
+    domain: ClassVar[str] = "idempotence"
 
     trace: Trace
     stage: Stage

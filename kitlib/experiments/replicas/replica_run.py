@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kitlib.experiments.recording import Fork, step_written
 from kitlib.experiments.stage import Stage
@@ -41,6 +41,8 @@ RECORD_MS = 10
 @dataclass(slots=True)
 class ReplicaRun:
     """One run: the partition, what its readers committed and processed, and the trace it writes."""
+
+    domain: ClassVar[str] = "replication"
 
     trace: Trace
     stage: Stage

@@ -72,6 +72,7 @@ linger_and_batches = Experiment(
     ),
     on_either("linger_and_batches", _tell_linger_and_batches),
     send_run,
+    domain="send_path",
 )  # fmt: skip
 
 
@@ -122,6 +123,7 @@ unflushed_sends = Experiment(
     ),
     on_either("unflushed_sends", _tell_unflushed_sends),
     send_run,
+    domain="send_path",
 )  # fmt: skip
 
 
@@ -160,6 +162,7 @@ stale_metadata = Experiment(
     ),
     on_either("stale_metadata", _tell_stale_metadata),
     send_run,
+    domain="send_path",
 )  # fmt: skip
 
 
@@ -202,6 +205,7 @@ expired_batch = Experiment(
     ),
     on_either("expired_batch", _tell_expired_batch),
     send_run,
+    domain="send_path",
 )  # fmt: skip
 
 
@@ -238,4 +242,5 @@ acks_and_isr = Experiment(
     ),
     on_either("acks_and_isr", _tell_acks_and_isr),
     send_run,
+    domain="send_path",
 )  # fmt: skip

@@ -105,6 +105,7 @@ two_sends = Experiment(
     ),
     on_either("two_sends", _tell_two_sends),
     send_run,
+    domain="send_path",
 )  # fmt: skip
 
 FAULTS = ("none", "dead bootstrap", "missing topic", "wrong advertised address", "buffer full")
@@ -143,4 +144,5 @@ blocked_send = Experiment(
     ),
     on_either("blocked_send", _tell_blocked_send),
     send_run,
+    domain="send_path",
 )  # fmt: skip

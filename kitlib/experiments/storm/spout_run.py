@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.recording import Fork, ShownLedgers, step_written
 from kitlib.experiments.stage import NotedTopic, Stage, Topic
@@ -48,6 +48,8 @@ class SpoutRun:
 
     An experiment calls `append`, `start`, `run_for`, `crash`, ... in the order of its story.
     """
+
+    domain: ClassVar[str] = "spout"
 
     trace: Trace
     stage: Stage

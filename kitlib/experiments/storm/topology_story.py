@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.recording import Fork, ShownLedgers, step_written
 from kitlib.experiments.stage import Stage, Topic
@@ -33,6 +33,8 @@ class TopologyStory:
 
     An experiment calls `append`, `start` and `run_for` in the order of its story.
     """
+
+    domain: ClassVar[str] = "topology"
 
     def __init__(self, trace: Trace, stage: Stage, knobs: dict[str, Any], fork: Fork | None = None) -> None:
         self.trace, self.stage, self.knobs, self.fork = trace, stage, knobs, fork

@@ -25,7 +25,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.errors import LabError
 from kitlib.experiments.recording import Fork, ShownLedgers, step_written
@@ -54,6 +54,8 @@ class BatchRun:
 
     A story calls `append`, `start`, and `run_for`, which also lets the worker die and start again.
     """
+
+    domain: ClassVar[str] = "spout"
 
     trace: Trace
     stage: Stage

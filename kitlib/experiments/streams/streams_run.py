@@ -15,7 +15,7 @@ The words of such a trace; no lane is judged:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.recording import Fork, step_written
 from kitlib.experiments.stage import Stage
@@ -39,6 +39,8 @@ def orders_by_customer(width: int) -> StreamsTopology:
 @dataclass(slots=True)
 class StreamsRun:
     """One run of an application that counts orders by customer."""
+
+    domain: ClassVar[str] = "streams"
 
     trace: Trace
     stage: Stage

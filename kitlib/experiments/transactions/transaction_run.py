@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.recording import Fork, step_written
 from kitlib.experiments.stage import Stage
@@ -34,6 +34,8 @@ UNKIND = ("delayed_marker", "hanging_transaction")
 @dataclass(slots=True)
 class TransactionRun:
     """One run: a story calls its methods in their order; each one writes its step and then those of what it led to."""
+
+    domain: ClassVar[str] = "transactions"
 
     trace: Trace
     stage: Stage

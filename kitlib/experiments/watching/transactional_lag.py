@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.groups.group_knobs import LIBRARY
@@ -33,6 +33,8 @@ BY_RECORD, BY_POSITION = "last record + 1", "position"
 @dataclass(slots=True)
 class TransactionalLagRun:
     """One run: the log with its markers, its consumer, and a monitor that sees the commits."""
+
+    domain: ClassVar[str] = "lag"
 
     trace: Trace
     stage: Stage

@@ -1,4 +1,4 @@
-"""What the tasks of a topology do, in sentences: one for each word that only they say, or say otherwise.
+"""Words of a topology's tasks: those that only they say, or say otherwise than a spout and a bolt.
 
 An id is shown bit by bit when it and those beside it have at most 16, so that a reader can follow the
 XOR; of a longer one the last digits are enough to tell it from others.
@@ -6,21 +6,36 @@ XOR; of a longer one the last digits are enough to tell it from others.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
 
-from kitlib.views.ledger_rows import SIZES, bits_of, count, to_id, to_root
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
+from kitlib.words import Data, Domain, Word, count
+from kitlib.words.spout import SPOUT
 
-Data = dict[str, Any]
-
+MASK = 2**64 - 1
+SIZES = (4, 8, 16, 64)  # bits of an id, as it is shown
 FEW_ROOTS = 4  # more of them are counted
 
 
-def is_task(actor: str) -> bool:
-    """Whether this is a task's name in a topology, such as split-2: a component's name and an id."""
-    return re.fullmatch(r".+-\d+", actor) is not None
+def bits_of(declared: object, values: Iterable[int]) -> int:
+    """How many bits the ids are drawn with: those that the run declares, and as many as its values need."""
+    high = max((value if value >= 0 else MASK for value in values), default=0)
+    bits = declared if isinstance(declared, int) and declared in SIZES else SIZES[0] if high else SIZES[-1]
+    return next((size for size in SIZES if size >= bits and high < 1 << size), SIZES[-1])
+
+
+def to_id(value: int, bits: int) -> str:
+    """An id as a learner reads it: its bits in groups of four, or of a wide one the last digits."""
+    if bits > 16:
+        return "…" + f"{value & MASK:016x}"[-4:]
+    digits = f"{value & MASK:0{bits}b}"
+    return " ".join(digits[at : at + 4] for at in range(0, len(digits), 4))
+
+
+def to_root(root: int) -> str:
+    """A root id, shortened."""
+    digits = f"{root & MASK:x}"
+    return digits if len(digits) <= 4 else "…" + digits[-4:]
 
 
 def _task_emit(who: str, data: Data) -> str:
@@ -177,23 +192,28 @@ def _values(data: Data) -> str:
     return plain_text(", ".join(str(value) for value in data["values"]), 60) or "no values"
 
 
-TASK_TELLERS: dict[str, Callable[[str, Data], str]] = {
-    "emit": _task_emit,
-    "execute": _execute,
-    "send": _send,
-    "bolt_ack": _bolt_ack,
-    "bolt_fail": _bolt_fail,
-    "process": _task_process,
-    "fault": _fault,
-    "acker_init": _acker_entry,
-    "acker_ack": _acker_entry,
-    "acker_fail": _acker_fail,
-    "acker_reset": _acker_reset,
-    "acker_tick": _acker_tick,
-    "spout_tick": _spout_tick,
-    "ack": _task_ack,
-    "fail": _task_fail,
-    "late": _late,
-    "crash": _task_crash,
-    "restart": lambda who, data: f"{who} is there again and remembers nothing.",
-}
+TOPOLOGY = Domain(
+    "topology",
+    SPOUT.having(
+        {
+            "emit": Word(_task_emit, "attempt offset root tuples val values", judged="emit"),
+            "execute": Word(_execute, "tuple values"),
+            "send": Word(_send, "ids parents to tuple values"),
+            "bolt_ack": Word(_bolt_ack, "tuple vals"),
+            "bolt_fail": Word(_bolt_fail, "roots tuple"),
+            "process": Word(_task_process, "offset part", judged="process"),
+            "fault": Word(_fault, "kind tuple", "error ms"),
+            "acker_init": Word(_acker_entry, "after before end root spout_task val"),
+            "acker_ack": Word(_acker_entry, "after before end root val"),
+            "acker_fail": Word(_acker_fail, "after before end root"),
+            "acker_reset": Word(_acker_reset, "end root"),
+            "acker_tick": Word(_acker_tick, "dropped"),
+            "spout_tick": Word(_spout_tick, "expired"),
+            "ack": Word(_task_ack, "offset outstanding root", judged="ack"),
+            "fail": Word(_task_fail, "offset retry root why", judged="fail"),
+            "late": Word(_late, "answer root"),
+            "crash": Word(_task_crash, "lost"),
+            "restart": Word("{who} is there again and remembers nothing."),
+        }
+    ),
+)

@@ -1,19 +1,11 @@
-"""What a step of a producer's run says to a learner: a sentence for each word of producer, network and broker.
-
-The words and their data are listed in `kitlib.monitor.producing` and written by the producers'
-experiments. A step whose data are not what its word promises is told as it stands
-(`kitlib.views.sentences`).
-"""
+"""Words of a producer's run: what producers, the network and the broker say about batches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
-from kitlib.views.text import plain_text
-
-Data = dict[str, Any]
+from kitlib.text import plain_text
+from kitlib.words import Data, Domain, Word
 
 SIDE = re.compile(r"producer( \d+)?|network|broker")
 
@@ -166,33 +158,38 @@ def _delay(who: str, data: Data) -> str:
     return f"The network holds a message of batch {data['batch']:d} back{ms}."
 
 
-PRODUCER_TELLERS: dict[str, Callable[[str, Data], str]] = {
-    "send": _send,
-    "request": _request,
-    "answer": _answer,
-    "no_answer": _no_answer,
-    "requeue": _requeue,
-    "delivered": _delivered,
-    "undelivered": _undelivered,
-    "id": _id,
-    "refuse_to_start": lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}",
-    "lose_request": lambda who, data: (
-        f"Request {data['request']:d} with batch {data['batch']:d} is lost: the broker never sees it."
-    ),
-    "lose_answer": lambda who, data: (
-        f"The answer to batch {data['batch']:d} is lost: it is stored, and the producer does not know."
-    ),
-    "duplicate_request": lambda who, data: f"The network sends request {data['request']:d} on twice.",
-    "delay": _delay,
-    "cut": lambda who, data: "The connection is cut: what was on its way is gone.",
-    "write": _write,
-    "recognise": _recognise,
-    "refuse": _refuse,
-    "restart": _restart,
-    "expire": lambda who, data: (
-        f"The broker has not heard from producer id {data['pid']:d} for too long and forgets it."
-    ),
-    "delete": lambda who, data: f"Retention deletes the log's start: it now begins at offset {data['to']:d}.",
-    "fail_over": lambda who, data: "Another broker becomes the leader; it remembers what it had copied.",
-    "read": _read,
-}
+IDEMPOTENCE = Domain(
+    "idempotence",
+    {
+        "send": Word(_send, "batch first last", judged="send"),
+        "request": Word(_request, "attempt batch epoch first last pid request seq", judged="request"),
+        "answer": Word(_answer, "batch error offset request", judged="answer"),
+        "no_answer": Word(_no_answer, "batch request why"),
+        "requeue": Word(_requeue, "attempt batch first last"),
+        "delivered": Word(_delivered, "batch first last offset", judged="delivered"),
+        "undelivered": Word(_undelivered, "batch error first last", judged="undelivered"),
+        "id": Word(_id, "epoch pid why"),
+        "refuse_to_start": Word(
+            lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}", "error"
+        ),
+        "lose_request": Word(
+            "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "batch request"
+        ),
+        "lose_answer": Word(
+            "The answer to batch {batch:d} is lost: it is stored, and the producer does not know.", "batch request"
+        ),
+        "duplicate_request": Word("The network sends request {request:d} on twice.", "request"),
+        "delay": Word(_delay, "batch ms"),
+        "cut": Word("The connection is cut: what was on its way is gone."),
+        "write": Word(_write, "batch epoch first last offset pid request seq", "copy is_late", judged="write"),
+        "recognise": Word(_recognise, "batch epoch first last offset pid request seq", "arrival"),
+        "refuse": Word(_refuse, "batch epoch error first last pid request seq"),
+        "restart": Word(_restart, "how", judged="restart"),
+        "expire": Word(
+            "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire"
+        ),
+        "delete": Word("Retention deletes the log's start: it now begins at offset {to:d}.", "to", judged="delete"),
+        "fail_over": Word("Another broker becomes the leader; it remembers what it had copied.", judged="fail_over"),
+        "read": Word(_read, "first_offset records", judged="read"),
+    },
+)

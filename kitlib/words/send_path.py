@@ -1,18 +1,12 @@
-"""What a step on a record's way from `send` to the log says to a learner.
-
-The words are those of `kitlib.experiments.sends.send_run` and, of real clients, of `kitlib.experiments.sends.real_send`.
-"""
+"""Words of a record's way from `send` to the log, in the model and in real clients."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
-from kitlib.trace import Step
-from kitlib.views.producer_sentences import PRODUCER_TELLERS, error_name, records
-from kitlib.views.scene import Teller, tell_by
-from kitlib.views.text import plain_text
-
-Data = dict[str, Any]
+from kitlib.text import plain_text
+from kitlib.words import Data, Domain, Word
+from kitlib.words.idempotence import IDEMPOTENCE, error_name, records
 
 STAGES = (
     "the user's call wants metadata and wakes the loop",
@@ -27,11 +21,10 @@ STAGES = (
 )
 
 
-def tell(step: Step) -> str:
-    """The step's sentence; one of the source's nine begins with its number."""
-    told = tell_by(TELLERS, step)
-    stage = step.data.get("stage")
-    return f"({stage:d}) {told}" if isinstance(stage, int) and 1 <= stage <= len(STAGES) else told
+def _numbered(who: str, what: str, data: Data, said: str) -> str:
+    """One of the source's nine stages begins with its number."""
+    stage = data.get("stage")
+    return f"({stage:d}) {said}" if isinstance(stage, int) and 1 <= stage <= len(STAGES) else said
 
 
 def _node(data: Data) -> str:
@@ -44,7 +37,9 @@ def _ms(number: int) -> str:
 
 
 def _start(who: str, data: Data) -> str:
-    return f"A producer is made, by the rules of {plain_text(data['release'], 10)}. It knows addresses and nothing else."
+    return (
+        f"A producer is made, by the rules of {plain_text(data['release'], 10)}. It knows addresses and nothing else."
+    )
 
 
 def _call(who: str, data: Data) -> str:
@@ -52,7 +47,9 @@ def _call(who: str, data: Data) -> str:
 
 
 def _blocked(who: str, data: Data) -> str:
-    for_what = {"metadata": "The topic is not known", "memory": "No memory is left"}.get(data.get("on", ""), "It cannot go on")
+    for_what = {"metadata": "The topic is not known", "memory": "No memory is left"}.get(
+        data.get("on", ""), "It cannot go on"
+    )
     if "most_ms" in data:
         return f"{for_what}: the call blocks, for {data['most_ms']:,} ms at most."
     return f"The call blocked for {data['ms']:,} ms."
@@ -97,7 +94,9 @@ def _request_update(who: str, data: Data) -> str:
 
 def _update(who: str, data: Data) -> str:
     leader = data.get("leader")
-    errors = ", ".join(f"{plain_text(name, 40)} {plain_text(error, 40)}" for name, error in (data.get("errors") or {}).items())
+    errors = ", ".join(
+        f"{plain_text(name, 40)} {plain_text(error, 40)}" for name, error in (data.get("errors") or {}).items()
+    )
     led = f"broker {leader:d} leads" if isinstance(leader, int) and leader >= 0 else "no leader is known"
     version = f"version {data['version']:d} of the metadata" if "version" in data else "new metadata"
     return f"The client has {version}: {errors or led}." + (" It will ask again." if data.get("need_update") else "")
@@ -135,7 +134,9 @@ def _answer(who: str, data: Data) -> str:
 
 
 def _no_answer(who: str, data: Data) -> str:
-    return f"No answer to batch {data['batch']:d} will come: {plain_text(data.get('why', 'its connection is gone'), 80)}."
+    return (
+        f"No answer to batch {data['batch']:d} will come: {plain_text(data.get('why', 'its connection is gone'), 80)}."
+    )
 
 
 def _requeue(who: str, data: Data) -> str:
@@ -212,13 +213,48 @@ def _version(who: str, data: Data) -> str:
     return f"Observed is {plain_text(data['name'], 40)} {plain_text(data['version'], 40)}."
 
 
-TELLERS: dict[str, Teller] = {
-    "start": _start, "call": _call, "blocked": _blocked, "returned": _returned, "send": _send, "undelivered": _undelivered,
-    "delivered": _delivered, "flush": _flush, "exit": _exit, "request_update": _request_update, "update": _update,
-    "failed_update": _failed_update, "leader": _leader, "new_batch": _new_batch, "full": _full, "request": _request,
-    "answer": _answer, "no_answer": _no_answer, "requeue": _requeue, "expire": _expire, "id": _id, "connect": _connect,
-    "connected": _connected, "disconnected": _disconnected, "metadata_request": _metadata_request, "id_request": _id_request,
-    "select": _select, "refuse": _refuse, "move_leader": _move_leader, "stop_copying": _stop_copying, "shrink_isr": _shrink_isr,
-    "destroy": _destroy, "fault": _fault, "version": _version,
-    **{word: PRODUCER_TELLERS[word] for word in ("write", "recognise", "read")},
-}  # fmt: skip
+SEND_PATH = Domain(
+    "send_path",
+    {
+        "start": Word(_start, "release version"),
+        "call": Word(_call, "record", "stage"),
+        "blocked": Word(_blocked, "most_ms on record", "ms"),
+        "returned": Word(_returned, "record waited_ms"),
+        "send": Word(_send, "first last record", "batch stage waited_ms", judged="send"),
+        "undelivered": Word(_undelivered, "error first last", "batch message waited_ms", judged="undelivered"),
+        "delivered": Word(_delivered, "batch first last offset", judged="delivered"),
+        "flush": Word(_flush, "", "waiting"),
+        "exit": Word(_exit, judged="exit"),
+        "request_update": Word(_request_update, "full version why", "name"),
+        "update": Word(_update, "errors leader need_update nodes partial version", "stage"),
+        "failed_update": Word(_failed_update, "attempts"),
+        "leader": Word(_leader, "leader_epoch to why", "leader"),
+        "new_batch": Word(_new_batch, "batch", "stage"),
+        "full": Word(_full, "batch"),
+        "request": Word(_request, "attempt batch first last node request", "stage", judged="request"),
+        "answer": Word(_answer, "batch error offset request", "stage", judged="answer"),
+        "no_answer": Word(_no_answer, "batch", "why"),
+        "requeue": Word(_requeue, "attempt batch first last"),
+        "expire": Word(_expire, "attempt batch first last", judged="expire"),
+        "id": Word(_id, "epoch pid why"),
+        "connect": Word(_connect, "address node", "stage"),
+        "connected": Word(_connected, "node"),
+        "disconnected": Word(_disconnected, "node why"),
+        "metadata_request": Word(_metadata_request, "names node partial", "stage"),
+        "id_request": Word(_id_request, "node"),
+        "select": Word(_select, "metadata poll request timeout"),
+        "refuse": Word(_refuse, "batch error first last node request"),
+        "move_leader": Word(_move_leader, "leader_epoch to"),
+        "stop_copying": Word(_stop_copying, "brokers"),
+        "shrink_isr": Word(_shrink_isr, "in_sync left"),
+        "destroy": Word(_destroy, "broker leader leader_epoch records_gone unclean", judged="destroy"),
+        "fault": Word(_fault, "cause"),
+        "version": Word(_version, "name version"),
+        "write": replace(
+            IDEMPOTENCE.words["write"], needs="batch first last offset", may="copy epoch is_late node pid request seq"
+        ),
+        "recognise": IDEMPOTENCE.words["recognise"],
+        "read": IDEMPOTENCE.words["read"],
+    },
+    _numbered,
+)

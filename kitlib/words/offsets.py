@@ -1,28 +1,20 @@
-"""What a step about the offsets topic or a compacted log says to a learner: a sentence for each word.
-
-What consumers and operators do is told by `kitlib.views.group_sentences`. A step whose data are not what its word promises is
-told as it stands (`kitlib.views.scene`).
-"""
+"""Words of the offsets topic, of a compacted log, and of a monitor's lag; consumers and operators say those of groups."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kitlib.trace import Step
-from kitlib.views.group_sentences import GROUP_TELLERS
-from kitlib.views.scene import Teller, tell_by
-from kitlib.views.sentences import count, span
-from kitlib.views.text import plain_text
+from kitlib.text import plain_text
+from kitlib.words import Data, Domain, Word, count, span
+from kitlib.words.groups import GROUPS
 
-Data = dict[str, Any]
 ROLES = frozenset({"coordinator", "reader", "new"})  # names of roles, which may begin a sentence
 
 
-def tell_offsets(step: Step) -> str:
-    """The step's sentence: printable text on one line, not escaped for HTML."""
-    told = tell_by(GROUP_TELLERS | OFFSETS_TELLERS, step)
-    is_role = step.actor.split(" ")[0] in ROLES and not told.startswith(f"{step.actor}: ")
-    return told[:1].upper() + told[1:] if is_role else told  # a consumer's own name stays as it is
+def _capital(who: str, what: str, data: Data, said: str) -> str:
+    """A sentence that begins with a role's name; a consumer's own name stays as it is."""
+    is_role = who.split(" ")[0] in ROLES and not said.startswith(f"{who}: ")
+    return said[:1].upper() + said[1:] if is_role else said
 
 
 def _key(data: Data) -> str:
@@ -97,9 +89,11 @@ def _log_append(who: str, data: Data) -> str:
     """A record of a compacted topic, with its key and what it says."""
     keys, values = data.get("keys"), data.get("values")
     if not isinstance(keys, list) or not isinstance(values, list) or who != "log":
-        return GROUP_TELLERS["append"](who, data)
+        return GROUPS.words["append"].sentence(who, data)
     pairs = [
-        f"{plain_text(key, 20)} = {plain_text(value, 20)}" if value is not None else f"a tombstone for {plain_text(key, 20)}"
+        f"{plain_text(key, 20)} = {plain_text(value, 20)}"
+        if value is not None
+        else f"a tombstone for {plain_text(key, 20)}"
         for key, value in list(zip(keys, values, strict=False))[:6]
     ]
     more = f" and {len(keys) - 6} more" if len(keys) > 6 else ""
@@ -154,52 +148,88 @@ def in_words(duration_ms: int) -> str:
     return f"{duration_ms / 1000:g} s" if duration_ms >= 1_000 else f"{duration_ms} ms"
 
 
-OFFSETS_TELLERS: dict[str, Teller] = {
-    # the offsets topic as a log, and its cleaner
-    "write": _write,
-    "roll": lambda who, data: f"A new segment begins at offset {data['base']:d}: the one before it may be cleaned now.",
-    "clean": _clean,
-    "retention": lambda who, data: f"Retention deletes the log's oldest segments: it begins at offset {data['start']:d}.",
-    "dies": lambda who, data: f"The cleaner dies: {plain_text(data['why'], 140)}. Nothing else stops, and nobody is told.",
-    "pass": _pass,
-    "rest": lambda who, data: (
-        f"The cleaner takes nothing: what lies behind its mark, offset {data['to']:d}, is younger than min.compaction.lag.ms."
-        if data.get("why") == "too young"
-        else f"The cleaner does not come: nothing new lies below its mark, offset {data['to']:d}."
-    ),
-    # the coordinator
-    "move": _move,
-    "load_begin": lambda who, data: (
-        f"{who} begins to fill its cache from the log: {count(data['records'], 'record')} to read. Who asks meanwhile is told to wait."
-    ),
-    "load": lambda who, data: f"{who} has read {span(data['from'], data['to'])} into its cache.",
-    "load_end": _load_end,
-    "load_failed": lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {plain_text(data['why'], 140)}",
-    "cache": lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.",
-    "evict": _evict,
-    "answer": _answer,
-    # a compacted topic and its reader
-    "append": _log_append,
-    "compact": lambda who, data: f"O{_offsets(data['offsets'])[1:]}: taken out, as a later record of the key stands.",
-    "purge": lambda who, data: (
-        f"O{_offsets(data['offsets'])[1:]}: tombstones whose time was up are taken out; nothing tells any more that their keys are gone."
-    ),
-    "gap": _gap,
-    "view": _view,
-    "away": lambda who, data: f"{who} is away for {in_words(data['ms'])}.",
-    "control": lambda who, data: f"A transaction's marker takes offset {data['offset']:d}: no reader is ever handed it.",
-    "write_many": lambda who, data: (
-        f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
-    ),
-    "clean_many": lambda who, data: f"The cleaner takes out {count(data['removed'], 'record')}.",
-    "size": lambda who, data: (
-        f"The log holds {count(data['records'], 'record')}, {data['bytes']:,} bytes in {count(data['segments'], 'segment')}; "
-        f"dirty ratio {data['dirty_ratio']:.2f}."
-    ),
-    "result": lambda who, data: (
-        f"{data['commits']:,} commits for {count(data['keys'], 'key')} have left {count(data['records'], 'record')} in the log"
-        + (f": a load takes {data['load_ms']:,} ms." if data.get("load_ms") is not None else ".")
-    ),
-    # a monitor
-    "health": _health,
-}
+_WORDS = GROUPS.having(
+    {
+        "write": Word(_write, "key offset timestamp_ms value", "format members"),
+        "roll": Word("A new segment begins at offset {base:d}: the one before it may be cleaned now.", "base"),
+        "clean": Word(_clean, "kept removed to"),
+        "retention": Word("Retention deletes the log's oldest segments: it begins at offset {start:d}.", "start"),
+        "dies": Word(
+            lambda who, data: (
+                f"The cleaner dies: {plain_text(data['why'], 140)}. Nothing else stops, and nobody is told."
+            ),
+            "why",
+        ),
+        "pass": Word(_pass, "", "dirty_ratio kept removed to"),
+        "rest": Word(
+            lambda who, data: (
+                f"The cleaner takes nothing: what lies behind its mark, offset {data['to']:d}, is younger than min.compaction.lag.ms."
+                if data.get("why") == "too young"
+                else f"The cleaner does not come: nothing new lies below its mark, offset {data['to']:d}."
+            ),
+            "to",
+            "why",
+        ),
+        "move": Word(_move, "from to"),
+        "load_begin": Word(
+            lambda who, data: (
+                f"{who} begins to fill its cache from the log: {count(data['records'], 'record')} to read. Who asks meanwhile is told to wait."
+            ),
+            "records",
+        ),
+        "load": Word(lambda who, data: f"{who} has read {span(data['from'], data['to'])} into its cache.", "from to"),
+        "load_end": Word(_load_end, "ms records", "offsets"),
+        "load_failed": Word(
+            lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {plain_text(data['why'], 140)}",
+            "at why",
+        ),
+        "cache": Word(lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.", "value"),
+        "evict": Word(_evict, "key why"),
+        "answer": Word(_answer, "group offset", "error"),
+        "append": Word(_log_append, "first last", "keys values", judged="append"),
+        "compact": Word(
+            lambda who, data: f"O{_offsets(data['offsets'])[1:]}: taken out, as a later record of the key stands.",
+            "offsets",
+            judged="compact",
+        ),
+        "purge": Word(
+            lambda who, data: (
+                f"O{_offsets(data['offsets'])[1:]}: tombstones whose time was up are taken out; nothing tells any more that their keys are gone."
+            ),
+            "offsets",
+            judged="purge",
+        ),
+        "gap": Word(_gap, "after missing next"),
+        "view": Word(_view, "keys missing stale"),
+        "away": Word(lambda who, data: f"{who} is away for {in_words(data['ms'])}.", "ms"),
+        "control": Word("A transaction's marker takes offset {offset:d}: no reader is ever handed it.", "offset"),
+        "write_many": Word(
+            lambda who, data: (
+                f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
+            ),
+            "keys records",
+        ),
+        "clean_many": Word(lambda who, data: f"The cleaner takes out {count(data['removed'], 'record')}.", "removed"),
+        "size": Word(
+            lambda who, data: (
+                f"The log holds {count(data['records'], 'record')}, {data['bytes']:,} bytes in {count(data['segments'], 'segment')}; "
+                f"dirty ratio {data['dirty_ratio']:.2f}."
+            ),
+            "bytes dirty_ratio records segments",
+        ),
+        "result": Word(
+            lambda who, data: (
+                f"{data['commits']:,} commits for {count(data['keys'], 'key')} have left {count(data['records'], 'record')} in the log"
+                + (f": a load takes {data['load_ms']:,} ms." if data.get("load_ms") is not None else ".")
+            ),
+            "commits keys load_ms records",
+        ),
+        "health": Word(
+            _health, "cached_offsets dirty_ratio groups keys records since_cleaned_ms", "commits_a_minute load_ms"
+        ),
+    }
+)
+OFFSETS = Domain("offsets", _WORDS, _capital)
+INCIDENTS = Domain("incidents", _WORDS, _capital)
+COMPACTION = Domain("compaction", _WORDS, _capital)
+LAG = Domain("lag", _WORDS, _capital)

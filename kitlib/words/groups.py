@@ -1,24 +1,9 @@
-"""What a step of a consumer group's run says to a learner: a sentence for each word of member and coordinator.
-
-The words and their data are listed in `kitlib.experiments.groups.group_run`. A step whose data are not what its
-word promises is told as it stands (`kitlib.views.scene`).
-"""
+"""Words of a consumer group: what members, the coordinator (or ZooKeeper), operators and monitors say."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from kitlib.trace import Step
-from kitlib.views.scene import Teller, tell_by
-from kitlib.views.sentences import count, span
-from kitlib.views.text import plain_text
-
-Data = dict[str, Any]
-
-
-def tell_group(step: Step) -> str:
-    """The step's sentence: printable text on one line, not escaped for HTML."""
-    return tell_by(GROUP_TELLERS, step)
+from kitlib.text import plain_text
+from kitlib.words import Data, Domain, Word, count, span
 
 
 def partitions(data: Data) -> str:
@@ -188,7 +173,11 @@ def _reset(who: str, data: Data) -> str:
 def _lag(who: str, data: Data) -> str:
     """What a monitor shows of one partition, beside what it cannot know."""
     end, committed = data.get("end", data.get("log_end")), data.get("committed")
-    when = f"{plain_text(data['when'], 40)[:1].upper()}{plain_text(data['when'], 40)[1:]}: the" if data.get("when") else "The"
+    when = (
+        f"{plain_text(data['when'], 40)[:1].upper()}{plain_text(data['when'], 40)[1:]}: the"
+        if data.get("when")
+        else "The"
+    )
     place = f" of partition {data['partition']:d}" if "log_end" in data else ""
     if data["lag"] is None:
         told = f"{when} log{place} ends at {end:d}, nothing is committed: the monitor has no lag to show"
@@ -196,72 +185,96 @@ def _lag(who: str, data: Data) -> str:
         told = f"{when} log{place} ends at {end:d}, committed is {committed:d}: a lag of {data['lag']:d}"
     if not isinstance(data.get("unprocessed"), int):
         return f"{told}."
-    return f"{told}. What it cannot see: {count(data['unprocessed'], 'record')} {_are(data['unprocessed'])} not worked on."
+    return (
+        f"{told}. What it cannot see: {count(data['unprocessed'], 'record')} {_are(data['unprocessed'])} not worked on."
+    )
 
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-GROUP_TELLERS: dict[str, Teller] = {
-    "append": _append,
-    "start": _start,
-    "emit": lambda who, data: f"{who}'s poll hands out offset {data['offset']:d} of partition {data['partition']:d}.",
-    "process": lambda who, data: (
-        f"{who} works on offset {data['offset']:d} of partition {data['partition']:d}: the effect happens now."
-    ),
-    "commit": _commit,
-    "store": _store,
-    "join": _join,
-    "assigned": _assigned,
-    "revoked": lambda who, data: f"{who} gives {partitions(data)} back; it may still commit them.",
-    "lost": lambda who, data: f"{who} has lost {partitions(data)}: another member may have them already.",
-    "leave": lambda who, data: f"{who} leaves the group.",
-    "kill": lambda who, data: f"{who} is killed: it can say nothing to anybody.",
-    "share": lambda who, data: (
-        f"{data['consumers']} consumers: {data['at_work']} have partitions, {data['idle']} have none; nobody "
-        f"has more than {data['most_partitions']}, so all is done {data['speed']:g} times as fast as by one."
-    ),
-    "freeze": lambda who, data: f"{who} is frozen: it does nothing, its heartbeats neither, and knows nothing of it.",
-    "thaw": lambda who, data: f"{who} goes on as if nothing had happened.",
-    "late": lambda who, data: f"{who} has not polled for max.poll.interval.ms and leaves the group by itself.",
-    "cut_off": lambda who, data: f"{who} is cut off: nothing of it reaches the broker, and nothing comes back.",
-    "reconnect": lambda who, data: f"{who} reaches the broker again.",
-    "error": lambda who, data: f"{who} is told {_error(data)}, and cannot go on.",
-    "alter": _alter,
-    "forget": _forget,
-    "reset": _reset,
-    "refuse": lambda who, data: f"The {who} has a row for offset {data['offset']:d} already: the effect is not made again.",
-    "rows": lambda who, data: (
-        f"In the end the {who} has {count(data['rows'], 'row')} for {count(data['records'], 'record')}, "
-        f"from {count(data['effects'], 'try', 'tries')}; {data['refused']:,} were not made again."
-    ),
-    "partitions": lambda who, data: f"The topic has {count(data['count'], 'partition')} now.",
-    "throw": lambda who, data: (
-        f"{who} fails at offset {data['offset']:d} of partition {data['partition']:d}, and nobody catches the error."
-    ),
-    "lag": _lag,
-    "judge": lambda who, data: (
-        f"The monitor says {plain_text(data['status'], 20)}: {plain_text(data['why'], 220).removeprefix(str(data['status']) + ': ')}."
-    ),
-    "delete": lambda who, data: f"The log now begins at offset {data['to']:d}: what lay below it is deleted.",
-    "prepare": _prepare,
-    "sync": _sync,
-    "stable": _stable,
-    "evict": _evict,
-    "empty": lambda who, data: "The group has no member any more; its committed offsets stay.",
-    "restarted": _restarted,
-    # a group whose members watch ZooKeeper
-    "notify": lambda who, data: (
-        f"ZooKeeper tells {_names(data['members'])} that something has changed; nobody says what."
-    ),
-    "heard": lambda who, data: (
-        f"{who} hears of it: it gives up what it has, reads the whole group's state, and deals for itself."
-    ),
-    "refused": _not_taken,
-    "failed": lambda who, data: (
-        f"{who} gives up after {count(data['tries'], 'try', 'tries')}: what it should read nobody reads."
-    ),
-    "expired": lambda who, data: f"{who} learns that its session has ended: its nodes are gone.",
-    "traffic": _traffic,
-}
+GROUPS = Domain(
+    "groups",
+    {
+        "append": Word(_append, "first last", judged="append"),
+        "start": Word(_start, "offset why", judged="start"),
+        "emit": Word("{who}'s poll hands out offset {offset:d} of partition {partition:d}.", "offset", judged="emit"),
+        "process": Word(
+            "{who} works on offset {offset:d} of partition {partition:d}: the effect happens now.",
+            "offset",
+            judged="process",
+        ),
+        "commit": Word(_commit, "offset written", "error", judged="commit"),
+        "store": Word(_store, "offset"),
+        "join": Word(_join, "strategies", "instance_id library"),
+        "assigned": Word(_assigned, "partitions", "generation"),
+        "revoked": Word(
+            lambda who, data: f"{who} gives {partitions(data)} back; it may still commit them.", "partitions"
+        ),
+        "lost": Word(
+            lambda who, data: f"{who} has lost {partitions(data)}: another member may have them already.", "partitions"
+        ),
+        "leave": Word("{who} leaves the group."),
+        "kill": Word("{who} is killed: it can say nothing to anybody.", "", "offset"),
+        "share": Word(
+            "{consumers} consumers: {at_work} have partitions, {idle} have none; nobody "
+            "has more than {most_partitions}, so all is done {speed:g} times as fast as by one.",
+            "at_work consumers idle most_partitions speed",
+        ),
+        "freeze": Word("{who} is frozen: it does nothing, its heartbeats neither, and knows nothing of it."),
+        "thaw": Word("{who} goes on as if nothing had happened."),
+        "late": Word("{who} has not polled for max.poll.interval.ms and leaves the group by itself."),
+        "cut_off": Word("{who} is cut off: nothing of it reaches the broker, and nothing comes back."),
+        "reconnect": Word("{who} reaches the broker again."),
+        "error": Word(lambda who, data: f"{who} is told {_error(data)}, and cannot go on.", judged="error"),
+        "alter": Word(_alter, "before offset", "error", judged="alter"),
+        "forget": Word(_forget, "before"),
+        "reset": Word(_reset, "from to why", judged="reset"),
+        "refuse": Word("The {who} has a row for offset {offset:d} already: the effect is not made again.", "offset"),
+        "rows": Word(
+            lambda who, data: (
+                f"In the end the {who} has {count(data['rows'], 'row')} for {count(data['records'], 'record')}, "
+                f"from {count(data['effects'], 'try', 'tries')}; {data['refused']:,} were not made again."
+            ),
+            "effects records refused rows",
+        ),
+        "partitions": Word(lambda who, data: f"The topic has {count(data['count'], 'partition')} now.", "count"),
+        "throw": Word(
+            "{who} fails at offset {offset:d} of partition {partition:d}, and nobody catches the error.", "offset"
+        ),
+        "lag": Word(_lag, "committed lag", "end log_end position unprocessed when"),
+        "judge": Word(
+            lambda who, data: (
+                f"The monitor says {plain_text(data['status'], 20)}: {plain_text(data['why'], 220).removeprefix(str(data['status']) + ': ')}."
+            ),
+            "status why",
+            "lag rule silence_s stored_lag when",
+        ),
+        "delete": Word("The log now begins at offset {to:d}: what lay below it is deleted.", "to", judged="delete"),
+        "prepare": Word(_prepare, "state why"),
+        "sync": Word(_sync, "generation leader protocol"),
+        "stable": Word(_stable, "generation owners"),
+        "evict": Word(_evict, "member why"),
+        "empty": Word("The group has no member any more; its committed offsets stay.", "generation"),
+        "restarted": Word(_restarted, "paused protocol strategies"),
+        "notify": Word(
+            lambda who, data: (
+                f"ZooKeeper tells {_names(data['members'])} that something has changed; nobody says what."
+            ),
+            "members",
+        ),
+        "heard": Word(
+            "{who} hears of it: it gives up what it has, reads the whole group's state, and deals for itself."
+        ),
+        "refused": Word(_not_taken),
+        "failed": Word(
+            lambda who, data: (
+                f"{who} gives up after {count(data['tries'], 'try', 'tries')}: what it should read nobody reads."
+            ),
+            "tries",
+        ),
+        "expired": Word("{who} learns that its session has ended: its nodes are gone."),
+        "traffic": Word(_traffic, "coordinator_messages members messages notifications reads refused writes"),
+    },
+)

@@ -1,24 +1,10 @@
-"""What a step of a transaction's run says to a learner: a sentence for each word of producer, coordinator, broker and reader.
-
-The words and their data are listed in `kitlib.experiments.transactions.transaction_run`. A step whose data are not
-what its word promises is told as it stands (`kitlib.views.scene`).
-"""
+"""Words of a transaction's run: what producers, the coordinator, the broker, readers and a database say."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from kitlib.trace import Step
-from kitlib.views.producer_sentences import records
-from kitlib.views.scene import Teller, tell_by
-from kitlib.views.text import plain_text
-
-Data = dict[str, Any]
-
-
-def tell_transaction(step: Step) -> str:
-    """The step's sentence: printable text on one line, not escaped for HTML."""
-    return tell_by(TRANSACTION_TELLERS, step)
+from kitlib.text import plain_text
+from kitlib.words import Data, Domain, Word
+from kitlib.words.idempotence import records
 
 
 def _who(who: str) -> str:
@@ -155,38 +141,62 @@ def _commit_offsets(who: str, data: Data) -> str:
     return f"{told}: refused, {_failed(data)}." if _failed(data) else f"{told}."
 
 
-TRANSACTION_TELLERS: dict[str, Teller] = {
-    "open": lambda who, data: (
-        f"The topics are there, and {data['inputs']:,} input records."
-        if data.get("inputs")
-        else "The topic is there, and empty."
-    ),
-    "id": _id,
-    "begin": lambda who, data: f"{_who(who)} begins transaction {data['tx']:d}; so far nobody else knows.",
-    "join": lambda who, data: (
-        f"{_who(who)} is a member of its group now, generation {data['generation']:d}; its offsets will carry that number."
-    ),
-    "send": _send,
-    "send_offsets": lambda who, data: (
-        f"{_who(who)} puts input offset {data['offset']:d} of its group into transaction {data['tx']:d}."
-    ),
-    "commit_tx": lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is committed.",
-    "abort_tx": lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is aborted.",
-    "fenced": _fenced,
-    "unknown": _unknown,
-    "kill": lambda who, data: f"{_who(who)} is killed; its transaction, if it has one, stays open.",
-    "freeze": lambda who, data: f"{_who(who)} stands still, as in a long pause of its garbage collector.",
-    "thaw": lambda who, data: f"{_who(who)} goes on, and does not know that it stood still.",
-    "transition": _transition,
-    "write": _write,
-    "marker": _marker,
-    "refuse": _refuse,
-    "read": _read,
-    "waits": _waits,
-    "commit": _commit,
-    "end": lambda who, data: f"{_reader(who)} stands at offset {data['position']:d} in the end.",
-    "release": lambda who, data: "What was held back arrives now.",
-    "late_marker": _late_marker,
-    "effect": _effect,
-    "commit_offsets": _commit_offsets,
-}
+TRANSACTIONS = Domain(
+    "transactions",
+    {
+        "open": Word(
+            lambda who, data: (
+                f"The topics are there, and {data['inputs']:,} input records."
+                if data.get("inputs")
+                else "The topic is there, and empty."
+            ),
+            "",
+            "inputs",
+            judged="open",
+        ),
+        "id": Word(_id, "epoch pid transactional_id"),
+        "begin": Word(
+            lambda who, data: f"{_who(who)} begins transaction {data['tx']:d}; so far nobody else knows.", "tx"
+        ),
+        "join": Word(
+            lambda who, data: (
+                f"{_who(who)} is a member of its group now, generation {data['generation']:d}; its offsets will carry that number."
+            ),
+            "generation group",
+        ),
+        "send": Word(_send, "first last tx", "held", judged="send"),
+        "send_offsets": Word(
+            lambda who, data: (
+                f"{_who(who)} puts input offset {data['offset']:d} of its group into transaction {data['tx']:d}."
+            ),
+            "group offset tx",
+        ),
+        "commit_tx": Word(
+            lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is committed.", "tx", judged="commit_tx"
+        ),
+        "abort_tx": Word(
+            lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is aborted.", "tx", judged="abort_tx"
+        ),
+        "fenced": Word(_fenced, "error fatal must_abort tx", "tried"),
+        "unknown": Word(_unknown, "", "fatal must_abort tried"),
+        "kill": Word(lambda who, data: f"{_who(who)} is killed; its transaction, if it has one, stays open."),
+        "freeze": Word(lambda who, data: f"{_who(who)} stands still, as in a long pause of its garbage collector."),
+        "thaw": Word(lambda who, data: f"{_who(who)} goes on, and does not know that it stood still."),
+        "transition": Word(_transition, "epoch pid to transactional_id", "why"),
+        "write": Word(_write, "epoch first last offset pid tx", judged="write"),
+        "marker": Word(_marker, "epoch kind offset pid", judged="marker"),
+        "refuse": Word(_refuse),
+        "read": Word(_read, "offset record tx", judged="read"),
+        "waits": Word(_waits, "at high_watermark", judged="waits"),
+        "commit": Word(_commit, "end lag offset"),
+        "end": Word(
+            lambda who, data: f"{_reader(who)} stands at offset {data['position']:d} in the end.",
+            "position",
+            judged="end",
+        ),
+        "release": Word("What was held back arrives now."),
+        "late_marker": Word(_late_marker, "epoch error kind pid version"),
+        "effect": Word(_effect, "by charged record", judged="effect"),
+        "commit_offsets": Word(_commit_offsets, "offset"),
+    },
+)

@@ -1,0 +1,154 @@
+"""Words of Kafka Connect, of one source task, of Kafka Streams, and of a topic that partitions are added to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kitlib.words import Data, Domain, Word
+
+MOST_TOLD = 6  # tasks that a sentence names
+
+
+def _work(data: Data) -> str:
+    names = [f"the connector {name}" for name in data["connectors"]]
+    names += [f"task {name}-{number}" for name, number in data["tasks"]]
+    return ", ".join(names) or "nothing"
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1_000:g} s"
+
+
+def _configure(who: str, data: Data) -> str:
+    told = ", ".join(f"{name} with {tasks} tasks" for name, tasks in data["connectors"].items())
+    return f"The connectors are configured: {told}."
+
+
+def _sync(who: str, data: Data) -> str:
+    members = ", ".join(data["members"]) or "nobody"
+    return f"The rebalance ends: generation {data['generation']} with {members}; {data['leader'] or 'nobody'} leads."
+
+
+def _idle(who: str, data: Data) -> str:
+    idle = [f"{name} {_seconds(ms)}" for name, ms in data["tasks"] if ms]
+    told = idle[:MOST_TOLD] + ([f"and {len(idle) - MOST_TOLD} more"] if len(idle) > MOST_TOLD else [])
+    moves = f" {data['shuffled']} times a task moved." if "shuffled" in data else ""
+    return f"Not run by anybody: {', '.join(told) or 'no task, ever'}.{moves}"
+
+
+CONNECT = Domain(
+    "connect",
+    {
+        "configure": Word(_configure, "connectors"),
+        "start": Word(lambda who, data: f"{who} starts and joins the group." if who != "group" else "It starts."),
+        "kill": Word(lambda who, data: f"{who} dies without a word; it ran {_work(data)}.", "connectors tasks"),
+        "leave": Word(lambda who, data: f"{who} is stopped in order and leaves; it ran {_work(data)}."),
+        "evict": Word("The coordinator gives {member} up: no heartbeat within the session time-out.", "member why"),
+        "prepare": Word("A rebalance begins: {why}.", "why"),
+        "sync": Word(_sync, "generation leader members"),
+        "assigned": Word(lambda who, data: f"{who} is told to begin {_work(data)}.", "connectors tasks"),
+        "revoked": Word(lambda who, data: f"{who} is told to stop {_work(data)}.", "connectors tasks"),
+        "delay": Word(
+            lambda who, data: f"What was lost waits {_seconds(data['delay_ms'])} for its worker to come back.",
+            "delay_ms until_ms",
+        ),
+        "idle": Word(_idle, "longest_ms moved shuffled tasks"),
+    },
+)
+
+
+def _answer(who: str, data: Data) -> str:
+    asked = f"{who} is asked for {data['key']}" + (", stale stores allowed" if data["stale"] else "")
+    match data["outcome"]:
+        case "value" if data["behind"]:
+            return f"{asked}: {data['value']}, while {data['truth']} is right. The copy is {data['behind']} records behind."
+        case "value":
+            return f"{asked}: {data['value']}, which is right."
+        case "null":
+            return f"{asked}: null, as if there were no such key. {data['why']}."
+        case other:
+            return f"{asked}: {other}, {data['why']}."
+
+
+def _assigned(who: str, data: Data) -> str:
+    told = "; ".join(f"{name}: {', '.join(tasks) or 'nothing'}" for name, tasks in data["active"].items())
+    more = " A probing rebalance will follow." if data["probing_needed"] else ""
+    return f"Generation {data['generation']}: {told}.{more}"
+
+
+STREAMS = Domain(
+    "streams",
+    {
+        "topology": Word(
+            lambda who, data: (
+                f"The topology has {len(data['tasks'])} tasks, {len(data['stateful'])} of them with a store."
+            ),
+            "stateful tasks",
+        ),
+        "start": Word("{who} starts with {threads} threads.", "on_disk threads"),
+        "kill": Word(lambda who, data: f"{who} dies; it processed {', '.join(data['tasks']) or 'nothing'}.", "tasks"),
+        "evict": replace(CONNECT.words["evict"], may="why", needs="member"),
+        "prepare": CONNECT.words["prepare"],
+        "assigned": Word(_assigned, "active generation probing_needed standby"),
+        "restoring": Word("{who} restores {task}: {behind:,} records of its changelog are to be read.", "behind task"),
+        "running": Word(
+            lambda who, data: (
+                f"{who} processes {data['task']}"
+                + (f", after {data['restored']:,} restored." if data["restored"] else ".")
+            ),
+            "restored task",
+        ),
+        "standby": Word("{who} keeps a standby of {task}, {behind:,} records behind.", "behind task"),
+        "ask": Word(_answer, "behind key outcome stale task truth value why"),
+        "idle": Word(
+            lambda who, data: (
+                f"{_idle(who, data)} {data['restored']:,} records were restored; {data['threads_idle']} of "
+                f"{data['threads']} threads have nothing to do."
+            ),
+            "longest_ms restored tasks threads threads_counting threads_idle",
+        ),
+    },
+)
+
+
+SOURCE = Domain(
+    "source",
+    {
+        "send": Word(
+            "Records {first:,} to {last:,} are read from the source and produced.", "first last", judged="send"
+        ),
+        "write": Word(
+            "Records {first:,} to {last:,} can be read in the topic, from offset {offset:,} on.",
+            "first last offset",
+            judged="write",
+        ),
+        "flush": Word("The source offset {offset:,} is stored.", "offset"),
+        "crash": Word("The worker dies at record {position:,}; stored is {stored:,}.", "position stored"),
+        "aborted": Word(
+            "Its open transaction is aborted: nobody sees records {first:,} to {last:,} of it.", "first last"
+        ),
+        "begins": Word("The task runs again, from record {position:,} on.", "position"),
+    },
+)
+
+
+def _processed(who: str, data: Data) -> str:
+    return f"{who.capitalize()} reads {data['value']} of {data['key']} at offset {data['offset']}: {data['effect']}."
+
+
+PARTITIONS = Domain(
+    "partitions",
+    {
+        "partitions": Word("The topic has {count} partitions: {why}.", "count why"),
+        "append": Word("Partition {partition} gets records {first} to {last}.", "first last", judged="append"),
+        "process": Word(_processed, "effect key offset value", judged="process"),
+        "commit": Word(
+            lambda who, data: f"{who.capitalize()} commits {data['offset']}.", "offset written", judged="commit"
+        ),
+        "result": Word(
+            "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "
+            "before they were created, {refused} records were refused, {left_over} orders are still there.",
+            "early_cancels left_over moved orders refused split",
+        ),
+    },
+)

@@ -1,0 +1,96 @@
+"""Words of a replicated partition: what brokers and the controller say; consumers say those of groups."""
+
+from __future__ import annotations
+
+from kitlib.text import plain_text
+from kitlib.words import Data, Domain, Word, count, span, spans
+from kitlib.words.groups import GROUPS
+
+
+def _append(who: str, data: Data) -> str:
+    number = data["last"] - data["first"] + 1
+    return f"{who} writes {count(number, 'record')} to its log, {span(data['first'], data['last'])}: acknowledged."
+
+
+def _isr(who: str, data: Data) -> str:
+    brokers = [f"{each}" for each in data["in_sync"]]
+    if not brokers:
+        return "Nobody is in sync any more."
+    listed = " and ".join(brokers[-2:]) if len(brokers) <= 2 else f"{', '.join(brokers[:-1])} and {brokers[-1]}"
+    return f"In sync {'is only broker' if len(brokers) == 1 else 'are brokers'} {listed}."
+
+
+def _elect(who: str, data: Data) -> str:
+    if data["unclean"]:
+        return (
+            f"Broker {data['leader']} is elected, epoch {data['epoch']:d}, though it was not in sync: "
+            "what it does not have is gone, acknowledged or not."
+        )
+    why = f": {plain_text(data['why'], 60)}" if data.get("why") else ""
+    return f"Broker {data['leader']} is elected, epoch {data['epoch']:d}{why}. It has all that was acknowledged."
+
+
+def _cut(who: str, data: Data) -> str:
+    number = data["from"] - data["to"]
+    why = f" ({plain_text(data['why'], 80)})" if data.get("why") else ""
+    return f"For whoever reads, the log now ends at offset {data['to']:d} instead of {data['from']:d}: {count(number, 'record')} gone{why}."
+
+
+def _truncate(who: str, data: Data) -> str:
+    number = data["from"] - data["to"]
+    return f"{who} cuts {count(number, 'record')} off its log, back to offset {data['to']:d}: its leader does not have them."
+
+
+def _diverged(who: str, data: Data) -> str:
+    return (
+        f"{who} asks where epoch {data['epoch']} ends: at {data['end']}, below its committed {data['committed']}. "
+        "So it knows that its offset is of records that are gone."
+    )
+
+
+_OWN = {
+    "append": Word(_append, "first last", judged="append"),
+    "refused": Word(
+        lambda who, data: (
+            f"The producer's {count(data['count'], 'record')} are refused: {plain_text(data['error'], 80)}. Nothing is written."
+        ),
+        "count error",
+    ),
+    "kill": Word("{who} is killed. Its disk stays as it is."),
+    "restart": Word("{who} comes back with the log that lies on its disk."),
+    "pause": Word("{who} stands still: it copies nothing, and does not know it."),
+    "wake": Word("{who} goes on."),
+    "flip": Word("A bit flips on the disk of {who}, in the record at offset {offset:d}.", "offset"),
+    "recover": Word(
+        "{who} checks its log as it starts, and cuts it at offset {to:d}, where a batch is broken; it ended at {from:d}.",
+        "from to",
+    ),
+    "copy": Word("{who} copies from the leader, up to offset {to:d}.", "to"),
+    "truncate": Word(_truncate, "from to"),
+    "lead": Word("{who} leads, epoch {epoch:d}.", "epoch"),
+    "follow": Word("{who} follows broker {leader}, epoch {epoch:d}.", "epoch leader"),
+    "isr": Word(_isr, "in_sync"),
+    "elect": Word(_elect, "epoch leader unclean why"),
+    "none": Word(
+        "There is no leader: nobody who lives was in sync. Nothing can be written or read, and nothing is lost.",
+        "epoch",
+    ),
+    "differs": Word(
+        lambda who, data: f"The real brokers and the model differ: {plain_text(data['what'], 160)}.", "what"
+    ),
+    "cut": Word(_cut, "from to why", judged="cut"),
+    "read": Word(
+        lambda who, data: (
+            f"In the log lie at the end: the records that were sent as {spans(data['records']).replace('offset', 'number')}."
+        ),
+        "records",
+    ),
+    "diverged": Word(_diverged, "committed end epoch"),
+}
+
+
+def _capital(who: str, what: str, data: Data, said: str) -> str:
+    return said[:1].upper() + said[1:] if what in _OWN else said
+
+
+REPLICATION = Domain("replication", GROUPS.having(_OWN), _capital)
