@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kitlib import trace as trace_module
 from kitlib.errors import TraceError
 from kitlib.trace import SCHEMA, Step, Trace, UnreadableTraceError, add_to_ranges, from_ranges, to_ranges
+from kitlib.words import Domain, declare
 
 EVIL = "<img src=x onerror=alert(1)>\x1b]0;evil\x07 & \"'"
 
@@ -41,7 +42,7 @@ def test_record_earlier_than_the_last_step_is_refused_and_changes_nothing() -> N
     """Time in a trace never falls; the same ms twice is allowed."""
     trace = small()
     with pytest.raises(TraceError, match=r"trace a-run: step 3 \(ack\) is at 4 ms, before the last one at 5 ms"):
-        trace.record(4, "spout", "ack")
+        trace.record(4, "spout", "ack", offset=0)
     assert len(trace) == 3
 
 
@@ -92,10 +93,20 @@ DATA = st.dictionaries(st.text(), JSON_VALUES, max_size=4)
 WORD = st.text(max_size=8)
 
 
+class Anything(Domain):
+    """A domain that lets every word through."""
+
+    def check(self, actor: str, what: str, data: Mapping[str, Any]) -> None:
+        pass
+
+
+ANYTHING = declare(Anything("anything", {})).name
+
+
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
     parent = st.none() | st.fixed_dictionaries({"run": WORD, "at": st.integers(0, 5)})
-    trace = Trace(draw(WORD), draw(WORD), draw(st.sampled_from(["model", "kafka"])), draw(st.integers()), draw(DATA), draw(parent))
+    trace = Trace(draw(WORD), draw(WORD), draw(st.sampled_from(["model", "kafka"])), draw(st.integers()), draw(DATA), draw(parent), domain=ANYTHING)
     for later in draw(st.lists(st.integers(0, 1_000), max_size=6)):
         now = trace.steps[-1].at_ms + later if trace.steps else later
         trace.steps.append(Step(len(trace), now, draw(WORD), draw(WORD), draw(DATA), draw(DATA)))
@@ -115,7 +126,7 @@ def test_json_lines_header_and_steps_are_as_documented() -> None:
     """The header names the schema first; a step without a state has none in its line."""
     header, first, second, _ = small().to_json_lines()
     assert header == (
-        '{"kit_trace":1,"run":"a-run","experiment":"happy_path","backend":"model","seed":1,"knobs":{"records":3},"parent":null}'
+        '{"kit_trace":2,"run":"a-run","experiment":"happy_path","domain":"spout","backend":"model","seed":1,"knobs":{"records":3},"parent":null}'
     )
     assert first == '{"n":0,"at_ms":0,"actor":"log","what":"append","data":{"topic":"events","partition":0,"first":0,"last":2}}'
     assert json.loads(second)["state"] == {"pending": [[0, 0]]}
@@ -138,7 +149,7 @@ def test_json_lines_written_by_another_tool_are_the_same(case: str) -> None:
 
 def test_json_lines_of_hostile_texts_stay_one_line_and_come_back() -> None:
     """Line separators, NUL, lone surrogates and escapes in the data do not break a line or an encoding."""
-    trace = Trace("r", "e")
+    trace = Trace("r", "e", domain=ANYTHING)
     nasty = "\u2028\u2029\x85\n\r\x00\ud800\x1b[31m"
     trace.record(0, nasty, nasty, value=nasty)
     lines = list(trace.to_json_lines())
@@ -174,7 +185,10 @@ BAD_STEPS = {
     "an actor that is null": (_step(actor=None), "actor should be of type str, got None"),
     "a word that is a list": (_step(what=["emit"]), "what should be of type str, got ['emit']"),
     "data that are a list": (_step(data=[1]), "data should be of type dict, got [1]"),
-    "a state that is a list": (_step(state=[1]), "state should be of type dict, got [1]"),
+    "a verb that is not declared": (_step(what="ring"), "no such word is declared"),
+    "data that its verb does not declare": (_step(data={"offset": 1, "colour": 3}), "colour is not declared"),
+    "data that lack what its verb needs": (_step(), "it lacks offset"),
+    "a state that is a list": (_step(data={"offset": 1}, state=[1]), "state should be of type dict, got [1]"),
     "a time before the last step's": (_step(at_ms=-1), "it is at -1 ms, before the last step at 0 ms"),
     "a second header": (small().header(), "the step has no 'n'"),
 }
@@ -196,9 +210,11 @@ def test_json_lines_bad_step_names_its_line_and_keeps_what_was_good(case: str) -
 
 HEADER = json.loads(small().header())
 BAD_HEADERS = {
-    "a step instead": (small().at(0).to_json(), "expected a header with 'kit_trace': 1, got None"),
-    "another schema": (json.dumps(HEADER | {"kit_trace": 2}), "expected a header with 'kit_trace': 1, got 2"),
+    "a step instead": (small().at(0).to_json(), "expected a header with 'kit_trace': 2, got None"),
+    "another schema": (json.dumps(HEADER | {"kit_trace": 1}), "got 1 (recorded by an older kit: run the experiment again)"),
     "a schema that is a text": (json.dumps(HEADER | {"kit_trace": "1"}), "got '1'"),
+    "no domain": (json.dumps({name: HEADER[name] for name in HEADER if name != "domain"}), "the header has no 'domain'"),
+    "a domain that is none": (json.dumps(HEADER | {"domain": "opera"}), "there is no domain 'opera'"),
     "no run": (json.dumps({"kit_trace": SCHEMA}), "the header has no 'run'"),
     "a run that is a number": (json.dumps(HEADER | {"run": 7}), "run should be of type str, got 7"),
     "a seed that is true": (json.dumps(HEADER | {"seed": True}), "seed should be of type int, got True"),
@@ -252,8 +268,8 @@ def test_repr_counts_the_words() -> None:
 def test_html_of_hostile_data_is_escaped() -> None:
     """Nothing that a record, an actor or a name holds becomes markup."""
     trace = Trace("r", EVIL)
-    for _ in range(20):
-        trace.record(0, EVIL, EVIL, value=EVIL)
+    for number in range(20):
+        trace.steps.append(Step(number, 0, EVIL, EVIL, {"value": EVIL}))
     page = trace._repr_html_()
     assert "<img" not in page and "&lt;img" in page and page.count("<tr>") == 1 + 12
     assert "\x1b" not in page and "\x07" not in page

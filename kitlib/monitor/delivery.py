@@ -80,14 +80,13 @@ class Ledger(Protocol):
 def judge(trace: Trace) -> Verdict:
     """The verdict on a trace, by the knobs it was run with; lanes in the order of their first step."""
     ledgers: dict[Lane, Ledger] = {}
-    words = trace.vocabulary.words
     for step in trace.steps:
         if "topic" not in step.data:
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
             ledgers[lane] = LEDGERS[trace.domain](*lane, trace.knobs)
-        ledgers[lane].take(step, words[step.what].judged)
+        ledgers[lane].take(step, trace.vocabulary.judged(step.what))
     return Verdict(tuple(ledger.verdict() for ledger in ledgers.values()))
 
 

@@ -118,7 +118,7 @@ class KeptSettings(GroupSettings):
     @property
     def cause(self) -> str:
         """Why the consumer was told what it was; empty when nothing explains it."""
-        rules = self.knobs["rules"]
+        rules = self.knobs.get("rules", "4.3.1")
         if "offsets_retention_ms" in self.knobs:
             return f"offsets_retention_ms={self.knobs['offsets_retention_ms']}: the committed offset has expired"
         if rules != "4.3.1":

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -80,14 +79,15 @@ class Domain:
         word = self.words.get(what)
         if word is not None and word.required <= data.keys() <= word.allowed:
             return
-        where = f"{actor} {what} in the domain '{self.name}'"
+        where = plain_text(f"{actor} {what} in the domain '{self.name}'", 120)
         if word is None:
             raise TraceError(f"{where}: no such word is declared. Add a row to its table in kitlib/words/.")
         missing, extra = sorted(word.required - data.keys()), sorted(data.keys() - word.allowed)
         told = [f"it lacks {', '.join(missing)}"] if missing else []
-        told += [f"{', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not declared"] if extra else []
+        told += [plain_text(f"{', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not declared", 120)] if extra else []
         raise TraceError(
-            f"{where}: {' and '.join(told)}. Expected {sorted(word.required)}, and no other than {sorted(word.allowed)}."
+            f"{where}: {' and '.join(told)}. Its table in kitlib/words/ declares {' '.join(sorted(word.required)) or 'nothing'}, "
+            f"and perhaps {' '.join(sorted(word.allowed - word.required))}."
         )
 
     def sentence(self, actor: str, what: str, data: Data) -> str:
@@ -100,6 +100,10 @@ class Domain:
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return as_it_stands(actor, what, data)  # the data are not what the word promises
         return plain_text(self.finish(who, what, data, said) if self.finish else said, MOST_SAID)
+
+    def judged(self, what: str) -> str:
+        """What a verdict makes of a verb; "" for one that it passes over, or that is not declared."""
+        return self.words[what].judged if what in self.words else ""
 
     def having(self, words: Mapping[str, Word]) -> dict[str, Word]:
         """This domain's words with some replaced and some added."""
@@ -133,14 +137,22 @@ MODULES = {
 }  # domain -> the module of kitlib.words that holds its table
 
 
-@cache
+_DECLARED: dict[str, Domain] = {}  # those that were asked for, and those that others have added
+
+
+def declare(domain: Domain) -> Domain:
+    """Make a domain known that is not one of the kit's; the same name again replaces it."""
+    _DECLARED[domain.name] = domain
+    return domain
+
+
 def domain(name: str) -> Domain:
     """The domain with this name. TraceError when there is none."""
-    if name not in MODULES:
-        raise TraceError(f"there is no domain {plain_text(name, 40)!r}. Expected one of {', '.join(MODULES)}.")
-    found = getattr(import_module(f"kitlib.words.{MODULES[name]}"), name.upper())
-    assert isinstance(found, Domain)
-    return found
+    if name not in _DECLARED:
+        if name not in MODULES:
+            raise TraceError(f"there is no domain {plain_text(name, 40)!r}. Expected one of {', '.join(MODULES)}.")
+        declare(getattr(import_module(f"kitlib.words.{MODULES[name]}"), name.upper()))
+    return _DECLARED[name]
 
 
 # -- how the sentences of all domains say the same thing ------------------------------------------------

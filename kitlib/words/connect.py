@@ -43,16 +43,17 @@ CONNECT = Domain(
         "start": Word(lambda who, data: f"{who} starts and joins the group." if who != "group" else "It starts."),
         "kill": Word(lambda who, data: f"{who} dies without a word; it ran {_work(data)}.", "connectors tasks"),
         "leave": Word(lambda who, data: f"{who} is stopped in order and leaves; it ran {_work(data)}."),
-        "evict": Word("The coordinator gives {member} up: no heartbeat within the session time-out.", "member why"),
+        "evict": Word("The coordinator gives {member} up: no heartbeat within the session time-out.", "member", "why"),
         "prepare": Word("A rebalance begins: {why}.", "why"),
         "sync": Word(_sync, "generation leader members"),
         "assigned": Word(lambda who, data: f"{who} is told to begin {_work(data)}.", "connectors tasks"),
         "revoked": Word(lambda who, data: f"{who} is told to stop {_work(data)}.", "connectors tasks"),
         "delay": Word(
             lambda who, data: f"What was lost waits {_seconds(data['delay_ms'])} for its worker to come back.",
-            "delay_ms until_ms",
+            "delay_ms",
+            "until_ms",
         ),
-        "idle": Word(_idle, "longest_ms moved shuffled tasks"),
+        "idle": Word(_idle, "shuffled tasks", "longest_ms moved"),
     },
 )
 
@@ -85,11 +86,11 @@ STREAMS = Domain(
             ),
             "stateful tasks",
         ),
-        "start": Word("{who} starts with {threads} threads.", "on_disk threads"),
+        "start": Word("{who} starts with {threads} threads.", "threads", "on_disk"),
         "kill": Word(lambda who, data: f"{who} dies; it processed {', '.join(data['tasks']) or 'nothing'}.", "tasks"),
         "evict": replace(CONNECT.words["evict"], may="why", needs="member"),
         "prepare": CONNECT.words["prepare"],
-        "assigned": Word(_assigned, "active generation probing_needed standby"),
+        "assigned": Word(_assigned, "active generation probing_needed", "standby"),
         "restoring": Word("{who} restores {task}: {behind:,} records of its changelog are to be read.", "behind task"),
         "running": Word(
             lambda who, data: (
@@ -99,13 +100,14 @@ STREAMS = Domain(
             "restored task",
         ),
         "standby": Word("{who} keeps a standby of {task}, {behind:,} records behind.", "behind task"),
-        "ask": Word(_answer, "behind key outcome stale task truth value why"),
+        "ask": Word(_answer, "behind key outcome stale truth value why", "task"),
         "idle": Word(
             lambda who, data: (
                 f"{_idle(who, data)} {data['restored']:,} records were restored; {data['threads_idle']} of "
                 f"{data['threads']} threads have nothing to do."
             ),
-            "longest_ms restored tasks threads threads_counting threads_idle",
+            "restored tasks threads threads_idle",
+            "longest_ms threads_counting",
         ),
     },
 )
@@ -143,12 +145,13 @@ PARTITIONS = Domain(
         "append": Word("Partition {partition} gets records {first} to {last}.", "first last", judged="append"),
         "process": Word(_processed, "effect key offset value", judged="process"),
         "commit": Word(
-            lambda who, data: f"{who.capitalize()} commits {data['offset']}.", "offset written", judged="commit"
+            lambda who, data: f"{who.capitalize()} commits {data['offset']}.", "offset", "written", judged="commit"
         ),
         "result": Word(
             "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "
             "before they were created, {refused} records were refused, {left_over} orders are still there.",
-            "early_cancels left_over moved orders refused split",
+            "early_cancels left_over moved orders refused",
+            "split",
         ),
     },
 )

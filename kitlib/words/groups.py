@@ -198,16 +198,16 @@ GROUPS = Domain(
     "groups",
     {
         "append": Word(_append, "first last", judged="append"),
-        "start": Word(_start, "offset why", judged="start"),
+        "start": Word(_start, "offset", "why", judged="start"),
         "emit": Word("{who}'s poll hands out offset {offset:d} of partition {partition:d}.", "offset", judged="emit"),
         "process": Word(
             "{who} works on offset {offset:d} of partition {partition:d}: the effect happens now.",
             "offset",
             judged="process",
         ),
-        "commit": Word(_commit, "offset written", "error", judged="commit"),
+        "commit": Word(_commit, "offset", "error written", judged="commit"),
         "store": Word(_store, "offset"),
-        "join": Word(_join, "strategies", "instance_id library"),
+        "join": Word(_join, "", "instance_id library member_id strategies"),
         "assigned": Word(_assigned, "partitions", "generation"),
         "revoked": Word(
             lambda who, data: f"{who} gives {partitions(data)} back; it may still commit them.", "partitions"
@@ -229,7 +229,7 @@ GROUPS = Domain(
         "reconnect": Word("{who} reaches the broker again."),
         "error": Word(lambda who, data: f"{who} is told {_error(data)}, and cannot go on.", judged="error"),
         "alter": Word(_alter, "before offset", "error", judged="alter"),
-        "forget": Word(_forget, "before"),
+        "forget": Word(_forget, "", "before"),
         "reset": Word(_reset, "from to why", judged="reset"),
         "refuse": Word("The {who} has a row for offset {offset:d} already: the effect is not made again.", "offset"),
         "rows": Word(
@@ -243,7 +243,7 @@ GROUPS = Domain(
         "throw": Word(
             "{who} fails at offset {offset:d} of partition {partition:d}, and nobody catches the error.", "offset"
         ),
-        "lag": Word(_lag, "committed lag", "end log_end position unprocessed when"),
+        "lag": Word(_lag, "lag", "committed end log_end position unprocessed when"),
         "judge": Word(
             lambda who, data: (
                 f"The monitor says {plain_text(data['status'], 20)}: {plain_text(data['why'], 220).removeprefix(str(data['status']) + ': ')}."
@@ -252,11 +252,11 @@ GROUPS = Domain(
             "lag rule silence_s stored_lag when",
         ),
         "delete": Word("The log now begins at offset {to:d}: what lay below it is deleted.", "to", judged="delete"),
-        "prepare": Word(_prepare, "state why"),
-        "sync": Word(_sync, "generation leader protocol"),
-        "stable": Word(_stable, "generation owners"),
-        "evict": Word(_evict, "member why"),
-        "empty": Word("The group has no member any more; its committed offsets stay.", "generation"),
+        "prepare": Word(_prepare, "", "state why"),
+        "sync": Word(_sync, "protocol", "generation leader"),
+        "stable": Word(_stable, "", "generation owners"),
+        "evict": Word(_evict, "member", "why"),
+        "empty": Word("The group has no member any more; its committed offsets stay.", "", "generation"),
         "restarted": Word(_restarted, "paused protocol strategies"),
         "notify": Word(
             lambda who, data: (
@@ -275,6 +275,6 @@ GROUPS = Domain(
             "tries",
         ),
         "expired": Word("{who} learns that its session has ended: its nodes are gone."),
-        "traffic": Word(_traffic, "coordinator_messages members messages notifications reads refused writes"),
+        "traffic": Word(_traffic, "coordinator_messages members messages", "notifications reads refused writes"),
     },
 )

@@ -161,14 +161,14 @@ def _delay(who: str, data: Data) -> str:
 IDEMPOTENCE = Domain(
     "idempotence",
     {
-        "send": Word(_send, "batch first last", judged="send"),
-        "request": Word(_request, "attempt batch epoch first last pid request seq", judged="request"),
-        "answer": Word(_answer, "batch error offset request", judged="answer"),
-        "no_answer": Word(_no_answer, "batch request why"),
-        "requeue": Word(_requeue, "attempt batch first last"),
-        "delivered": Word(_delivered, "batch first last offset", judged="delivered"),
+        "send": Word(_send, "first last", "batch", judged="send"),
+        "request": Word(_request, "batch epoch pid request", "attempt first last seq", judged="request"),
+        "answer": Word(_answer, "batch error", "offset request", judged="answer"),
+        "no_answer": Word(_no_answer, "batch", "request why"),
+        "requeue": Word(_requeue, "batch", "attempt first last"),
+        "delivered": Word(_delivered, "batch first last", "offset", judged="delivered"),
         "undelivered": Word(_undelivered, "batch error first last", judged="undelivered"),
-        "id": Word(_id, "epoch pid why"),
+        "id": Word(_id, "epoch pid", "why"),
         "refuse_to_start": Word(
             lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}", "error"
         ),
@@ -176,15 +176,15 @@ IDEMPOTENCE = Domain(
             "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "batch request"
         ),
         "lose_answer": Word(
-            "The answer to batch {batch:d} is lost: it is stored, and the producer does not know.", "batch request"
+            "The answer to batch {batch:d} is lost: it is stored, and the producer does not know.", "batch", "request"
         ),
-        "duplicate_request": Word("The network sends request {request:d} on twice.", "request"),
-        "delay": Word(_delay, "batch ms"),
+        "duplicate_request": Word("The network sends request {request:d} on twice.", "request", "batch"),
+        "delay": Word(_delay, "batch", "ms request"),
         "cut": Word("The connection is cut: what was on its way is gone."),
-        "write": Word(_write, "batch epoch first last offset pid request seq", "copy is_late", judged="write"),
-        "recognise": Word(_recognise, "batch epoch first last offset pid request seq", "arrival"),
-        "refuse": Word(_refuse, "batch epoch error first last pid request seq"),
-        "restart": Word(_restart, "how", judged="restart"),
+        "write": Word(_write, "batch offset", "copy epoch first is_late last pid request seq", judged="write"),
+        "recognise": Word(_recognise, "batch offset", "arrival epoch first last pid request seq"),
+        "refuse": Word(_refuse, "batch error seq", "epoch first last pid request"),
+        "restart": Word(_restart, "", "how", judged="restart"),
         "expire": Word(
             "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire"
         ),

@@ -150,9 +150,9 @@ def in_words(duration_ms: int) -> str:
 
 _WORDS = GROUPS.having(
     {
-        "write": Word(_write, "key offset timestamp_ms value", "format members"),
+        "write": Word(_write, "key offset value", "format members timestamp_ms"),
         "roll": Word("A new segment begins at offset {base:d}: the one before it may be cleaned now.", "base"),
-        "clean": Word(_clean, "kept removed to"),
+        "clean": Word(_clean, "kept", "removed to"),
         "retention": Word("Retention deletes the log's oldest segments: it begins at offset {start:d}.", "start"),
         "dies": Word(
             lambda who, data: (
@@ -185,7 +185,7 @@ _WORDS = GROUPS.having(
         ),
         "cache": Word(lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.", "value"),
         "evict": Word(_evict, "key why"),
-        "answer": Word(_answer, "group offset", "error"),
+        "answer": Word(_answer, "offset", "error group"),
         "append": Word(_log_append, "first last", "keys values", judged="append"),
         "compact": Word(
             lambda who, data: f"O{_offsets(data['offsets'])[1:]}: taken out, as a later record of the key stands.",
@@ -199,8 +199,8 @@ _WORDS = GROUPS.having(
             "offsets",
             judged="purge",
         ),
-        "gap": Word(_gap, "after missing next"),
-        "view": Word(_view, "keys missing stale"),
+        "gap": Word(_gap, "after next", "missing"),
+        "view": Word(_view, "keys", "missing stale"),
         "away": Word(lambda who, data: f"{who} is away for {in_words(data['ms'])}.", "ms"),
         "control": Word("A transaction's marker takes offset {offset:d}: no reader is ever handed it.", "offset"),
         "write_many": Word(
@@ -225,7 +225,7 @@ _WORDS = GROUPS.having(
             "commits keys load_ms records",
         ),
         "health": Word(
-            _health, "cached_offsets dirty_ratio groups keys records since_cleaned_ms", "commits_a_minute load_ms"
+            _health, "since_cleaned_ms", "cached_offsets commits_a_minute dirty_ratio groups keys load_ms records"
         ),
     }
 )

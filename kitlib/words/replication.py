@@ -73,6 +73,7 @@ _OWN = {
     "elect": Word(_elect, "epoch leader unclean why"),
     "none": Word(
         "There is no leader: nobody who lives was in sync. Nothing can be written or read, and nothing is lost.",
+        "",
         "epoch",
     ),
     "differs": Word(

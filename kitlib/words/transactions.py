@@ -162,14 +162,16 @@ TRANSACTIONS = Domain(
             lambda who, data: (
                 f"{_who(who)} is a member of its group now, generation {data['generation']:d}; its offsets will carry that number."
             ),
-            "generation group",
+            "generation",
+            "group",
         ),
-        "send": Word(_send, "first last tx", "held", judged="send"),
+        "send": Word(_send, "tx", "first held last", judged="send"),
         "send_offsets": Word(
             lambda who, data: (
                 f"{_who(who)} puts input offset {data['offset']:d} of its group into transaction {data['tx']:d}."
             ),
-            "group offset tx",
+            "offset tx",
+            "group",
         ),
         "commit_tx": Word(
             lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is committed.", "tx", judged="commit_tx"
@@ -177,26 +179,26 @@ TRANSACTIONS = Domain(
         "abort_tx": Word(
             lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is aborted.", "tx", judged="abort_tx"
         ),
-        "fenced": Word(_fenced, "error fatal must_abort tx", "tried"),
-        "unknown": Word(_unknown, "", "fatal must_abort tried"),
+        "fenced": Word(_fenced, "", "error fatal must_abort tried tx"),
+        "unknown": Word(_unknown, "", "error fatal must_abort tried tx"),
         "kill": Word(lambda who, data: f"{_who(who)} is killed; its transaction, if it has one, stays open."),
         "freeze": Word(lambda who, data: f"{_who(who)} stands still, as in a long pause of its garbage collector."),
         "thaw": Word(lambda who, data: f"{_who(who)} goes on, and does not know that it stood still."),
         "transition": Word(_transition, "epoch pid to transactional_id", "why"),
-        "write": Word(_write, "epoch first last offset pid tx", judged="write"),
+        "write": Word(_write, "first last offset pid tx", "epoch", judged="write"),
         "marker": Word(_marker, "epoch kind offset pid", judged="marker"),
         "refuse": Word(_refuse),
         "read": Word(_read, "offset record tx", judged="read"),
-        "waits": Word(_waits, "at high_watermark", judged="waits"),
-        "commit": Word(_commit, "end lag offset"),
+        "waits": Word(_waits, "at", "high_watermark", judged="waits"),
+        "commit": Word(_commit, "end offset", "lag"),
         "end": Word(
             lambda who, data: f"{_reader(who)} stands at offset {data['position']:d} in the end.",
             "position",
             judged="end",
         ),
         "release": Word("What was held back arrives now."),
-        "late_marker": Word(_late_marker, "epoch error kind pid version"),
-        "effect": Word(_effect, "by charged record", judged="effect"),
+        "late_marker": Word(_late_marker, "epoch kind pid", "error version"),
+        "effect": Word(_effect, "charged record", "by", judged="effect"),
         "commit_offsets": Word(_commit_offsets, "offset"),
     },
 )

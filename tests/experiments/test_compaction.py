@@ -128,7 +128,7 @@ def test_clean_names_what_is_replaced_and_what_is_purged() -> None:
         run.clean()
 
     experiment = Experiment("deletes", "", "?", (), story, CompactionRun)
-    trace = Trace("deletes", "deletes", knobs={"delete_retention_ms": 0})
+    trace = Trace("deletes", "deletes", knobs={"delete_retention_ms": 0}, domain="compaction")
     story(CompactionRun(trace, ModelStage("deletes"), trace.knobs))
     assert experiment.kind is CompactionRun
     assert found(trace, "compact", "offsets") == [([0, 1],)] and found(trace, "purge", "offsets") == [([2],)]

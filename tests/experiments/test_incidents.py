@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from kitlib.experiments.offsets.offsets_run import DAY_MS, HOUR_MS, OffsetsRun
 from kitlib.experiments.offsets.small_topic import SmallTopic
 from kitlib.experiments.stage import ModelStage
 from kitlib.kafka.offsets.records import decode
-from kitlib.monitor.delivery import judge, judge_steps
+from kitlib.monitor.delivery import judge
 from kitlib.monitor.health import alarms
 from kitlib.monitor.rewinds import Excuse
 from kitlib.monitor.signs import signs_of
@@ -172,7 +173,7 @@ def test_time_since_the_last_pass_grows_only_while_nobody_passes() -> None:
 
 def test_health_with_a_figure_that_there_is_none_of_is_refused() -> None:
     """A trace that somebody else wrote may say anything."""
-    trace = Trace("r", "stale_offset")
+    trace = Trace("r", "stale_offset", domain="incidents")
     trace.record(0, "monitor", "health", dirty_ratio=0.5, mood=1)
     with pytest.raises(TraceError, match="step 0: there is no figure mood"):
         health_in(trace)
@@ -214,7 +215,7 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
     """A group stops committing: its offset goes at the first check at which it is too old, whether each check is made or not."""
 
     def told() -> Trace:
-        trace = Trace("r", "stale_offset")
+        trace = Trace("r", "stale_offset", domain="incidents")
         told = OffsetsRun(trace, ModelStage("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
         told.begin("0.8.2")
         told.day()
@@ -298,7 +299,7 @@ def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
 def test_records_of_both_formats_are_those_of_the_real_decoder() -> None:
     """The model's log holds bytes: keys of type 0 and 1, values of versions 0 and 1."""
     knobs = {knob.name: knob.default for knob in get("stale_offset").knobs} | {"days": 3}
-    told = OffsetsRun(Trace("r", "stale_offset"), ModelStage("r"), knobs)
+    told = OffsetsRun(Trace("r", "stale_offset", domain="incidents"), ModelStage("r"), knobs)
     get("stale_offset").story(told)
     found = [decode(record.key, record.value) for record in told.log.records()]
     assert {(each.type.number, each.version) for each in found} >= {(0, 0), (1, 1)}
@@ -308,7 +309,7 @@ def test_rules_of_today_excuse_no_wrong_answer() -> None:
     """The same steps under a coordinator that reads both formats and lets the purge wait: then it is a fault."""
     for name, kinds in (("stale_offset", ("duplicated", "rewound")), ("dead_cleaner", ("duplicated",))):
         trace = run(name)
-        assert judge_steps(trace.steps, trace.knobs | {"coordinator_rules": "4.3.1"}).violations == kinds
-        assert judge_steps(trace.steps, trace.knobs).violations == ()
-    rewound = judge_steps(trace.steps, trace.knobs | {"coordinator_rules": "0.9.0"}).first("rewound")
+        assert judge(replace(trace, knobs=trace.knobs | {"coordinator_rules": "4.3.1"})).violations == kinds
+        assert judge(trace).violations == ()
+    rewound = judge(replace(trace, knobs=trace.knobs | {"coordinator_rules": "0.9.0"})).first("rewound")
     assert rewound.reason == "auto.offset.reset=earliest, and no offset is committed"

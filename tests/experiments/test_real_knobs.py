@@ -45,7 +45,7 @@ def test_knob_of_the_models_alone_is_refused_before_anything_begins(name: str, k
     """The sentence says which, and where to run it."""
     wanted = next(each for each in get(name).knobs if each.name == knob)
     knobs = {each.name: each.default for each in get(name).knobs} | {knob: OTHERS[wanted.kind](wanted)}
-    run = RealSend(Trace("r", name, "kafka", 0, {}), NoBroker(), knobs)  # type: ignore[arg-type]
+    run = RealSend(Trace("r", name, "kafka", 0, {}, domain="send_path"), NoBroker(), knobs)  # type: ignore[arg-type]
     with pytest.raises(KnobError, match=rf"^{name} on a real broker: {knob} is .*, which nothing there is given\. Leave it at"):
         run.observe(name)
 
@@ -54,4 +54,4 @@ def test_two_sends_has_one_partition() -> None:
     """The model's default is taken as it is; any other number but one is refused."""
     knobs = {each.name: each.default for each in get("two_sends").knobs} | {"partitions": 2}
     with pytest.raises(KnobError, match="partitions is 2, and the topic has 1"):
-        RealSend(Trace("r", "two_sends", "kafka", 0, {}), NoBroker(), knobs).observe("two_sends")  # type: ignore[arg-type]
+        RealSend(Trace("r", "two_sends", "kafka", 0, {}, domain="send_path"), NoBroker(), knobs).observe("two_sends")  # type: ignore[arg-type]

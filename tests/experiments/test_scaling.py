@@ -243,7 +243,7 @@ def test_standalone_is_no_group() -> None:
     stage = ModelStage("x")
     stage.backend = "kafka"
     with pytest.raises(KnobError, match="mode=standalone has no group"):
-        run_alone(Trace("x", "connect_layouts"), stage, {"mode": "standalone"}, None)
+        run_alone(Trace("x", "connect_layouts", domain="connect"), stage, {"mode": "standalone"}, None)
 
 
 @pytest.mark.kafka

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.monitor.delivery import Verdict, judge_steps
-from kitlib.trace import Step
+from kitlib.monitor.delivery import LEDGERS, Verdict, judge
+from kitlib.trace import Step, Trace
+from kitlib.words import Domain, declare
+from kitlib.words.offsets import COMPACTION
+from kitlib.words.replication import REPLICATION
+from kitlib.words.spout import SPOUT
+
+# All words that a topology's rules judge, whichever domain says them.
+DELIVERY = declare(Domain("delivery", {**REPLICATION.words, **COMPACTION.words, **SPOUT.words})).name
+LEDGERS[DELIVERY] = LEDGERS["spout"]
 
 Told = list[tuple[str, dict[str, Any]]]
 APPEND: tuple[str, dict[str, Any]] = ("append", {"first": 0, "last": 9})
@@ -30,4 +38,4 @@ def told(story: Told, **knobs: Any) -> Verdict:
         Step(number, 10 * number, "x", what, {**data, "topic": "events", "partition": 0})
         for number, (what, data) in enumerate(story)
     ]
-    return judge_steps(steps, knobs)
+    return judge(Trace("r", "told", knobs=knobs, steps=steps, domain=DELIVERY))

@@ -16,11 +16,11 @@ from kitlib.experiments.connect.connect_run import SourceRun
 from kitlib.experiments.producer.producer_run import ProducerRun
 from kitlib.experiments.replicas.replica_run import ReplicaRun
 from kitlib.experiments.transactions.transaction_run import TransactionRun
-from kitlib.monitor.delivery import ANOMALIES, Verdict, judge, judge_steps
+from kitlib.monitor.delivery import ANOMALIES, Verdict, judge
 from kitlib.monitor.reasons import MAX_OFFSET
-from kitlib.trace import Step
+from kitlib.trace import Step, Trace
 from tests.monitor import reference
-from tests.monitor.stories import APPEND, APPEND_2, START, Told, each, idle, told, written
+from tests.monitor.stories import APPEND, APPEND_2, DELIVERY, START, Told, each, idle, told, written
 
 OFFSET = st.integers(0, 12)
 BOUND = st.integers(0, 14)
@@ -98,7 +98,7 @@ def same_as_reference(steps: list[Step], verdict: Verdict) -> None:
 @given(step_lists())
 def test_verdict_any_steps_counts_as_the_reference(steps: list[Step]) -> None:
     """All six counts, their first witnesses and the lateness are those of the definitions, on every lane and in sum."""
-    same_as_reference(steps, judge_steps(steps, {}))
+    same_as_reference(steps, judge(Trace("r", "e", steps=steps, domain=DELIVERY)))
 
 
 @settings(deadline=None, max_examples=40)

@@ -27,7 +27,7 @@ def commit(offset: int, error: str = "") -> tuple[str, dict[str, Any]]:
 
 
 def judged(told: Told, knobs: dict[str, Any]) -> Any:
-    trace = Trace("r", "e", knobs=knobs)
+    trace = Trace("r", "e", knobs=knobs, domain="groups")
     for number, (what, data) in enumerate(told):
         trace.record(number, "A", what, state=GROUP, topic="t", partition=0, **data)
     return judge(trace)
@@ -97,9 +97,9 @@ def test_group_anomaly_is_marked(case: str) -> None:
 
 
 def test_the_same_steps_without_a_group_are_judged_by_a_topologys_rules() -> None:
-    """The state of the first step of a lane decides."""
+    """The domain decides who judges a lane."""
     told = [*TWICE, *each("process", 1)]
-    trace = Trace("r", "e")
+    trace = Trace("r", "e", domain="spout")
     for number, (what, data) in enumerate(told):
         trace.record(number, "A", what, topic="t", partition=0, **data)
     assert judge(trace).violations == () and judged(told, {}).violations == ("duplicated",)

@@ -14,7 +14,7 @@ from kitlib.trace import Trace
 
 def committed(*offsets: int | None, log_end: int = 100) -> Trace:
     """A trace of commits, ten seconds apart; None is an operator's tombstone."""
-    trace = Trace("r", "x")
+    trace = Trace("r", "x", domain="groups")
     trace.record(0, "log", "append", state={"log_end": log_end}, topic="t", partition=0, first=0, last=log_end - 1)
     for number, offset in enumerate(offsets, 1):
         who, what = ("operator", "forget") if offset is None else ("A", "commit")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.verdict import PRODUCER_ANOMALIES, Verdict
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 
 Told = tuple[str, dict[str, Any]]
 T = {"topic": "t", "partition": 0}
@@ -37,9 +37,9 @@ def read(*ranges: list[int], first_offset: int = 0) -> Told:
 
 
 def verdict_on(*steps: Told, **knobs: Any) -> Verdict:
-    trace = Trace("r", "story", knobs=knobs)
+    trace = Trace("r", "story", knobs=knobs, domain="idempotence")
     for number, (what, data) in enumerate(steps):
-        trace.record(number, "producer", what, **T, **data)
+        trace.steps.append(Step(number, number, "producer", what, {**T, **data}))
     return judge(trace)
 
 

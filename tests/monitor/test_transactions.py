@@ -91,7 +91,7 @@ STORIES: dict[str, tuple[Told, dict[str, Any], dict[str, int], set[str]]] = {
 
 def made(steps: Told, knobs: dict[str, Any], **first: Any) -> Trace:
     """The steps in one lane."""
-    trace = Trace("by-hand", "made_up", knobs=knobs)
+    trace = Trace("by-hand", "made_up", knobs=knobs, domain="transactions")
     for number, (actor, what, data) in enumerate([OPEN, *steps]):
         trace.record(number, actor, what, topic="t", partition=0, **(data | (first if number == 0 else {})))
     return trace
@@ -141,7 +141,7 @@ def test_verdict_input_that_the_position_has_passed_is_promised() -> None:
 def test_verdict_effects_are_a_lane_of_their_own() -> None:
     """What was charged twice is duplicated there, allowed only where the key is not unique."""
     for unique, violations in ((False, ()), (True, ("duplicated",))):
-        trace = Trace("by-hand", "made_up", knobs={"unique_key": unique})
+        trace = Trace("by-hand", "made_up", knobs={"unique_key": unique}, domain="transactions")
         for number, (record, charged) in enumerate([(0, True), (1, True), (0, True), (1, False)]):
             trace.record(number, "database", "effect", topic="charges", partition=0, record=record, charged=charged)
         verdict = judge(trace)
@@ -161,7 +161,7 @@ def test_verdict_effects_are_a_lane_of_their_own() -> None:
 )
 def test_longest_wait_is_from_the_first_undecided_record_to_its_decision(told: list[tuple[int, int, int]], longest: int) -> None:
     """How long the last stable offset stood below the log's end, by the steps' states."""
-    trace = Trace("r", "made_up")
+    trace = Trace("r", "made_up", domain="transactions")
     for at_ms, lso, end in told:
-        trace.record(at_ms, "broker", "write", state={"lso": lso, "high_watermark": end})
+        trace.record(at_ms, "network", "release", state={"lso": lso, "high_watermark": end})
     assert longest_wait_ms(trace) == longest

@@ -163,10 +163,10 @@ def test_spark_says_what_the_cases_say(audit_in_spark: Callable[[Sequence[Job]],
 
 def test_topics_of_a_run_are_known_from_its_trace() -> None:
     """A run on a broker that counted words names its topics; any other run is told to be none."""
-    trace = Trace("a-run", "word_count", "kafka")
+    trace = Trace("a-run", "word_count", "kafka", domain="topology")
     trace.record(0, "log", "append", topic="kit.a-run.lines", partition=0, first=0, last=3)
     assert Counted.by(trace) == Counted("kit.a-run.lines", "kit.a-run.counts")
-    for other in (get("happy_path").run(), get("word_count").run(lines=1), Trace("empty", "word_count", "kafka")):
+    for other in (get("happy_path").run(), get("word_count").run(lines=1), Trace("empty", "word_count", "kafka", domain="topology")):
         with pytest.raises(TraceError, match="left no counts in a topic"):
             Counted.by(other)
 

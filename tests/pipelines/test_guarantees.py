@@ -66,7 +66,7 @@ def test_table_from_something_else_is_refused(text: str, tmp_path: Path) -> None
 
 def test_cell_tells_what_was_lost_in_silence_from_what_was_told_as_failed() -> None:
     """Of four records that are not in the topic the user was told of two; one that was told failed is there."""
-    trace = Trace("r", "guarantees", "kafka")
+    trace = Trace("r", "guarantees", "kafka", domain="idempotence")
     for what, data in (
         ("send", {"first": 0, "last": 9}), ("delivered", {"first": 0, "last": 6}), ("undelivered", {"first": 7, "last": 9}),
         ("read", {"first_offset": 0, "records": [[0, 4], [7, 7]]}),
@@ -88,7 +88,7 @@ def test_cell_whose_client_refuses_to_start_ends_the_run_of_the_cells_there(monk
     refused, faults = Setting(max_in_flight=6), []
 
     def run_together(given: list[dict[str, Any]], fault: str, experiment: str) -> list[Trace]:
-        traces = [Trace(f"run-{number}", experiment, "kafka") for number, _ in enumerate(given)]
+        traces = [Trace(f"run-{number}", experiment, "kafka", domain="idempotence") for number, _ in enumerate(given)]
         for settings, trace in zip(given, traces, strict=True):
             if settings["max_in_flight"] > 5:
                 trace.record(0, "producer", "refuse_to_start", error="`max.in.flight` must be <= 5")
@@ -104,7 +104,7 @@ def test_cell_whose_client_refuses_to_start_ends_the_run_of_the_cells_there(monk
 def test_all_differences_of_audit_and_trace_are_told_and_the_topics_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of three runs differ: both are told, with all that differs in each."""
     differences = {"a": ("lost 1, not 0", "late 2, not 0"), "b": (), "c": ("lost 3, not 0",)}
-    done = [(IDEMPOTENT, "none", Trace(run, "guarantees", "kafka")) for run in differences]
+    done = [(IDEMPOTENT, "none", Trace(run, "guarantees", "kafka", domain="idempotence")) for run in differences]
     audits = {run: SimpleNamespace(differences=lambda _, told=told: told) for run, told in differences.items()}
     monkeypatch.setattr(pipeline, "run_cells", lambda *_: done)
     monkeypatch.setattr(pipeline, "audit_producers", lambda *_, **__: audits)

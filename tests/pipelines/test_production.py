@@ -64,7 +64,7 @@ def producer_runs(draw: st.DrawFn) -> list[tuple[str, dict[str, Any]]]:
 
 def as_trace(run: str, steps: Steps, backend: str = "model") -> Trace:
     """The steps as a trace, each 3 ms after the one before."""
-    trace = Trace(run=run, experiment="made_up", backend=backend)
+    trace = Trace(run=run, experiment="made_up", backend=backend, domain="idempotence")
     for number, (word, data) in enumerate(steps):
         trace.record(3 * number, "somebody", word, **data)
     return trace

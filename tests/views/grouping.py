@@ -11,7 +11,7 @@ class Grouping:
     """A group that does what its test says, step by step, and keeps the state that its steps tell."""
 
     def __init__(self, partitions: int = 3, topic: str = "orders") -> None:
-        self.trace = Trace("g1", "rebalance")
+        self.trace = Trace("g1", "rebalance", domain="groups")
         self.topic, self.now_ms, self.generation = topic, 0, 0
         self.group_state = "Empty"
         self.members: list[str] = []

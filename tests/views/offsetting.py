@@ -59,7 +59,7 @@ class OffsetsTopic:
 
 def a_stale_offset(many: int = 0, payload: str = "billing") -> Trace:
     """A coordinator moves, its load ends early, an old offset is in the cache, and the consumer repeats."""
-    trace = Trace("stale", "offsets_toy")
+    trace = Trace("stale", "offsets_toy", domain="offsets")
     topic, key = OffsetsTopic(trace), f"{payload} orders-0"
     work = {"log_start": 0, "log_end": 60, "committed_to": 0, "emitted_to_offset": 0, "processed": []}
     topic.step("log", "append", lane=work, **LANE, first=0, last=59)
@@ -107,7 +107,7 @@ def a_stale_offset(many: int = 0, payload: str = "billing") -> Trace:
 
 def a_compacted_topic(payload: str = "a") -> Trace:
     """Two keys, a pass that takes out replaced records, a tombstone that is purged, and a reader that meets the gap."""
-    trace = Trace("compacted", "compaction_toy")
+    trace = Trace("compacted", "compaction_toy", domain="compaction")
     keys = [payload, "b"]
     rows: list[list[Any]] = []
     at_ms = 0

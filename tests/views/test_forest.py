@@ -332,7 +332,7 @@ def test_a_trace_without_trees_has_no_forest() -> None:
 
 def test_a_message_of_an_unknown_tree_or_tuple_is_no_error() -> None:
     """A trace may begin in the middle: what was never emitted is a tree without tuples."""
-    trace = Trace("cut", "cut")
+    trace = Trace("cut", "cut", domain="topology")
     trace.record(0, "split-2", "execute", tuple=99, values=[])
     trace.record(1, ACKER, "acker_ack", root=-5, val=3, before=None, after=3, end=None)
     trace.record(2, SPOUT, "late", root=-6, answer="ack")

@@ -221,7 +221,7 @@ def test_frames_of_broken_data_raise_a_trace_error(what: str, data: dict[str, An
     """A step whose data are not what its word needs is a TraceError that says what to do."""
     trace = Trace("bad", "bad")
     trace.record(0, "log", "append", topic="t", partition=0, first=0, last=5)
-    trace.record(0, "x", what, topic="t", partition=0, **data)
+    trace.steps.append(Step(len(trace), 0, "x", what, {"topic": "t", "partition": 0} | data))
     with pytest.raises(TraceError, match="Record the trace again"):
         to_frames(trace)
 
@@ -229,7 +229,7 @@ def test_frames_of_broken_data_raise_a_trace_error(what: str, data: dict[str, An
 def test_unknown_words_are_told_and_change_nothing() -> None:
     """A word that no picture knows is told as it stands."""
     trace = Trace("new", "new")
-    trace.record(0, "acker", "tick", colour="<b>")
+    trace.steps.append(Step(0, 0, "acker", "tick", {"colour": "<b>"}))
     frames = to_frames(trace)
     assert frames.said == ["acker: tick colour <b>"]
     assert frames.lane == [-1] and frames.lanes == []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.trace import Step
-from kitlib.views.group_sentences import GROUP_TELLERS, tell_group
+from kitlib.words.groups import GROUPS
 
 SAID = [
     ("coordinator", "sync", {"leader": None}, "All have joined the group; the leader deals the partitions out."),
@@ -206,9 +205,9 @@ SAID = [
 @pytest.mark.parametrize(("actor", "what", "data", "said"), SAID, ids=lambda value: str(value)[:30])
 def test_a_step_of_a_group_is_told(actor: str, what: str, data: dict[str, object], said: str) -> None:
     """Each word of a group's run has its sentence."""
-    assert tell_group(Step(0, 0, actor, what, data)) == said
+    assert GROUPS.sentence(actor, what, data) == said
 
 
 def test_every_word_of_a_group_has_a_case() -> None:
     """No sentence is left without a test."""
-    assert {what for _, what, _, _ in SAID} == set(GROUP_TELLERS)
+    assert {what for _, what, _, _ in SAID} == set(GROUPS.words)

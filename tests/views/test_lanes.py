@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from kitlib.errors import TraceError
 from kitlib.experiments import get, names
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.lanes import NEVER, SpaceTime, Way
 from kitlib.views.lanes_look import BOX_OF, CHAR, LOG_BOXES, MARKS, ROW_BOXES, WAYS
 from kitlib.views.look import ALL_COLOURS, WIDTH
-from kitlib.views.producer_sentences import PRODUCER_TELLERS
+from kitlib.words.idempotence import IDEMPOTENCE
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.producing import (
     Producing,
@@ -239,7 +239,7 @@ def test_a_duplicated_request_forks_and_what_never_ends_stays_on_its_way() -> No
 
 def test_read_has_the_last_word_on_the_log() -> None:
     """Where nobody saw the broker's writes, the log appears when the topic is read: copies and order as read."""
-    trace = Trace("real", "real", backend="kafka")
+    trace = Trace("real", "real", backend="kafka", domain="idempotence")
     place = {"topic": "kit.real.orders", "partition": 0}
     trace.record(0, "producer", "send", **place, batch=0, first=0, last=7)
     trace.record(
@@ -308,7 +308,7 @@ def test_signs_differ_in_more_than_colour() -> None:
 @pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
 def test_hostile_names_and_numbers_stay_text(payload: str) -> None:
     """A topic, an error, a batch or a state made of markup is only ever text, and breaks nothing."""
-    trace = Trace("x", payload, backend=payload, knobs={"max_in_flight": payload, "remembered_batches": payload})
+    trace = Trace("x", payload, backend=payload, knobs={"max_in_flight": payload, "remembered_batches": payload}, domain="idempotence")
     place = {"topic": payload, "partition": payload}
     bad: dict[str, Any] = {"batch": payload, "first": payload, "last": payload, "request": payload, "seq": payload}
     state = {
@@ -316,12 +316,11 @@ def test_hostile_names_and_numbers_stay_text(payload: str) -> None:
         "broker": {"log_start": payload, "log_end": payload, "remembered": [[payload, 3, 0, 1], [1]]},
     }
     trace.record(0, "producer", "request", state=state, **place, **bad, pid=payload, epoch=payload, attempt=payload)
-    for what in PRODUCER_TELLERS:
+    for what in IDEMPOTENCE.words:
         for actor in ("producer", "network", "broker", f"producer {payload}"):
             records = {"records": [], "first_offset": payload} if what == "read" else {}
-            trace.record(
-                0, actor, what, state=state, **place, **bad, **records, error=payload, why=payload, how=payload
-            )
+            data = place | bad | records | {"error": payload, "why": payload, "how": payload}
+            trace.steps.append(Step(len(trace), 0, actor, what, data, state))
     trace.record(0, "broker", "write", state={"broker": payload}, **place, batch=2**70, first=-5, last=2**70, offset=-9)
     for at in (0, len(trace) // 2, len(trace) - 1):
         assert_only_text(show(trace, at))
@@ -365,16 +364,3 @@ def test_a_client_that_refuses_to_start_is_a_picture_too() -> None:
     assert "The producer refuses to start: acks must be all" in texts(picture.svg)
     assert scene_of(run.trace).ways == [] and NEVER == -1
 
-
-def test_a_spout_beside_a_producer_keeps_its_strip() -> None:
-    """Where one run has a producer's lane and a spout's, both are drawn."""
-    run = Producing()
-    run.id()
-    run.send()
-    run.round_trip()
-    for step in story().steps:
-        run.trace.record(100 + step.at_ms, step.actor, step.what, state=step.state, **step.data | {"topic": "read"})
-    picture = show(run.trace)
-    assert {"read, partition 0", "Where is each record?", "broker"} <= set(texts(picture.svg))
-    assert "the log of orders, partition 0: 5 records" in picture.sentence
-    assert [lane.name for lane in to_frames(run.trace).lanes] == ["read, partition 0"]

@@ -9,7 +9,6 @@ import pytest
 
 from kitlib import experiments
 from kitlib.trace import Step, Trace
-from kitlib.views.connect_sentences import tell_connect, tell_streams
 from kitlib.views.layout_bars import Bar, bars
 from kitlib.views.picture import show
 from kitlib.views.scenes import kind_of
@@ -93,11 +92,11 @@ def test_bars_join_equal_neighbours_and_leave_gaps() -> None:
 def test_every_step_has_a_sentence_of_its_own(name: str) -> None:
     """No step is told as it stands."""
     trace = experiments.run(name)
-    tell = tell_connect if name.startswith("connect") else tell_streams
+    tell = trace.sentence
     assert all(tell(step).endswith(".") and "=" not in tell(step) and "{" not in tell(step) for step in trace)
 
 
 def test_broken_data_are_told_as_they_stand() -> None:
     """A trace from somewhere else does not stop the picture."""
-    trace = Trace("x", "x", steps=[Step(0, 0, "group", "configure", {"connectors": 7}, {"connect": {}})])
-    assert "configure" in tell_connect(trace.at(0)) and show(trace).svg
+    trace = Trace("x", "x", steps=[Step(0, 0, "group", "configure", {"connectors": 7}, {"connect": {}})], domain="connect")
+    assert "configure" in trace.sentence(trace.at(0)) and show(trace).svg

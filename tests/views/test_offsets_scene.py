@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.log_panel import (
@@ -22,11 +22,12 @@ from kitlib.views.log_panel import (
 )
 from kitlib.views.look import BLUE, RED
 from kitlib.views.offsets_scene import StepClock
-from kitlib.views.offsets_sentences import OFFSETS_TELLERS, in_words, tell_offsets
 from kitlib.views.offsets_strip import coordinator_spells
 from kitlib.views.offsets_writes import states_of
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import HATCH
+from kitlib.words.groups import GROUPS
+from kitlib.words.offsets import OFFSETS, in_words
 from tests.views.offsetting import BILLING, a_compacted_topic, a_stale_offset
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts
@@ -139,7 +140,7 @@ def test_a_time_between_steps_lies_at_the_last_step_before_it() -> None:
 
 def test_the_log_is_put_together_from_writes_where_the_run_tells_no_more() -> None:
     """Own writes have their keys; of the others' only the number is known; a group's own record is no offset."""
-    trace = Trace("moves", "moves_toy")
+    trace = Trace("moves", "moves_toy", domain="offsets")
     told = {"coordinator": {"log": [0, 9], "cache": {BILLING: 3}, "cached": 3, "loading": None}}
     trace.record(0, "offsets log", "write", state=told, offset=0, key="group billing", value=None, members=1)
     trace.record(0, "offsets log", "write", state=told, offset=1, key=BILLING, value=3)
@@ -256,13 +257,13 @@ SAID: list[tuple[str, str, dict[str, object], str]] = [
 @pytest.mark.parametrize(("actor", "what", "data", "said"), SAID, ids=lambda value: str(value)[:30])
 def test_a_step_of_the_offsets_topic_is_told(actor: str, what: str, data: dict[str, object], said: str) -> None:
     """Each word has its sentence."""
-    assert tell_offsets(Step(0, 0, actor, what, data)) == said
+    assert OFFSETS.sentence(actor, what, data) == said
 
 
 def test_every_word_of_the_offsets_topic_has_a_case() -> None:
     """No sentence is left without a test, and data that are not what a word promises are told as they stand."""
-    assert {what for _, what, _, _ in SAID} == set(OFFSETS_TELLERS)
-    assert tell_offsets(Step(0, 0, "offsets log", "roll", {"base": "x"})) == "offsets log: roll base x"
+    assert {what for _, what, _, _ in SAID} == {what for what, word in OFFSETS.words.items() if GROUPS.words.get(what) is not word}
+    assert OFFSETS.sentence("offsets log", "roll", {"base": "x"}) == "offsets log: roll base x"
 
 
 def test_durations_are_told_in_the_unit_that_people_use() -> None:

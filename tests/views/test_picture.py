@@ -10,7 +10,7 @@ import pytest
 
 from kitlib.errors import TraceError
 from kitlib.experiments import get, names
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 from kitlib.views import show
 from kitlib.views.look import ALL_COLOURS, LOOKS, PLOT_RIGHT, RISE
 from kitlib.views.plot import curve
@@ -154,7 +154,7 @@ def test_show_hostile_names_and_reasons_stay_text(payload: str) -> None:
     place = {"topic": payload, "partition": 0}
     trace.record(0, "log", "append", **place, first=0, last=40)
     trace.record(0, "spout", "start", **place, offset=3, stored=None, why=payload)
-    trace.record(0, payload, payload, **place, note=payload)
+    trace.steps.append(Step(len(trace), 0, payload, payload, place | {"note": payload}))
     trace.record(0, "spout", "error", **place, error=payload, message=payload)
     for at in range(4):
         picture = show(trace, at)

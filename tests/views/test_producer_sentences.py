@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kitlib.trace import Step
 from kitlib.views.lanes_words import error_word, sequence_word
-from kitlib.views.producer_sentences import PRODUCER_TELLERS
-from kitlib.views.sentences import tell
+from kitlib.words.idempotence import IDEMPOTENCE
 from tests.views.producing import answers_lost, everything, scene_of
 
 
@@ -15,11 +13,10 @@ def test_every_word_has_a_sentence_and_a_long_one_fits() -> None:
     """Each word of the vocabulary is told in plain English; no story has a sentence of more than two lines."""
     stories = [everything(), answers_lost()]
     said = {step.what: scene_of(trace).said[step.number] for trace in stories for step in trace.steps}
-    assert set(PRODUCER_TELLERS) == set(said)
+    assert set(IDEMPOTENCE.words) == set(said)
     assert not [text for text in said.values() if re.search(r"[{}\[\]]|None\b", text)]
     assert max(len(told) for trace in stories for told in scene_of(trace).said) <= 180
-    assert tell(Step(0, 0, "producer", "send", {"batch": "x"})) == "producer: send batch x"
-    assert tell(Step(0, 0, "split-2", "restart", {})) == "split-2 is there again and remembers nothing."
+    assert IDEMPOTENCE.sentence("producer", "send", {"batch": "x"}) == "producer: send batch x"
 
 
 def test_words_in_boxes_are_short() -> None:

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from kitlib.experiments import get
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 from kitlib.views import show
 from kitlib.views.scenes import kind_of
 from kitlib.views.send_reader import BatchShown, paths
-from kitlib.views.send_scene import claims, to_scene
-from kitlib.views.send_sentences import STAGES, tell
+from kitlib.views.send_scene import to_scene
+from kitlib.words.send_path import STAGES
 
 NAMES = ("two_sends", "blocked_send", "linger_and_batches", "unflushed_sends", "stale_metadata", "expired_batch", "acks_and_isr")
 
@@ -22,8 +22,8 @@ def test_scene_of_each_story_is_claimed_and_told_in_sentences(name: str) -> None
     """Every step has a sentence of its own."""
     trace = get(name).run()
     kind = kind_of(trace)
-    assert claims(trace) and kind is not None and kind.module == "kitlib.views.send_scene"
-    assert [str(step) for step in trace if tell(step).startswith(f"{step.actor}: {step.what}")] == []
+    assert kind is not None and kind.module == "kitlib.views.send_scene"
+    assert [str(step) for step in trace if trace.sentence(step).startswith(f"{step.actor}: {step.what}")] == []
 
 
 @pytest.mark.parametrize("name", ["happy_path", "answers_lost", "commit_and_abort", "tuple_tree"])
@@ -56,7 +56,7 @@ def test_panel_follows_a_batch_through_the_pipeline() -> None:
 def test_panel_of_a_trace_without_states_is_read_from_its_words() -> None:
     """What real clients show: batches from send to answer."""
     modelled = get("blocked_send").run(fault="none")
-    bare = Trace("x", "x", steps=[type(step)(step.number, step.at_ms, step.actor, step.what, step.data) for step in modelled])
+    bare = Trace("x", "x", steps=[type(step)(step.number, step.at_ms, step.actor, step.what, step.data) for step in modelled], domain="send_path")
     for before, after in zip(paths(modelled), paths(bare), strict=True):
         assert sum(end for _, end in after.stored) == sum(end for _, end in before.stored)
         assert [batch.number for _, batch in after.in_flight] == [batch.number for _, batch in before.in_flight]
@@ -76,9 +76,9 @@ def test_clock_of_the_scene_says_when_metadata_is_asked_for() -> None:
 
 def test_scene_with_data_that_are_not_what_the_word_promises_tells_them_as_they_stand() -> None:
     """A recorded trace may hold anything."""
-    trace = Trace("x", "x")
-    trace.record(0, "user", "call", record="<b>")
-    trace.record(1, "network", "select", timeout=None)
-    trace.record(2, "sender", "request", request="?", batch=None)
-    assert [tell(step)[:12] for step in trace] == ["user: call r", "network: sel", "sender: requ"]
+    trace = Trace("x", "x", domain="send_path")
+    for number, (actor, what, data) in enumerate((("user", "call", {"record": "<b>"}), ("network", "select", {"timeout": None}),
+                                                  ("sender", "request", {"request": "?", "batch": None}))):
+        trace.steps.append(Step(number, number, actor, what, data))
+    assert [trace.sentence(step)[:12] for step in trace] == ["user: call r", "network: sel", "sender: requ"]
     assert "<b>" not in show(trace, 2).svg

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.trace import Step
-from kitlib.views.sentences import tell
+from kitlib.words import domain
 
 LANE = {"topic": "t", "partition": 0}
 WIDE = -0x7000_0000_0000_1234  # a root of 64 bits, whose last hexadecimal digits are edcc
@@ -15,7 +14,7 @@ LONG = 0x0123_4567_89AB_CDEF
 
 
 def said(actor: str, what: str, **data: Any) -> str:
-    return tell(Step(0, 0, actor, what, data))
+    return domain("topology").sentence(actor, what, data)
 
 
 def entry(what: str, before: int | None, val: int, end: str | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import TraceError
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.scene import Scene
@@ -22,7 +22,7 @@ from kitlib.views.transaction_reader import (
     fate_of,
     read_transactions,
 )
-from kitlib.views.transaction_sentences import TRANSACTION_TELLERS, tell_transaction
+from kitlib.words.transactions import TRANSACTIONS
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts
 from tests.views.transacting import Transacting, a_zombie
@@ -280,12 +280,12 @@ SAID: list[tuple[str, str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("actor", "what", "data", "said"), SAID, ids=lambda value: str(value)[:30])
 def test_a_step_of_a_transaction_is_told(actor: str, what: str, data: dict[str, Any], said: str) -> None:
     """Each word of a transaction's run has its sentence."""
-    assert tell_transaction(Step(0, 0, actor, what, data)) == said
+    assert TRANSACTIONS.sentence(actor, what, data) == said
 
 
 def test_every_word_of_a_transaction_has_a_case() -> None:
     """No sentence is left without a test."""
-    assert {what for _, what, _, _ in SAID} == set(TRANSACTION_TELLERS)
+    assert {what for _, what, _, _ in SAID} == set(TRANSACTIONS.words)
 
 
 @pytest.mark.parametrize("payload", HOSTILE)

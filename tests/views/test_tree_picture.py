@@ -15,10 +15,11 @@ from kitlib.views.buckets import chosen
 from kitlib.views.curves import bearable, to_samples
 from kitlib.views.frames import to_frames
 from kitlib.views.ledger import bits_of_number
-from kitlib.views.ledger_rows import WIDEST_TONED, bits_of, to_hex, to_id, to_root, wrapped
+from kitlib.views.ledger_rows import WIDEST_TONED, to_hex, wrapped
 from kitlib.views.look import ALL_COLOURS, BLACK, WHITE
 from kitlib.views.plot import curves_of
 from kitlib.views.tree_look import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, TUPLE_TABLE, tuple_code_of
+from kitlib.words.topology import bits_of, to_id, to_root
 from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_look import contrast
@@ -114,7 +115,7 @@ def test_looks_differ_by_sign_and_letters_can_be_read() -> None:
 @pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
 def test_hostile_names_stay_text(payload: str) -> None:
     """A task, a fault, a value or a topic that looks like markup is only ever text."""
-    trace = Trace("x", payload, backend=payload)
+    trace = Trace("x", payload, backend=payload, domain="topology")
     place = {"topic": payload, "partition": 0, "offset": 0}
     trace.record(0, payload, "emit", **place, attempt=1, root=1, val=3, tuples=[[0, payload, 3]], values=[payload])
     trace.record(0, payload, "acker_init", root=1, val=3, spout_task=payload, before=None, after=3, end=None)

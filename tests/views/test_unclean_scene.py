@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
-from kitlib.views.lag_scene import claims as claims_lag
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import HATCH
 from kitlib.views.unclean_scene import _not_in
-from kitlib.views.unclean_sentences import UNCLEAN_TELLERS, tell_unclean
+from kitlib.words import domain
+from kitlib.words.groups import GROUPS
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts
 
@@ -22,7 +22,7 @@ LANE = {"topic": "orders", "partition": 0}
 
 def an_election(unclean: bool = True, payload: str = "nobody is in sync") -> Trace:
     """Ten records on both, five on broker 2 alone; broker 2 dies, and broker 3 leads or nobody does."""
-    trace = Trace("election", "election_toy")
+    trace = Trace("election", "election_toy", domain="replication")
     logs: dict[str, list[list[int]]] = {"2": [[0, 9, 0]], "3": [[0, 9, 0]]}
     state: dict[str, Any] = {"leader": 2, "in_sync": [2, 3], "epoch": 0, "high_watermark": 10, "committed_to": 0, "log_end": 10}
     alive = {"2": True, "3": True}
@@ -164,12 +164,12 @@ SAID: list[tuple[str, str, dict[str, object], str]] = [
 @pytest.mark.parametrize(("actor", "what", "data", "said"), SAID, ids=lambda value: str(value)[:30])
 def test_a_step_of_brokers_is_told(actor: str, what: str, data: dict[str, object], said: str) -> None:
     """Each word has its sentence."""
-    assert tell_unclean(Step(0, 0, actor, what, data)) == said
+    assert domain("replication").sentence(actor, what, data) == said
 
 
 def test_every_word_of_brokers_has_a_case() -> None:
     """No sentence is left without a test."""
-    assert {what for _, what, _, _ in SAID} == set(UNCLEAN_TELLERS)
+    assert {what for _, what, _, _ in SAID} == {what for what, word in domain("replication").words.items() if GROUPS.words.get(what) is not word}
 
 
 # -- a monitor -------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_every_word_of_brokers_has_a_case() -> None:
 
 def a_monitored_run(payload: str = "the lag never shrinks") -> Trace:
     """Six commits that fall behind, each looked at; the monitor judges, and once more after a silence."""
-    trace = Trace("monitored", "monitor_toy")
+    trace = Trace("monitored", "monitor_toy", domain="lag")
     for number in range(6):
         state = {"log_start": 0, "log_end": 20 * number, "committed_to": 10 * number, "processed": [], "emitted_to_offset": 0}
         at_ms = 1_000 * number
@@ -202,7 +202,7 @@ def test_a_monitors_window_is_drawn_after_each_look_with_the_rule_that_fires() -
 
 def test_a_monitor_that_says_only_its_judgement_is_drawn_from_the_commits() -> None:
     """Without its readings the window is filled by the commits and the log's end; a rule that is not named is found."""
-    trace = Trace("flat", "monitor_toy")
+    trace = Trace("flat", "monitor_toy", domain="groups")
     trace.record(0, "A", "assigned", partitions=[["orders", 0]])
     for number, offset in enumerate((5, 9, 4)):
         state = {"log_start": 0, "log_end": 20, "committed_to": offset, "processed": [], "emitted_to_offset": offset}
@@ -211,13 +211,6 @@ def test_a_monitor_that_says_only_its_judgement_is_drawn_from_the_commits() -> N
     told = texts(show(trace, part="lag").svg)
     assert "3 of 10 slots" in told and "rule: rewound" in told and "The monitor says REWIND: it went back" in told
     assert "partition 0: 1 step back" in repr(show(trace, part="signs")).lower()
-
-
-def test_a_group_that_is_watched_keeps_its_own_picture() -> None:
-    """Where members and partitions are drawn, the monitor's words are sentences there."""
-    trace = a_monitored_run()
-    trace.record(7_000, "A", "assigned", partitions=[["orders", 0]])
-    assert not claims_lag(trace) and claims_lag(a_monitored_run())
 
 
 @pytest.mark.parametrize("payload", HOSTILE)

@@ -8,13 +8,11 @@ from kitlib.trace import Trace
 from kitlib.views import scenes
 from kitlib.views.scene import Scene, draw_axis, places
 from kitlib.views.svg import HATCH, el, group
+from kitlib.words import Domain, Word, declare
 
 PARTS = {"all": "When does the bell ring?", "silence": "When is it quiet?"}
 HAS_RECORDS = False
-
-
-def claims(trace: Trace) -> bool:
-    return trace.experiment == "bell"
+BELL = declare(Domain("bell", {"ring": Word("ring!", "who"), "hush": Word("hush!", "who")}))
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -26,14 +24,14 @@ def to_scene(trace: Trace, part: str) -> Scene:
         rung += step.what == "ring"
         drawn.append(el("rect", x=x - 3, y=20, width=6, height=10, fill=HATCH, data_step=step.number))
         panel = group(el("text", f"{step.data['who']}: {rung} times", cls="ink", x=20, y=16))
-        scene.add_step(x, f"{step.what}!", panel, f"rung {rung} times")
+        scene.add_step(x, trace.sentence(step), panel, f"rung {rung} times")
     scene.body = group(*drawn)
     scene.legend = [(el("rect", width=26, height=18, fill=HATCH), "something happens")]
     return scene
 
 
 def bell(who: str = "ada") -> Trace:
-    trace = Trace("bell", "bell")
+    trace = Trace("bell", "bell", domain=BELL.name)
     for number in range(6):
         trace.record(number * number * 100, "tower", "ring" if number % 2 else "hush", who=who)
     return trace
@@ -42,5 +40,4 @@ def bell(who: str = "ada") -> Trace:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kit draws traces of `bell` as this scene."""
-    kind = scenes.SceneKind("tests.views.toy_scene", frozenset({"ring"}))
-    monkeypatch.setattr(scenes, "SCENES", (*scenes.SCENES, kind))
+    monkeypatch.setitem(scenes.SCENES, BELL.name, scenes.SceneKind("tests.views.toy_scene"))

@@ -13,7 +13,7 @@ class Transacting:
     """A log, a coordinator and two readers that do what their test says, step by step."""
 
     def __init__(self, topic: str = "output") -> None:
-        self.trace = Trace("t1", "transactions")
+        self.trace = Trace("t1", "transactions", domain="transactions")
         self.where = {"topic": topic, "partition": 0}
         self.now_ms = 0
         self.log: list[Row] = []
