@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import TraceError
-from kitlib.words import Domain, Range, domain
+from kitlib.words import domain
+from kitlib.words.word import Domain, Range
 
 SCHEMA = 2
 MAX_LINE_CHARS = 1_000_000  # a longer line is no step of ours; reading stops before memory does

@@ -117,7 +117,7 @@ def compare(name: str, folder: str) -> tuple[int, list[str]]:
     if not path.exists():
         return 0, [f"{name}: is new"]
     with gzip.open(path, "rt") as file:
-        before = {case: values for case, values in map(json.loads, file)}
+        before = dict(map(json.loads, file))
     for case, values in runs(name):
         count += 1
         values = json.loads(json.dumps(values))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from kitlib import trace as trace_module
 from kitlib.errors import TraceError
 from kitlib.trace import SCHEMA, Step, Trace, UnreadableTraceError, add_to_ranges, from_ranges, to_ranges
-from kitlib.words import Domain, declare
+from kitlib.words import declare
+from kitlib.words.word import Domain
 
 EVIL = "<img src=x onerror=alert(1)>\x1b]0;evil\x07 & \"'"
 
@@ -106,7 +107,8 @@ ANYTHING = declare(Anything("anything", {})).name
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
     parent = st.none() | st.fixed_dictionaries({"run": WORD, "at": st.integers(0, 5)})
-    trace = Trace(draw(WORD), draw(WORD), draw(st.sampled_from(["model", "kafka"])), draw(st.integers()), draw(DATA), draw(parent), domain=ANYTHING)
+    backend, seed = draw(st.sampled_from(["model", "kafka"])), draw(st.integers())
+    trace = Trace(draw(WORD), draw(WORD), backend, seed, draw(DATA), draw(parent), domain=ANYTHING)
     for later in draw(st.lists(st.integers(0, 1_000), max_size=6)):
         now = trace.steps[-1].at_ms + later if trace.steps else later
         trace.steps.append(Step(len(trace), now, draw(WORD), draw(WORD), draw(DATA), draw(DATA)))

@@ -20,7 +20,7 @@ from kitlib.storm.java_long import MAX_LONG
 from kitlib.storm.offset_store import MemoryOffsetStore, read_stored_offset
 from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.views import show
-from kitlib.words import count
+from kitlib.words.word import count
 
 STORED = 15_266_940  # what ZooKeeper held for the partition
 LOG_END = 22_092_614  # where the partition's log ended at the redeployment

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.storm.partition_manager import PartitionManager
-from kitlib.trace import Range, Trace, to_ranges
+from kitlib.trace import Trace, to_ranges
+from kitlib.words.word import Range
 
 MAX_STEPS = 20_000  # a run that goes on for ever is cut here
 

@@ -27,7 +27,7 @@ from kitlib.views.lanes_reader import to_space_time
 from kitlib.views.look import ALARM, IS_BELOW_COMMIT, IS_GONE, IS_READ, TABLE
 from kitlib.views.scene import Scene
 from kitlib.views.scenes import kind_of
-from kitlib.words import place
+from kitlib.words.word import place
 
 MAX_SPAN = 8_000_000  # offsets a lane can draw; of a longer log the newest ones
 NO_LANE = -1

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kitlib.trace import Range
 from kitlib.views.look import (
     EXISTS,
     FAILED,
@@ -25,6 +24,7 @@ from kitlib.views.look import (
     TWICE,
     WAITING,
 )
+from kitlib.words.word import Range
 
 QUIET_WORDS = frozenset({"append", "commit", "compact"})  # they do not move the close-up
 

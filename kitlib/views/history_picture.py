@@ -17,7 +17,7 @@ from kitlib.views.clock import Clock, Placed, clock_over, figure
 from kitlib.views.look import BLUE, LEFT, RED, WIDTH
 from kitlib.views.picture import Picture
 from kitlib.views.svg import Svg, document, el, group, legend
-from kitlib.words import count
+from kitlib.words.word import count
 
 QUESTION = "Where did the committed offset go back, or vanish?"
 CHART_LEFT, CHART_RIGHT = 176, 736

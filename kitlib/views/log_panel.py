@@ -17,7 +17,7 @@ from kitlib.views.clock import figure
 from kitlib.views.history_picture import short
 from kitlib.views.look import BLUE, GREEN, LEFT, ORANGE, RED, SKY, STRIP, WHITE
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.words import count
+from kitlib.words.word import count
 
 PER_ROW, BOX_WIDE, BOX_TALL, ROW_PITCH = 15, 48, 34, 60
 MOST_BOXES = 3 * PER_ROW  # a longer log is a bar

@@ -29,7 +29,7 @@ from kitlib.views.scenes import kind_of
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.views.tree import draw_tree, draw_tree_legend, tree_name, tree_summary
 from kitlib.views.tree_look import TREE_TOP
-from kitlib.words import count
+from kitlib.words.word import count
 
 SENTENCE, SENTENCE_LINE = 180, 95  # characters: of a step's sentence, and of a line
 PARTS = ("all", "log", "plot", "tree", "pending", "curves", "lanes", "remembered")

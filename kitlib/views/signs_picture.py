@@ -29,7 +29,7 @@ from kitlib.views.history_picture import draw_marks, points_of, stair
 from kitlib.views.look import BLUE, GREEN, LEFT, ORANGE, PINK, RED, WIDTH
 from kitlib.views.picture import Picture
 from kitlib.views.svg import Svg, document, el, group, legend
-from kitlib.words import count
+from kitlib.words.word import count
 
 QUESTION = "Which signs could have been seen, and when?"
 CHART_LEFT, CHART_RIGHT = 176, 736

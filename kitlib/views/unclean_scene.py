@@ -20,7 +20,7 @@ from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, SKY, WHITE
 from kitlib.views.offsets_strip import CHART_TALL, Strip
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.words import count
+from kitlib.words.word import count
 
 PARTS = {
     "all": "Who may lead, and what is gone when it does?",

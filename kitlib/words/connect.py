@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kitlib.words import Data, Domain, Word
+from kitlib.words.word import Data, Domain, Word
 
 MOST_TOLD = 6  # tasks that a sentence names
 

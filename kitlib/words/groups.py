@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kitlib.text import plain_text
-from kitlib.words import Data, Domain, Word, count, span
+from kitlib.words.word import Data, Domain, Word, count, span
 
 
 def partitions(data: Data) -> str:
@@ -194,6 +194,11 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
+def _judge(who: str, data: Data) -> str:
+    why = plain_text(data["why"], 220).removeprefix(f"{data['status']}: ")
+    return f"The monitor says {plain_text(data['status'], 20)}: {why}."
+
+
 GROUPS = Domain(
     "groups",
     {
@@ -245,9 +250,7 @@ GROUPS = Domain(
         ),
         "lag": Word(_lag, "lag", "committed end log_end position unprocessed when"),
         "judge": Word(
-            lambda who, data: (
-                f"The monitor says {plain_text(data['status'], 20)}: {plain_text(data['why'], 220).removeprefix(str(data['status']) + ': ')}."
-            ),
+            _judge,
             "status why",
             "lag rule silence_s stored_lag when",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kitlib.text import plain_text
-from kitlib.words import Data, Domain, Word
+from kitlib.words.word import Data, Domain, Word
 
 SIDE = re.compile(r"producer( \d+)?|network|broker")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.text import plain_text
-from kitlib.words import Data, Domain, Word, count, span
 from kitlib.words.groups import GROUPS
+from kitlib.words.word import Data, Domain, Word, count, span
 
 ROLES = frozenset({"coordinator", "reader", "new"})  # names of roles, which may begin a sentence
 
@@ -173,7 +173,8 @@ _WORDS = GROUPS.having(
         "move": Word(_move, "from to"),
         "load_begin": Word(
             lambda who, data: (
-                f"{who} begins to fill its cache from the log: {count(data['records'], 'record')} to read. Who asks meanwhile is told to wait."
+                f"{who} begins to fill its cache from the log: {count(data['records'], 'record')} to read. "
+                "Who asks meanwhile is told to wait."
             ),
             "records",
         ),
@@ -194,7 +195,8 @@ _WORDS = GROUPS.having(
         ),
         "purge": Word(
             lambda who, data: (
-                f"O{_offsets(data['offsets'])[1:]}: tombstones whose time was up are taken out; nothing tells any more that their keys are gone."
+                f"O{_offsets(data['offsets'])[1:]}: tombstones whose time was up are taken out; "
+                "nothing tells any more that their keys are gone."
             ),
             "offsets",
             judged="purge",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kitlib.text import plain_text
-from kitlib.words import Data, Domain, Word, count, span, spans
 from kitlib.words.groups import GROUPS
+from kitlib.words.word import Data, Domain, Word, count, span, spans
 
 
 def _append(who: str, data: Data) -> str:

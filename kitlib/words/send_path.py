@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kitlib.text import plain_text
-from kitlib.words import Data, Domain, Word
 from kitlib.words.idempotence import IDEMPOTENCE, error_name, records
+from kitlib.words.word import Data, Domain, Word
 
 STAGES = (
     "the user's call wants metadata and wakes the loop",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kitlib.text import plain_text
-from kitlib.words import Data, Domain, Word, count
 from kitlib.words.spout import SPOUT
+from kitlib.words.word import Data, Domain, Word, count
 
 MASK = 2**64 - 1
 SIZES = (4, 8, 16, 64)  # bits of an id, as it is shown

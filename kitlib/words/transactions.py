@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kitlib.text import plain_text
-from kitlib.words import Data, Domain, Word
 from kitlib.words.idempotence import records
+from kitlib.words.word import Data, Domain, Word
 
 
 def _who(who: str) -> str:

@@ -6,10 +6,11 @@ from typing import Any
 
 from kitlib.monitor.delivery import LEDGERS, Verdict, judge
 from kitlib.trace import Step, Trace
-from kitlib.words import Domain, declare
+from kitlib.words import declare
 from kitlib.words.offsets import COMPACTION
 from kitlib.words.replication import REPLICATION
 from kitlib.words.spout import SPOUT
+from kitlib.words.word import Domain
 
 # All words that a topology's rules judge, whichever domain says them.
 DELIVERY = declare(Domain("delivery", {**REPLICATION.words, **COMPACTION.words, **SPOUT.words})).name

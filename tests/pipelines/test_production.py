@@ -24,7 +24,8 @@ from kitlib.pipelines import production
 from kitlib.pipelines.audit import AuditResult, audit, audit_stream
 from kitlib.pipelines.audit_rows import TraceRead, result_of
 from kitlib.pipelines.production import audit_producers
-from kitlib.trace import Range, Trace
+from kitlib.trace import Trace
+from kitlib.words.word import Range
 from tests.pipelines.conftest import as_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(360)]

@@ -30,7 +30,7 @@ from kitlib.views.look import (
     badge_of,
     code_of,
 )  # fmt: skip
-from kitlib.words import place
+from kitlib.words.word import place
 from tests.clock import at_pace, min_until
 from tests.views.traces import Spout, long_trace, some_steps_of, story
 

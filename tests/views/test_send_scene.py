@@ -56,7 +56,8 @@ def test_panel_follows_a_batch_through_the_pipeline() -> None:
 def test_panel_of_a_trace_without_states_is_read_from_its_words() -> None:
     """What real clients show: batches from send to answer."""
     modelled = get("blocked_send").run(fault="none")
-    bare = Trace("x", "x", steps=[type(step)(step.number, step.at_ms, step.actor, step.what, step.data) for step in modelled], domain="send_path")
+    steps = [Step(step.number, step.at_ms, step.actor, step.what, step.data) for step in modelled]
+    bare = Trace("x", "x", steps=steps, domain="send_path")
     for before, after in zip(paths(modelled), paths(bare), strict=True):
         assert sum(end for _, end in after.stored) == sum(end for _, end in before.stored)
         assert [batch.number for _, batch in after.in_flight] == [batch.number for _, batch in before.in_flight]

@@ -14,7 +14,7 @@ LONG = 0x0123_4567_89AB_CDEF
 
 
 def said(actor: str, what: str, **data: Any) -> str:
-    return domain("topology").sentence(actor, what, data)
+    return domain("spout" if actor in ("spout", "bolt") else "topology").sentence(actor, what, data)
 
 
 def entry(what: str, before: int | None, val: int, end: str | None = None) -> str:

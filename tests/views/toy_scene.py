@@ -8,11 +8,12 @@ from kitlib.trace import Trace
 from kitlib.views import scenes
 from kitlib.views.scene import Scene, draw_axis, places
 from kitlib.views.svg import HATCH, el, group
-from kitlib.words import Domain, Word, declare
+from kitlib.words import declare
+from kitlib.words.word import Domain, Word
 
 PARTS = {"all": "When does the bell ring?", "silence": "When is it quiet?"}
 HAS_RECORDS = False
-BELL = declare(Domain("bell", {"ring": Word("ring!", "who"), "hush": Word("hush!", "who")}))
+BELL = declare(Domain("bell", {"ring": Word("ring!", "ringer"), "hush": Word("hush!", "ringer")}))
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -23,7 +24,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     for step, x in zip(trace, xs, strict=True):
         rung += step.what == "ring"
         drawn.append(el("rect", x=x - 3, y=20, width=6, height=10, fill=HATCH, data_step=step.number))
-        panel = group(el("text", f"{step.data['who']}: {rung} times", cls="ink", x=20, y=16))
+        panel = group(el("text", f"{step.data['ringer']}: {rung} times", cls="ink", x=20, y=16))
         scene.add_step(x, trace.sentence(step), panel, f"rung {rung} times")
     scene.body = group(*drawn)
     scene.legend = [(el("rect", width=26, height=18, fill=HATCH), "something happens")]
@@ -33,7 +34,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
 def bell(who: str = "ada") -> Trace:
     trace = Trace("bell", "bell", domain=BELL.name)
     for number in range(6):
-        trace.record(number * number * 100, "tower", "ring" if number % 2 else "hush", who=who)
+        trace.record(number * number * 100, "tower", "ring" if number % 2 else "hush", ringer=who)
     return trace
 
 

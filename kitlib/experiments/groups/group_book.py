@@ -27,7 +27,8 @@ from kitlib.experiments.groups.group_seat import Seat, contiguous
 from kitlib.experiments.groups.group_stage import GroupStage, GroupView, open_group
 from kitlib.experiments.recording import Fork, step_written
 from kitlib.experiments.stage import Stage
-from kitlib.trace import Range, Step, Trace
+from kitlib.trace import Step, Trace
+from kitlib.words.word import Range
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kitlib.experiments.groups.group_stage import GroupMember, MemberSettings
 from kitlib.kafka.positions import BY_DURATION
-from kitlib.trace import Range
+from kitlib.words.word import Range
 
 Record = tuple[int, int]  # (partition, offset)
 

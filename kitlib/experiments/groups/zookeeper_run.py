@@ -21,7 +21,8 @@ from kitlib.experiments.agenda import Agenda
 from kitlib.experiments.recording import Fork, step_written
 from kitlib.experiments.stage import Stage
 from kitlib.kafka.groups.zookeeper import OldConsumer, Traffic, ZooKeeper, coordinator_messages
-from kitlib.trace import Range, Trace, add_to_ranges
+from kitlib.trace import Trace, add_to_ranges
+from kitlib.words.word import Range
 
 NOTIFY_MS = 20  # from a change in ZooKeeper until a member hears of it
 READ_MS = 40  # how long a member reads ZooKeeper before it takes its share

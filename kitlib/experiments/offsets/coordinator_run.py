@@ -25,7 +25,8 @@ from kitlib.experiments.stage import Stage, Topic
 from kitlib.kafka.log import FetchError
 from kitlib.kafka.offsets.offset_rules import NO_OFFSET, OffsetConfig, OffsetError
 from kitlib.kafka.positions import ResetPolicy
-from kitlib.trace import Range, Step, Trace, add_to_ranges
+from kitlib.trace import Step, Trace, add_to_ranges
+from kitlib.words.word import Range
 
 MOST_ASKED = 1_000
 RETRY_MS = 100

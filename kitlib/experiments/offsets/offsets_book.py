@@ -30,7 +30,8 @@ from kitlib.kafka.offsets.offset_manager import OffsetManager
 from kitlib.kafka.offsets.offset_rules import Noted
 from kitlib.kafka.offsets.segments import SegmentedLog
 from kitlib.monitor.health import Health
-from kitlib.trace import Range, Step, Trace
+from kitlib.trace import Step, Trace
+from kitlib.words.word import Range
 
 OF_LOG = ("write",)  # of a coordinator's notes, those that the log says; `cache` is seen in the state
 

@@ -11,7 +11,7 @@ from kitlib.kafka.producer.batch import ProducerBatch
 from kitlib.kafka.producer.config import ProducerConfig
 from kitlib.kafka.producer.sender import Sender
 from kitlib.kafka.protocol import InitProducerIdAnswer, ProduceRequest
-from kitlib.trace import Range
+from kitlib.words.word import Range
 
 ACKS = {"all": -1, "1": 1, "0": 0}
 

@@ -28,7 +28,8 @@ from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import NO_EPOCH
 from kitlib.kafka.replication.partition import Happened, Replica, ReplicatedPartition, ReplicationConfig
 from kitlib.kafka.replication.resume import TRUNCATED, resume
-from kitlib.trace import Range, Trace, add_to_ranges
+from kitlib.trace import Trace, add_to_ranges
+from kitlib.words.word import Range
 
 if TYPE_CHECKING:
     from kitlib.experiments.replicas.replica_kafka import KafkaReplicas

@@ -31,7 +31,8 @@ from kitlib.storm.partition_manager import (
 from kitlib.storm.retry import BackoffPartitionManager
 from kitlib.storm.start_reason import why_begun
 from kitlib.storm.uncommitted_cap import UncommittedCapManager
-from kitlib.trace import Range, Trace, add_to_ranges, to_ranges
+from kitlib.trace import Trace, add_to_ranges, to_ranges
+from kitlib.words.word import Range
 
 IDLE_MS = 10  # how long the spout waits when there was nothing to emit
 ERROR_MS = 50  # how long it waits after a failed fetch

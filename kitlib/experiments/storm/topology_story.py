@@ -20,7 +20,8 @@ from kitlib.storm.kafka_spout import KafkaSpout
 from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
 from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.storm.topology import Fault, Spout, Topology, TopologyConfig, TopologyRun
-from kitlib.trace import Range, Trace, add_to_ranges, to_ranges
+from kitlib.trace import Trace, add_to_ranges, to_ranges
+from kitlib.words.word import Range
 
 LANE_WORDS = frozenset(
     {"append", "start", "emit", "ack", "fail", "clear", "process", "commit", "reset", "error"}

@@ -42,7 +42,8 @@ from kitlib.storm.transactional import (
     TransactionAttempt,
 )
 from kitlib.storm.transactional_state import CountState, Write
-from kitlib.trace import Range, Trace, add_to_ranges, to_ranges
+from kitlib.trace import Trace, add_to_ranges, to_ranges
+from kitlib.words.word import Range
 
 RESTART_MS = 100  # from the worker's death to its next start
 Effect = tuple[int, int]  # (offset, part): one word of one line
