@@ -11,14 +11,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kitlib.errors import KnobError
 from kitlib.experiments.knobs import Knob, settle
 from kitlib.experiments.recording import Fork, RunIsOver
-from kitlib.experiments.stage import ModelStage, Stage
-from kitlib.experiments.storm.spout_run import SpoutRun
 from kitlib.trace import Trace
+
+if TYPE_CHECKING:
+    from kitlib.experiments.stage import Stage
 
 BACKENDS = ("model", "kafka")
 MAX_STEPS = Knob(
@@ -26,7 +27,7 @@ MAX_STEPS = Knob(
 )
 
 
-RunKind = Callable[[Trace, Stage, dict[str, Any], Fork | None], Any]
+RunKind = Callable[[Trace, "Stage", dict[str, Any], Fork | None], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Experiment:
     question: str  # what the learner should predict before running it
     knobs: tuple[Knob, ...]
     story: Callable[[Any], None]  # told to a run of the kind below
-    kind: RunKind = SpoutRun
+    kind: RunKind
     model_only: str = ""  # why there is nothing real to run it on; "" when there is
     domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
 
@@ -109,4 +110,6 @@ def open_stage(backend: str, run: str) -> Stage:
         from kitlib.experiments.kafka_stage import KafkaStage
 
         return KafkaStage.open(run)
+    from kitlib.experiments.stage import ModelStage
+
     return ModelStage(run)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kitlib.errors import KnobError
-from kitlib.storm.java_long import MAX_LONG
 
-UNLIMITED = MAX_LONG  # what Storm writes for "no bound"
+UNLIMITED = 2**63 - 1  # Java's Long.MAX_VALUE, which Storm writes for "no bound"
 
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 

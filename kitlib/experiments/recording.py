@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kitlib.storm.partition_manager import PartitionManager
 from kitlib.trace import Trace, to_ranges
 from kitlib.words.word import Range
+
+if TYPE_CHECKING:
+    from kitlib.storm.partition_manager import PartitionManager
 
 MAX_STEPS = 20_000  # a run that goes on for ever is cut here
 

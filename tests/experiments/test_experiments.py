@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.errors import KnobError, TraceError
-from kitlib.experiments import ALL, get
+from kitlib.experiments import every, get
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.producer.producer_run import ProducerRun
 from kitlib.experiments.replicas.replica_run import ReplicaRun
@@ -288,7 +290,21 @@ def test_fork_at_a_step_that_there_is_not_is_refused(at: int) -> None:
 
 def test_experiments_are_named_asked_and_documented() -> None:
     """Every experiment has a title, a question for the learner, and knob names that occur once."""
-    assert experiments.names() == [experiment.name for experiment in ALL]
-    for experiment in ALL:
+    assert experiments.names() == [experiment.name for experiment in every()]
+    for experiment in every():
         assert experiment.question.endswith("?") and experiment.title and experiment.title in repr(experiment)
         assert len({knob.name for knob in experiment.knobs}) == len(experiment.knobs)
+
+
+def test_registry_loads_no_story_before_it_is_asked_for() -> None:
+    """`import kitlib.experiments` loads at most 40 of our modules, and the story of none."""
+    program = "import sys, kitlib.experiments; print(*[name for name in sys.modules if name.startswith('kitlib')])"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = answer.stdout.split()
+    assert len(loaded) <= 40 and not [name for name in loaded if name.endswith(("_run", "stories", "_story"))]
+
+
+def test_registry_names_the_experiment_that_was_meant() -> None:
+    """A misspelt name is answered with the nearest one, and with all there are."""
+    with pytest.raises(KnobError, match=r"no experiment 'poison_recrd'. Did you mean 'poison_record'\? The experiments are happy_path"):
+        get("poison_recrd")

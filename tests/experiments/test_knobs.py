@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.errors import KnobError
-from kitlib.experiments import ALL
+from kitlib.experiments import every
 from kitlib.experiments.knobs import MAX_OFFSET_BEHIND, UNLIMITED, Knob, settle
 
-EVERY_KNOB = [(experiment.name, knob) for experiment in ALL for knob in experiment.knobs]
+EVERY_KNOB = [(experiment.name, knob) for experiment in every() for knob in experiment.knobs]
 NEVER_A_NUMBER: list[Any] = [
     float("nan"), float("inf"), float("-inf"), "", " ", "NaN", "inf", "many", True, False, None, [], {}, b"5", 1j, "0x10",
     10**30, -(10**30), str(10**30), "1" * 5_000, 10**400, "unlimited ", "<b>5</b>", "5; rm -rf", "../../x",

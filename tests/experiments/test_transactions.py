@@ -90,7 +90,7 @@ def test_killed_worker_on_a_timeline() -> None:
     assert fenced.at_ms - begun < 200 and "same transactional id" in fenced.data["why"]
 
 
-TRANSACTIONS = [each.name for each in experiments.ALL if each.kind is TransactionRun]
+TRANSACTIONS = [each.name for each in experiments.every() if each.kind is TransactionRun]
 
 
 @pytest.mark.parametrize("name", TRANSACTIONS)

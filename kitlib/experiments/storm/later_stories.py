@@ -62,6 +62,7 @@ failed_offset_deleted = Experiment(
         MAX_STEPS,
     ),
     _tell_failed_offset_deleted,
+    SpoutRun,
 )
 
 
@@ -108,6 +109,7 @@ uncommitted_cap = Experiment(
         MAX_STEPS,
     ),
     _tell_uncommitted_cap,
+    SpoutRun,
 )
 
 
@@ -190,4 +192,5 @@ start_position = Experiment(
         MAX_STEPS,
     ),
     _tell_start_position,
+    SpoutRun,
 )

@@ -32,6 +32,7 @@ happy_path = Experiment(
     "Many records are on their way at once and finish in any order. What may the spout write down as done?",
     (k.RECORDS, k.FETCH_RECORDS, k.MAX_OFFSET_BEHIND, *_COMMON),
     _tell_happy_path,
+    SpoutRun,
 )
 
 
@@ -67,6 +68,7 @@ small_max_offset_behind = Experiment(
         *_COMMON[1:],
     ),
     _tell_small_max_offset_behind,
+    SpoutRun,
 )
 
 
@@ -90,6 +92,7 @@ poison_record = Experiment(
     "With max_offset_behind unlimited nothing is ever given up. One record always fails. What happens to the others?",
     _POISON,
     _tell_poison_record,
+    SpoutRun,
 )
 
 retry_with_backoff = Experiment(
@@ -112,6 +115,7 @@ retry_with_backoff = Experiment(
         ),
     ),
     _tell_poison_record,
+    SpoutRun,
 )
 
 
@@ -162,6 +166,7 @@ out_of_range = Experiment(
         *_COMMON,
     ),
     _tell_out_of_range,
+    SpoutRun,
 )
 
 
@@ -216,6 +221,7 @@ restart = Experiment(
         *_COMMON,
     ),
     _tell_restart,
+    SpoutRun,
 )
 
 
@@ -249,6 +255,7 @@ same_id_other_topic = Experiment(
         *_COMMON,
     ),
     _tell_same_id_other_topic,
+    SpoutRun,
 )
 
 
@@ -279,4 +286,5 @@ several_tuples = Experiment(
         *_COMMON,
     ),
     _tell_several_tuples,
+    SpoutRun,
 )
