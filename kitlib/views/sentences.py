@@ -121,8 +121,11 @@ def _commit(data: Data) -> str:
 
 def _reset(data: Data) -> str:
     before, after = data["from"], data["to"]
-    way = "forward" if after > before else "back"
-    return f"Offset {before:d} is out of range; the spout moves {way} to {after:d}."
+    asked, way = data.get("asked", before), "forward" if after > before else "back"
+    if asked == before:
+        return f"Offset {before:d} is out of range; the spout moves {way} to {after:d}."
+    moves = f"stays at {after:d}" if after == before else f"moves {way} from {before:d} to {after:d}"
+    return f"Failed offset {asked:d} is out of range; the spout's position {moves}."
 
 
 def _crash(data: Data) -> str:

@@ -123,6 +123,32 @@ def test_restart_eight_futures_only_a_forced_redeploy_asks_the_settings(same: bo
         assert found == {"lost": 69, "skipped": 59}
 
 
+@pytest.mark.parametrize("knobs", [{}, {"stuck_offset": 5}, {"process_ms": 1_000}], ids=["drained", "stuck", "slow"])
+@pytest.mark.parametrize("crash_at_ms", [45, 400, 1_000])
+def test_restart_crash_comes_when_its_knob_says(knobs: dict[str, Any], crash_at_ms: int) -> None:
+    """The worker dies at crash_at_ms, also when everything that could be done was done long before."""
+    trace = get("restart").run(crash_at_ms=crash_at_ms, **knobs)
+    assert [step.at_ms for step in trace if step.what == "crash"] == [crash_at_ms]
+
+
+def test_happy_path_bolt_slower_than_many_commits_processes_every_record() -> None:
+    """A run is not over while a tuple is in flight, however many commits had nothing new to write."""
+    assert judge(get("happy_path").run(process_ms=1_000)).processed == 40
+
+
+def test_retry_with_backoff_retry_planned_after_many_commits_still_comes() -> None:
+    """A run is not over while a retry is planned: each of the waits of 50, 100, 200 and 400 ms ends within 1,500 ms."""
+    trace = get("retry_with_backoff").run(retry_limit=-1)
+    assert trace.steps[-1].state["retries"] == 4
+
+
+@pytest.mark.parametrize("release", ["0.9.2", "0.9.3"])
+def test_failed_offset_deleted_every_reset_names_the_offset_that_was_asked_for(release: str) -> None:
+    """The offset out of range is the failed one, and not the position, which lies within the log."""
+    resets = [step for step in get("failed_offset_deleted").run(release=release) if step.what == "reset"]
+    assert len(resets) > 90 and {step.data["asked"] for step in resets} == {5}
+
+
 # The group's committed offset, the policy -> (where it begins or None, lost, duplicated): 30 records, 10 more, 10 of them done.
 GROUPS = {
     ("none", "earliest"): (0, 0, 0), ("none", "latest"): (40, 40, 0), ("none", "none"): (None, 0, 0),
