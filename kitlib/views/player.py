@@ -259,7 +259,7 @@ def _label(knob: Knob, value: Any) -> str:
     if value == UNLIMITED:
         return "unlimited"
     number = f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
-    return number if len(number) > LONG_NUMBER else f"{number} {knob.unit}".strip()
+    return number if len(number) > LONG_NUMBER else knob.with_unit(number)
 
 
 def stops_of(knob: Knob, value: Any) -> list[Any]:
