@@ -21,6 +21,13 @@ def test_links_of_the_readme_lead_to_files() -> None:
     assert links and not missing
 
 
+def test_notebooks_named_for_spark_in_the_readme_use_spark() -> None:
+    """Where a row of the table says Spark and links to notebooks, each of them speaks of Spark."""
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("|") and "Spark" in line]
+    linked = {link for row in rows for link in re.findall(r"\]\((notebooks/[^)]+)\)", row)}
+    assert linked and not [link for link in linked if "Spark" not in (ROOT / link).read_text(encoding="utf-8")]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_make_targets_named_on_a_page_exist(page: str) -> None:
     """Every `make` target that is named is one of the Makefile's."""
