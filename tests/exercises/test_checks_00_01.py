@@ -9,7 +9,6 @@ from typing import Any
 import nbformat
 import pytest
 
-from kitlib.errors import KitError
 from kitlib.exercises import check, exercises, hint, nb_00, nb_01, recorded, sandbox
 from kitlib.exercises.frame import Exercise, NotYet, find, values_of
 from kitlib.exercises.spouts import spout_on
@@ -215,18 +214,19 @@ def test_operations_hold_nothing_that_storm_answered() -> None:
             assert not any(set(recorded.ASKED) & call.keys() for call in step["broker"])
 
 
-def test_check_unknown_exercise_is_an_error_that_lists_them() -> None:
-    """A misspelt exercise is not a wrong answer; the error names those there are."""
-    with pytest.raises(KitError, match="mend_the_crash"):
-        check("mend_the_cash", {})
+def test_check_or_hint_of_a_misspelt_exercise_names_the_nearest() -> None:
+    """A misspelt name is told in one sentence, as a finding or as a hint, and nothing is raised."""
+    finding = check("mend_the_cash", {})
+    assert repr(finding) == "Not yet: there is no exercise 'mend_the_cash'. Did you mean 'mend_the_crash'?"
+    assert hint("mend_the_cash") == finding.said and not finding.passed
+    assert hint([1]) == check([1], 2).said == "there is no exercise '[1]'. The name stands in the cell that checks your answer."  # type: ignore[arg-type]
+    assert repr(check("\x1b" * 999, 1)).endswith(" The name stands in the cell that checks your answer.")
 
 
-def test_hint_that_does_not_exist_is_an_error() -> None:
-    """Asking for one hint too many says how many there are."""
-    with pytest.raises(KitError, match="3 hints"):
-        hint("mend_the_crash", 4)
-    with pytest.raises(KitError, match="hint 0"):
-        hint("mend_the_crash", 0)
+@pytest.mark.parametrize("number", [4, 0, -1, "2", 1.5, None])
+def test_hint_that_does_not_exist_says_which_there_are(number: Any) -> None:
+    """Asking for a hint that there is none of says how many there are, in one sentence."""
+    assert hint("mend_the_crash", number) == f"mend_the_crash has no hint {number!r}, only hints 1 to 3."
 
 
 def test_finding_to_json_has_no_picture() -> None:
