@@ -251,6 +251,11 @@ class EndsWithoutSpout(OwnAcker):
         return None if entry[1] is None else (entry[1], "fail" if entry[0] else "ack", root)
 
 
+class TaskZeroIsNone(OwnAcker):
+    def ended(self, root: int, entry: list[Any]) -> Any:
+        return super().ended(root, entry) if entry[1] else None
+
+
 class NeverForgets(OwnAcker):
     def tick(self) -> Any:
         return None
@@ -566,6 +571,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_acker", NeverRenews, "recorded steps agree"),
     ("own_acker", ForgetsAtOnce, "should still be in the ledger"),
     ("own_acker", EndsWithoutSpout, "should still be in the ledger"),
+    ("own_acker", TaskZeroIsNone, "the acker should emit __ack_ack to task 0, yours emits nothing"),
     ("own_acker", NeverForgets, "recorded steps agree"),
     ("own_acker", SaysTrue, "should return None or (spout_task, stream, root)"),
     ("own_acker", BreaksAtFail, "your code raised LookupError: not yet written"),
