@@ -4,7 +4,7 @@
 
 class Player {
   constructor(model, root) {
-    Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
+    Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
     const hatchName = `kit-hatch-${++madeControls}`;
     this.hatch = `url(#${hatchName})`;
     this.lanes = [];
@@ -95,8 +95,8 @@ class Player {
     if (!this.isBusy) clearTimeout(this.patience);
     this.error.hidden = told.error === "";
     put(this.error, "text", told.error);
-    if (told.error === "") {
-      const wasLast = !this.timeline || this.at >= this.timeline.steps - 1;
+    if (told.error === "" || !this.timeline) {
+      const wasLast = this.timeline && this.at >= this.timeline.steps - 1;
       this.timeline = new Timeline(this.model.get("frames"));
       this.arrange();
       this.plot.load(this.timeline);

@@ -27,7 +27,7 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
     lab.set_theme("Light")
     watched = make_page()
     lab.open(watched.page, CELL)
-    watched.page.wait_for_selector(f"{ROOT}[data-step='999']")
+    watched.page.wait_for_selector(f"{ROOT}[data-step='0']")
     return watched
 
 
@@ -117,7 +117,7 @@ def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, la
         other = make_page()
         page, trace = other.page, get(name).run(seed=5)
         lab.open(page, f"from kitlib.views import Player\nPlayer('{name}', seed=5)")
-        page.wait_for_selector(f"{ROOT}[data-step='{len(trace) - 1}']")
+        page.wait_for_selector(f"{ROOT}[data-step='0']")
     frames = to_frames(trace)
     steps = len(frames)
     for step in (steps - 1, 0, steps // 3, steps // 2, steps // 4, steps - 2, 7):
@@ -268,12 +268,12 @@ def test_hostile_content_opens_no_dialog_and_asks_for_nothing(lab: Lab, make_pag
         "show(trace)",
         "from IPython.display import HTML\nHTML(show(trace, 40).to_html())",
     )
-    page.wait_for_selector(f"{ROOT}[data-step='83']")
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
     page.wait_for_selector(".jp-RenderedSVG img")
     page.wait_for_selector(".jp-RenderedHTMLCommon svg.kit")
     page.locator(ROOT).focus()
-    for step in range(82, -1, -1):
-        page.keyboard.press("ArrowLeft")
+    for step in range(1, 84):
+        page.keyboard.press("ArrowRight")
         assert int(attribute(page, "step")) == step
     assert page.locator(f"{ROOT} :is(img, script, iframe, object, a, foreignObject, style)").count() == 0
     assert page.locator(".jp-RenderedHTMLCommon svg :is(img, script, iframe, a, foreignObject)").count() == 0

@@ -1,0 +1,50 @@
+"""Several players in one real page: each opens where it should, and is told apart from the others."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page
+
+from kitlib.experiments import get
+from kitlib.views import Player
+from tests.browser.conftest import Lab, MakePage, Watched
+from tests.browser.players import ROOT
+
+pytestmark = pytest.mark.browser
+
+CELLS = (
+    "from kitlib.views import Player\nPlayer('small_max_offset_behind')",
+    "Player('small_max_offset_behind', open_at='anomaly')",
+    "Player('zombie')",
+    "Player('poll_too_late', trouble='frozen', open_at=40)",
+    "Player('streams_failover')",
+)
+
+
+@pytest.fixture(scope="module")
+def watched(lab: Lab, make_page: MakePage) -> Watched:
+    """A page with one player for each of the cells."""
+    lab.set_theme("Light")
+    watched = make_page()
+    lab.open(watched.page, *CELLS)
+    return watched
+
+
+@pytest.fixture
+def page(watched: Watched) -> Page:
+    """The page, with all of its players drawn."""
+    for number in range(len(CELLS)):
+        cell = watched.page.locator(".jp-CodeCell").nth(number)
+        cell.scroll_into_view_if_needed()
+        cell.locator(f"{ROOT}[data-step]").wait_for()
+    return watched.page
+
+
+def test_a_player_opens_at_the_start_or_where_it_is_asked_to(page: Page, watched: Watched) -> None:
+    """The first step is the first picture; `open_at` names another one."""
+    witness = Player("small_max_offset_behind", open_at="anomaly").told["at"]
+    steps = [page.locator(ROOT).nth(number).get_attribute("data-step") for number in range(4)]
+    assert steps == ["0", str(witness), "0", "40"]
+    said = page.locator(ROOT).nth(0).locator(".kit-step").text_content()
+    assert said == f"after step 0 of {len(get('small_max_offset_behind').run()) - 1}"
+    watched.check()
