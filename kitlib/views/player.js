@@ -19,13 +19,14 @@ class Player {
   make(hatchName) {
     const heading = this.model.get("heading");
     const isRun = heading.knobs.length > 0;
+    const canFork = heading.knobs.some((knob) => knob.live);
     this.knobs = heading.knobs.map((knob) => new KnobControl(knob, () => this.askForRun(), (help) => put(this.help, "text", help)));
     this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
     this.seed.addEventListener("change", () => this.askForRun());
     this.forkButton = button("Fork here", "", () => this.ask({ do: "fork", at: this.at }));
     this.overButton = button("Start over", "", () => this.ask({ do: "start over" }));
     this.mood = html("span", { class: "kit-mood", role: "status" });
-    const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), this.forkButton, this.overButton, this.mood);
+    const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), ...(canFork ? [this.forkButton] : []), this.overButton, this.mood);
     this.help = html("p", { class: "kit-help", "aria-hidden": "true", text: "Point at a knob to read what it does." });
     const knobs = html("div", { class: "kit-knobs" }, ...this.knobs.map((knob) => knob.node));
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });

@@ -186,6 +186,21 @@ def test_fork_here_and_start_over(page: Page) -> None:
     assert page.locator("input[data-knob=records]").is_enabled()
 
 
+def test_fork_at_the_last_step_is_refused_and_no_knob_is_dead_afterwards(page: Page) -> None:
+    """There the browser says where to fork instead; each knob can still be turned, and one that is turned acts."""
+    press(page, "End")
+    page.get_by_role("button", name="Fork here").click()
+    page.wait_for_selector(".kit-error:not([hidden])")
+    assert page.get_by_role("alert").inner_text().endswith("Go back to one of the steps 0 to 998 and fork there.")
+    assert page.locator("[data-knob]:disabled").count() == 0
+    page.locator("input[data-knob=records]").focus()
+    page.keyboard.press("Home")
+    page.wait_for_selector(".kit-error", state="hidden")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.kit-stage svg.kit text')].some((text) => text.textContent === 'log end 1')"
+    )
+
+
 def test_a_verdict_leads_to_its_first_witness(page: Page) -> None:
     """Each anomaly that was found is a button to the first step that shows it."""
     chip = page.get_by_role("button", name=re.compile("stalled"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page
 
@@ -19,6 +21,7 @@ CELLS = (
     "Player('poll_too_late', trouble='frozen', open_at=40)",
     "Player('streams_failover')",
 )
+NAMES = [re.findall(r"Player\('(\w+)'", cell)[0] for cell in CELLS]
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +51,10 @@ def test_a_player_opens_at_the_start_or_where_it_is_asked_to(page: Page, watched
     said = page.locator(ROOT).nth(0).locator(".kit-step").text_content()
     assert said == f"after step 0 of {len(get('small_max_offset_behind').run()) - 1}"
     watched.check()
+
+
+def test_a_story_that_cannot_be_forked_has_no_button_for_it(page: Page) -> None:
+    """Where no knob can change in the middle of a run, nothing invites to fork."""
+    forks = [page.locator(ROOT).nth(number).get_by_text("Fork here").count() for number in range(len(CELLS))]
+    live = [any(knob.live for knob in get(name).knobs) for name in NAMES]
+    assert forks == [int(each) for each in live]

@@ -107,6 +107,7 @@ BAD = [
     ({"do": "run", "knobs": {}, "seed": "9" * 40}, "seed"),
     ({"do": "run", "knobs": {}, "seed": ""}, "seed"),
     ({"do": "fork", "at": 10**6}, "no step 1000000"),
+    ({"do": "fork", "at": 272}, "Go back to one of the steps 0 to 271 and fork there."),
 ]
 
 
