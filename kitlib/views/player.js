@@ -5,7 +5,7 @@
 class Player {
   constructor(model, root) {
     Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
-    const hatchName = `kit-hatch-${++madeControls}`;
+    const hatchName = newName("hatch");
     this.hatch = `url(#${hatchName})`;
     this.lanes = [];
     this.make(hatchName);
@@ -55,7 +55,7 @@ class Player {
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
       ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
       html("p", { class: "kit-heading" }, this.question, this.stepText), this.sentence,
-      html("div", { class: "kit-stage" }, this.stage), this.legend.node);
+      html("div", { class: "kit-stage" }, this.stage));
   }
 
   // What the pictures are depends on the trace: partitions, and trees where it follows them.
@@ -86,7 +86,8 @@ class Player {
       trees.chooser.prepend(transport.buttons);
       this.stage.replaceChildren(trees.chooser, trees.picture, trees.legend.node, this.plotHeading, transport.slider, plot.node, ...(hasRecords ? records : []));
     } else this.stage.replaceChildren(...records, transport.buttons, this.plotHeading, transport.slider, plot.node);
-    put(this.legend.node, "style", hasRecords || (!forest && !scene && !whole) ? null : "display: none");
+    this.legend.node.remove();
+    if (hasRecords || (!forest && !scene && !whole)) this.root.append(this.legend.node);
   }
 
   // The kernel has answered (or the page has just opened): show what it says.

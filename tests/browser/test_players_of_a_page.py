@@ -58,3 +58,24 @@ def test_a_story_that_cannot_be_forked_has_no_button_for_it(page: Page) -> None:
     forks = [page.locator(ROOT).nth(number).get_by_text("Fork here").count() for number in range(len(CELLS))]
     live = [any(knob.live for knob in get(name).knobs) for name in NAMES]
     assert forks == [int(each) for each in live]
+
+
+def test_what_players_refer_to_by_name_is_their_own(page: Page) -> None:
+    """Every hatch, label, title and description that a player refers to lies in that player, and no name is given twice.
+
+    A hatch of another player would vanish with it when JupyterLab hides the cells that are out of sight.
+    """
+    names, strangers = page.evaluate(
+        """() => {
+          const strangers = [], ids = [...document.querySelectorAll("[id^=kit-]")].map((node) => node.id);
+          for (const root of document.querySelectorAll(".kit-player")) {
+            const named = [...root.querySelectorAll("*")].flatMap((node) => [
+              ...["for", "aria-describedby", "aria-labelledby"].flatMap((name) => (node.getAttribute(name) ?? "").split(" ")),
+              /^url\\(#(.*)\\)$/.exec(node.getAttribute("fill") ?? "")?.[1] ?? ""]).filter(Boolean);
+            if (!named.some((name) => name.includes("hatch"))) strangers.push("no hatch at all");
+            strangers.push(...named.filter((name) => document.getElementById(name)?.closest(".kit-player") !== root));
+          }
+          return [ids.length - new Set(ids).size, strangers];
+        }"""
+    )
+    assert (names, strangers) == (0, [])
