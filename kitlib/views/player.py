@@ -2,7 +2,7 @@
 
     Player("small_max_offset_behind")             # the sliders are made from the experiment's knobs
     Player("poison_record", seed=3, records=60)
-    Player("poison_record", open_at="anomaly")    # opens where something goes wrong first, not at the start
+    Player("poison_record", open_at="anomaly")    # opens where it goes wrong, not at the start
     Player(trace)                                 # a recorded run, to look at
 
 The browser gets the frames of the whole trace at once and moves through them by itself; only a knob,
@@ -137,8 +137,8 @@ class Player(anywidget.AnyWidget):
         """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at`.
 
         `part` is for traces that are drawn as a scene: which part of it (`kitlib.views.scenes`).
-        `open_at` is the step that is shown first: its number, or "anomaly" for the first step that shows an
-        anomaly (the start of a run without one). Where there are no widgets the picture is the last step's.
+        `open_at` is the step that is shown first: its number, or "anomaly" for the first witness of the anomaly that
+        the verdict names first (the start of a run without one). Where there are no widgets the picture is the last step's.
         """
         if isinstance(what, Trace) and (knobs or seed != 1):
             raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
@@ -170,8 +170,8 @@ class Player(anywidget.AnyWidget):
     def _opening(self, asked: int | str) -> int:
         """The step to open at."""
         if asked == "anomaly":
-            found = [self.verdict.first(kind).witness for kind in self.verdict.kinds]
-            return min((witness for witness in found if witness is not None), default=0)
+            found = (self.verdict.first(kind).witness for kind in self.verdict.kinds)
+            return next((witness for witness in found if witness is not None), 0)
         last = max(0, len(self.trace) - 1)
         if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked <= last:
             told = plain_text(repr(asked), 40)
