@@ -251,6 +251,9 @@ OTHER_FUTURES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+FORKABLE = [name for name in experiments.names() if any(knob.live for knob in get(name).knobs)]
+
+
 @pytest.mark.parametrize("name", OTHER_FUTURES)
 def test_fork_keeps_the_past_and_changes_the_future(name: str) -> None:
     """Up to the fork's step the traces are equal, step by step; after it the changed knob rules; the parent stays as it was."""
@@ -263,12 +266,12 @@ def test_fork_keeps_the_past_and_changes_the_future(name: str) -> None:
     assert list(parent.to_json_lines()) == lines
 
 
-@pytest.mark.parametrize("name", experiments.names())
-@pytest.mark.parametrize("place", ["first", "middle", "last"])
+@pytest.mark.parametrize("name", FORKABLE)
+@pytest.mark.parametrize("place", ["first", "middle", "last but one"])
 def test_fork_without_a_change_is_the_same_run(name: str, place: str) -> None:
     """A fork that changes nothing meets the same luck and goes the same way."""
     parent = get(name).run()
-    at = {"first": 0, "middle": len(parent) // 2, "last": len(parent) - 1}[place]
+    at = {"first": 0, "middle": len(parent) // 2, "last but one": len(parent) - 2}[place]
     assert get(name).fork(parent, at).steps == parent.steps
 
 
@@ -307,6 +310,22 @@ def test_fork_at_a_step_that_there_is_not_is_refused(at: int) -> None:
     """A fork begins at a step of the trace."""
     with pytest.raises(TraceError, match=f"there is no step {at}"):
         get("happy_path").fork(get("happy_path").run(), at)
+
+
+def test_fork_at_the_last_step_is_refused_with_the_steps_to_fork_at() -> None:
+    """Nothing follows the last step, so a fork there would have only dead knobs."""
+    parent = get("happy_path").run()
+    last = len(parent) - 1
+    words = f"happy_path: step {last} is the last one, .* Go back to one of the steps 0 to {last - 1} and fork there"
+    with pytest.raises(TraceError, match=words):
+        get("happy_path").fork(parent, last, fail_percent=50)
+
+
+@pytest.mark.parametrize("name", sorted({*experiments.names()} - {*FORKABLE}))
+def test_fork_of_a_story_without_live_knobs_is_refused(name: str) -> None:
+    """Where no knob can change in the middle of a run, a fork has nothing to change."""
+    with pytest.raises(KnobError, match=f"{name}: all of its knobs shape a run from the first step on"):
+        get(name).fork(get(name).run(max_steps=20), 2)
 
 
 # -- small things ---------------------------------------------------------------------------------
