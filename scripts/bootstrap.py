@@ -5,7 +5,8 @@ a virtual environment; setuptools (pyspark comes as a source archive and is buil
 packages of requirements.lock, each compared with its hash; this package itself; the jars; the archive of
 Kafka's classes, from which its Java starts in three fifths of the time (`kitlib/lab/class_archive.py`). A stamp is
 written after the packages, so an interrupted setup is never taken for a whole one: the next run
-starts the environment afresh (what was downloaded is in the cache of uv or pip).
+starts the environment afresh (what was downloaded is in the cache of uv or pip). What it does meanwhile, and how far it
+is, is one line that is rewritten; the counts are those of pip, and of what it has written.
 
 Differs from a plain `pip install`: nothing is resolved, nothing without a known hash is installed,
 and a second run compares two files with the stamp, reads the jars and the archive, and is done.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -25,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,7 +40,10 @@ LOG = ENVIRONMENT / "setup.log"
 LOCK = ROOT / "requirements.lock"
 
 OLDEST_PYTHON = (3, 11)
-LINE_SECONDS = 10  # how often a line is printed where a line cannot be rewritten
+STEPS = 5
+QUIET_SECONDS = 1.5  # a command that is shorter is not worth a line
+# Where a line cannot be rewritten: how often one is printed when there is news, and when there is none.
+NEWS_SECONDS, SAME_SECONDS = 10, 60
 
 # In one process: to start Python is half of what a setup takes when nothing has changed.
 JARS_AND_ARCHIVE = """
@@ -49,7 +54,6 @@ sys.exit(jars.main() or class_archive_maker.main([]))
 
 # Settings of the user's that would make pip install to somewhere else, or Python import from there.
 FOREIGN_SETTINGS = ("PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "VIRTUAL_ENV")
-EVENTS = re.compile(r"(Collecting|Downloading|Building|Preparing|Installing|Attempting|Resolved|Prepared|Installed)\b")
 
 
 def main() -> None:
@@ -59,6 +63,123 @@ def main() -> None:
         if not is_ready():
             make_environment()
         fetch_jars()
+
+
+class Line:
+    """The step that is being done, what it does now, how far it is, and for how long: one line, rewritten in its place.
+
+    Where nothing can be rewritten (a file, a pipe, the log of a CI) it becomes lines, one for each step and one now and then.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.begun = clock()
+        self.step = ""
+        self.is_rewritten = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.is_shown = False  # whether the terminal's last line is ours
+        self.said, self.said_at = "", self.begun  # what was printed last, and when
+
+    def begin(self, number: int, step: str) -> None:
+        self.step, self.said_at = f"{number}/{STEPS} {step}", -math.inf
+        self.show("")
+
+    def show(self, doing: str) -> None:
+        """Say what is being done now. Call it as often as you like."""
+        text = f"setup: {self.step}{': ' if doing else ''}{doing}"
+        now = self.clock()
+        passed = f"  {int(now - self.begun) // 60}:{int(now - self.begun) % 60:02d}"
+        if self.is_rewritten:
+            room = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            print("\r\033[K" + text[: max(room - 1 - len(passed), 0)] + passed, end="", file=sys.stderr, flush=True)
+            self.is_shown = True
+        elif now - self.said_at >= (NEWS_SECONDS if text != self.said else SAME_SECONDS):
+            print(text + passed, file=sys.stderr, flush=True)
+            self.said, self.said_at = text, now
+
+    def clear(self) -> None:
+        if self.is_shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            self.is_shown = False
+
+
+LINE = Line()
+
+
+class Said:
+    """What a command has printed last."""
+
+    def __init__(self) -> None:
+        self.last = ""
+
+    def take(self, line: str) -> None:
+        self.last = line
+
+    def doing(self) -> str:
+        return self.last
+
+
+class Installed(Said):
+    """What pip or uv says of its work, and how far it is in `count` packages.
+
+    pip begins a line for each package that it collects, names the file that it downloads with its size, and writes a
+    file into a folder of `room`; uv names what it downloads. A package is installed when its RECORD is there, which
+    pip writes last.
+    """
+
+    def __init__(self, count: int, room: Path) -> None:
+        super().__init__()
+        self.count, self.room = count, room
+        self.collected = 0
+        self.name, self.verb = "", ""  # the package that was begun last, and what is done with it
+        self.file, self.size = "", ""  # what is downloaded for it
+        self.building = ""
+        self.names: list[str] = []  # of the packages that are being installed, in pip's order
+        self.installing_since = 0.0
+
+    def take(self, line: str) -> None:
+        super().take(line)
+        if line.startswith("Ignoring "):  # a package for another system
+            self.count -= 1
+        elif found := re.match(r"(Collecting|Requirement already satisfied:) ([\w.-]+)", line):
+            self.collected += 1
+            self.verb = "fetching" if found.group(1) == "Collecting" else "found"
+            self.name, self.file, self.size = found.group(2), "", ""
+        elif found := re.match(r"Downloading (\S+) \((.+)\)$", line):
+            self.file, self.size = found.group(1).rsplit("/", 1)[-1], found.group(2)
+        elif line.startswith("Preparing metadata"):
+            self.verb, self.size = "unpacking", ""
+        elif found := re.match(r"Building (?:wheel for )?([\w.-]+)(?:==\S+| \(.*started)$", line):
+            self.building = found.group(1)
+        elif line.startswith("Installing collected packages: "):
+            self.names = line.partition(": ")[2].split(", ")
+            self.installing_since = time.time()
+
+    def doing(self) -> str:
+        if self.names:
+            now = min(self.installed(), len(self.names) - 1)
+            return f"installing {now + 1} of {len(self.names)}, {self.names[now]}"
+        if self.building:
+            return f"building {self.building}"
+        if self.collected:
+            return f"{self.verb} {self.collected} of {self.count}, {self.name}{self.received()}"
+        return f"fetching {self.file} ({self.size})" if self.file else ""
+
+    def installed(self) -> int:
+        """How many packages are whole since pip began to install."""
+        count = 0
+        for record in ENVIRONMENT.glob("lib/python*/site-packages/*.dist-info/RECORD"):
+            with suppress(OSError):  # an old one that pip removes just now
+                count += record.stat().st_mtime >= self.installing_since
+        return count
+
+    def received(self) -> str:
+        """How much of the file that is downloaded now has come, if it is a large one."""
+        if not self.size.endswith("MB"):
+            return ""
+        with suppress(OSError):
+            for path in self.room.glob(f"pip-unpack-*/{self.file}"):
+                return f", {path.stat().st_size / 1e6:.1f} of {self.size}"
+        return f", {self.size}"
 
 
 def check_python() -> None:
@@ -112,31 +233,30 @@ def is_ready() -> bool:
 def make_environment() -> None:
     if os.environ.get("KIT_OFFLINE", "") not in ("", "0"):
         end("KIT_OFFLINE is set, but .venv is missing or older than requirements.lock. Run `make setup` once with a network.")
-    begun = time.monotonic()
+    say(f"the {count_locked()} packages of requirements.lock go into .venv; pyspark alone is 450 MB: minutes the first time")
     whole = is_environment_usable() and not BEGUN.exists()
     remove(STAMP)
     if not whole:
         discard_environment()
-        say(f"1/4 a virtual environment in .venv, with Python {platform.python_version()}")
+        LINE.begin(1, f"a virtual environment in .venv, with Python {platform.python_version()}")
         ENVIRONMENT.mkdir()
         BEGUN.touch()
         create_environment()
     BEGUN.touch()
-    LOG.write_text("", encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         builder = Path(folder, "setuptools.txt")
         builder.write_text(locked("setuptools"), encoding="utf-8")
-        say("2/4 setuptools")
-        install("--require-hashes", "-r", str(builder))
-    say(f"3/4 the {count_locked()} packages of requirements.lock (pyspark alone is 450 MB; minutes the first time)")
-    install("--no-deps", "--require-hashes", "--no-build-isolation", "-r", str(LOCK))  # the lock names every package
-    say("4/4 this package")
-    install("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+        LINE.begin(2, "setuptools")
+        install(1, folder, "--require-hashes", "-r", str(builder))
+        LINE.begin(3, "packages")
+        install(count_locked(), folder, "--no-deps", "--require-hashes", "--no-build-isolation", "-r", str(LOCK))  # the lock names all
+        LINE.begin(4, "this package")
+        install(1, folder, "--no-deps", "--no-build-isolation", "-e", str(ROOT))
     draft = STAMP.with_name(".kit-ready.new")
     draft.write_text(json.dumps(fingerprint()), encoding="utf-8")
     os.replace(draft, STAMP)
     remove(BEGUN)
-    say(f"the environment is ready after {time.monotonic() - begun:.0f} s")
+    say(f"the environment is ready after {time.monotonic() - LINE.begun:.0f} s")
 
 
 def is_environment_usable() -> bool:
@@ -166,17 +286,15 @@ def discard_environment() -> None:
 
 
 def create_environment() -> None:
-    made = subprocess.run(
-        [sys.executable, "-m", "venv", str(ENVIRONMENT)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    if made.returncode == 0:
+    made = Said()
+    if run([sys.executable, "-m", "venv", str(ENVIRONMENT)], made) == 0:
         return
     uv = shutil.which("uv")
     if uv:
         command = [uv, "venv", "--clear", "--quiet", "--seed", "--python", sys.executable, str(ENVIRONMENT)]
         if subprocess.run(command, check=False).returncode == 0:
             return
-    reason = (made.stdout.decode("utf-8", "replace").strip().splitlines() or ["it gave no reason"])[-1][:200]
+    reason = made.last[:200] or "it gave no reason"
     discard_environment()
     end(
         f"this Python cannot make a virtual environment ({reason}). "
@@ -196,15 +314,16 @@ def count_locked() -> int:
     return len(re.findall(r"^\w[\w.-]*==", LOCK.read_text(encoding="utf-8"), re.MULTILINE))
 
 
-def install(*arguments: str) -> None:
-    """Install into .venv with uv, where there is one, else with pip. Ends the process if that fails."""
+def install(count: int, room: str, *arguments: str) -> None:
+    """Install `count` packages into .venv with uv, where there is one, else with pip. Ends the process if that fails."""
     uv = shutil.which("uv")
     if uv:
-        if run([uv, "pip", "install", "--compile-bytecode", "--python", str(PYTHON), *arguments]) == 0:
+        command = [uv, "pip", "install", "--compile-bytecode", "--python", str(PYTHON), *arguments]
+        if run(command, Installed(count, Path(room))) == 0:
             return
         say("uv could not do it (.venv/setup.log says why); trying pip")
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off"]
-    code = run([*pip, *arguments])
+    code = run([*pip, *arguments], Installed(count, Path(room)), TMPDIR=room)
     if code != 0:
         lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()
         print("\n".join(lines[-12:]), file=sys.stderr)
@@ -214,46 +333,37 @@ def install(*arguments: str) -> None:
         )
 
 
-def run(command: list[str]) -> int:
-    """Run `command` with its output in LOG, show from time to time what it does, and return its exit code."""
+def run(command: list[str], output: Said, **more: str) -> int:
+    """Run `command`, give each line of its output to `output` and to LOG, show what it does, and return its exit code."""
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_SETTINGS}
-    environment["PIP_USER"] = "0"
-    seen: list[str] = []  # what it has begun, the newest last
-
     child = subprocess.Popen(
-        command, cwd=str(ROOT), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+        command, cwd=str(ROOT), env={**environment, "PIP_USER": "0", **more},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
     def read() -> None:
         assert child.stdout is not None
-        with LOG.open("ab") as log:
-            for line in child.stdout:
+        for line in child.stdout:
+            with LOG.open("ab") as log:
                 log.write(line)
-                log.flush()
-                text = line.decode("utf-8", "replace").strip()
-                if EVENTS.match(text):
-                    seen.append(re.sub(r"\s*\(from .*|\S+://\S+/", "", text)[:60])
+            if text := line.decode("utf-8", "replace").strip():
+                output.take(text)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    begun = said = time.monotonic()
-    rewrite = sys.stderr.isatty()
+    begun = time.monotonic()
     try:
         while child.poll() is None:
             with suppress(subprocess.TimeoutExpired):
-                child.wait(timeout=0.5)
-            now = time.monotonic()
-            if now - begun > 1.5 and (rewrite or now - said > LINE_SECONDS):
-                said = now
-                text = f"    {now - begun:3.0f} s  {seen[-1] if seen else ''}"
-                print("\r\033[K" + text if rewrite else text, end="" if rewrite else "\n", file=sys.stderr, flush=True)
+                child.wait(timeout=0.25)
+            if time.monotonic() - begun > QUIET_SECONDS:
+                LINE.show(output.doing())
     except BaseException:
         child.terminate()
-        child.wait()
+        child.wait()  # it ends what it has started
         raise
     finally:
-        if rewrite:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        LINE.clear()
     reader.join(timeout=5)
     return child.returncode
 
@@ -263,13 +373,11 @@ def fetch_jars() -> None:
 
     Both have a check of their own: every file is read at every call, and only what is missing is fetched or made.
     """
-    child = subprocess.Popen([str(PYTHON), "-c", JARS_AND_ARCHIVE], cwd=str(ROOT))
-    try:
-        code = child.wait()
-    except BaseException:
-        child.terminate()
-        child.wait()  # it ends what it has started
-        raise
+    LINE.step = f"{STEPS}/{STEPS} jars"
+    output = Said()
+    code = run([str(PYTHON), "-c", JARS_AND_ARCHIVE], output)
+    if output.last:
+        say(output.last.replace("setup: ", "", 1))
     if code != 0:
         sys.exit(code)
 
@@ -280,6 +388,7 @@ def remove(path: Path) -> None:
 
 
 def say(text: str) -> None:
+    LINE.clear()
     print(f"setup: {text}", file=sys.stderr, flush=True)
 
 

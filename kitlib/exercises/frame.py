@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
-from kitlib.errors import KitError, KnobError
+from kitlib.errors import KnobError
 from kitlib.exercises import sandbox
 from kitlib.experiments import get
 from kitlib.experiments.knobs import settle
@@ -177,6 +178,8 @@ def plain_name(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def unknown(name: str, known: Iterable[str]) -> KitError:
-    """The error for an exercise that does not exist."""
-    return KitError(f"there is no exercise '{plain_text(name, 60)}'. The exercises are {', '.join(known)}.")
+def unknown(name: str, known: Iterable[str]) -> str:
+    """The sentence about a name that no exercise has, with the one that is nearest to it."""
+    near = get_close_matches(name, known, n=1)
+    look = f"Did you mean '{near[0]}'?" if near else "The name stands in the cell that checks your answer."
+    return f"there is no exercise '{plain_text(name, 60)}'. {look}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kitlib.exercises.frame import (
@@ -12,9 +12,11 @@ from kitlib.exercises.frame import (
     offsets_in,
     plain_name,
     told,
+    unbroken,
     whole_number,
 )
 from kitlib.exercises.recorded import first_difference, judged_by
+from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.spouts import emitted_spout, spout_on
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
@@ -27,6 +29,11 @@ FEW = 10  # so many repeated records are too many
 TOPIC_RECORDS = 2  # in the topic of the third exercise
 MAX_CALLS = 40
 LIMIT, HANDED_OUT, ONLY_ACKED = 8, 50, 37  # the fourth exercise's numbers
+ACKS = (  # of own_ack: bound, records emitted, offset acked. The recorded scripts have no bound between 100,000 and unlimited.
+    (LIMIT, HANDED_OUT, ONLY_ACKED),
+    (200_000, 10, 150_000),
+    (150_000, 10, 150_005),
+)
 
 
 def check_what_is_committed(answer: Any) -> str:
@@ -65,14 +72,16 @@ def check_cheap_restart(answer: Any) -> str:
     again, lost = verdict.counts["duplicated"], verdict.appended - verdict.processed
     if lost:
         why = verdict.first("lost").reason or verdict.first("skipped").reason
+        half = f"; {again} repeated would be few enough" if again < FEW else ""
         raise NotYet(
             f"with {told_knobs} the restart repeats {again} records, but {lost} will never be processed"
-            + (f" ({why})." if why else "."),
+            + (f" ({why})" if why else "") + f"{half}; expected none lost.",
             "Look for a knob that gives nothing up: few records can be repeated if few were on their way.",
         )
     if again >= FEW:
         raise NotYet(
-            f"with {told_knobs} the restart repeats {again} records, the defaults repeat {before.counts['duplicated']}.",
+            f"with {told_knobs} nothing is lost, which is right, but the restart repeats {again} records, expected fewer than {FEW}; "
+            f"the defaults repeat {before.counts['duplicated']}.",
             "What is repeated is what was handed out above the stuck record. Ask which knob bounds that.",
         )
     return (
@@ -97,11 +106,18 @@ def check_commit_goes_back(answer: Any) -> str:
             written.append(spout.committed_to)
             if len(written) > 1 and written[-1] < written[-2]:
                 return f"the commits write {', then '.join(map(str, written))}: {_why_back(spout)}"
+    if written and spout.pending and spout.pending.first() < written[-1]:
+        raise NotYet(
+            f"the last commit wrote {written[-1]}, and offset {spout.pending.first()} is pending again: so far all is right, and one call "
+            "is missing.",
+            "Who writes the smaller number down?",
+        )
     if len(written) < 2:
         raise NotYet(f"there {'is 1 commit' if written else 'is no commit'} in it, and it takes two to go back.", "")
     if spout.failed:
+        half = "has failed after its commit, which is right so far, but it " if spout.failed.first() < written[-1] else ""
         raise NotYet(
-            f"the commits write {', then '.join(map(str, written))}. Offset {spout.failed.first()} is in failed and not in pending.",
+            f"the commits write {', then '.join(map(str, written))}. Offset {spout.failed.first()} {half}is in failed and not in pending.",
             "Ask which call puts a failed offset back into pending.",
         )
     raise NotYet(
@@ -176,7 +192,50 @@ def check_own_ack(answer: Any) -> str:
         raise NotYet("this is the kit's own.", "Mend the six lines of the cell above it.")
     if not callable(answer):
         raise NotYet(f"the answer should be your ack or your class, this is {told(answer)}.", "Give its name without parentheses.")
-    return judged_by(first_difference(answer), "every recorded step of the real 0.9.3 comes out the same with your code.")
+    found = first_difference(answer)
+    script, storm, yours = pending_by(answer)
+    try:
+        judged_by(found, "")
+    except NotYet as wrong:
+        raise NotYet(wrong.said, f"{_half(storm[0], yours[0])}{wrong.look}", wrong.picture) from None
+    for each, wanted, had in zip(script, storm, yours, strict=True):
+        if wanted != had:
+            raise NotYet(
+                f"every recorded step agrees, but with max_offset_behind {each['limit']:,}, {each['emitted']} emitted and an ack of "
+                f"{each['acked']:,}, pending should be {told(wanted)} then, yours is {told(had)}.",
+                "The bound is the setting's, however large it is.",
+            )
+    return "every recorded step of the real 0.9.3 comes out the same with your code."
+
+
+def answers_to(make: Any, script: Mapping[str, Any]) -> Iterator[list[int]]:
+    """What is pending after one ack, with the learner's ack or class; runs in the learner's process."""
+    build = make if isinstance(make, type) else type("YourPartitionManager", (PartitionManager,), {"ack": make})
+    spout = emitted_spout(script["emitted"], build, max_offset_behind=script["limit"])
+    spout.ack(script["acked"])
+    yield sorted(spout.pending)
+
+
+def pending_by(answer: Any) -> tuple[list[dict[str, Any]], list[Any], list[Any]]:
+    """The scripts of one ack, and what is pending after each: by Storm's rule, and by the learner's (None if it raises)."""
+    scripts = [{"name": f"ack {acked}", "limit": limit, "emitted": emitted, "acked": acked} for limit, emitted, acked in ACKS]
+    outcome = unbroken(run_steps(answers_to, answer, scripts))
+    storm = [next(answers_to(PartitionManager, script)) for script in scripts]
+    return scripts, storm, [answers[0] if answers else None for answers in outcome.answers]
+
+
+def _half(storm: list[int], yours: Any) -> str:
+    """Which of the two mistakes is mended, when it is one."""
+    if not isinstance(yours, list):
+        return ""
+    is_cleared = set(yours) - {ONLY_ACKED} == set(storm)
+    is_done = ONLY_ACKED not in yours
+    if is_cleared is is_done:
+        return ""
+    right, wrong = "what an ack clears", "whether the acked offset itself leaves pending"
+    if is_done:
+        right, wrong = wrong, right
+    return f"Half of it is right by now: {right}. Not yet: {wrong}. "
 
 
 EXERCISES = (

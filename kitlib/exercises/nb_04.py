@@ -10,12 +10,10 @@ from operator import xor
 from typing import Any
 
 from kitlib.exercises.frame import Exercise, NotYet, told, unbroken, whole_number
-from kitlib.exercises.recorded import judged_by
-from kitlib.exercises.recorded_acker import first_difference
+from kitlib.exercises.recorded_acker import check_own_acker
 from kitlib.exercises.sandbox import run_steps
 from kitlib.storm.acker import Acker, bounds_of
 from kitlib.storm.acker_odds import years_to_false_completion
-from kitlib.storm.later_acker import LaterAcker
 from kitlib.storm.topology import BasicBolt, Bolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
 from kitlib.text import plain_text
 
@@ -221,6 +219,11 @@ def check_own_split(answer: Any) -> str:
 def _judge_split(sentence: str, is_failing: bool, seen: dict[str, Any]) -> None:
     """NotYet with what is wrong about one sentence's run."""
     wanted, words = words_of(sentence), [word for word, _ in seen["words"]]
+    if strange := [word for word in words if not isinstance(word, str)]:
+        raise NotYet(
+            f"of {sentence!r} {plain_text(strange[0], 60)} was sent as the value of one tuple, expected one word in each.",
+            "`emit` takes a list of values, one for each field of the tuple. What stands in that list?",
+        )
     ends = [(word, at_ms) for word, _, at_ms in seen["heard"]]
     acks, fails = ([at_ms for word, at_ms in ends if word == kind] for kind in ("ack", "fail"))
     if sentence.endswith("?"):
@@ -259,23 +262,16 @@ def _judge_split(sentence: str, is_failing: bool, seen: dict[str, Any]) -> None:
         )
     if missing:
         raise NotYet(f"of {sentence!r} the word {next(iter(missing))!r} was never sent.", f"It has at least {SHORTEST} letters.")
+    if wanted and not acks:
+        raise NotYet(
+            f"the sentence {sentence!r} came again after its word had failed, and failed again after {fails[-1]:,} ms; expected an ack.",
+            "Treat it as if it came for the first time.",
+        )
     if wanted and acks[0] < seen["words"][-1][1]:
         raise NotYet(
             f"the sentence {sentence!r} was acked after {acks[0]:,} ms, its last word was written after {seen['words'][-1][1]:,} ms.",
             "Is each word anchored, and is the ack the last thing that you do?",
         )
-
-
-# -- own_acker -----------------------------------------------------------------------------------------
-
-
-def check_own_acker(answer: Any) -> str:
-    """A whole acker against every recorded step of the real one."""
-    if answer in (Acker, LaterAcker) or (isinstance(answer, type) and issubclass(answer, Acker)):
-        raise NotYet("this is the kit's own.", "Write the class of the cell above it.")
-    if not isinstance(answer, type):
-        raise NotYet(f"the answer should be your class, this is {told(answer)}.", "Give its name, without parentheses.")
-    return judged_by(first_difference(answer), "every recorded step of Storm 0.9.3's acker comes out the same with your class.")
 
 
 EXERCISES = (

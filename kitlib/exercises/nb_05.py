@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +11,7 @@ from kitlib.exercises.frame import Exercise, NotYet, knobs_for, one_of, told, un
 from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
+from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import BasicBolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
 from kitlib.text import plain_text
 from kitlib.trace import Trace
@@ -23,12 +24,16 @@ SPOUT_KNOBS = ("commit_every_ms", "max_spout_pending", "topology_message_timeout
 MOST_TWICE, DONE_BY_MS = 10, 1_300  # of the third exercise
 LIVELOCK: dict[str, Any] = {"max_spout_pending": 600, "duration_s": 200, "sample_s": 100}
 LIVELOCK_KNOBS = ("parallelism", "topology_message_timeout_secs", "topology_ackers", "acker_release", "fetch_records", "commit_every_ms")
-NUMBERS, BATCH = 40, 5  # of the last exercise
+NUMBERS, BATCH, PAUSE_UNTIL_MS = 40, 5, 5_000  # of the last exercise
 BATCH_SCRIPTS: tuple[dict[str, Any], ...] = (
-    {"name": "nothing goes wrong", "crash_at_ms": 0},
-    {"name": "its task dies after 60 ms", "crash_at_ms": 60},
-    {"name": "its task dies after 145 ms", "crash_at_ms": 145},
+    {"name": "nothing goes wrong"},
+    {"name": "two tasks share the numbers", "tasks": 2},
+    {"name": "its task dies after 10 ms", "crash_at_ms": 10},
+    {"name": "its task dies after 25 ms", "crash_at_ms": 25},
+    {"name": "five messages to the acker are lost", "lost": [7, 8, 9, 10, 11]},  # the first batch's acks, if it is acked when it is full
+    {"name": "the source pauses after 3 numbers", "pause_after": 3},  # so those that wait in the bolt time out
 )
+CALM = 2  # that many scripts without any trouble, at the beginning
 
 
 # -- largest_pending -----------------------------------------------------------------------------------
@@ -188,91 +193,131 @@ def check_end_the_livelock(answer: Any) -> str:
 
 
 class Forty(Endless):
-    """The numbers 0 to 39, those that failed first; keeps what it hears."""
+    """The numbers 0 to 39, those that failed first, with a pause if there is one; keeps what it hears."""
 
-    def __init__(self, heard: list[list[Any]]) -> None:
+    def __init__(self, heard: list[int], pause_after: int) -> None:
         super().__init__()
-        self.heard = heard
+        self.heard, self.pause_after = heard, pause_after
 
     def next_tuple(self) -> None:
-        if self.again or self.next_number < NUMBERS:
+        is_pausing = self.next_number == self.pause_after and self.context.now_ms < PAUSE_UNTIL_MS
+        if self.again or (self.next_number < NUMBERS and not is_pausing):
             super().next_tuple()
 
     def ack(self, message_id: Any) -> None:
-        self.heard.append([message_id, self.context.now_ms])
+        self.heard.append(message_id)
 
 
 def answers_to(make: Any, script: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What the spout heard and what was written, with the learner's bolt behind it; runs in the learner's process."""
-    heard: list[list[Any]] = []
-    writes: list[list[Any]] = []
+    """What the bolt's tasks were given, wrote and acked, in this order, and what the spout heard.
+
+    Runs in the learner's process. When the bolt raises, what happened before is told, too.
+    """
+    heard: list[int] = []
+    done: list[list[Any]] = []  # word, task, number or numbers, ms
+    number_of: dict[Any, int] = {}  # by the tuple
     builder = TopologyBuilder()
-    builder.set_spout("numbers", lambda: Forty(heard))
-    builder.set_bolt("batch", make).shuffle_grouping("numbers")
-    crash = script["crash_at_ms"]
+    builder.set_spout("numbers", lambda: Forty(heard, script.get("pause_after", -1)))
+    builder.set_bolt("batch", make, parallelism=script.get("tasks", 1)).shuffle_grouping("numbers")
     config = TopologyConfig(topology_max_spout_pending=10, topology_message_timeout_secs=2)
 
     def observe(actor: str, what: str, data: dict[str, Any]) -> None:
-        if what == "write":
-            writes.append([data.get("numbers"), topology.now_ms])
+        about: Any = None
+        if what == "execute" and data.get("values"):
+            about = number_of[data.get("tuple")] = data["values"][0]
+        elif what == "bolt_ack":
+            about = number_of.get(data.get("tuple"))
+        elif what == "write":
+            numbers = data.get("numbers")
+            about = list(numbers) if isinstance(numbers, list | tuple) else numbers  # as it is now: the list is the bolt's
+        elif what != "crash":
+            return
+        done.append([what, actor, about, topology.now_ms])
 
-    faults = [Fault("crash", "batch", at_ms=crash)] if crash else []
+    faults = [Fault("crash", "batch", at_ms=script["crash_at_ms"])] if "crash_at_ms" in script else []
+    faults += [Fault("lose", ACKER_COMPONENT_ID, nth=tuple(script["lost"]))] if "lost" in script else []
     topology = TopologyRun(builder.create_topology(), config, rng=random.Random(1), faults=faults, observer=observe)
-    topology.run_for(120_000)
-    yield {"heard": heard, "writes": writes}
+    try:
+        topology.run_for(120_000)
+    finally:
+        yield {"heard": heard, "done": done}
 
 
 def check_own_batch(answer: Any) -> str:
-    """The learner's bolt with and without the death of its task: what is acked must be written, and all of it."""
+    """The learner's bolt in calm and in trouble: what is acked must have been written before, and all of it."""
     if not isinstance(answer, type):
         raise NotYet(f"the answer should be your class, this is {told(answer)}.", "Give its name, without parentheses.")
     outcome = unbroken(run_steps(answers_to, answer, BATCH_SCRIPTS))
     twice = 0
-    for script, answers, raised in zip(BATCH_SCRIPTS, outcome.answers, outcome.raised, strict=True):
+    for number, (script, answers, raised) in enumerate(zip(BATCH_SCRIPTS, outcome.answers, outcome.raised, strict=True)):
+        when = str(script["name"])
+        if answers:
+            _judge_writes(when, answers[0]["done"])
         if raised is not None:
-            raise NotYet(f"when {script['name']}, your code raised {raised.what}.", "Look at that line first.")
-        twice = max(twice, _judge_batch(str(script["name"]), bool(script["crash_at_ms"]), answers[0]))
+            raise NotYet(f"when {when}, your code raised {raised.what}.", "Look at that line first.")
+        twice = max(twice, _judge_batch(when, number < CALM, answers[0]))
     return (
-        f"every number is written, none is acked before, and {twice or 'none'} {'are' if twice > 1 else 'is'} written twice here. A task "
-        f"that dies between the write and its acks would write {BATCH} of them again: a bolt alone cannot do better than at least once."
+        f"every number is written, none is acked before, and at most {twice} are written twice here. A task that dies "
+        f"between the write and its acks would write {BATCH} of them again: a bolt alone cannot do better than at least once."
     )
 
 
-def _judge_batch(when: str, is_crashing: bool, seen: dict[str, Any]) -> int:
+def _judge_writes(when: str, done: list[list[Any]]) -> None:
+    """NotYet when something else than a batch is written, or a number that the task's present life was not given."""
+    given: dict[str, set[Any]] = defaultdict(set)  # task -> numbers, since it last started
+    for what, task, about, _ in done:
+        if what == "execute":
+            given[task].add(about)
+        elif what == "crash":
+            given[task].clear()
+        elif what == "write":
+            if not isinstance(about, list) or not all(type(number) is int for number in about):
+                raise NotYet(
+                    f"when {when}, {plain_text(about, 40)} is written, expected a list of {BATCH} numbers.",
+                    'Write `self.context.note("write", numbers=[...])` with the values, not the tuples.',
+                )
+            if strange := [number for number in about if number not in given[task]]:
+                raise NotYet(
+                    f"when {when}, {task} writes number {strange[0]}, which it was not given since it started; expected its own only.",
+                    "Where is your list made? One in the class body, or a default argument, is a single list for every task.",
+                )
+            if len(about) != BATCH:
+                raise NotYet(f"when {when}, a batch of {len(about)} is written, expected {BATCH}.", "Begin a new batch after each write.")
+
+
+def _judge_batch(when: str, is_calm: bool, seen: dict[str, Any]) -> int:
     """NotYet with what is wrong about one run; else how many numbers were written more than once."""
-    written: dict[int, int] = {}  # number -> ms of its first write
-    times: Counter[int] = Counter()
-    for numbers, at_ms in seen["writes"]:
-        if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+    written: Counter[int] = Counter(number for what, _, about, _ in seen["done"] if what == "write" for number in about)
+    came: Counter[int] = Counter(about for what, _, about, _ in seen["done"] if what == "execute")
+    so_far: set[int] = set()
+    for place, (what, _, about, at_ms) in enumerate(seen["done"]):
+        if what == "write":
+            so_far.update(about)
+        elif what == "bolt_ack" and about not in so_far:
+            later = (ms for word, _, numbers, ms in seen["done"][place:] if word == "write" and about in numbers)
+            if (write_ms := next(later, None)) is None:
+                raise NotYet(
+                    f"when {when}, number {about} is acked after {at_ms:,} ms and never written: it is lost.",
+                    "What does an ack promise, and who brings back a number that was acked?",
+                )
+            after = f"after {write_ms:,} ms" if write_ms > at_ms else "in the same millisecond"
             raise NotYet(
-                f"when {when}, {plain_text(numbers, 40)} is written, expected a list of {BATCH} numbers.",
-                'Write `self.context.note("write", numbers=[...])` with the values, not the tuples.',
+                f"when {when}, number {about} is acked after {at_ms:,} ms and only then written, {after}; expected the write first.",
+                "What is lost if the task dies between the two?",
             )
-        if len(numbers) != BATCH:
-            raise NotYet(f"when {when}, a batch of {len(numbers)} is written, expected {BATCH}.", "Begin a new batch after each write.")
-        times.update(numbers)
-        for number in numbers:
-            written.setdefault(number, at_ms)
-    for number, at_ms in seen["heard"]:
-        if number not in written:
-            raise NotYet(
-                f"when {when}, number {number} is acked after {at_ms:,} ms and never written: it is lost.",
-                "What does an ack promise, and who brings back a number that was acked?",
-            )
-        if at_ms < written[number]:
-            raise NotYet(
-                f"when {when}, number {number} is acked after {at_ms:,} ms and written after {written[number]:,} ms.",
-                "Write first.",
-            )
-    again = sorted(number for number, count in times.items() if count > 1)
-    if again and not is_crashing:
+    again = sorted(number for number, count in written.items() if count > 1)
+    if again and is_calm:
         raise NotYet(
-            f"when {when}, number {again[0]} is written {times[again[0]]} times: its tuple timed out and came again.",
+            f"when {when}, number {again[0]} is written {written[again[0]]} times: its tuple timed out and came again.",
             "Each tuple of a batch wants its ack, not only the last one.",
         )
-    missing = sorted(set(range(NUMBERS)) - written.keys())
-    if missing:
+    if missing := sorted(set(range(NUMBERS)) - written.keys()):
         raise NotYet(f"when {when}, number {missing[0]} is never written.", "Are all tuples of a batch in it, and each batch written?")
+    if waiting := sorted(set(range(NUMBERS)) - set(seen["heard"])):
+        raise NotYet(
+            f"when {when}, number {waiting[0]} is written, but it comes {came[waiting[0]]} times and the spout never hears an ack.",
+            "A tuple that comes again wants an ack of its own, also if its number is known.",
+        )
     return len(again)
 
 

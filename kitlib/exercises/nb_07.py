@@ -22,7 +22,7 @@ LINE: dict[str, Any] = {"rate_per_s": 2_000, "round_trip_ms": 30, "records": 1_0
 NEAR = 0.15  # of the truth
 FREE = ("acks", "min_insync_replicas")  # the knobs of word_of_one
 TIMES = (0, 50, 100, 1_000, 5_000)  # for the clock, all in ms
-BACKOFFS, EXPIRIES = (0, 100), (300, 5_000)
+BACKOFFS, EXPIRIES = (0, 100, 1_000), (300, 5_000)
 
 
 # -- second_send ---------------------------------------------------------------------------------------

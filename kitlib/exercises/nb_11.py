@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
@@ -69,6 +70,8 @@ def coded_records() -> list[Coded]:
             key, coded = encode(OffsetsRecord(RECORD_TYPES[1], where, version, value))
             assert coded is not None
             found.append(Coded(key.hex(), coded.hex(), [group, topic, partition, offset + version], f"a commit of version {version}"))
+        old, _ = encode(OffsetsRecord(RECORD_TYPES[0], where, 0, value))
+        found.append(Coded(old.hex(), found[-1].value, found[-1].right, "a commit with a key of type 0"))
         found.append(Coded(key.hex(), None, [group, topic, partition, None], "a tombstone"))
     group_key = encode(OffsetsRecord(RECORD_TYPES[2], {"group": "billing"}))[0].hex()
     last = found[0]
@@ -121,7 +124,14 @@ def check_live_records(answer: Any) -> str:
         if found != right:
             look = "A key whose last record is a tombstone has no live record." if set(right) < set(found) else None
             raise NotYet(f"the log {entries}: live are {right}, your function says {found}.", look)
+        _once(value, f"the log {entries}: live are {right}")
     return f"{len(cases)} logs. A cache that is filled in this order ends with exactly these; filled in another, it does not."
+
+
+def _once(value: Any, where: str) -> None:
+    """NotYet when the learner's function names an offset twice."""
+    if twice := [offset for offset, count in Counter(value).items() if count > 1]:
+        raise NotYet(f"{where}, each once; your function names offset {twice[0]} more than once.", "")
 
 
 def left_after(entries: list[Entry], active: int) -> list[int]:
@@ -142,6 +152,7 @@ def check_survivors(answer: Any) -> str:
     for (entries, active), value in zip(cases, values_of(function, cases), strict=True):
         right, found = left_after(entries, active), offsets_in(value, "what your function returns")
         if found == right:
+            _once(value, f"the log {entries}, active from {active}: left are {right}")
             continue
         where = f"the log {entries}, active from {active}: left are {right}, your function leaves {found}."
         missing = set(right) - set(found)
@@ -210,6 +221,7 @@ ANSWERS = ("next", "gap", "end", "out of range")
 def fetches() -> list[tuple[int, int, int, int | None]]:
     """(asked, log's start, log's end, offset of the first record that comes or None)."""
     rng, found = Random(7), [(5, 5, 9, 5), (5, 5, 9, 8), (9, 5, 9, None), (4, 5, 9, None), (10, 5, 9, None), (8, 5, 9, None)]
+    found += [(0, 0, 3, 0), (0, 0, 3, None), (0, 0, 0, None), (5, 5, 5, None), (1, 0, 0, None)]  # offset 0, and logs without records
     for _ in range(LOGS):
         start = rng.randint(0, 20)
         end = start + rng.randint(0, 10)

@@ -38,6 +38,8 @@ DEAD: tuple[dict[str, Any], ...] = tuple(  # of own_alarm: dead cleaners, each w
     {"dies_on_day": day, "days": days, "rounds_a_day": rounds}
     for day, days, rounds in ((1, 12, 2), (3, 12, 2), (6, 16, 2), (3, 12, 4), (3, 16, 1), (8, 16, 4))
 )
+LED = (1, 3)  # partitions like it that the coordinator leads
+COUNTED = ("records", "keys", "cached_offsets", "groups", "commits_a_minute", "load_ms", "keys_asked")  # add up over partitions
 DAYS_BEFORE = 2  # so long before the move the learner's alarm must have rung
 
 
@@ -74,25 +76,27 @@ def loads() -> list[tuple[list[list[Any]], int, int]]:
     rng, found = Random(12), []
     for _ in range(14):
         count = rng.randint(1, 12)
-        ages = sorted((2 * rng.randint(0, 30) for _ in range(count)), reverse=True)  # never just as old as the retention
+        ages = sorted((rng.randint(0, 60) for _ in range(count)), reverse=True)
         records = [[rng.choice("abc"), None if rng.random() < 0.1 else rng.randint(1, 99), age] for age in ages]
         found.append((records, rng.randint(0, count - 1), rng.choice((11, 23, 47))))
     found.append(([["a", 10, 40], ["b", 5, 30], ["a", 90, 2], ["b", 50, 2]], 2, 23))
+    found.append(([["a", 10, 24], ["b", 5, 23], ["c", 7, 22], ["c", 8, 1]], 3, 23))  # one is just as old as the retention
     return found
 
 
 def truth_of_load(records: Sequence[Sequence[Any]], read: int, retention: int) -> dict[str, int]:
     """What a coordinator of 0.8.2 has in its cache after such a load."""
     now_ms = 100 * HOUR_MS
+    purge_ms = now_ms + read * 1_000 + 500
     log = SegmentedLog("__consumer_offsets-0")
     for group, offset, age in records:
-        at_ms = now_ms - age * HOUR_MS
+        at_ms = purge_ms - age * HOUR_MS
         value = None if offset is None else {"offset": offset, "metadata": "", "commitTimestamp": at_ms}
         record = OffsetsRecord(RECORD_TYPES[0], {"group": group, "topic": "t", "partition": 0}, None if value is None else 0, value)
         log.append([(*encode(record), at_ms)])
     interval_ms = 50 * HOUR_MS
     config = OffsetConfig(retention * HOUR_MS, interval_ms, partitions=1, load_records_per_s=1, load_chunk_records=1)
-    manager = OffsetManager(1, RULES["0.8.2"], config, started_ms=now_ms + read * 1_000 + 500 - interval_ms, now_ms=now_ms)
+    manager = OffsetManager(1, RULES["0.8.2"], config, started_ms=purge_ms - interval_ms, now_ms=now_ms)
     manager.lead(0, log, now_ms)
     manager.advance(now_ms + HOUR_MS // 2)
     return {key[0]: value.committed_offset for key, value in manager.offsets()}
@@ -109,7 +113,7 @@ def check_after_the_load(answer: Any) -> str:
             groups = sorted(str(each) for each in {*value, *right} if value.get(each) != right.get(each))
             raise NotYet(
                 f"with {records}, {read} of them read before the purge and a retention of {retention} hours, your cache has "
-                f"{told(value)}, and group {groups[0]} is not as it should be.",
+                f"{told(value)}, and group {groups[0]} should have {right.get(groups[0], 'no offset')}.",
                 "The purge looks at what the cache holds at that moment. Where does its tombstone come to stand?",
             )
     return f"{len(cases)} loads: the purge judges an offset by a commit that is not its last, and its tombstone outlives the last one."
@@ -175,13 +179,27 @@ def looks_of(cleaner: str, number: int) -> tuple[list[dict[str, Any]], int]:
     return shown, sum(each.at_ms <= moved_ms for each in looks)
 
 
+def several(looks: list[dict[str, Any]], partitions: int) -> list[dict[str, Any]]:
+    """The looks of a coordinator that leads so many partitions like this one: the counts are so many times as high."""
+    return [
+        {name: value * partitions if name in COUNTED and value is not None else value for name, value in look.items()} for look in looks
+    ]
+
+
 def check_own_alarm(answer: Any) -> str:
-    """The learner's alarm on runs in which the cleaner dies, and on the same ones in which it lives."""
+    """The learner's alarm on runs in which the cleaner dies, and on the same ones in which it lives.
+
+    It is asked again with the looks up to the one at which it rang, and up to the one before: it may know no later ones.
+    """
     function = a_function(answer)
     for is_dead in (True, False):
-        runs = [looks_of("dies" if is_dead else "runs", number) for number in range(len(DEAD))]
-        for knobs, (looks, before), value in zip(DEAD, runs, values_of(function, [(looks,) for looks, _ in runs]), strict=True):
+        runs = [(looks_of("dies" if is_dead else "runs", number), partitions) for number in range(len(DEAD)) for partitions in LED]
+        cases = [(several(looks, partitions), before) for (looks, before), partitions in runs]
+        told_of = [(knobs, partitions) for knobs in DEAD for partitions in LED]
+        values = values_of(function, [(looks,) for looks, _ in cases])
+        for (knobs, partitions), (looks, before), value in zip(told_of, cases, values, strict=True):
             where = f"{knobs['rounds_a_day']} commits a day of each group, {knobs['days']} days"
+            where += f", {partitions} such partitions" if partitions > 1 else ""
             if value is None:
                 if is_dead:
                     raise NotYet(f"{where}, the cleaner dies on day {knobs['dies_on_day']}: your alarm never rings.")
@@ -193,6 +211,14 @@ def check_own_alarm(answer: Any) -> str:
                 raise NotYet(f"{where}: look {rung} is too late, the move comes after look {before - 1}.")
             if rung <= knobs["dies_on_day"] - 1:
                 raise NotYet(f"{where}: at look {rung} the cleaner still lives.", None)
+            then, before_it = values_of(function, [(looks[: rung + 1],), (looks[:rung],)])
+            if then != rung or before_it is not None:
+                given, number, had = (rung + 1, rung, then) if then != rung else (rung, None, before_it)
+                raise NotYet(
+                    f"{where}: your alarm rings at look {rung} when it is given all looks. Given the first {given} alone it should "
+                    f"return {number}, and returns {told(had)}.",
+                    "On that day nobody has the later looks: decide with what is known up to it.",
+                )
     return f"{len(DEAD)} dead cleaners found {DAYS_BEFORE} days or more before the move, and {len(DEAD)} living ones left in peace."
 
 

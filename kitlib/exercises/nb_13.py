@@ -78,6 +78,7 @@ def resumptions() -> list[tuple[int, int, int | None, str]]:
     """(committed, log end, end of the committed epoch or None, policy), of every kind."""
     rng = Random(13)
     found = [(50, 40, None, "earliest"), (50, 55, None, "earliest"), (50, 55, 40, "latest"), (50, 60, 60, "none"), (50, 55, 40, "none")]
+    found += [(40, 40, None, "earliest"), (40, 40, 40, "none"), (41, 40, None, "latest"), (5, 9, 0, "latest"), (5, 9, 0, "none")]  # edges
     for _ in range(60):
         committed, end = rng.randint(0, 60), rng.randint(0, 60)
         epoch_end = None if rng.random() < 0.5 else min(end, rng.randint(max(0, committed - 20), committed + 20))
@@ -109,7 +110,11 @@ def check_goes_on(answer: Any) -> str:
 def histories() -> list[tuple[list[list[int]], int, list[list[int]], int, int]]:
     """(leader's epochs, its end, follower's epochs, its end, where they part): of logs that lived through unclean elections."""
     rng = Random(131)
-    found: list[tuple[list[list[int]], int, list[list[int]], int, int]] = [([[0, 0], [2, 40]], 45, [[0, 0]], 60, 40)]
+    found: list[tuple[list[list[int]], int, list[list[int]], int, int]] = [
+        ([[0, 0], [2, 40]], 45, [[0, 0]], 60, 40),
+        ([[0, 0], [2, 40]], 45, [[0, 0]], 30, 30),  # it has nothing that the leader has not
+        ([[0, 0], [2, 40]], 45, [[0, 0], [1, 30]], 60, 30),
+    ]
     while len(found) < HISTORIES:
         log, sent = ReplicatedPartition((2, 3), ReplicationConfig(1, unclean_leader_election=True)), 0
         for _ in range(rng.randint(2, 6)):
@@ -140,6 +145,8 @@ def check_cut_to(answer: Any) -> str:
     for (leader, end, follower, own_end, part), value in zip(cases, values_of(function, [case[:4] for case in cases]), strict=True):
         cut = whole_number(value, "what your function returns")
         where = f"the leader has {leader} and ends at {end}, the follower has {follower} and ends at {own_end}"
+        if cut > own_end:
+            raise NotYet(f"{where}: cut to {cut}, which is beyond the follower's own end; expected {part}.")
         if cut > part:
             raise NotYet(f"{where}: cut to {cut}, it keeps offset {part}, which is another record on the leader.")
         if cut < part:

@@ -146,7 +146,7 @@ def pause_story(min_distance_s: int) -> Window:
 def histories() -> list[list[int | None]]:
     """Commits of one partition, some of them tombstones."""
     rng = Random(14)
-    found: list[list[int | None]] = [[], [5], [5, 5, 5], [9, None, 3], [9, 3, 9, 3], [None, 4, 2, None]]
+    found: list[list[int | None]] = [[], [5], [5, 5, 5], [9, None, 3], [9, 3, 9, 3], [None, 4, 2, None], [5, 4], [1, 0, 1]]
     while len(found) < LISTS:
         offset, story = 0, list[int | None]()
         for _ in range(rng.randint(2, 12)):

@@ -8,6 +8,7 @@ from typing import Any
 from kitlib.conformance.golden import bundled, read_traces
 from kitlib.exercises.frame import Exercise, NotYet, a_function, told, values_of, whole_number
 from kitlib.experiments import run
+from kitlib.kafka.connect.eager import assign_eagerly
 from kitlib.kafka.hashes import partition_of_key
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
@@ -24,6 +25,7 @@ WIDE: dict[str, Any] = {"partitions": 12, "repartition_partitions": 3, "instance
 KEYS = [f"order-{number}" for number in range(200)] + ["Ω", "订单", ""]
 GROWTHS = ((6, 12), (6, 8), (1, 2), (3, 3), (4, 40))  # before, after; of the third
 MOST_THREADS = 12
+MANY_TASKS, WORKERS = {"b": 2, "a": 12}, ["w2", "w1", "w3"]  # of own_leader, beside the recorded ones: a-10 comes after a-9
 
 
 def last(trace: Trace, what: str) -> dict[str, Any]:
@@ -103,6 +105,8 @@ def check_moved_keys(answer: Any) -> str:
     for (before, after), value in zip(GROWTHS, values, strict=True):
         if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(key, str) for key in value):
             raise NotYet(f"your function should return a list of keys, this is {told(value)}.", "")
+        if len(set(value)) < len(value):
+            raise NotYet(f"from {before} to {after} partitions your function names a key more than once, expected each once.", "")
         chosen, truth = set(value), {key for key in KEYS if _partition(key, before) != _partition(key, after)}
         where = f"from {before} to {after} partitions"
         if strange := chosen - set(KEYS):
@@ -175,7 +179,11 @@ def eager_rebalances() -> tuple[tuple[dict[str, int], list[str], Dealt], ...]:
 def check_own_leader(answer: Any) -> str:
     """The learner's eager leader, held against all recorded rebalances of the real one."""
     function = a_function(answer)
-    cases = eager_rebalances()
+    recorded = eager_rebalances()
+    cases = [(dict(reversed(connectors.items())), workers, truth) for connectors, workers, truth in recorded]
+    dealt = {worker: each.assigned for worker, each in assign_eagerly(MANY_TASKS, WORKERS).items()}
+    wide = {worker: sorted([*each.connectors, *(f"{c}-{n}" for c, n in each.tasks)]) for worker, each in dealt.items()}
+    cases.append((MANY_TASKS, WORKERS, wide))
     values = values_of(function, [[connectors, workers] for connectors, workers, _ in cases])
     for (connectors, workers, truth), value in zip(cases, values, strict=True):
         where = f"with connectors {told(connectors)} and workers {told(workers)}"
@@ -188,7 +196,7 @@ def check_own_leader(answer: Any) -> str:
             if sorted(had) != truth[worker]:
                 raise NotYet(f"{where} {worker} should run {told(truth[worker])}, and has {told(sorted(had))}.")
     return (
-        f"all {len(cases)} recorded rebalances of Connect's EagerAssignor come out the same. Look at what it never asks: who runs "
+        f"all {len(recorded)} recorded rebalances of Connect's EagerAssignor come out the same. Look at what it never asks: who runs "
         "what now. So everybody has to stop first."
     )
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain
 from operator import index
 from types import NoneType
 from typing import Any
@@ -41,24 +40,32 @@ Row = list[Any]  # root, val (0 for none), spout task or None, failed, bucket (0
 
 
 def bundled_scripts() -> Iterator[dict[str, Any]]:
-    """The acker's part of every recorded script that comes with the kit: messages, what it emitted, its ledger."""
-    for trace in chain.from_iterable(read_traces(bundled("storm", name)) for name in FILES):
-        if steps := list(_steps(trace)):
+    """The acker's part of every recorded script that comes with the kit: messages, what it emitted, its ledger.
+
+    The random ones are told with spout tasks counted from 0 instead of Storm's 1: 0 is a task like any other.
+    """
+    for first_task, name in ((1, FILES[0]), (0, FILES[1])):
+        for trace in read_traces(bundled("storm", name)):
+            if not (steps := list(_steps(trace, 1 - first_task))):
+                continue
             yield {"name": trace["name"], "meaning": trace["meaning"], "steps": steps}
 
 
-def _steps(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _steps(trace: dict[str, Any], less: int) -> Iterator[dict[str, Any]]:
+    """The steps that are the acker's, each spout task's number `less` lower than it was."""
     for number, step in enumerate(trace["steps"]):
         op, args = step["op"], step.get("args", {})
         if op in ("deliver", "spout_tick", "reset_timeout") or args.get("lost"):
             continue
         method, given = message_of(op, args)
+        if method == "init":
+            given = [*given[:SPOUT_TASK], given[SPOUT_TASK] - less]
         yield {
             "op": method,
             "args": {"number": number, "given": given},
-            "emits": [[emit["task"], emit["stream"], *emit["values"]] for emit in step["result"]["emits"]],
+            "emits": [[emit["task"] - less, emit["stream"], *emit["values"]] for emit in step["result"]["emits"]],
             "ledger": sorted(
-                [root, val or 0, spout_task, bool(failed), bucket]
+                [root, val or 0, None if spout_task is None else spout_task - less, bool(failed), bucket]
                 for bucket, entries in enumerate(step["state"]["acker"])
                 for root, val, spout_task, failed in entries
             ),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kitlib.errors import KnobError
+from kitlib.errors import KnobError, TraceError
 from kitlib.experiments.knobs import Knob, settle
 from kitlib.experiments.recording import Fork, RunIsOver
 from kitlib.trace import Trace
@@ -54,15 +54,25 @@ class Experiment:
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
 
-        KnobError for a knob that is not live, or when `trace` is a fork itself or another experiment's;
-        TraceError when `at` is no step of `trace`.
+        KnobError for a knob that is not live, when no knob is, or when `trace` is a fork itself or another experiment's;
+        TraceError when `at` is no step of `trace`, or its last one, as nothing follows that could change.
         """
         trace.at(at)
+        if at == len(trace) - 1:
+            raise TraceError(
+                f"{self.name}: step {at} is the last one, so a fork there has nothing left to change. "
+                f"Go back to one of the steps 0 to {at - 1} and fork there."
+            )
         if trace.parent is not None:
             raise KnobError(f"{self.name}: run {trace.run} is a fork already. Fork the run that it came from.")
         if trace.experiment != self.name:
             raise KnobError(f"{self.name}: run {trace.run} is one of {trace.experiment}. Fork it with that experiment.")
         live = {knob.name for knob in self.knobs if knob.live}
+        if not live:
+            raise KnobError(
+                f"{self.name}: all of its knobs shape a run from the first step on, so a fork has nothing to change. "
+                "Run the experiment anew with another knob instead."
+            )
         for name in knobs:
             if name not in live:
                 raise KnobError(

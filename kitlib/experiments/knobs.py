@@ -18,6 +18,8 @@ UNLIMITED = 2**63 - 1  # Java's Long.MAX_VALUE, which Storm writes for "no bound
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 Kind = Literal["int", "float", "bool", "choice"]
+PLACES = ("offset", "day")  # units that say where or when, and not how many: "offset 35"
+ENDINGS = (("ies", "y"), ("ches", "ch"), ("s", ""))  # of a plural and its singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,15 @@ class Knob:
             return "one of " + ", ".join(self.choices)
         high = "unlimited" if self.high == UNLIMITED else f"{self.high:,}"
         return f"{self.low:,} to {high}" + (f" {self.unit}" if self.unit else "")
+
+    def with_unit(self, number: str) -> str:
+        """A value's number with the unit, as one says it: "35 tuples", "1 tuple", "offset 35"."""
+        if self.unit in PLACES:
+            return f"{self.unit} {number}"
+        what, per, time = self.unit.partition("/")
+        if number == "1" and len(what) > 2:  # not ms, s or %
+            what = next((what.removesuffix(many) + one for many, one in ENDINGS if what.endswith(many)), what)
+        return f"{number} {what}{per}{time}".strip()
 
     def check(self, value: Any) -> Any:
         """`value` as this knob's type. KnobError when it is of another type or outside the range.

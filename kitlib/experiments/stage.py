@@ -55,14 +55,15 @@ class Topic(Protocol):
 
 @dataclass(slots=True)
 class NotedTopic:
-    """A LogReader that remembers whether it was asked for an offset outside the log."""
+    """A LogReader that remembers the offset outside the log that it was asked for last."""
 
     topic: Topic
-    was_out_of_range: bool = False
+    out_of_range_at: int | None = None
 
     def fetch(self, offset: int) -> Fetch:
         fetched = self.topic.fetch(offset)
-        self.was_out_of_range |= fetched.error is FetchError.OFFSET_OUT_OF_RANGE
+        if fetched.error is FetchError.OFFSET_OUT_OF_RANGE:
+            self.out_of_range_at = offset
         return fetched
 
     def offset_before(self, time: int) -> int | None:

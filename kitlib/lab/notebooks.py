@@ -48,6 +48,7 @@ VOLATILE = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
     (r"\bkit\.([a-z_]+)\.[a-z0-9][a-z0-9_-]*", r"kit.\1.RUN"),
     (r"\b(process|pid) \d+", r"\1 PID"),
+    (r"~\d[\d,]*(\.\d+)?", "~MEASURED"),  # a notebook writes a tilde before what it has measured on this machine
 )
 
 

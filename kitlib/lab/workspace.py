@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -135,7 +136,8 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if folder == run_dir():
-            folder.chmod(0o700)
+            with suppress(PermissionError):  # it belongs to another user: whether it can be used is tried in a moment
+                folder.chmod(0o700)
     except FileExistsError as error:
         raise DiskError(f"{folder} is a file, but the kit needs a folder there. Move it or set KIT_HOME.") from error
     except OSError as error:

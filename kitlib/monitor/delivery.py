@@ -21,7 +21,7 @@ An anomaly is *allowed* when a setting of the run explains it (`kitlib.monitor.r
 
     log    append {first, last, offsets?, parts?}   delete {to}   compact {offsets}   purge {offsets}
     spout  start {offset, why}   emit {offset}   ack {offset, outstanding?}   fail {offset, retry, why?}
-           reset {from, to, why?}   clear {ranges, by}   give_up {offset}   commit {offset, written, error?}   error {error}
+           reset {from, to, asked?, why?}   clear {ranges, by}   give_up {offset}   commit {offset, written, error?}   error {error}
     bolt   process {offset, part}
     operator  alter {offset, before, error?}
 

@@ -14,6 +14,7 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views import lag_scene
+from kitlib.views.group_fates import fates_of, told_ranges
 from kitlib.views.group_look import (
     BAND_TALL,
     BAND_TOP,
@@ -35,12 +36,13 @@ from kitlib.views.group_look import (
     texture_path,
     tick_swatch,
 )
-from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, MemberRow, place_of, read_group
+from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, MemberRow, Place, place_of, read_group
 from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED
 from kitlib.views.offsets_scene import signs_scene
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.words.word import Range
 
 PARTS = {
     "all": "Who holds which partition, and when does nobody?",
@@ -51,9 +53,10 @@ PARTS = {
 HAS_RECORDS = True
 SMALL_WORDS = frozenset({"append", "start", "emit", "process", "commit", "store"})
 HALO = {"cls": "ink paper-line", "stroke_width": 3, "paint_order": "stroke", "stroke_linejoin": "round"}
-CURSORS = (("fetched", ORANGE, 2), ("processed", GREEN, 1), ("committed", BLUE, 0))  # name, colour, place in the state
+CURSORS = (("fetched", ORANGE), ("processed", GREEN), ("committed", BLUE))
 COLUMNS = {"fetched": 490, "processed": 566, "committed": 648, "log end": 698}  # right ends of the numbers
 HOLDER_X = 708
+Ranges = tuple[tuple[int, int], ...]
 TITLE = ("state", "generation", "leader", "protocol", "members")  # of the state, in the panel's first line
 
 
@@ -70,7 +73,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     xs = places(trace, room=lambda step: 0.3 if step.what in SMALL_WORDS else 2)
     story = read_group(trace, xs)
     lanes = dict(list(story.lanes.items())[:MOST_LANES])
-    names = {f"{topic}-{number}": lane.name for (topic, number), lane in lanes.items()}
+    names = {place: lane.name for place, lane in lanes.items()}
     top = MEMBERS_TOP if part == "all" else BAND_TOP + BAND_TALL
     drawn = _draw_band(story)
     signs: set[str] = set()
@@ -98,6 +101,8 @@ def to_scene(trace: Trace, part: str) -> Scene:
     panel = _Panel(trace, names)
     for step, x in zip(trace.steps, xs, strict=True):
         scene.add_step(x, trace.sentence(step), *panel.take(step))
+    if panel.has_lost:
+        scene.legend.insert(0, (draw_hole(1, 1, 24, 16), "lost: will never be processed"))
     return scene
 
 
@@ -232,20 +237,33 @@ def _legend(story: GroupStory, signs: set[str]) -> list[tuple[Svg, str]]:
     return found + [(draw_sign(sign, 13, 9), sign.meaning) for what, sign in SIGNS.items() if what in signs]
 
 
+def _frozen(ranges: list[Range]) -> Ranges:
+    """Ranges as they are now, to look up what was drawn of them."""
+    return tuple((first, last) for first, last in ranges)
+
+
+def draw_hole(x: float, y: float, wide: float, tall: float) -> Svg:
+    """Lost records: hollow, with a cross."""
+    box = el("rect", x=x, y=y, width=wide, height=tall, cls="paper", stroke=RED, stroke_width=2)
+    return group(box, el("path", d=f"M{x:.1f} {y:g}l{wide:.1f} {tall:g}m0 -{tall:g}l-{wide:.1f} {tall:g}", stroke=RED, stroke_width=1.6))
+
+
 # -- the panel -----------------------------------------------------------------------------------------
 
 
 class _Panel:
     """The panel after each step: the group in a line, and a row of three cursors for each partition."""
 
-    def __init__(self, trace: Trace, names: dict[str, str]) -> None:
+    def __init__(self, trace: Trace, names: dict[Place, str]) -> None:
         self.names = names
         ends = [row[3] for step in trace.steps for row in step.state.get("cursors", {}).values()]
         ends += [step.state.get("log_end", 0) for step in trace.steps]
         self.scale = (BAR_RIGHT - BAR_LEFT) / max(1, *(end for end in ends if isinstance(end, int)), 1)
+        self.fates = fates_of(trace)
         self.group: dict[str, Any] = {}
         self.cursors: dict[str, list[int | None]] = {}
         self.drawn: dict[tuple[object, ...], Svg] = {}  # rows that were drawn before
+        self.has_lost = False  # at any step so far
         self.head = self._head()
 
     def take(self, step: Step) -> tuple[list[Svg], str]:
@@ -254,19 +272,23 @@ class _Panel:
         self.cursors = step.state.get("cursors") or self._follow(step)
         owners = self.group.get("owners", {})
         still = self.group.get("standing_still") or {}
+        self.fates.take(step)
         pieces = [self.head, self._drawn(self._title)]
         told = []
-        for place, (key, name) in enumerate(self.names.items()):
-            y = PANEL_HEAD + PANEL_ROW * place
-            row = self.cursors.get(key, [None, 0, 0, 0])
+        for row, (place, name) in enumerate(self.names.items()):
+            y, key = PANEL_HEAD + PANEL_ROW * row, f"{place[0]}-{place[1]}"
+            committed, processed, fetched, end = self.cursors.get(key, [None, 0, 0, 0])
+            done = self.fates.processed.get(place) or ([[0, processed - 1]] if processed else [])
+            lost = self.fates.lost(place, committed or 0)
             since = still.get(key)
             for_ms = step.at_ms - since if isinstance(since, int) else None
             pieces += [
-                self._drawn(self._row, name, tuple(row), y),
+                self._drawn(self._row, name, (fetched, committed, end or 0), _frozen(done), _frozen(lost), y),
                 self._drawn(self._holder, owners.get(key), for_ms, y),
             ]
-            committed, processed, fetched, end = (0 if value is None else value for value in row)
-            told.append(f"{name} fetched {fetched}, processed {processed}, committed {committed} of {end}")
+            upto = done[-1][1] + 1 if done else 0
+            told.append(f"{name} fetched {fetched or 0}, processed {upto}, committed {committed or 0} of {end or 0}")
+            told[-1] += f", lost {told_ranges(lost)}" if lost else ""
         return pieces, f"the cursors: {'; '.join(told)}"
 
     def _drawn(self, draw: Callable[..., Svg], *shown: object) -> Svg:
@@ -294,7 +316,7 @@ class _Panel:
 
     def _head(self) -> Svg:
         parts = []
-        for name, colour, _ in CURSORS:
+        for name, colour in CURSORS:
             x = COLUMNS[name]
             parts.append(el("text", name, cls="ink", x=x, y=34, text_anchor="end", font_size=11))
             parts.append(el("rect", x=x - len(name) * 6.7 - 11, y=26, width=8, height=8, fill=colour, stroke=BLACK))
@@ -314,23 +336,35 @@ class _Panel:
         words += [f"members {', '.join(members[:8])}"] if members else ["no members"]
         return el("text", "The group: ", bold, el("tspan", ", ".join(words), dx=6), cls="ink", x=LEFT, y=14)
 
-    def _row(self, name: str, row: tuple[int | None, ...], y: int) -> Svg:
-        """A partition's three cursors as bars of their own, and as numbers."""
-        end = row[3] or 0
+    def _row(self, name: str, cursors: tuple[int | None, int | None, int], done: Ranges, lost: Ranges, y: int) -> Svg:
+        """A partition's three cursors as bars of their own, and as numbers; what was lost is a hole across all three."""
+        fetched, committed, end = cursors
+        upto = done[-1][1] + 1 if done else 0
         outline = el("rect", x=BAR_LEFT, y=y, width=max(1.0, end * self.scale), height=20, fill="none", cls="grey-line")
         parts = [el("text", name, cls="ink", x=LEFT, y=y + 14), outline]
-        for place, (cursor, colour, index) in enumerate(CURSORS):
-            value = row[index]
-            wide = min(value or 0, end) * self.scale
-            if wide > 0:
-                box = {"x": BAR_LEFT, "y": y + 1 + 6.3 * place, "width": wide, "height": 5.4}
-                parts.append(
-                    el("rect", el("title", f"{cursor} to {value}"), **box, fill=colour, stroke=BLACK, stroke_width=0.5)
-                )
-            shown = "none" if value is None else f"{value:,}"
-            parts.append(el("text", shown, cls="ink", x=COLUMNS[cursor], y=y + 14, text_anchor="end"))
+        bars = {"fetched": ((0, (fetched or 0) - 1),), "processed": done, "committed": ((0, (committed or 0) - 1),)}
+        shown = {"fetched": fetched, "processed": upto, "committed": committed}
+        for place, (cursor, colour) in enumerate(CURSORS):
+            for first, last in bars[cursor]:
+                wide = (min(last + 1, end) - first) * self.scale
+                if wide > 0:
+                    box = {"x": BAR_LEFT + first * self.scale, "y": y + 1 + 6.3 * place, "width": wide, "height": 5.4}
+                    title = el("title", f"{cursor} {first:,} to {last:,}")
+                    parts.append(el("rect", title, **box, fill=colour, stroke=BLACK, stroke_width=0.5))
+            value = shown[cursor]
+            told = "none" if value is None else f"{value:,}"
+            parts.append(el("text", told, cls="ink", x=COLUMNS[cursor], y=y + 14, text_anchor="end"))
+        parts += [self._hole(first, last, y) for first, last in lost]
         parts.append(el("text", f"{end:,}", cls="ink", x=COLUMNS["log end"], y=y + 14, text_anchor="end"))
         return group(*parts)
+
+    def _hole(self, first: int, last: int, y: int) -> Svg:
+        """Lost records: hollow, with a cross, and with their number where it fits."""
+        self.has_lost = True
+        x, wide = BAR_LEFT + first * self.scale, max(2.0, (last + 1 - first) * self.scale)
+        label = _centred((f"{last + 1 - first:,} lost", f"{last + 1 - first:,}"), x, x + wide, y + 14, HALO | {"font_weight": "bold"})
+        title = el("title", f"lost: {told_ranges([[first, last]])}")
+        return group(title, draw_hole(x, y, wide, 20), *label)
 
     def _holder(self, owner: object, still: int | None, y: int) -> Svg:
         """Who holds the partition by the group's last word, or for how long it has stood still."""

@@ -238,6 +238,7 @@ def _draw_bar(log: KeyedLog, cleaned_to: int | None) -> Svg:
 # -- what the coordinator holds -----------------------------------------------------------------------
 
 MOST_ENTRIES = 10
+NO_OFFSET = "none"  # what the coordinator answers as -1 is no position
 ENTRY_TALL = 20
 
 
@@ -275,9 +276,11 @@ def _draw_entry(log: KeyedLog, name: str) -> Svg:
     parts = [
         el("text", log.label_of(name), cls="ink", x=0, y=12, font_weight="bold"),
         el("text", el("title", name), short(name, 22), cls="ink", x=20, y=12),
-        el("text", "−1" if cached is None else figure(cached), cls="ink", x=214, y=12, text_anchor="end", font_weight="bold"),
+        el("text", NO_OFFSET if cached is None else figure(cached), cls="ink", x=214, y=12, text_anchor="end", font_weight="bold"),
     ]
-    if cached == told:
+    if cached is None and told is None:
+        parts.append(el("text", "deleted in the log, too", cls="grey", x=222, y=12, font_size=11))
+    elif cached == told:
         parts.append(el("path", el("title", "as the log says"), d="M222 8l3.5 4l6.5 -8", fill="none", stroke=GREEN, stroke_width=2.5))
     elif log.loading is not None and cached is None:
         parts.append(el("text", "not read yet", cls="grey", x=222, y=12, font_size=11))
@@ -324,5 +327,7 @@ def box_legend(has_cache: bool, has_clean: bool, has_old: bool = False) -> list[
         old = el("text", "a°", cls="ink", x=6, y=14, font_weight="bold")
         found.append((old, "a in the old format: another key to the cleaner"))
     if has_cache:
+        none = el("text", NO_OFFSET, cls="ink", x=13, y=13, text_anchor="middle", font_size=11, font_weight="bold")
+        found.append((none, "no offset of this key: the answer is −1"))
         found.append((el("path", d="M9 5l8 8m0 -8l-8 8", stroke=RED, stroke_width=2), "the cache differs from the log"))
     return found

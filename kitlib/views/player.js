@@ -4,8 +4,8 @@
 
 class Player {
   constructor(model, root) {
-    Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
-    const hatchName = `kit-hatch-${++madeControls}`;
+    Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
+    const hatchName = newName("hatch");
     this.hatch = `url(#${hatchName})`;
     this.lanes = [];
     this.make(hatchName);
@@ -19,13 +19,14 @@ class Player {
   make(hatchName) {
     const heading = this.model.get("heading");
     const isRun = heading.knobs.length > 0;
+    const canFork = heading.knobs.some((knob) => knob.live);
     this.knobs = heading.knobs.map((knob) => new KnobControl(knob, () => this.askForRun(), (help) => put(this.help, "text", help)));
     this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
     this.seed.addEventListener("change", () => this.askForRun());
     this.forkButton = button("Fork here", "", () => this.ask({ do: "fork", at: this.at }));
     this.overButton = button("Start over", "", () => this.ask({ do: "start over" }));
     this.mood = html("span", { class: "kit-mood", role: "status" });
-    const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), this.forkButton, this.overButton, this.mood);
+    const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), ...(canFork ? [this.forkButton] : []), this.overButton, this.mood);
     this.help = html("p", { class: "kit-help", "aria-hidden": "true", text: "Point at a knob to read what it does." });
     const knobs = html("div", { class: "kit-knobs" }, ...this.knobs.map((knob) => knob.node));
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
@@ -54,7 +55,7 @@ class Player {
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
       ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
       html("p", { class: "kit-heading" }, this.question, this.stepText), this.sentence,
-      html("div", { class: "kit-stage" }, this.stage), this.legend.node);
+      html("div", { class: "kit-stage" }, this.stage));
   }
 
   // What the pictures are depends on the trace: partitions, and trees where it follows them.
@@ -85,7 +86,8 @@ class Player {
       trees.chooser.prepend(transport.buttons);
       this.stage.replaceChildren(trees.chooser, trees.picture, trees.legend.node, this.plotHeading, transport.slider, plot.node, ...(hasRecords ? records : []));
     } else this.stage.replaceChildren(...records, transport.buttons, this.plotHeading, transport.slider, plot.node);
-    put(this.legend.node, "style", hasRecords || (!forest && !scene && !whole) ? null : "display: none");
+    this.legend.node.remove();
+    if (hasRecords || (!forest && !scene && !whole)) this.root.append(this.legend.node);
   }
 
   // The kernel has answered (or the page has just opened): show what it says.
@@ -95,8 +97,8 @@ class Player {
     if (!this.isBusy) clearTimeout(this.patience);
     this.error.hidden = told.error === "";
     put(this.error, "text", told.error);
-    if (told.error === "") {
-      const wasLast = !this.timeline || this.at >= this.timeline.steps - 1;
+    if (told.error === "" || !this.timeline) {
+      const wasLast = this.timeline && this.at >= this.timeline.steps - 1;
       this.timeline = new Timeline(this.model.get("frames"));
       this.arrange();
       this.plot.load(this.timeline);

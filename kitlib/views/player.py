@@ -2,6 +2,7 @@
 
     Player("small_max_offset_behind")             # the sliders are made from the experiment's knobs
     Player("poison_record", seed=3, records=60)
+    Player("poison_record", open_at="anomaly")    # opens where it goes wrong, not at the start
     Player(trace)                                 # a recorded run, to look at
 
 The browser gets the frames of the whole trace at once and moves through them by itself; only a knob,
@@ -123,11 +124,21 @@ class Player(anywidget.AnyWidget):
     told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's question with this `number`
 
     def __init__(
-        self, what: str | Experiment | Trace, *, backend: str = "model", seed: int = 1, part: str = "all", **knobs: Any
+        self,
+        what: str | Experiment | Trace,
+        /,  # a knob may have this name
+        *,
+        backend: str = "model",
+        seed: int = 1,
+        part: str = "all",
+        open_at: int | str = 0,
+        **knobs: Any,
     ) -> None:
-        """KnobError for a bad knob, seed or backend, and for knobs given beside a recorded trace.
+        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at`.
 
         `part` is for traces that are drawn as a scene: which part of it (`kitlib.views.scenes`).
+        `open_at` is the step that is shown first: its number, or "anomaly" for the first witness of the anomaly that
+        the verdict names first (the start of a run without one). Where there are no widgets the picture is the last step's.
         """
         if isinstance(what, Trace) and (knobs or seed != 1):
             raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
@@ -153,14 +164,28 @@ class Player(anywidget.AnyWidget):
             "question": self.experiment.question if self.experiment else "",
             "knobs": [_control(knob, self.trace) for knob in self.knobs],
         }
-        self._publish(number=0, at=-1, is_set=True)
+        self._publish(number=0, at=self._opening(open_at), is_set=True)
         self.on_msg(self._on_question)
+
+    def _opening(self, asked: int | str) -> int:
+        """The step to open at."""
+        if asked == "anomaly":
+            found = (self.verdict.first(kind).witness for kind in self.verdict.kinds)
+            return next((witness for witness in found if witness is not None), 0)
+        last = max(0, len(self.trace) - 1)
+        if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked <= last:
+            told = plain_text(repr(asked), 40)
+            raise KnobError(f'Player: open_at is {told}, expected "anomaly" or a step of this run, 0 to {last}.')
+        return asked
 
     def __repr__(self) -> str:
         return f"<Player of {plain_text(self.trace.experiment, 60)}: {self.verdict.sentence}>"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget; where there are no widgets the last step's picture, and else the sentence."""
+        """The widget; where there are no widgets (on GitHub, in print) the last step's picture, and else the sentence.
+
+        A picture that cannot be moved shows the run's outcome, wherever the player opens.
+        """
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown, {})
         picture = draw(to_frames(self.trace, self.part), len(self.trace) - 1)
@@ -259,7 +284,7 @@ def _label(knob: Knob, value: Any) -> str:
     if value == UNLIMITED:
         return "unlimited"
     number = f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
-    return number if len(number) > LONG_NUMBER else f"{number} {knob.unit}".strip()
+    return number if len(number) > LONG_NUMBER else knob.with_unit(number)
 
 
 def stops_of(knob: Knob, value: Any) -> list[Any]:

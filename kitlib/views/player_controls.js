@@ -1,6 +1,11 @@
 // What the reader turns and presses. Each control has a label that a screen reader speaks.
 
-let madeControls = 0;
+// A name that nothing else in the page has. The page itself counts: each player's script is loaded
+// anew, so a count of its own would begin at 1 in every player.
+function newName(kind) {
+  window.kitNames = (window.kitNames ?? 0) + 1;
+  return `kit-${kind}-${window.kitNames}`;
+}
 
 const ICONS = {
   first: "M4 3V13M13 3L6 8L13 13Z",
@@ -26,7 +31,7 @@ function button(label, icon, onPress) {
 class KnobControl {
   constructor(knob, onMove, onLook) {
     Object.assign(this, { knob, stops: knob.stops });
-    const id = `kit-knob-${++madeControls}`;
+    const id = newName("knob");
     const help = html("div", { class: "kit-unseen", id: `${id}-help`, text: knob.help });
     this.shown = html("output", { for: id, class: "kit-value" });
     if (knob.kind === "bool") this.input = html("input", { type: "checkbox" });

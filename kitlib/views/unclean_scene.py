@@ -30,6 +30,7 @@ HAS_RECORDS = True
 SMALL_WORDS = frozenset({"emit", "process"})
 BAR_LEFT, BAR_RIGHT = 150, 660
 PANEL_HEAD, PANEL_ROW = 40, 40
+LINE = 13  # from one line of small words to the next
 SIGNS = {
     "kill": Sign("is killed", CROSS, RED, 2.6),
     "restart": Sign("comes back", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
@@ -143,16 +144,20 @@ def _signs(strip: Strip, actor: str, words: frozenset[str]) -> list[Svg]:
 
 
 def _add_controller(strip: Strip) -> None:
-    """Elections, and who is in sync from when on."""
-    parts, last = [], 0.0
+    """Elections, and who is in sync from when on: each change in words, on a line of its own where it would cover another."""
+    ticks, words = [], []
+    ends: list[float] = []  # where the words of each line end
     for step, x in strip.steps(lambda step: step.what == "isr"):
         told = f"in sync: {plain_text(', '.join(str(each) for each in step.data['in_sync']) or 'nobody', 12)}"
         wide, is_right = len(told) * CHAR, x > AXIS_RIGHT - 90
-        if (x - wide if is_right else x) - last > 8:
-            parts.append(el("text", told, cls="grey", x=x, y=16, font_size=11, text_anchor="end" if is_right else None))
-            parts.append(el("path", d=f"M{x:.1f} 4v4", cls="grey-line"))
-            last = x if is_right else x + wide
-    strip.row("controller", [group(*parts), *_signs(strip, "controller", CONTROLLER_WORDS)], 40)
+        begin = x - wide if is_right else x
+        line = next((number for number, end in enumerate(ends) if begin > end + 8), len(ends))
+        ends[line:] = [begin + wide, *ends[line + 1 :]]
+        halo = {"stroke_width": 3, "paint_order": "stroke", "cls": "grey paper-line"}
+        words.append(el("text", told, x=x, y=16 + LINE * line, font_size=11, text_anchor="end" if is_right else None, **halo))
+        ticks.append(el("path", d=f"M{x:.1f} 4v{4 + LINE * line}", cls="grey-line"))
+    strip.row("controller", [group(*ticks, *words), *_signs(strip, "controller", CONTROLLER_WORDS)], 40)
+    strip.y += LINE * max(0, len(ends) - 1)
     if refused := _signs(strip, "producer", frozenset({"refused"})):
         strip.row("producer", refused)
 

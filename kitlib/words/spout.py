@@ -65,8 +65,11 @@ def _commit(who: str, data: Data) -> str:
 
 def _reset(who: str, data: Data) -> str:
     before, after = data["from"], data["to"]
-    way = "forward" if after > before else "back"
-    return f"Offset {before:d} is out of range; the spout moves {way} to {after:d}."
+    asked, way = data.get("asked", before), "forward" if after > before else "back"
+    if asked == before:
+        return f"Offset {before:d} is out of range; the spout moves {way} to {after:d}."
+    moves = f"stays at {after:d}" if after == before else f"moves {way} from {before:d} to {after:d}"
+    return f"Failed offset {asked:d} is out of range; the spout's position {moves}."
 
 
 def _crash(who: str, data: Data) -> str:
@@ -144,7 +147,7 @@ SPOUT = Domain(
         ),
         "crash": Word(_crash, "", "lost on_their_way"),
         "commit": Word(_commit, "offset", "txid written", judged="commit"),
-        "reset": Word(_reset, "from to", judged="reset"),
+        "reset": Word(_reset, "from to", "asked", judged="reset"),
         "idle": Word("The spout finds nothing to emit."),
         "error": Word(_error, "error", "message", judged="error"),
         "stop": Word("The spout stops."),

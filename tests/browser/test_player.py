@@ -27,7 +27,7 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
     lab.set_theme("Light")
     watched = make_page()
     lab.open(watched.page, CELL)
-    watched.page.wait_for_selector(f"{ROOT}[data-step='999']")
+    watched.page.wait_for_selector(f"{ROOT}[data-step='0']")
     return watched
 
 
@@ -117,7 +117,7 @@ def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, la
         other = make_page()
         page, trace = other.page, get(name).run(seed=5)
         lab.open(page, f"from kitlib.views import Player\nPlayer('{name}', seed=5)")
-        page.wait_for_selector(f"{ROOT}[data-step='{len(trace) - 1}']")
+        page.wait_for_selector(f"{ROOT}[data-step='0']")
     frames = to_frames(trace)
     steps = len(frames)
     for step in (steps - 1, 0, steps // 3, steps // 2, steps // 4, steps - 2, 7):
@@ -184,6 +184,21 @@ def test_fork_here_and_start_over(page: Page) -> None:
     page.wait_for_function("document.querySelector('.kit-mood').textContent === ''")
     assert page.locator("input[data-knob=fail_percent]").input_value() == "0"
     assert page.locator("input[data-knob=records]").is_enabled()
+
+
+def test_fork_at_the_last_step_is_refused_and_no_knob_is_dead_afterwards(page: Page) -> None:
+    """There the browser says where to fork instead; each knob can still be turned, and one that is turned acts."""
+    press(page, "End")
+    page.get_by_role("button", name="Fork here").click()
+    page.wait_for_selector(".kit-error:not([hidden])")
+    assert page.get_by_role("alert").inner_text().endswith("Go back to one of the steps 0 to 998 and fork there.")
+    assert page.locator("[data-knob]:disabled").count() == 0
+    page.locator("input[data-knob=records]").focus()
+    page.keyboard.press("Home")
+    page.wait_for_selector(".kit-error", state="hidden")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.kit-stage svg.kit text')].some((text) => text.textContent === 'log end 1')"
+    )
 
 
 def test_a_verdict_leads_to_its_first_witness(page: Page) -> None:
@@ -268,12 +283,12 @@ def test_hostile_content_opens_no_dialog_and_asks_for_nothing(lab: Lab, make_pag
         "show(trace)",
         "from IPython.display import HTML\nHTML(show(trace, 40).to_html())",
     )
-    page.wait_for_selector(f"{ROOT}[data-step='83']")
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
     page.wait_for_selector(".jp-RenderedSVG img")
     page.wait_for_selector(".jp-RenderedHTMLCommon svg.kit")
     page.locator(ROOT).focus()
-    for step in range(82, -1, -1):
-        page.keyboard.press("ArrowLeft")
+    for step in range(1, 84):
+        page.keyboard.press("ArrowRight")
         assert int(attribute(page, "step")) == step
     assert page.locator(f"{ROOT} :is(img, script, iframe, object, a, foreignObject, style)").count() == 0
     assert page.locator(".jp-RenderedHTMLCommon svg :is(img, script, iframe, a, foreignObject)").count() == 0

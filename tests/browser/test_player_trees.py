@@ -103,7 +103,7 @@ def test_the_browser_draws_the_trees_that_python_draws(
     frames = to_frames(trace)
     assert frames.forest is not None
     lab.open(page, player_of(name, **knobs))
-    page.wait_for_selector(f"{ROOT}[data-step='{len(trace) - 1}']")
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
     last = len(trace) - 1
     for step in (last, 5, last // 3, last // 2, last // 4, last - 2, *range(last // 2, last // 2 + 12)):
         page.get_by_label("Step", exact=True).fill(str(step))
@@ -255,10 +255,10 @@ def test_hostile_names_in_trees_are_only_text(lab: Lab, make_page: MakePage) -> 
         "    trace.record(n, bad, bad, note=bad)\n"
         "player = Player(trace)\nplayer",
     )
-    page.wait_for_selector(f"{ROOT}[data-step='104']")
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
     page.locator(ROOT).focus()
-    for step in range(103, -1, -1):
-        page.keyboard.press("ArrowLeft")
+    for step in range(1, 105):
+        page.keyboard.press("ArrowRight")
         assert int(attribute(page, "step")) == step
     assert page.locator(f"{ROOT} :is(img, script, iframe, object, a, foreignObject, style)").count() == 0
     watched.check()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -136,6 +136,36 @@ class SendsTwoValues(GoodSplit):
         self.collector.emit([given["sentence"], 1], anchors=given)
 
 
+class SendsAList(GoodSplit):
+    """One tuple with all words in its one value, which Storm allows."""
+
+    def execute(self, given: Any) -> None:
+        self.collector.emit([given["sentence"].split()], anchors=given)
+        self.collector.ack(given)
+
+
+class SendsDicts(GoodSplit):
+    def execute(self, given: Any) -> None:
+        self.collector.emit([{"word": given["sentence"]}], anchors=given)
+        self.collector.ack(given)
+
+
+class FailsWhatComesAgain(GoodSplit):
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        super().prepare(conf, context, collector)
+        self.known: set[str] = set()
+
+    def execute(self, given: Any) -> None:
+        if given["sentence"] not in self.known or given["sentence"].endswith("?"):
+            self.known.add(given["sentence"])
+            super().execute(given)
+            return
+        for word in given["sentence"].split():
+            if len(word) >= 3:
+                self.collector.emit([word], anchors=given)
+        self.collector.fail(given)
+
+
 class MisspeltSplit(GoodSplit):
     def execute(self, given: Any) -> None:
         self.collector.akc(given)  # type: ignore[attr-defined]
@@ -221,6 +251,11 @@ class EndsWithoutSpout(OwnAcker):
         return None if entry[1] is None else (entry[1], "fail" if entry[0] else "ack", root)
 
 
+class TaskZeroIsNone(OwnAcker):
+    def ended(self, root: int, entry: list[Any]) -> Any:
+        return super().ended(root, entry) if entry[1] else None
+
+
 class NeverForgets(OwnAcker):
     def tick(self) -> Any:
         return None
@@ -251,6 +286,10 @@ class StubAcker:
     def tick(self) -> Any: ...
 
 
+class NoFail:
+    init = ack = tick = lambda self, *_: None
+
+
 class BreaksAtFail(OwnAcker):
     def fail(self, root: int) -> Any:
         raise LookupError("not yet written")
@@ -274,6 +313,133 @@ class GoodBatch(Bolt):
 
     def write(self) -> None:
         self.context.note("write", numbers=[held["number"] for held in self.held])
+
+
+class KeepsNumbersToo(GoodBatch):
+    """It writes its own list, and empties that list afterwards."""
+
+    def execute(self, given: Any) -> None:
+        self.held.append(given)
+        self.numbers = [*getattr(self, "numbers", ()), given["number"]]
+        if len(self.held) == 5:
+            self.context.note("write", numbers=self.numbers)
+            for held in self.held:
+                self.collector.ack(held)
+            self.held.clear()
+            self.numbers.clear()
+
+
+class KeepsTheNewest(GoodBatch):
+    """A number that comes again while it waits replaces its older tuple."""
+
+    def execute(self, given: Any) -> None:
+        self.held = [held for held in self.held if held["number"] != given["number"]]
+        super().execute(given)
+
+
+class AcksWhatIsWritten(GoodBatch):
+    """A number that is known to be written is acked and not written again."""
+
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        super().prepare(conf, context, collector)
+        self.written: set[int] = set()
+
+    def execute(self, given: Any) -> None:
+        if given["number"] in self.written:
+            self.collector.ack(given)
+        else:
+            super().execute(given)
+
+    def write(self) -> None:
+        super().write()
+        self.written.update(held["number"] for held in self.held)
+
+
+class SkipsWhatIsWritten(AcksWhatIsWritten):
+    """It never acks a number that comes again."""
+
+    def execute(self, given: Any) -> None:
+        if given["number"] not in self.written:
+            super().execute(given)
+
+
+class SkipsWhatWaits(GoodBatch):
+    """A number that comes again while it waits is thrown away, and the older tuple acked, which has timed out."""
+
+    def execute(self, given: Any) -> None:
+        if given["number"] not in {held["number"] for held in self.held}:
+            super().execute(given)
+
+
+class AcksBeforeTheWrite(GoodBatch):
+    def execute(self, given: Any) -> None:
+        self.held.append(given)
+        if len(self.held) == 5:
+            for held in self.held:
+                self.collector.ack(held)
+            self.write()
+            self.held = []
+
+
+class AcksTheLastBeforeTheWrite(GoodBatch):
+    def execute(self, given: Any) -> None:
+        self.held.append(given)
+        if len(self.held) == 5:
+            self.collector.ack(given)
+            self.write()
+            for held in self.held[:-1]:
+                self.collector.ack(held)
+            self.held = []
+
+
+class ListInTheClass(Bolt):
+    held: ClassVar[list[Any]] = []
+
+    def execute(self, given: Any) -> None:
+        self.held.append(given)
+        if len(self.held) == 5:
+            self.context.note("write", numbers=[held["number"] for held in self.held])
+            for held in self.held:
+                self.collector.ack(held)
+            self.held.clear()
+
+
+class ListInTheClassAtFirst(GoodBatch):
+    """Its first batch is in the list of the class, where it stays."""
+
+    held: ClassVar[list[Any]] = []  # type: ignore[misc]
+
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        Bolt.prepare(self, conf, context, collector)
+
+    def execute(self, given: Any) -> None:
+        self.held.append(given)
+        if len(self.held) >= 5:
+            self.write()
+            for held in self.held:
+                self.collector.ack(held)
+            self.held = []  # type: ignore[misc]
+
+
+class ListAsDefault(ListInTheClass):
+    def __init__(self, held: list[Any] = []) -> None:  # noqa: B006
+        self.held = held  # type: ignore[misc]
+
+
+class NumbersInTheClass(GoodBatch):
+    """Numbers in a list of the class, tuples in one of its own: no ack is refused."""
+
+    numbers: ClassVar[list[int]] = []
+
+    def execute(self, given: Any) -> None:
+        self.numbers.append(given["number"])
+        self.held.append(given)
+        if len(self.numbers) == 5:
+            self.context.note("write", numbers=self.numbers)
+            for held in self.held:
+                self.collector.ack(held)
+            self.numbers.clear()
+            self.held = []
 
 
 class AcksOnArrival(GoodBatch):
@@ -354,6 +520,9 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("end_the_livelock", {"parallelism": 2}, "2 tasks share"),
     ("end_the_livelock", {"topology_message_timeout_secs": 60}, "up to 120 s"),
     ("own_batch", GoodBatch, "a bolt alone cannot do better"),
+    ("own_batch", KeepsNumbersToo, "a bolt alone cannot do better"),
+    ("own_batch", KeepsTheNewest, "a bolt alone cannot do better"),
+    ("own_batch", AcksWhatIsWritten, "at most 4 are written twice"),
 ]
 
 WRONG: list[tuple[str, Any, str]] = [
@@ -391,6 +560,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_split", IgnoresQuestions, "that was the time-out"),
     ("own_split", FailsAll, "failed after"),
     ("own_split", SendsTwoValues, "TopologyError"),
+    ("own_split", SendsAList, "['streams', 'of', 'tuples', 'grow', 'into', 'trees'] was sent as the value of one tuple, expected one word"),
+    ("own_split", SendsDicts, "was sent as the value of one tuple, expected one word"),
+    ("own_split", FailsWhatComesAgain, "came again after its word had failed, and failed again"),
     ("own_split", MisspeltSplit, "AttributeError"),
     ("own_split", NoBolt, "your code raised"),
     ("own_split", GoodSplit(), "should be your class"),
@@ -399,10 +571,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_acker", NeverRenews, "recorded steps agree"),
     ("own_acker", ForgetsAtOnce, "should still be in the ledger"),
     ("own_acker", EndsWithoutSpout, "should still be in the ledger"),
+    ("own_acker", TaskZeroIsNone, "the acker should emit __ack_ack to task 0, yours emits nothing"),
     ("own_acker", NeverForgets, "recorded steps agree"),
     ("own_acker", SaysTrue, "should return None or (spout_task, stream, root)"),
     ("own_acker", BreaksAtFail, "your code raised LookupError: not yet written"),
-    ("own_acker", dict, "recorded steps agree"),
+    ("own_acker", NoFail, "your class has no fail. An acker has init, ack, fail, tick."),
+    ("own_acker", dict, "your class has no init and no ack and no fail and no tick."),
     ("own_acker", Acker, "the kit's own"),
     ("own_acker", LaterAcker, "the kit's own"),
     ("own_acker", Acker(), "should be your class"),
@@ -434,6 +608,14 @@ WRONG: list[tuple[str, Any, str]] = [
     ("end_the_livelock", {"parallelism": 0}, "expected"),
     ("end_the_livelock", 2, "a dict of knobs"),
     ("own_batch", AcksOnArrival, "acked after"),
+    ("own_batch", AcksBeforeTheWrite, "number 0 is acked after 7 ms and only then written, in the same millisecond; expected"),
+    ("own_batch", AcksTheLastBeforeTheWrite, "number 4 is acked after 7 ms and only then written"),
+    ("own_batch", ListInTheClass, "when two tasks share the numbers, batch-2 writes number 1, which it was not given since it started"),
+    ("own_batch", ListInTheClassAtFirst, "batch-2 writes number 1, which it was not given since it started; expected its own only"),
+    ("own_batch", ListAsDefault, "writes number 1, which it was not given since it started"),
+    ("own_batch", NumbersInTheClass, "writes number 1, which it was not given since it started"),
+    ("own_batch", SkipsWhatIsWritten, "when five messages to the acker are lost, number 0 is written, but it comes 30 times"),
+    ("own_batch", SkipsWhatWaits, "when the source pauses after 3 numbers, number 0 is written, but it comes 30 times"),
     ("own_batch", AcksTheLast, "came again"),
     ("own_batch", NeverAcksBatch, "came again"),
     ("own_batch", WritesNothing, "never written: it is lost"),

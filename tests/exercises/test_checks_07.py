@@ -25,6 +25,10 @@ def never_below_zero_is_not_needed(need: Any, refresh: int, successful: int, now
     return max(0 if need else successful + expire - now, refresh + backoff - now)
 
 
+def backs_off_no_longer_than_expiry(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
+    return good_clock(need, refresh, successful, now, min(backoff, expire), expire)
+
+
 def forgets_the_backoff(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
     return 0 if need else max(successful + expire - now, 0)
 
@@ -62,7 +66,7 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("batch_of_a_round_trip", 55, "pace × round trip"),
     ("word_of_one", {"min_insync_replicas": 2}, "2 records are acknowledged"),
     ("word_of_one", {"acks": "all", "min_insync_replicas": 2}, "say no"),
-    ("own_metadata_clock", good_clock, "280 cases agree"),
+    ("own_metadata_clock", good_clock, "420 cases agree"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
     ("second_send", [2, 3, 4, 5, 6, 7, 8, 9], "step 2 does not happen again"),
@@ -90,6 +94,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("word_of_one", {"min_insync_replicas": 9}, "expected 1 to 5"),
     ("word_of_one", 2, "a dict of knobs"),
     ("own_metadata_clock", never_below_zero_is_not_needed, "yours says -"),
+    ("own_metadata_clock", backs_off_no_longer_than_expiry, "expire_ms=300 the client waits for 1000 ms, and yours says 300"),
     ("own_metadata_clock", forgets_the_backoff, "backoff_ms="),
     ("own_metadata_clock", takes_any_refresh, "last_successful_refresh_ms=0, now_ms="),
     ("own_metadata_clock", backs_off_from_success, "backoff_ms=100"),

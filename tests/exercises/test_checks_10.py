@@ -47,6 +47,12 @@ def reads_past_an_open_one(log: Any) -> Any:
     ]
 
 
+def gives_what_is_plain(log: Any) -> Any:
+    """It stops reading transactions at the first open one, but not what has no transaction."""
+    kept = {offset for first, last, _, kind in log if kind == "plain" for offset in range(first, last + 1)}
+    return sorted(kept | set(good_reader(log)))
+
+
 def believes_the_last_marker(log: Any) -> Any:
     last = {producer: kind for _, _, producer, kind in log if kind in ("COMMIT", "ABORT")}
     return [
@@ -121,10 +127,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("four_zombies", [0, 3, 0, 0], "it is not fenced"),
     ("four_zombies", [0, 3, 0], "should be 4 numbers"),
     ("own_read_committed", reads_past_an_open_one, "an older transaction is open"),
+    ("own_read_committed", gives_what_is_plain, "hanging_transaction your reader is given offset 11: an older transaction is open"),
     ("own_read_committed", believes_the_last_marker, "the next marker of its producer says abort"),
     ("own_read_committed", reads_everything, "the next marker of its producer says abort"),
     ("own_read_committed", reads_markers_too, "that is a marker"),
-    ("own_read_committed", leaves_the_plain_out, "in the log of consume_transform_produce your reader is not given"),
+    ("own_read_committed", leaves_the_plain_out, "your reader is not given offset 24, which counts"),
     ("own_read_committed", gives_the_first_offsets, "which counts"),
     ("own_read_committed", counts_them, "a list of offsets was expected"),
     ("own_read_committed", invents_one, "there is no such offset"),

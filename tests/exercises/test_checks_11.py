@@ -66,6 +66,10 @@ def decoded(key: str, value: str | None, careful: bool = True) -> Any:
     return [*where, int.from_bytes(coded[2:10], "big")]
 
 
+def newer_keys_alone(key: str, value: str | None) -> Any:
+    return None if key.startswith("0000") else decoded(key, value)
+
+
 def careless(key: str, value: str | None) -> Any:
     return decoded(key, value, careful=False)
 
@@ -98,6 +102,14 @@ def with_tombstones(log: list[Any]) -> Any:
 
 def any_value(log: list[Any]) -> Any:
     return list({key: offset for offset, key, value in log if value is not None}.values())
+
+
+def live_twice(log: list[Any]) -> Any:
+    return last_of_each(log) * 2
+
+
+def left_twice(log: list[Any], active: int) -> Any:
+    return cleaned(log, active) * 2
 
 
 def cleaned(log: list[Any], active: int) -> Any:
@@ -133,6 +145,18 @@ def of_fetch(asked: int, start: int, end: int, first: int | None) -> Any:
     if asked == end:
         return "end"
     return "next" if first == asked else "gap"
+
+
+def zero_is_none(asked: int, start: int, end: int, first: int | None) -> Any:
+    return of_fetch(asked, start, end, first or None)
+
+
+def empty_is_outside(asked: int, start: int, end: int, first: int | None) -> Any:
+    return "out of range" if start == end else of_fetch(asked, start, end, first)
+
+
+def empty_is_a_gap(asked: int, start: int, end: int, first: int | None) -> Any:
+    return "gap" if start == asked == end else of_fetch(asked, start, end, first)
 
 
 def nothing_is_the_end(asked: int, start: int, end: int, first: int | None) -> Any:
@@ -172,7 +196,7 @@ BOTH = {"2.0": [GONE, GONE, GONE, KEPT], "today": [KEPT, KEPT, GONE, KEPT]}
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
     ("group_home", java_home, "36 cases"),
-    ("decode_commit", decoded, "29 records"),
+    ("decode_commit", decoded, "33 records"),
     ("live_records", last_of_each, "40 logs"),
     ("survivors", cleaned, "No offset has changed"),
     ("kept_or_gone", BOTH, "a quiet partition of a live group"),
@@ -185,6 +209,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("group_home", of_characters, "such a character is two of them"),
     ("group_home", plain_abs, "Kafka takes 0"),
     ("group_home", lambda group, partitions: "1", "should be a number"),
+    ("decode_commit", newer_keys_alone, "a commit with a key of type 0"),
+    ("live_records", live_twice, "each once; your function names offset 10 more than once"),
+    ("survivors", left_twice, "each once; your function names offset 5 more than once"),
     ("decode_commit", careless, "a value of no bytes"),
     ("decode_commit", empty_is_a_tombstone, "a value of no bytes"),
     ("decode_commit", all_are_commits, "a record about a group"),
@@ -205,6 +232,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("kept_or_gone", BOTH | {"2.0": [GONE]}, "a list of 4 words"),
     ("kept_or_gone", {"today": BOTH["today"]}, "should be a dict like"),
     ("kept_or_gone", BOTH | {"2.0": ["lost"] * 4}, "should be one of"),
+    ("gap_or_loss", zero_is_none, "asked for 0 of a log from 0 to 3, the first record is 0: that is 'next', your function says 'gap'"),
+    ("gap_or_loss", empty_is_outside, "of a log from 0 to 0, the first record is None: that is 'end', your function says 'out of range'"),
+    ("gap_or_loss", empty_is_a_gap, "of a log from 0 to 0, the first record is None: that is 'end', your function says 'gap'"),
     ("gap_or_loss", nothing_is_the_end, "or what compaction took"),
     ("gap_or_loss", end_is_outside, "that is 'end'"),
     ("gap_or_loss", gap_is_loss, "that is 'gap'"),

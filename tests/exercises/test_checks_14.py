@@ -38,6 +38,10 @@ def all_neighbours(offsets: list[int | None]) -> Any:
     return found
 
 
+def more_than_one(offsets: list[int | None]) -> Any:
+    return [(index, records) for index, records in all_neighbours(offsets) if records > 1]
+
+
 def the_first_alone(offsets: list[int | None]) -> Any:
     return all_neighbours(offsets)[:1]
 
@@ -109,6 +113,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("thin_out", 8, "is quiet, too"),
     ("thin_out", 60, "is quiet, too"),
     ("thin_out", 601, "expected 0 to 600"),
+    ("every_step_back", more_than_one, "[5, 4]: it went back at index 1, and your function says []"),
     ("every_step_back", the_first_alone, "Look at each pair of neighbours"),
     ("every_step_back", over_tombstones, "that is none"),
     ("every_step_back", from_the_highest, "that is none"),

@@ -21,6 +21,11 @@ def from_fetched(committed: int, processed: int, fetched: int) -> Any:
     return 0, fetched - committed
 
 
+def lost_up_to_fetched(committed: int, processed: int, fetched: int) -> Any:
+    lost, twice = two_differences(committed, processed, fetched)
+    return (fetched - processed if lost else 0), twice
+
+
 def the_other_way_round(committed: int, processed: int, fetched: int) -> Any:
     return max(0, processed - committed), max(0, committed - processed)
 
@@ -121,6 +126,7 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("own_assignor", keeps_what_it_can, "40 groups"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
+    ("after_the_crash", lost_up_to_fetched, "fetched 207: 50 lost and 0 done twice, your function says 57 and 0"),
     ("after_the_crash", from_fetched, "0 lost and 50 done twice, your function says 0 and 100"),
     ("after_the_crash", only_twice, "two numbers"),
     ("after_the_crash", 50, "should be a function"),

@@ -63,6 +63,34 @@ def as_they_come(connectors: dict[str, int], workers: list[str]) -> dict[str, li
     return dealt
 
 
+def tasks_as_texts(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
+    names = sorted(workers)
+    tasks = sorted(f"{name}-{number}" for name, count in connectors.items() for number in range(count))
+    work = sorted(connectors) + tasks
+    return {name: work[at :: len(names)] for at, name in enumerate(names)}
+
+
+def connectors_as_they_come(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
+    names = sorted(workers)
+    work = [*connectors, *(f"{name}-{number}" for name in sorted(connectors) for number in range(connectors[name]))]
+    return {name: work[at :: len(names)] for at, name in enumerate(names)}
+
+
+def tasks_as_they_come(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
+    names = sorted(workers)
+    work = [*sorted(connectors), *(f"{name}-{number}" for name in connectors for number in range(connectors[name]))]
+    return {name: work[at :: len(names)] for at, name in enumerate(names)}
+
+
+def workers_as_they_come(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
+    work = sorted(connectors) + [f"{name}-{number}" for name in sorted(connectors) for number in range(connectors[name])]
+    return {name: work[at :: len(workers)] for at, name in enumerate(workers)}
+
+
+def moved_twice(keys: list[str], before: int, after: int) -> list[str]:
+    return good_moved(keys, before, after) * 2
+
+
 def no_connectors(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
     return {worker: [each for each in told if "-" in each] for worker, told in good_lead(connectors, workers).items()}
 
@@ -104,6 +132,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("busy_threads", 11, "have nothing to do"),
     ("busy_threads", 12, "expected 1 to 11"),
     ("busy_threads", "five", "should be a number"),
+    ("own_leader", tasks_as_texts, "w1 should run ['a', 'a-1', 'a-10', 'a-4', 'a-7', 'b-1'], and has"),
+    ("own_leader", connectors_as_they_come, "should run"),
+    ("own_leader", tasks_as_they_come, "should run"),
+    ("own_leader", workers_as_they_come, "should run"),
+    ("moved_keys", moved_twice, "from 6 to 12 partitions your function names a key more than once, expected each once"),
     ("own_leader", begins_again, "should run"),
     ("own_leader", as_they_come, "should run"),
     ("own_leader", no_connectors, "should run"),

@@ -125,6 +125,32 @@ def test_restart_eight_futures_only_a_forced_redeploy_asks_the_settings(same: bo
         assert found == {"lost": 69, "skipped": 59}
 
 
+@pytest.mark.parametrize("knobs", [{}, {"stuck_offset": 5}, {"process_ms": 1_000}], ids=["drained", "stuck", "slow"])
+@pytest.mark.parametrize("crash_at_ms", [45, 400, 1_000])
+def test_restart_crash_comes_when_its_knob_says(knobs: dict[str, Any], crash_at_ms: int) -> None:
+    """The worker dies at crash_at_ms, also when everything that could be done was done long before."""
+    trace = get("restart").run(crash_at_ms=crash_at_ms, **knobs)
+    assert [step.at_ms for step in trace if step.what == "crash"] == [crash_at_ms]
+
+
+def test_happy_path_bolt_slower_than_many_commits_processes_every_record() -> None:
+    """A run is not over while a tuple is in flight, however many commits had nothing new to write."""
+    assert judge(get("happy_path").run(process_ms=1_000)).processed == 40
+
+
+def test_retry_with_backoff_retry_planned_after_many_commits_still_comes() -> None:
+    """A run is not over while a retry is planned: each of the waits of 50, 100, 200 and 400 ms ends within 1,500 ms."""
+    trace = get("retry_with_backoff").run(retry_limit=-1)
+    assert trace.steps[-1].state["retries"] == 4
+
+
+@pytest.mark.parametrize("release", ["0.9.2", "0.9.3"])
+def test_failed_offset_deleted_every_reset_names_the_offset_that_was_asked_for(release: str) -> None:
+    """The offset out of range is the failed one, and not the position, which lies within the log."""
+    resets = [step for step in get("failed_offset_deleted").run(release=release) if step.what == "reset"]
+    assert len(resets) > 90 and {step.data["asked"] for step in resets} == {5}
+
+
 # The group's committed offset, the policy -> (where it begins or None, lost, duplicated): 30 records, 10 more, 10 of them done.
 GROUPS = {
     ("none", "earliest"): (0, 0, 0), ("none", "latest"): (40, 40, 0), ("none", "none"): (None, 0, 0),
@@ -227,6 +253,9 @@ OTHER_FUTURES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+FORKABLE = [name for name in experiments.names() if any(knob.live for knob in get(name).knobs)]
+
+
 @pytest.mark.parametrize("name", OTHER_FUTURES)
 def test_fork_keeps_the_past_and_changes_the_future(name: str) -> None:
     """Up to the fork's step the traces are equal, step by step; after it the changed knob rules; the parent stays as it was."""
@@ -239,12 +268,12 @@ def test_fork_keeps_the_past_and_changes_the_future(name: str) -> None:
     assert list(parent.to_json_lines()) == lines
 
 
-@pytest.mark.parametrize("name", experiments.names())
-@pytest.mark.parametrize("place", ["first", "middle", "last"])
+@pytest.mark.parametrize("name", FORKABLE)
+@pytest.mark.parametrize("place", ["first", "middle", "last but one"])
 def test_fork_without_a_change_is_the_same_run(name: str, place: str) -> None:
     """A fork that changes nothing meets the same luck and goes the same way."""
     parent = get(name).run()
-    at = {"first": 0, "middle": len(parent) // 2, "last": len(parent) - 1}[place]
+    at = {"first": 0, "middle": len(parent) // 2, "last but one": len(parent) - 2}[place]
     assert get(name).fork(parent, at).steps == parent.steps
 
 
@@ -283,6 +312,22 @@ def test_fork_at_a_step_that_there_is_not_is_refused(at: int) -> None:
     """A fork begins at a step of the trace."""
     with pytest.raises(TraceError, match=f"there is no step {at}"):
         get("happy_path").fork(get("happy_path").run(), at)
+
+
+def test_fork_at_the_last_step_is_refused_with_the_steps_to_fork_at() -> None:
+    """Nothing follows the last step, so a fork there would have only dead knobs."""
+    parent = get("happy_path").run()
+    last = len(parent) - 1
+    words = f"happy_path: step {last} is the last one, .* Go back to one of the steps 0 to {last - 1} and fork there"
+    with pytest.raises(TraceError, match=words):
+        get("happy_path").fork(parent, last, fail_percent=50)
+
+
+@pytest.mark.parametrize("name", sorted({*experiments.names()} - {*FORKABLE}))
+def test_fork_of_a_story_without_live_knobs_is_refused(name: str) -> None:
+    """Where no knob can change in the middle of a run, a fork has nothing to change."""
+    with pytest.raises(KnobError, match=f"{name}: all of its knobs shape a run from the first step on"):
+        get(name).fork(get(name).run(max_steps=20), 2)
 
 
 # -- small things ---------------------------------------------------------------------------------

@@ -46,6 +46,19 @@ def test_run_with_a_bad_knob_is_refused_in_a_sentence(name: str, knob: Knob) -> 
         assert raised.value.exit_code == 2
 
 
+AMOUNTS = {
+    ("ackers", "1"): "1 acker", ("ackers", "2"): "2 ackers", ("retries", "1"): "1 retry", ("batches", "1"): "1 batch",
+    ("replicas", "1"): "1 replica", ("times", "1"): "1 time", ("records/s", "1"): "1 record/s", ("ms", "1"): "1 ms", ("s", "1"): "1 s",
+    ("offset", "35"): "offset 35", ("day", "3"): "day 3", ("", "1"): "1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("unit", "number"), AMOUNTS)
+def test_value_with_its_unit_is_what_one_says(unit: str, number: str) -> None:
+    """One of a thing is singular; an offset and a day are places, so their number comes last."""
+    assert Knob("knob", "int", 1, "", unit).with_unit(number) == AMOUNTS[unit, number]
+
+
 @pytest.mark.parametrize(("name", "knob"), EVERY_KNOB, ids=[f"{name}.{knob.name}" for name, knob in EVERY_KNOB])
 def test_default_and_edges_of_a_knob_are_in_its_range(name: str, knob: Knob) -> None:
     """The default, and both ends of the range, are values the knob takes, as values and as a command line writes them."""

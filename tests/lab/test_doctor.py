@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kitlib.lab import doctor, jars
+from kitlib.lab import doctor, jars, workspace
 
 COMMAND = [sys.executable, "-m", "kitlib", "doctor"]
 CHECKS = {
@@ -62,6 +62,18 @@ def test_doctor_an_unusable_workspace_is_red_not_a_crash(tmp_path: Path) -> None
     assert findings["workspace"]["level"] == "bad"
     assert "KIT_HOME" in findings["workspace"]["do"]
     assert findings["loopback"]["level"] == "good"
+
+
+def test_examine_a_workspace_of_another_user_is_red(monkeypatch: pytest.MonkeyPatch, whole: None) -> None:
+    """Where the folder of state files belongs to somebody else and is open, one is told to take another workspace."""
+    monkeypatch.setattr(workspace, "ensure", lambda: workspace.home())  # as it cannot close that folder
+    workspace.run_dir().chmod(0o777)
+    try:
+        [line] = [line for line in doctor.examine() if line.check == "workspace"]
+    finally:
+        workspace.run_dir().chmod(0o700)
+    assert line.level == "bad"
+    assert f"the user with the number {os.geteuid()}: set KIT_HOME" in line.do
 
 
 def test_doctor_suspicious_settings_are_named_without_their_values(whole: None) -> None:

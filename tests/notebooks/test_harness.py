@@ -167,6 +167,13 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_what_was_measured_differs_and_means_the_same() -> None:
+    """A number behind a tilde was measured on this machine; one without is compared, and so is what stands beside it."""
+    assert notebooks.same("~37.5 in a request, 1 alone") == notebooks.same("~1,000 in a request, 1 alone")
+    assert notebooks.same("~37 in a request") != notebooks.same("37 in a request")
+    assert notebooks.same("~37, more") != notebooks.same("~37, NOT more")
+
+
 def test_notebook_saved_twice_is_the_same_file(tmp_path: Path) -> None:
     """Running and saving again changes nothing where only addresses and durations differ."""
     path = saved(tmp_path / "twice.ipynb", "object()", "print(f'{time.monotonic()} s')")

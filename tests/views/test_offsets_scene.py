@@ -79,11 +79,12 @@ def test_short_keys_are_their_own_names_and_letters_go_on_after_z() -> None:
 
 
 def test_the_cache_says_what_it_lacks_and_whether_that_will_still_come() -> None:
-    """While it is loaded a key is not read yet; afterwards it is missing, and the answer would be −1."""
+    """While it is loaded a key is not read yet; afterwards it is missing. A key that both lack has no offset, and no green tick."""
     told = "".join(draw_cache(KeyedLog(LOG.records, LOG.keys, cache={}, loading=(1, 4))))
     assert "not read yet" in told and "loading: 1 of 4 records read" in told
     told = "".join(draw_cache(KeyedLog(LOG.records, LOG.keys, cache={})))
-    assert "the log: 12" in told and "−1" in told and told.count("as the log says") == 1, "a tombstone's key is rightly missing"
+    assert "the log: 12" in told and told.count(">none<") == 2 and "−1" not in told
+    assert told.count("deleted in the log, too") == 1 and "as the log says" not in told, "a group without its offset is no good news"
     assert draw_cache(LOG) == []
 
 

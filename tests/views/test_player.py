@@ -15,6 +15,8 @@ from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import Player
+from kitlib.views.frames import to_frames
+from kitlib.views.picture import draw
 from kitlib.views.player import HERE, SCRIPTS, stops_of
 from tests.views.traces import SOME_STEPS, some_steps_of, story
 
@@ -57,6 +59,36 @@ def test_player_plain_output_is_a_deterministic_sentence() -> None:
     assert shown["image/svg+xml"].startswith("<svg")
 
 
+def test_a_player_opens_at_the_start_and_its_still_picture_is_the_outcome(player: Player) -> None:
+    """A run is told from its first step on; where nothing can be moved its last step is shown."""
+    assert player.told["at"] == 0
+    still = player._repr_mimebundle_()[0]["image/svg+xml"]
+    assert still == draw(to_frames(player.trace), len(player.trace) - 1).svg
+
+
+def test_a_player_opens_where_it_is_asked_to() -> None:
+    """A step's number is that step; "anomaly" is the first loss where there are losses, however early a record was late."""
+    assert Player(SMALL, open_at=17).told["at"] == 17
+    opened = Player(SMALL, open_at="anomaly")
+    witnesses = {anomaly["kind"]: anomaly["witness"] for anomaly in opened.told["verdict"]["anomalies"] if anomaly["count"]}
+    assert opened.told["at"] == witnesses["lost"] > witnesses["reordered"] > 0
+    assert Player("answers_lost", open_at="anomaly").told["at"] == 0
+
+
+@pytest.mark.parametrize("step", [-1, 10**6, "end", True, None], ids=repr)
+def test_a_player_opened_where_there_is_no_step_is_refused(step: Any) -> None:
+    """A step that the run does not have is refused with the steps that it has."""
+    with pytest.raises(KnobError, match=r'open_at is .*, expected "anomaly" or a step of this run, 0 to \d+\.'):
+        Player(SMALL, open_at=step)
+
+
+def test_no_knob_has_the_name_of_an_argument_of_players() -> None:
+    """Each knob of each experiment can be given to a player."""
+    arguments = {"backend", "seed", "part", "open_at"}
+    assert [knob.name for name in names() for knob in get(name).knobs if knob.name in arguments] == []
+    assert Player("static_member", what="gone for good").trace.knobs["what"] == "gone for good"
+
+
 def test_a_knob_moved_gives_another_run(player: Player) -> None:
     """A knob's new value, sent as text, runs the experiment anew; 2^63 - 1 arrives exactly."""
     told = ask(player, do="run", knobs={"max_offset_behind": str(UNLIMITED)}, seed="1")
@@ -75,6 +107,7 @@ BAD = [
     ({"do": "run", "knobs": {}, "seed": "9" * 40}, "seed"),
     ({"do": "run", "knobs": {}, "seed": ""}, "seed"),
     ({"do": "fork", "at": 10**6}, "no step 1000000"),
+    ({"do": "fork", "at": 272}, "Go back to one of the steps 0 to 271 and fork there."),
 ]
 
 
@@ -122,9 +155,9 @@ def test_a_recorded_trace_has_no_knobs() -> None:
 
 def test_player_refuses_bad_arguments_at_once() -> None:
     """A wrong name or value is a KitError where the player is made."""
-    for arguments in ({"what": "nothing"}, {"what": SMALL, "records": 0}, {"what": SMALL, "backend": "paper"}):
+    for what, arguments in (("nothing", {}), (SMALL, {"records": 0}), (SMALL, {"backend": "paper"})):
         with pytest.raises(KitError):
-            Player(**arguments)
+            Player(what, **arguments)
 
 
 @pytest.mark.parametrize("name", names())

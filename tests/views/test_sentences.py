@@ -38,6 +38,14 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "lines-1 emits a tuple to split-2: the tree …edcc begins with id 0000 0001 0010 1100."),
     "by a spout that stands alone": (
         said("spout", "emit", **LANE, offset=3, attempt=2, parts=2), "The spout emits offset 3 as 2 tuples again, attempt 2."),
+    "a position out of range": (
+        said("spout", "reset", **LANE, **{"from": 20, "to": 60}), "Offset 20 is out of range; the spout moves forward to 60."),
+    "a failed record out of range": (
+        said("spout", "reset", **LANE, **{"from": 40, "to": 60, "asked": 5}),
+        "Failed offset 5 is out of range; the spout's position moves forward from 40 to 60."),
+    "a failed record out of range, at the log's end": (
+        said("spout", "reset", **LANE, **{"from": 60, "to": 60, "asked": 5}),
+        "Failed offset 5 is out of range; the spout's position stays at 60."),
     "a bolt works": (
         said("split-2", "execute", tuple=7, values=["to be", 2]), "split-2 works through tuple 7: to be, 2."),
     "a tuple of a tree": (

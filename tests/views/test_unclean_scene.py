@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
 
+from kitlib.experiments import get
 from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
+from kitlib.views.lanes_look import CHAR
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import HATCH
 from kitlib.views.unclean_scene import _not_in
@@ -93,6 +96,23 @@ def test_what_the_new_leader_does_not_have_is_hatched_until_it_is_cut_off() -> N
         assert (panel.count(HATCH), gone in panel) == (hatched, True), what
     assert "−5" in texts(show(trace).svg)
     assert "5 records gone for the readers" in repr(show(trace)) and "there is no leader" in repr(show(trace, number_of(trace, "none")))
+
+
+@pytest.mark.parametrize("name", ["unclean_election", "truncated_commit", "follower_cut"])
+def test_the_picture_says_who_is_in_sync_as_often_as_the_trace_does(name: str) -> None:
+    """Two changes at nearly the same time are both told, and their words do not cover each other."""
+    trace = get(name).run()
+    scene = to_frames(trace).scene
+    assert scene is not None
+    drawn = [text for text in ET.fromstring(f"<g>{scene.body}</g>").iter("text") if (text.text or "").startswith("in sync: ")]
+    told = [", ".join(map(str, step.data["in_sync"])) or "nobody" for step in trace if step.what == "isr"]
+    assert [text.text for text in drawn] == [f"in sync: {each}" for each in told] and told
+    places: dict[str, float] = {}
+    for text in drawn:
+        wide = len(text.text or "") * CHAR
+        begin = float(text.attrib["x"]) - (wide if text.get("text-anchor") == "end" else 0)
+        assert begin > places.get(text.attrib["y"], 0)
+        places[text.attrib["y"]] = begin + wide
 
 
 def test_without_an_unclean_election_nothing_is_gone() -> None:

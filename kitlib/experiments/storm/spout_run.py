@@ -163,8 +163,8 @@ class SpoutRun:
         )
 
     def is_settled(self) -> bool:
-        """True when it is drained, or when nothing but idle commits has happened for a while."""
-        return self.is_drained() or self.quiet_commits >= QUIET_COMMITS
+        """True when it is drained, or when nothing but idle commits has happened for a while, and nothing is due."""
+        return self.is_drained() or (self.quiet_commits >= QUIET_COMMITS and not self._is_anything_due())
 
     def note(self, actor: str, what: str, topic: Topic, state: dict[str, Any] | None = None, **data: Any) -> None:
         """Write one step that the story itself makes happen."""
@@ -177,6 +177,11 @@ class SpoutRun:
     def _next_due(self) -> int:
         due = min(self.poll_at_ms, self.commit_at_ms)
         return min(due, self.on_their_way[0][0]) if self.on_their_way else due
+
+    def _is_anything_due(self) -> bool:
+        """Whether a tuple will still finish, or a failed record will still be retried."""
+        manager = self.manager
+        return bool(self.on_their_way or (isinstance(manager, BackoffPartitionManager) and manager.waiting))
 
     def _advance(self) -> None:
         """Do the one thing that is due now: a tuple's end, a commit, or the spout's next."""
@@ -196,16 +201,17 @@ class SpoutRun:
             waits = [self.on_their_way[0][0]] if self.on_their_way else []
             self.poll_at_ms = min([*waits, self.commit_at_ms]) + 1
             return
-        reader.was_out_of_range, before = False, manager.emitted_to_offset
+        reader.out_of_range_at, before = None, manager.emitted_to_offset
         try:
             emission = self._next(manager)
         except FailedFetchError as error:
             self._record("spout", "error", topic, error=error.error.name if error.error else "NETWORK")
             self.poll_at_ms = self.now_ms + ERROR_MS
             return
-        if reader.was_out_of_range:
+        if reader.out_of_range_at is not None:
             to = emission.record.offset if emission.record else manager.emitted_to_offset
-            self._record("spout", "reset", topic, **{"from": before, "to": to})
+            retried = {} if reader.out_of_range_at == before else {"asked": reader.out_of_range_at}
+            self._record("spout", "reset", topic, **{"from": before, "to": to}, **retried)
             self.poll_at_ms = self.now_ms + IDLE_MS
             if emission.record is None:
                 return

@@ -181,6 +181,7 @@ def _tell_restart(run: SpoutRun) -> None:
     run.never_finishes = frozenset({knobs["stuck_offset"]})
     run.start(topic, **FROM_THE_EARLIEST)
     run.run_for(knobs["crash_at_ms"], until=run.is_settled)
+    run.now_ms = knobs["crash_at_ms"]  # once it has settled there would be idle commits only
     run.crash()
     run.never_finishes = frozenset()
     run.append(topic, knobs["records_while_down"])

@@ -1,0 +1,105 @@
+"""The knobs that a notebook tells the reader to turn in a player: each of them, turned alone, must change something."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KitError
+from kitlib.experiments import get
+from kitlib.experiments.knobs import Knob
+from kitlib.monitor.delivery import judge
+from kitlib.views.frames import to_frames
+from kitlib.views.picture import draw
+from kitlib.views.player import stops_of
+from tests.conftest import REPOSITORY
+
+ARGUMENTS = ("part", "seed", "open_at")  # of a player, beside its knobs
+
+
+def knobs_told() -> Iterator[tuple[str, str, dict[str, Any], str]]:
+    """Each knob named in the text right before or after a player: its notebook, the experiment, the player's arguments, the knob."""
+    for path in sorted((REPOSITORY / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts = ["".join(cell["source"]) if cell["cell_type"] == "markdown" else "" for cell in cells]
+        for number, cell in enumerate(cells):
+            player = re.search(r"Player\(.*\)", "".join(cell["source"]))
+            if cell["cell_type"] != "code" or not player:
+                continue
+            call = ast.parse(player[0], mode="eval").body
+            assert isinstance(call, ast.Call)
+            name = ast.literal_eval(call.args[0])
+            given = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
+            before = next(text for text in reversed(texts[:number]) if text)
+            told = re.findall(r"`(\w+)", before + "".join(texts[number + 1 : number + 2]))
+            for knob in dict.fromkeys(told):
+                if any(knob == each.name for each in get(name).knobs):
+                    yield path.stem, name, given, knob
+
+
+def values_to_try(knob: Knob, value: Any) -> list[Any]:
+    """Some of a knob's stops, other than `value`: all where they are few, else its ends and some between."""
+    stops = [False, True] if knob.kind == "bool" else stops_of(knob, value)
+    kept = {*stops[:2], *stops[:: max(1, len(stops) // 8)], stops[-1]} if knob.kind != "choice" else {*stops}
+    return sorted(kept - {value})
+
+
+def run_with(name: str, given: dict[str, Any], **knobs: Any) -> Any:
+    settings = {word: value for word, value in given.items() if word not in ARGUMENTS}
+    return get(name).run(seed=given.get("seed", 1), **(settings | knobs))
+
+
+TOLD = list(knobs_told())
+
+
+@pytest.mark.parametrize(
+    ("book", "name", "given", "knob"), TOLD, ids=[f"{each[0][:2]}-{each[1]}-{each[3]}" for each in TOLD]
+)
+def test_knob_that_a_notebook_tells_to_turn_changes_the_picture_or_the_verdict(
+    book: str, name: str, given: dict[str, Any], knob: str
+) -> None:
+    """Turned alone in the player as the notebook opens it, the knob gives another verdict or another last picture.
+
+    A value that is refused is no change.
+    """
+
+    def outcome(**knobs: Any) -> tuple[str, str] | None:
+        try:
+            trace = run_with(name, given, **knobs)
+        except KitError:
+            return None
+        picture = draw(to_frames(trace, given.get("part", "all")), len(trace) - 1)
+        return judge(trace).sentence, picture.svg
+
+    [found] = [each for each in get(name).knobs if each.name == knob]
+    begun = outcome()
+    values = values_to_try(found, given.get(knob, found.default))
+    assert any(outcome(**{knob: value}) not in (begun, None) for value in values), (
+        f"{knob} changes nothing at any of {values}"
+    )
+
+
+LOST = {knob: given for book, name, given, knob in TOLD if book[:2] == "08" and name == "answers_lost"}
+
+
+def lost(given: dict[str, Any], **knobs: Any) -> int:
+    return int(run_with("answers_lost", given, **knobs).words().get("lose_answer", 0))
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_each_knob_of_the_lost_answers_moves_how_many_are_lost(name: str) -> None:
+    """The first story about requests in flight: turned alone, each knob gives three different numbers of lost answers or more."""
+    [knob] = [each for each in get("answers_lost").knobs if each.name == name]
+    assert len({lost(LOST[name], **{name: value}) for value in stops_of(knob, knob.default)}) >= 3
+
+
+def test_a_copy_can_be_had_in_the_player_of_the_lost_answers() -> None:
+    """What the notebook says can be found there is there: six answers lost of six in flight, and the broker knows only five."""
+    trace = run_with("answers_lost", LOST["lost_answers"], lost_answers=6, max_in_flight=6)
+    assert judge(trace).counts["duplicated"] > 0
+    assert LOST.keys() >= {"lost_answers", "max_in_flight", "delay_ms", "linger_ms"}
