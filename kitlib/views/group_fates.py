@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kitlib.words.word import Range
 from kitlib.trace import Step, Trace, add_to_ranges, to_ranges
 from kitlib.views.group_reader import Place, place_of
+from kitlib.words.word import Range
 
 ENDS = frozenset({"kill", "leave", "error"})  # with these a member gives up what it was given
 
