@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kitlib.errors import KnobError
-from kitlib.storm.java_long import MAX_LONG
+from kitlib.java.numbers import MAX_LONG
 
 UNLIMITED = MAX_LONG  # what Storm writes for "no bound"
 
