@@ -167,7 +167,7 @@ def test_tree_names_no_registry_no_machine_and_no_unfinished_work() -> None:
 
 
 def test_modules_can_be_read_in_a_sitting() -> None:
-    """No Python file of kitlib is longer than 400 lines."""
+    """No Python file of kitlib is longer than 600 lines; a concept that fits stays in one."""
     sizes = {path.relative_to(REPOSITORY).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
              for path in (REPOSITORY / "kitlib").rglob("*.py")}  # fmt: skip
-    assert not {name: size for name, size in sizes.items() if size > 400}
+    assert not {name: size for name, size in sizes.items() if size > 600}

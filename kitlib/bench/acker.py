@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from kitlib.bench.figures import Figure, paired, seconds
 from kitlib.errors import KitError
+from kitlib.java.numbers import MAX_LONG, MIN_LONG
 from kitlib.pipelines.batch_acker import ACK, CHUNK, FAIL, INIT, BatchAcker
 from kitlib.storm.acker import Acker
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG
 
 OPEN, MANY_OPEN = 50_000, 1_000_000  # trees that are open all the time
 TURNS = CHUNK  # of each measurement; a turn is four messages and the end of a tree

@@ -16,6 +16,7 @@ from functools import partial
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from kafka import KafkaProducer
 
 from kitlib.bench.figures import Figure, paired, seconds
 from kitlib.errors import KitError, LabError
@@ -28,7 +29,6 @@ from kitlib.lab.chaos_proxy import ChaosProxy
 from kitlib.lab.kafka_server import Cluster, client_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire import Wire
-from kitlib.lab.wire_library import KafkaProducer
 
 RECORDS = 100_000  # of each measurement
 VALUE = b"x" * 100

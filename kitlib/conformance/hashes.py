@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.java.hash_codes import text_hash_code
 from kitlib.kafka import hashes
 
 
@@ -21,7 +22,7 @@ class Hashes:
     murmur2: Callable[[bytes], int] = hashes.murmur2
     to_positive: Callable[[int], int] = hashes.to_positive
     partition_of_key: Callable[[bytes, int], int] = hashes.partition_of_key
-    hash_code: Callable[[str], int] = hashes.java_hash_code
+    hash_code: Callable[[str], int] = text_hash_code
     absolute: Callable[[int], int] = hashes.utils_abs
     group_partition: Callable[[str, int], int] = hashes.group_partition
 

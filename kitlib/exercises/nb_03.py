@@ -12,11 +12,11 @@ from typing import Any
 from kitlib.exercises.frame import Exercise, NotYet, knobs_for, one_of, told, whole_number
 from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
+from kitlib.java import json_simple
+from kitlib.java.numbers import MAX_LONG
 from kitlib.kafka.log import PartitionLog
 from kitlib.monitor.delivery import judge
-from kitlib.storm import json_simple
 from kitlib.storm.earlier import DEFAULT_MAX_OFFSET_BEHIND, EarlierPartitionManager
-from kitlib.storm.java_long import MAX_LONG
 from kitlib.storm.offset_store import MemoryOffsetStore, read_stored_offset
 from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.views import show

@@ -21,7 +21,8 @@ from kitlib.kafka.protocol import ErrorCode, InitProducerIdAnswer, PartitionAnsw
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import Wire, WireBatch
+from kitlib.lab.wire import Wire
+from kitlib.lab.wire_records import WireBatch
 
 EXPIRY_MS = 1_000  # for as long as an idle id is kept while `expire` waits for the broker to forget it
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kitlib.errors import KnobError
+from kitlib.java.numbers import MAX_LONG
 
-UNLIMITED = 2**63 - 1  # Java's Long.MAX_VALUE, which Storm writes for "no bound"
+UNLIMITED = MAX_LONG  # what Storm writes for "no bound"
 
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 

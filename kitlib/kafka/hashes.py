@@ -2,29 +2,24 @@
 
 Both are computed where they are needed and agree because everybody computes the same: every producer of
 a topic must send one key to one partition, and every client must ask for a group's coordinator where the
-brokers keep that group. So the arithmetic is Java's, with 32 bits and a sign, and strings are hashed as
-Java holds them, in units of UTF-16. A record without a key has no hash: its partition is chosen elsewhere.
+brokers keep that group. So the arithmetic is Java's, with 32 bits and a sign, and a group's name has Java's
+own hash code. A record without a key has no hash: its partition is chosen elsewhere.
 
 Source: Apache Kafka 4.3.1, `Utils.murmur2`, `Utils.toPositive`, `Utils.abs`,
-`BuiltInPartitioner.partitionForKey`, `GroupCoordinatorService.partitionFor`; OpenJDK 21, `String.hashCode`.
+`BuiltInPartitioner.partitionForKey`, `GroupCoordinatorService.partitionFor`.
 Differs: nothing.
 """
 
 from __future__ import annotations
 
 from kitlib.errors import KnobError
+from kitlib.java.hash_codes import text_hash_code
+from kitlib.java.numbers import INT_BITS, to_int
 
 SEED = 0x9747B28C
 MIX = 0x5BD1E995  # murmur2's multiplier
-INT_BITS = 0xFFFFFFFF
 MIN_INT = -(2**31)
 OFFSETS_TOPIC_PARTITIONS = 50  # GroupCoordinatorConfig.OFFSETS_TOPIC_PARTITIONS_DEFAULT
-
-
-def as_int(bits: int) -> int:
-    """The 32 low bits as Java's int."""
-    bits &= INT_BITS
-    return bits - 2**32 if bits >= 2**31 else bits
 
 
 def murmur2(data: bytes) -> int:
@@ -41,7 +36,7 @@ def murmur2(data: bytes) -> int:
     if len(data) > whole:
         h = (h ^ int.from_bytes(data[whole:], "little")) * MIX & INT_BITS
     h = (h ^ h >> 13) * MIX & INT_BITS
-    return as_int(h ^ h >> 15)
+    return to_int(h ^ h >> 15)
 
 
 def to_positive(number: int) -> int:
@@ -58,20 +53,6 @@ def partition_of_key(key: bytes, partitions: int) -> int:
     return to_positive(murmur2(key)) % at_least_one(partitions)
 
 
-def java_hash_code(text: str) -> int:
-    """Java's String.hashCode, as an int: a character beyond the first 65,536 counts as two units."""
-    units = utf16_units(text)
-    h = 0
-    for at in range(0, len(units), 2):
-        h = h * 31 + (units[at] << 8 | units[at + 1]) & INT_BITS
-    return as_int(h)
-
-
-def utf16_units(text: str) -> bytes:
-    """The string as Java holds it, two bytes a unit, high byte first; in the order of these bytes Java sorts strings."""
-    return text.encode("utf-16-be", "surrogatepass")
-
-
 def utils_abs(number: int) -> int:
     """The absolute value of an int, and 0 for the least one, which has none."""
     return 0 if number == MIN_INT else abs(number)
@@ -82,7 +63,7 @@ def group_partition(group: str, partitions: int = OFFSETS_TOPIC_PARTITIONS) -> i
 
     KnobError unless partitions >= 1.
     """
-    return utils_abs(java_hash_code(group)) % at_least_one(partitions)
+    return utils_abs(text_hash_code(group)) % at_least_one(partitions)
 
 
 def at_least_one(partitions: int) -> int:

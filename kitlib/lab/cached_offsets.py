@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
 from kitlib.lab.clients import Cluster
-from kitlib.lab.wire_group import NOT_YET
-from kitlib.lab.wire_offsets import OffsetsWire
+from kitlib.lab.wire import NOT_YET
+from kitlib.lab.wire_group import GroupWire
 
 ALL_S = 60.0  # for all groups together
 ONE_S = 10.0
@@ -79,11 +79,11 @@ def unseen_topics(admin: AdminClient, topics: Iterable[str]) -> set[str]:
 
 def _by_wire(cluster: Cluster, groups: Sequence[str], deadline_s: float) -> Iterator[tuple[str, Told]]:
     with ExitStack() as stack:
-        wires: dict[tuple[str, int], OffsetsWire] = {}
+        wires: dict[tuple[str, int], GroupWire] = {}
 
-        def wire_to(host: str, port: int) -> OffsetsWire:
+        def wire_to(host: str, port: int) -> GroupWire:
             if (host, port) not in wires or not wires[host, port].is_open:
-                wires[host, port] = stack.enter_context(OffsetsWire.open(host, port, timeout_s=ONE_S))
+                wires[host, port] = stack.enter_context(GroupWire.open(host, port, timeout_s=ONE_S))
             return wires[host, port]
 
         def told_of(group: str) -> Told:

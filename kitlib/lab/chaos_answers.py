@@ -9,7 +9,6 @@ protocol.Errors.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from kitlib.lab.chaos_frames import GarbageError
@@ -57,10 +56,7 @@ def _refused(responses: Any, version: int, topic: Any, code: int) -> Any:
 
 def _messages(api: str) -> tuple[Any, Any]:
     """The library's request and answer; imported late, because most proxies never need it."""
-    with warnings.catch_warnings():
-        # The library reads its message definitions in a way that Python 3.11 and later warn of.
-        warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
-        from kafka.protocol import producer
+    from kafka.protocol import producer
     return getattr(producer, f"{api}Request"), getattr(producer, f"{api}Response")
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -173,9 +172,7 @@ def _librdkafka() -> dict[str, Setting]:
 @lru_cache(maxsize=2)
 def _kafka_python(source: str) -> dict[str, Setting]:
     """kafka-python writes its settings with underscores; here they have the names that all others use."""
-    with warnings.catch_warnings():  # as in kitlib.lab.wire_library
-        warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
-        import kafka
+    import kafka
 
     values: dict[str, Any] = getattr(kafka, PYTHON_CLASSES[source]).DEFAULT_CONFIG
     return {

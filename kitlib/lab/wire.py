@@ -1,45 +1,48 @@
 """Speaks the Kafka protocol to one broker, one connection, every number of one's own choosing.
 
 An ordinary client hides what this one is for: the producer id, epoch and sequence numbers of a batch,
-several requests on their way at once, and an answer for each. Records and messages are written and
-read by the protocol library (kafka-python); sending, matching answers to requests and the deadlines
-are here. Nothing is retried except where it says so. Errors of the broker are the numbers of the wire.
+several requests in flight at once, and an answer for each. Connection and messages are those of the
+protocol library (kafka-python), and with them TLS and passwords. It works only while one asks: no thread
+runs. What is here are the questions, and deadlines after which one gives up an answer but not the
+connection. Nothing is retried except where it says so. Errors of the broker are the numbers of the wire.
 
-Left out: encryption and passwords (the kit's broker has neither), topics by id, and a leader that moves:
-`Wire.open_leader` finds a partition's leader once, and from then on one talks to that broker.
+Left out: topics by id, and a leader that moves: `Wire.open_leader` finds a partition's leader once, and
+from then on one talks to that broker.
 
 Source: Apache Kafka 4.3.1, clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+from kafka.errors import KafkaConnectionError, for_code
+from kafka.net import KafkaConnection, KafkaSSLTransport, KafkaTCPTransport, NetworkSelector
+from kafka.protocol.admin import DeleteRecordsRequest, DescribeProducersRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
 
 from kitlib.errors import LabError
-from kitlib.lab.wire_frames import WireClosed
-from kitlib.lab.wire_library import (
-    DeleteRecordsRequest,
-    DescribeProducersRequest,
-    FetchRequest,
-    InitProducerIdRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    ProduceRequest,
-    WriteTxnMarkersRequest,
-)
 from kitlib.lab.wire_records import FetchedBatch, WireBatch, decode_batches, encode_batch
-from kitlib.lab.wire_session import LONGEST_ANSWER_BYTES, Answers, WireSession
-
-__all__ = ["EARLIEST", "LATEST", "ActiveProducer", "FetchedBatch", "Metadata", "Wire", "WireBatch", "WireClosed"]
 
 EARLIEST, LATEST = -2, -1  # for list_offsets
 # A broker that has just started, or that is looking for a coordinator, says so with these; one asks again.
 NOT_YET = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 ASK_AGAIN_S = 0.05
 FETCH_BYTES = 1 << 20
+LONGEST_FRAME_BYTES = 104_857_600  # socket.request.max.bytes of a broker that was not told otherwise
+NEVER = 2**31 - 1  # for the library's own limits in ms, and for how many requests may be in flight
+
+Answer = TypeVar("Answer")
+Answers = dict[int, tuple[int, int, int]]  # partition -> (error, base offset, log start offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,78 @@ class ActiveProducer:
     transaction_start_offset: int
 
 
-class Wire(WireSession):
+class _ToTheEnd:
+    """Hands on what came together with the end of a connection, which the library throws away: the end is met again at once."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]
+        return data, None if data else error
+
+
+class _Plain(_ToTheEnd, KafkaTCPTransport):  # type: ignore[misc]  # the library has no type hints
+    """A connection as it is."""
+
+
+class _Encrypted(_ToTheEnd, KafkaSSLTransport):  # type: ignore[misc]
+    """A connection over TLS."""
+
+
+class Wire:
     """One connection to one broker, with a method for each question. Use `Wire.open`, as a context manager.
 
-    LabError when the broker answers something that is no answer; WireClosed (a LabError too) when the
-    connection ends; LabError when nothing comes in time, after which a late answer is ignored.
+    A question raises LabError when the connection has ended, and when no answer comes in time; a late answer is
+    ignored. Answers come in the order of the requests: one that is left out ends the connection, as with Java's client.
     """
+
+    def __init__(
+        self, where: str, transport: KafkaTCPTransport, net: NetworkSelector, client_id: str, timeout_s: float, **security: Any
+    ) -> None:
+        self.where = where
+        self.timeout_s = timeout_s
+        self._net, self._transport = net, transport
+        self._connection = KafkaConnection(
+            net, client_id=client_id, receive_message_max_bytes=LONGEST_FRAME_BYTES, request_timeout_ms=NEVER,
+            max_in_flight_requests_per_connection=NEVER, **security,
+        )  # fmt: skip
+        # Produce requests whose answers nobody has received, the oldest first; futures of the library.
+        self._produced: deque[Any] = deque()
+
+    @classmethod
+    def open(cls, host: str, port: int, client_id: str = "kit-wire", timeout_s: float = 10.0, **security: Any) -> Self:
+        """Connect and ask which versions the broker speaks, all within `timeout_s`; LabError when that does not come about.
+
+        `timeout_s` is also how long later questions wait unless they say otherwise. `security` are settings of
+        kafka-python, such as security_protocol="SASL_SSL", ssl_cafile="..." and sasl_mechanism="SCRAM-SHA-512".
+        """
+        deadline = time.monotonic() + timeout_s
+        is_encrypted = security.get("security_protocol") in ("SSL", "SASL_SSL")
+        with ExitStack() as undo:
+            try:
+                connected = undo.enter_context(socket.create_connection((host, port), timeout=max(timeout_s, 0.001)))
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connected.setblocking(False)
+                net = undo.enter_context(closing(NetworkSelector(slow_task_threshold_secs=0)))
+                transport = _Encrypted(net, connected, host, **security) if is_encrypted else _Plain(net, connected, host)
+                wire = cls(f"{host}:{port}", transport, net, client_id, timeout_s, **security)
+                undo.callback(wire.close)
+                wire._wait(net.call_soon_with_future(wire._begin, deadline), deadline, "ApiVersions")
+            except (OSError, LabError) as error:
+                raise LabError(
+                    f"No Kafka broker answers at {host}:{port} within {timeout_s:g} s ({error.__cause__ or error}). "
+                    "Check the address; `kit status` tells whether the broker runs."
+                ) from error
+            undo.pop_all()
+        return wire
+
+    async def _begin(self, deadline: float) -> None:
+        await self._transport.handshake()
+        self._connection.connection_made(self._transport)
+        await self._connection.initialize(deadline)
+        await self._connection
 
     @classmethod
     def open_leader(
-        cls, bootstrap: str, topic: str, partition: int = 0, client_id: str = "kit-wire", timeout_s: float = 10.0
+        cls, bootstrap: str, topic: str, partition: int = 0, client_id: str = "kit-wire", timeout_s: float = 10.0, **security: Any
     ) -> Self:
         """A connection to the broker that leads a partition, by the first address ("host:port") of `bootstrap`.
 
@@ -90,7 +155,7 @@ class Wire(WireSession):
         """
         deadline = time.monotonic() + timeout_s
         host, _, port = bootstrap.split(",")[0].rpartition(":")
-        wire = cls.open(host, int(port), client_id, timeout_s)
+        wire = cls.open(host, int(port), client_id, timeout_s, **security)
         try:
             found = wire.metadata([topic], deadline - time.monotonic())
             while len(found.brokers) > 1 and found.leader_address(topic, partition) is None:
@@ -105,94 +170,171 @@ class Wire(WireSession):
         if len(found.brokers) <= 1 or leader is None or leader == (host, int(port)):
             return wire
         wire.close()
-        return cls.open(*leader, client_id, timeout_s)
+        return cls.open(*leader, client_id, timeout_s, **security)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Wire({self.where}, {'open' if self.is_open else 'closed'})"
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._connection.connected)
+
+    def close(self) -> None:
+        """End the connection at once; safe to call twice."""
+        self._transport.abort(KafkaConnectionError("this side closed it"))
+        self._net.close()
+
+    # Requests and answers
+
+    def _send(self, request: Any) -> Any:
+        """Send a request; the library's future of its answer. What the network does not take now waits here."""
+        if not self.is_open:
+            raise self._ended(self._connection.close_future.exception)
+        try:
+            future = self._connection.send_request(request)
+        except (struct.error, TypeError, ValueError) as error:
+            raise LabError(f"{request.name} cannot be written: {error}. Correct its arguments.") from error
+        for _ in range(2):  # the library's loop waits for the socket in its first turn, and writes in its second
+            self._net.poll(timeout_ms=0)
+        return future
+
+    def _ask(self, request: Any, read: Callable[[Any], Answer], timeout_s: float | None = None) -> Answer:
+        """Send a request, wait for its answer and `read` it."""
+        deadline = self._deadline(timeout_s)
+        return read(self._wait(self._send(request), deadline, request.name.removesuffix("Request")))
+
+    def _comes(self, future: Any, deadline: float) -> bool:
+        """Whether the future is there by the deadline (of time.monotonic); sends and receives until then."""
+        if not future.is_done:
+            self._net.poll(timeout_ms=max(0.0, deadline - time.monotonic()) * 1000, future=future)
+        return bool(future.is_done)
+
+    def _wait(self, future: Any, deadline: float, api: str) -> Any:
+        """The answer that the future brings; LabError when it does not by the deadline, or the connection ends."""
+        if not self._comes(future, deadline):
+            raise LabError(f"The broker at {self.where} gave no answer to {api} in time. `kit status` tells whether it is paused.")
+        if future.exception is not None:
+            raise self._ended(future.exception) from future.exception
+        return future.value
+
+    def _deadline(self, timeout_s: float | None) -> float:
+        return time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
+
+    def _ended(self, error: BaseException | None) -> LabError:
+        return LabError(f"The connection to {self.where} has ended: {error}. Open a new one.")
+
+    def _one_partition(self, api: str, topics: Any) -> Any:
+        """The answer for the one partition that was asked for; LabError when it is an error."""
+        [partition] = [each for topic in topics for each in topic.partitions]
+        if partition.error_code:
+            raise self._refused(api, partition.error_code)
+        return partition
+
+    def _refused(self, api: str, error: int) -> LabError:
+        return LabError(
+            f"{api} at {self.where}: the broker answers error {error} ({for_code(error).__name__}). "
+            "Check the topic, the partition and the numbers asked for."
+        )
 
     # What a producer says
 
     def init_producer_id(self, timeout_s: float | None = None) -> tuple[int, int, int]:
-        """(error, producer id, epoch); while the broker says that it is not ready (14, 15, 16), asks again.
+        """(error, producer id, epoch) without a transactional id; while the broker says that it is not ready, asks again.
 
         LabError when it gives no answer in time; one that is still not ready then is its error.
         """
         deadline = self._deadline(timeout_s)
         while True:
-            request = self._request(InitProducerIdRequest, transactional_id=None, transaction_timeout_ms=60_000,
-                                    producer_id=-1, producer_epoch=-1)  # fmt: skip
-            found = self._ask(
-                request, deadline, lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch)
-            )
+            found = self.init_transactional_id(None, 60_000, timeout_s=deadline - time.monotonic())
             if found[0] not in NOT_YET or time.monotonic() + ASK_AGAIN_S >= deadline:
                 return found
             time.sleep(ASK_AGAIN_S)
 
+    def init_transactional_id(
+        self, transactional_id: str | None, timeout_ms: int, producer_id: int = -1, epoch: int = -1, timeout_s: float | None = None
+    ) -> tuple[int, int, int]:
+        """(error, producer id, epoch); asked once."""
+        request = InitProducerIdRequest(
+            max_version=5, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms,
+            producer_id=producer_id, producer_epoch=epoch,
+        )  # fmt: skip
+        return self._ask(request, lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch), timeout_s)
+
     def send_produce(
         self,
         topic: str,
-        batches: Sequence[WireBatch | tuple[int, bytes | bytearray]],
+        batches: Sequence[WireBatch],
         acks: int = -1,
         timeout_ms: int = 30_000,
         transactional_id: str | None = None,
         version: int | None = None,
-    ) -> int:
-        """Send one Produce request and do not wait; its correlation id, by which `receive` names the answer.
+    ) -> None:
+        """Send one Produce request and do not wait; `receive` gives the answer, in the order of the requests.
 
-        A batch is a WireBatch or (partition, bytes made elsewhere); those of one partition go one after the other.
-        Acks 0: there will be no answer. `version`: the highest common one if None. LabError when the request
-        exceeds the frame cap, or when the broker has not read for so long that as much as the cap is unsent.
+        Those batches of one partition go one after the other. Acks 0: there will be no answer. `version`: the
+        highest common one that names topics if None.
         """
-        by_partition: dict[int, bytes | bytearray] = {}
-        for batch in batches:
-            partition, data = (batch.partition, encode_batch(batch)) if isinstance(batch, WireBatch) else batch
-            by_partition[partition] = by_partition[partition] + data if partition in by_partition else data
-        request = self._request(
-            ProduceRequest, version, transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms,
-            topic_data=[(topic, list(by_partition.items()))],
-        )  # fmt: skip
-        if self.connection.unsent_bytes > self.connection.frames.longest_bytes:
-            self._drain(time.monotonic() + self.timeout_s)
-        return self._send(request, LONGEST_ANSWER_BYTES if acks else 0)
+        future = self._send_produce(topic, batches, acks, timeout_ms, transactional_id, version)
+        if acks:
+            self._produced.append(future)
 
-    def receive(self, timeout_s: float | None = None) -> tuple[int, Answers] | None:
-        """The next answer to a Produce request: (correlation id, {partition: (error, base offset, log start offset)}).
+    def receive(self, timeout_s: float | None = None) -> Answers | None:
+        """The next answer to `send_produce`: {partition: (error, base offset, log start offset)}.
 
-        None when none comes in time; with `timeout_s` 0 it only looks. Answers come in the broker's order,
-        which is the order of the requests.
+        None when none comes in time; with `timeout_s` 0 it only looks. LabError when the connection has ended.
         """
         deadline = self._deadline(timeout_s)
-        while not self._produced:
-            frame = self.connection.receive(deadline)
-            if frame is None:
-                return None
-            self._take(frame)
-        return self._produced.popleft()
+        if not self._comes(self._produced[0] if self._produced else self._connection.close_future, deadline):
+            return None
+        if not self._produced:
+            raise self._ended(self._connection.close_future.exception)
+        return _partitions_of(self._wait(self._produced.popleft(), deadline, "Produce"))
 
     def produce(
         self,
         topic: str,
-        batches: Sequence[WireBatch | tuple[int, bytes | bytearray]],
+        batches: Sequence[WireBatch],
         acks: int = -1,
         timeout_s: float | None = None,
-        **more: Any,
+        transactional_id: str | None = None,
+        version: int | None = None,
     ) -> Answers:
-        """Send one Produce request and wait for its answer; nothing else may be unanswered. Acks 0: {} once it is sent."""
+        """Send one Produce request and wait for its answer. Acks 0: {} once the broker has dealt with it."""
         deadline = self._deadline(timeout_s)
-        if self.is_open and (self._waiting or self._produced):
-            raise LabError(f"{len(self._waiting) + len(self._produced)} answers are still to be received. Receive them first.")
-        sent = self.send_produce(topic, batches, acks, **more)
+        future = self._send_produce(topic, batches, acks, 30_000, transactional_id, version)
         if not acks:
-            self._drain(deadline)
+            self.drain(deadline - time.monotonic())
             return {}
-        received = self.receive(deadline - time.monotonic())
-        if received is None:
-            raise self._silent(sent, "Produce")
-        return received[1]
+        return _partitions_of(self._wait(future, deadline, "Produce"))
+
+    def drain(self, timeout_s: float | None = None) -> None:
+        """Wait until the broker has dealt with all that was sent; LabError when it does not in time."""
+        self._ask(ApiVersionsRequest(version=2), lambda answer: None, timeout_s)
+
+    def _send_produce(
+        self, topic: str, batches: Sequence[WireBatch], acks: int, timeout_ms: int, transactional_id: str | None, version: int | None
+    ) -> Any:
+        by_partition: dict[int, bytearray] = {}
+        for batch in batches:
+            data = encode_batch(batch)
+            by_partition[batch.partition] = by_partition.get(batch.partition, bytearray()) + data
+        return self._send(ProduceRequest(
+            version=version, max_version=12, transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms,
+            topic_data=[(topic, list(by_partition.items()))],
+        ))  # fmt: skip
 
     # What everybody asks
 
     def metadata(self, topics: Sequence[str] | None = None, timeout_s: float | None = None) -> Metadata:
         """The brokers and the leaders of the topics, of all topics if None; topics that are not there are not made."""
-        request = self._request(
-            MetadataRequest, topics=None if topics is None else [(name,) for name in topics], allow_auto_topic_creation=False,
+        request = MetadataRequest(
+            max_version=8, topics=None if topics is None else [(name,) for name in topics], allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False, include_topic_authorized_operations=False,
         )  # fmt: skip
 
@@ -204,40 +346,48 @@ class Wire(WireSession):
             found = {topic.name: (topic.error_code, leaders(topic)) for topic in answer.topics}
             return Metadata(brokers, answer.controller_id, found)
 
-        return self._ask(request, self._deadline(timeout_s), read)
+        return self._ask(request, read, timeout_s)
 
-    def list_offsets(self, topic: str, partition: int, time_ms: int = LATEST, timeout_s: float | None = None) -> int:
+    def list_offsets(
+        self, topic: str, partition: int, time_ms: int = LATEST, timeout_s: float | None = None, committed: bool = False
+    ) -> int:
         """The offset of the first record at or after `time_ms`, -1 if there is none; LATEST: the end, EARLIEST: the start of the log.
 
-        LabError when the broker refuses.
+        `committed`: the end is where readers of committed records may read to (the last stable offset). LabError
+        when the broker refuses.
         """
-        request = self._request(
-            ListOffsetsRequest, replica_id=-1, isolation_level=0, topics=[(topic, [(partition, -1, time_ms)])]
+        request = ListOffsetsRequest(
+            max_version=5, replica_id=-1, isolation_level=int(committed), topics=[(topic, [(partition, -1, time_ms)])]
         )
-        return self._ask(
-            request, self._deadline(timeout_s), lambda answer: int(self._one_partition("ListOffsets", answer.topics).offset)
-        )
+        return self._ask(request, lambda answer: int(self._one_partition("ListOffsets", answer.topics).offset), timeout_s)
 
     def fetch(
         self, topic: str, partition: int, offset: int, max_bytes: int = FETCH_BYTES, timeout_s: float | None = None
     ) -> list[FetchedBatch]:
         """The batches from the one that holds `offset` on, at most about `max_bytes` of them; [] at the log's end.
 
-        LabError when the broker refuses (an offset outside of the log: error 1) or sends what is no batch.
+        LabError when the broker refuses (an offset outside of the log: error 1).
         """
-        request = self._request(
-            FetchRequest, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, isolation_level=0,
+        return decode_batches(self._fetch(topic, partition, offset, max_bytes, timeout_s).records or b"")
+
+    def fetch_committed(self, topic: str, offset: int) -> tuple[list[FetchedBatch], list[tuple[int, int]], int]:
+        """(batches, [(producer id, first offset) of aborted transactions], last stable offset) of partition 0.
+
+        That is what a reader of committed records gets. LabError when the broker refuses.
+        """
+        found = self._fetch(topic, 0, offset, FETCH_BYTES, None, committed=True)
+        aborted = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
+        return decode_batches(found.records or b""), aborted, int(found.last_stable_offset)
+
+    def _fetch(
+        self, topic: str, partition: int, offset: int, max_bytes: int, timeout_s: float | None, committed: bool = False
+    ) -> Any:
+        request = FetchRequest(
+            max_version=11, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, isolation_level=int(committed),
             session_id=0, session_epoch=-1, forgotten_topics_data=[], rack_id="",
             topics=[(topic, [(partition, -1, offset, -1, max_bytes)])],
         )  # fmt: skip
-
-        def read(answer: Any) -> bytes:
-            if answer.error_code:
-                raise self._refused("Fetch", answer.error_code)
-            return bytes(self._one_partition("Fetch", answer.responses).records or b"")
-
-        # A first batch that is longer than max_bytes comes as a whole, so the cap of frames is that of answers too.
-        return decode_batches(self._ask(request, self._deadline(timeout_s), read, self.connection.frames.longest_bytes))
+        return self._ask(request, lambda answer: self._one_partition("Fetch", answer.responses), timeout_s)
 
     def read_all(self, topic: str, partition: int, timeout_s: float | None = None) -> list[FetchedBatch]:
         """All records from the log's start to the end that it has when one asks, in their batches.
@@ -261,7 +411,6 @@ class Wire(WireSession):
 
     def describe_producers(self, topic: str, partition: int, timeout_s: float | None = None) -> list[ActiveProducer]:
         """What the leader remembers of each producer id; LabError when it refuses."""
-        request = self._request(DescribeProducersRequest, topics=[(topic, [partition])])
 
         def read(answer: Any) -> list[ActiveProducer]:
             return [
@@ -270,17 +419,16 @@ class Wire(WireSession):
                 for each in self._one_partition("DescribeProducers", answer.topics).active_producers
             ]  # fmt: skip
 
-        return self._ask(request, self._deadline(timeout_s), read)
+        return self._ask(DescribeProducersRequest(max_version=0, topics=[(topic, [partition])]), read, timeout_s)
 
     # What administrators and coordinators say
 
     def delete_records(self, topic: str, partition: int, before: int, timeout_s: float | None = None) -> int:
         """Delete the records below an offset (-1: all there are); the log's new start. LabError when the broker refuses."""
-        deadline = self._deadline(timeout_s)
-        timeout_ms = max(1, int((deadline - time.monotonic()) * 1000))
-        request = self._request(DeleteRecordsRequest, topics=[(topic, [(partition, before)])], timeout_ms=timeout_ms)
+        timeout_ms = max(1, int((self.timeout_s if timeout_s is None else timeout_s) * 1000))
+        request = DeleteRecordsRequest(max_version=1, topics=[(topic, [(partition, before)])], timeout_ms=timeout_ms)
         return self._ask(
-            request, deadline, lambda answer: int(self._one_partition("DeleteRecords", answer.topics).low_watermark)
+            request, lambda answer: int(self._one_partition("DeleteRecords", answer.topics).low_watermark), timeout_s
         )
 
     def write_txn_markers(
@@ -292,15 +440,18 @@ class Wire(WireSession):
         commit: bool,
         coordinator_epoch: int = 0,
         transaction_version: int = 1,
-        timeout_s: float | None = None,
     ) -> int:
         """End a producer's transaction in one partition, as its coordinator would; the broker's error, 0 for none."""
         marker = (producer_id, epoch, commit, [(topic, [partition])], coordinator_epoch, transaction_version)
+        return self._ask(
+            WriteTxnMarkersRequest(max_version=2, markers=[marker]),
+            lambda answer: int(answer.markers[0].topics[0].partitions[0].error_code),
+        )
 
-        def read(answer: Any) -> int:
-            found = [each for marker in answer.markers for topic in marker.topics for each in topic.partitions]
-            if len(found) != 1:
-                raise self._no_answer("WriteTxnMarkers", f"{len(found)} partitions, expected 1")
-            return int(found[0].error_code)
 
-        return self._ask(self._request(WriteTxnMarkersRequest, markers=[marker]), self._deadline(timeout_s), read)
+def _partitions_of(answer: Any) -> Answers:
+    return {
+        each.index: (each.error_code, each.base_offset, each.log_start_offset)
+        for topic in answer.responses
+        for each in topic.partition_responses
+    }

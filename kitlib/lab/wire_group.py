@@ -1,36 +1,48 @@
-"""Speaks a group's protocol to its coordinator: join, sync, heartbeat, leave, under any protocol type.
+"""Speaks a group's protocol to its coordinator: join, sync, heartbeat, leave, commit and fetch offsets, and find who coordinates.
 
 A group's coordinator passes on what members write for each other and understands none of it. So one may be
 a member of any kind: this one has a connection, a member id and a generation, and leaves the meaning of
-the bytes to its caller. Joining waits for the others, so it is asked in two steps.
+the bytes to its caller. Joining waits for the others, so it is asked in two steps. Offsets can be committed
+with a life of their own: versions 2 to 4 of OffsetCommit let the client say how long they shall be kept, and
+the brokers of today still take them. Each question about offsets is asked once, so its caller sees every error
+that a consumer would only retry: that the coordinator is loading, or that it is another one.
 
-Left out: static members, and a coordinator that moves; one broker is the coordinator of every group.
+Left out: static members.
+
+Source: Apache Kafka 4.3.1, clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kitlib.errors import LabError
-from kitlib.lab.wire_library import for_code  # first: it keeps the library's warnings away
-from kitlib.lab.wire_session import LONGEST_ANSWER_BYTES, WireSession
-
-from kafka.protocol.consumer import (  # isort: skip
+from kafka.errors import for_code
+from kafka.protocol.consumer import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     SyncGroupRequest,
 )
+from kafka.protocol.metadata import FindCoordinatorRequest
 
-__all__ = ["GroupWire", "Joined"]
+from kitlib.errors import LabError
+from kitlib.lab.clients import Cluster
+from kitlib.lab.wire import ASK_AGAIN_S, NOT_YET, Wire
 
-JOIN, SYNC, HEARTBEAT, LEAVE = 5, 3, 3, 2  # versions: the last ones without tagged fields
-NONE, NOT_YET, UNKNOWN_MEMBER, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 0, (14, 15, 16), 25, 27, 79
-INCONSISTENT_PROTOCOL = 23
-ASK_AGAIN_S = 0.05
+# Versions: the last ones without tagged fields; of OffsetCommit the last with a retention.
+JOIN, SYNC, HEARTBEAT, LEAVE, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 5, 3, 3, 2, 4, 7, 4
+NONE, INCONSISTENT_PROTOCOL, UNKNOWN_MEMBER, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 0, 23, 25, 27, 79
+GROUP, TRANSACTION = 0, 1  # the kinds of key that FindCoordinator is asked for
+NO_RETENTION = -1  # the broker's own
+
+TopicPartition = tuple[str, int]
+Coordinator = tuple[int, str, int]  # node, host, port
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +61,16 @@ class Joined:
         return self.error == NONE and self.member_id == self.leader
 
 
-class GroupWire(WireSession):
-    """One member's connection. LabError where nothing comes in time, or the connection ends."""
+class GroupWire(Wire):
+    """One connection to a broker, which may or may not be the coordinator that is asked for; as a member, one member's."""
 
     group: str = ""
     member_id: str = ""
     generation: int = -1
-    asked: int = -1  # the join that has no answer yet
+    asked: Any = None  # the future of the join that has no answer yet
     joining: tuple[str, str, Sequence[tuple[str, bytes]], int, int] = ("", "", (), 0, 0)  # what it was asked with
+
+    # A member
 
     def send_join(
         self, group: str, protocol_type: str, protocols: Sequence[tuple[str, bytes]], session_ms: int, rebalance_ms: int
@@ -66,22 +80,23 @@ class GroupWire(WireSession):
         LabError with the broker's error when the group refuses this kind of member.
         """
         self.group, self.joining = group, (group, protocol_type, protocols, session_ms, rebalance_ms)
-        request = {
-            "group_id": group, "session_timeout_ms": session_ms, "rebalance_timeout_ms": rebalance_ms, "group_instance_id": None,
-            "protocol_type": protocol_type, "protocols": [(name, data) for name, data in protocols],
-        }  # fmt: skip
+
+        def request() -> Any:
+            return JoinGroupRequest(
+                version=JOIN, group_id=group, session_timeout_ms=session_ms, rebalance_timeout_ms=rebalance_ms,
+                member_id=self.member_id, group_instance_id=None, protocol_type=protocol_type, protocols=list(protocols),
+            )  # fmt: skip
+
         deadline = self._deadline(None)
         while not self.member_id:
-            first = self._ask(self._request(JoinGroupRequest, JOIN, member_id="", **request), deadline, _joined)
+            first = self._ask(request(), _joined, deadline - time.monotonic())
             if first.error in NOT_YET and time.monotonic() + ASK_AGAIN_S < deadline:
                 time.sleep(ASK_AGAIN_S)
                 continue
             if first.error != MEMBER_ID_REQUIRED:
                 raise self._refused_member("JoinGroup", first.error)
             self.member_id = first.member_id
-        self.asked = self._send(
-            self._request(JoinGroupRequest, JOIN, member_id=self.member_id, **request), LONGEST_ANSWER_BYTES
-        )
+        self.asked = self._send(request())
 
     def receive_join(self, timeout_s: float | None = None) -> Joined:
         """The answer to the join, which comes when all have joined. LabError when it does not come, or refuses.
@@ -91,41 +106,34 @@ class GroupWire(WireSession):
         """
         deadline = self._deadline(timeout_s)
         while True:
-            frame = self.connection.receive(deadline)
-            if frame is None:
-                raise self._silent(self.asked, "JoinGroup")
-            found = self._take(frame)
-            if found is not None and found[0] == self.asked:
-                joined = _joined(found[1])
-                if joined.error == UNKNOWN_MEMBER and self.generation < 0 and time.monotonic() < deadline:
-                    self.member_id = ""
-                    self.send_join(*self.joining)
-                    continue
-                if joined.error != NONE:
-                    raise self._refused_member("JoinGroup", joined.error)
-                self.generation = joined.generation
-                return joined
+            joined = _joined(self._wait(self.asked, deadline, "JoinGroup"))
+            if joined.error == UNKNOWN_MEMBER and self.generation < 0 and time.monotonic() < deadline:
+                self.member_id = ""
+                self.send_join(*self.joining)
+                continue
+            if joined.error != NONE:
+                raise self._refused_member("JoinGroup", joined.error)
+            self.generation = joined.generation
+            return joined
 
     def sync(self, assignments: Mapping[str, bytes] | None = None) -> bytes:
         """This member's assignment; the leader brings everybody's. It waits for the leader."""
-        request = self._request(
-            SyncGroupRequest, SYNC, group_id=self.group, generation_id=self.generation, member_id=self.member_id,
+        request = SyncGroupRequest(
+            version=SYNC, group_id=self.group, generation_id=self.generation, member_id=self.member_id,
             group_instance_id=None, assignments=list((assignments or {}).items()),
         )  # fmt: skip
-        error, data = self._ask(
-            request, self._deadline(None), lambda answer: (answer.error_code, bytes(answer.assignment))
-        )
+        error, data = self._ask(request, lambda answer: (answer.error_code, bytes(answer.assignment)))
         if error != NONE:
             raise self._refused_member("SyncGroup", error)
         return data
 
     def heartbeat(self) -> int:
         """The coordinator's word: 0, or 27 when a rebalance is under way, or that it does not know this member."""
-        request = self._request(
-            HeartbeatRequest, HEARTBEAT, group_id=self.group, generation_id=self.generation, member_id=self.member_id,
+        request = HeartbeatRequest(
+            version=HEARTBEAT, group_id=self.group, generation_id=self.generation, member_id=self.member_id,
             group_instance_id=None,
         )  # fmt: skip
-        return self._ask(request, self._deadline(None), lambda answer: int(answer.error_code))
+        return self._ask(request, lambda answer: int(answer.error_code))
 
     def wait_for_rebalance(self, timeout_s: float) -> None:
         """Beat until the coordinator says that a rebalance is under way. LabError when it does not."""
@@ -137,8 +145,8 @@ class GroupWire(WireSession):
 
     def leave(self) -> int:
         """Leave the group; the error."""
-        request = self._request(LeaveGroupRequest, LEAVE, group_id=self.group, member_id=self.member_id)
-        return self._ask(request, self._deadline(None), lambda answer: int(answer.error_code))
+        request = LeaveGroupRequest(version=LEAVE, group_id=self.group, member_id=self.member_id)
+        return self._ask(request, lambda answer: int(answer.error_code))
 
     def _refused_member(self, api: str, error: int) -> LabError:
         other = error == INCONSISTENT_PROTOCOL
@@ -150,6 +158,78 @@ class GroupWire(WireSession):
         return LabError(
             f"{api} of group {self.group}: the broker answers error {error} ({for_code(error).__name__}). {advice}"
         )
+
+    # Offsets and coordinators
+
+    def find(self, key: str, kind: int = GROUP) -> Coordinator | None:
+        """Who coordinates the group (or the transactional id), by this broker's word; None when it does not know yet."""
+        request = FindCoordinatorRequest(version=FIND_COORDINATOR, key_type=kind, coordinator_keys=[key])
+
+        def read(answer: Any) -> Coordinator | None:
+            [found] = answer.coordinators
+            return None if found.error_code else (int(found.node_id), str(found.host), int(found.port))
+
+        return self._ask(request, read)
+
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], retention_ms: int = NO_RETENTION
+    ) -> dict[TopicPartition, int]:
+        """Commit as the member that has joined here, or as nobody; each partition's error code."""
+        request = OffsetCommitRequest(
+            version=OFFSET_COMMIT, group_id=group, generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id, retention_time_ms=retention_ms,
+            topics=[(topic, [(partition, offset, "")]) for (topic, partition), offset in offsets.items()],
+        )  # fmt: skip
+        return self._ask(request, lambda answer: _by_partition(answer, "error_code"))
+
+    def fetch_offsets(
+        self, group: str, partitions: Sequence[TopicPartition] | None, require_stable: bool = True
+    ) -> tuple[int, dict[TopicPartition, int]]:
+        """(the group's error code, each partition's committed offset, -1 for none); no offsets with an error.
+
+        Partitions None asks for all that the group has, of the topics that one may describe.
+        Without `require_stable` a broker of 4.0 or later answers from what it knows to be on all copies.
+        """
+        topics = None if partitions is None else [(topic, [partition]) for topic, partition in partitions]
+        request = OffsetFetchRequest(version=OFFSET_FETCH, group_id=group, topics=topics, require_stable=require_stable)
+
+        def read(answer: Any) -> tuple[int, dict[TopicPartition, int]]:
+            error = int(answer.error_code)
+            return error, {} if error else _by_partition(answer, "committed_offset")
+
+        return self._ask(request, read)
+
+
+def find_coordinator(cluster: Cluster, group: str, timeout_s: float) -> Coordinator:
+    """Who coordinates a group and answers for it: asked of all brokers, again until it does. LabError after `timeout_s`.
+
+    Asking also makes the brokers create the offsets topic, if it is not there yet.
+    """
+    deadline = time.monotonic() + timeout_s
+    told = "nobody knows one"
+    while True:
+        for where in cluster.bootstrap.split(","):
+            host, _, port = where.rpartition(":")
+            with contextlib.suppress(LabError), GroupWire.open(host, int(port), timeout_s=5.0) as asked:
+                found = asked.find(group)
+                if found is None:
+                    continue
+                with GroupWire.open(found[1], found[2], timeout_s=5.0) as coordinator:
+                    error, _ = coordinator.fetch_offsets(group, [("none", 0)])
+                if error not in NOT_YET:
+                    return found
+                told = f"broker {found[0]} answers error {error}"
+        if time.monotonic() > deadline:
+            raise LabError(f"group {group}: no coordinator within {timeout_s:g} s: {told}. Look at `kit status`.")
+        time.sleep(ASK_AGAIN_S)
+
+
+def _by_partition(answer: Any, name: str) -> dict[TopicPartition, int]:
+    return {
+        (str(topic.name), int(each.partition_index)): int(getattr(each, name))
+        for topic in answer.topics
+        for each in topic.partitions
+    }
 
 
 def _joined(answer: Any) -> Joined:

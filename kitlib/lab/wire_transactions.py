@@ -17,20 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kitlib.errors import LabError
-from kitlib.lab.wire import ASK_AGAIN_S, NOT_YET, Wire
-from kitlib.lab.wire_library import (
+from kafka.protocol.admin import DescribeTransactionsRequest
+from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
-    DescribeTransactionsRequest,
     EndTxnRequest,
-    FetchRequest,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
-    ListOffsetsRequest,
-    OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
+
+from kitlib.errors import LabError
+from kitlib.lab.wire import ASK_AGAIN_S, NOT_YET
+from kitlib.lab.wire_group import TRANSACTION, GroupWire
 from kitlib.lab.wire_records import FetchedBatch
 
 STATE_TOPIC = "__transaction_state"
@@ -48,9 +45,7 @@ STATES = (
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
-FETCH_BYTES = 1 << 20
 NO_LEADER_EPOCH = -1
-GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ class StateRecord:
     epoch: int
 
 
-class TransactionWire(Wire):
+class TransactionWire(GroupWire):
     """A connection with the transactional messages besides the others. Errors are the numbers of the wire."""
 
     def wait_for_coordinator(self, key: str, kind: int = TRANSACTION) -> int:
@@ -74,52 +69,33 @@ class TransactionWire(Wire):
         """
         deadline = self._deadline(None)
         while True:
-            request = self._request(FindCoordinatorRequest, 4, key_type=kind, coordinator_keys=[key])
-            error, node = self._ask(
-                request, deadline, lambda answer: (answer.coordinators[0].error_code, answer.coordinators[0].node_id)
-            )
-            if not error:
-                asked = (
-                    self.describe_transaction(key)[0] if kind == TRANSACTION else self.committed_offset(key, "none")[0]
-                )
-                if asked not in NOT_YET:
-                    return int(node)
+            found = self.find(key, kind)
+            if found is not None:
+                asked = self.describe_transaction(key) if kind == TRANSACTION else self.fetch_offsets(key, [("none", 0)])
+                if asked[0] not in NOT_YET:
+                    return found[0]
             if time.monotonic() + ASK_AGAIN_S >= deadline:
-                raise LabError(
-                    f"{self.connection.where} names no coordinator of '{key}' (error {error}). Look at `kit status`."
-                )
+                raise LabError(f"{self.where} names no coordinator of '{key}'. Look at `kit status`.")
             time.sleep(ASK_AGAIN_S)
-
-    def init_transactional_id(
-        self, transactional_id: str | None, timeout_ms: int, producer_id: int = -1, epoch: int = -1, version: int = 5
-    ) -> tuple[int, int, int]:
-        """(error, producer id, epoch); asked once."""
-        request = self._request(
-            InitProducerIdRequest, version, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms,
-            producer_id=producer_id, producer_epoch=epoch,
-        )  # fmt: skip
-        return self._ask(
-            request, self._deadline(None), lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch)
-        )
 
     def add_partitions(
         self, transactional_id: str, producer_id: int, epoch: int, topic: str, partitions: Sequence[int] = (0,)
     ) -> int:
         """AddPartitionsToTxn as a client says it; the error of the first partition."""
-        request = self._request(
-            AddPartitionsToTxnRequest, 3, v3_and_below_transactional_id=transactional_id, v3_and_below_producer_id=producer_id,
+        request = AddPartitionsToTxnRequest(
+            version=3, v3_and_below_transactional_id=transactional_id, v3_and_below_producer_id=producer_id,
             v3_and_below_producer_epoch=epoch, v3_and_below_topics=[(topic, list(partitions))],
         )  # fmt: skip
 
         def read(answer: Any) -> int:
             return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
-        return self._ask(request, self._deadline(None), read)
+        return self._ask(request, read)
 
     def verify_partitions(self, transactional_id: str, producer_id: int, epoch: int, topic: str) -> int:
         """AddPartitionsToTxn as a partition's leader says it, which only asks."""
-        request = self._request(
-            AddPartitionsToTxnRequest, 5, transactions=[(transactional_id, producer_id, epoch, True, [(topic, [0])])]
+        request = AddPartitionsToTxnRequest(
+            version=5, transactions=[(transactional_id, producer_id, epoch, True, [(topic, [0])])]
         )
 
         def read(answer: Any) -> int:
@@ -127,99 +103,48 @@ class TransactionWire(Wire):
                 return int(answer.error_code)
             return int(answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code)
 
-        return self._ask(request, self._deadline(None), read)
+        return self._ask(request, read)
 
     def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> int:
         """AddOffsetsToTxn; the error."""
-        request = self._request(
-            AddOffsetsToTxnRequest,
-            4,
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            group_id=group,
+        request = AddOffsetsToTxnRequest(
+            version=4, transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, group_id=group
         )
-        return self._ask(request, self._deadline(None), lambda answer: int(answer.error_code))
+        return self._ask(request, lambda answer: int(answer.error_code))
 
     def commit_offset(
         self, transactional_id: str, producer_id: int, epoch: int, group: str, topic: str, offset: int,
         member: str = "", generation: int = -1, transaction_version: int = 1,
     ) -> int:  # fmt: skip
         """TxnOffsetCommit of one partition's offset; the error."""
-        request = self._request(
-            TxnOffsetCommitRequest, TXN_OFFSET_COMMIT[transaction_version], transactional_id=transactional_id, group_id=group,
+        request = TxnOffsetCommitRequest(
+            version=TXN_OFFSET_COMMIT[transaction_version], transactional_id=transactional_id, group_id=group,
             producer_id=producer_id, producer_epoch=epoch, generation_id=generation, member_id=member, group_instance_id=None,
             topics=[(topic, [(0, offset, NO_LEADER_EPOCH, None)])],
         )  # fmt: skip
-        return self._ask(request, self._deadline(None), lambda answer: int(answer.topics[0].partitions[0].error_code))
+        return self._ask(request, lambda answer: int(answer.topics[0].partitions[0].error_code))
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, epoch: int, commit: bool, transaction_version: int = 1
     ) -> tuple[int, int, int]:
         """(error, producer id, epoch); the last two are -1 with version 1."""
-        request = self._request(
-            EndTxnRequest, END_TXN[transaction_version], transactional_id=transactional_id, producer_id=producer_id,
+        request = EndTxnRequest(
+            version=END_TXN[transaction_version], transactional_id=transactional_id, producer_id=producer_id,
             producer_epoch=epoch, committed=commit,
         )  # fmt: skip
         if transaction_version < 2:
-            return self._ask(request, self._deadline(None), lambda answer: (int(answer.error_code), -1, -1))
-        return self._ask(
-            request, self._deadline(None), lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch)
-        )
+            return self._ask(request, lambda answer: (int(answer.error_code), -1, -1))
+        return self._ask(request, lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch))
 
     def describe_transaction(self, transactional_id: str) -> tuple[int, str, int, int]:
         """(error, state, producer id, epoch)."""
-        request = self._request(DescribeTransactionsRequest, 0, transactional_ids=[transactional_id])
+        request = DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
 
         def read(answer: Any) -> tuple[int, str, int, int]:
-            (found,) = answer.transaction_states
+            [found] = answer.transaction_states
             return found.error_code, found.transaction_state, found.producer_id, found.producer_epoch
 
-        return self._ask(request, self._deadline(None), read)
-
-    def last_stable_offset(self, topic: str, partition: int = 0) -> int:
-        """Up to where readers of committed records may read. LabError when the broker refuses."""
-        request = self._request(
-            ListOffsetsRequest, replica_id=-1, isolation_level=1, topics=[(topic, [(partition, -1, -1)])]
-        )
-        return self._ask(
-            request, self._deadline(None), lambda answer: int(self._one_partition("ListOffsets", answer.topics).offset)
-        )
-
-    def fetch_committed(self, topic: str, offset: int) -> tuple[list[FetchedBatch], list[tuple[int, int]], int]:
-        """(batches, [(producer id, first offset) of aborted transactions], last stable offset) as a reader of committed records gets them.
-
-        LabError when the broker refuses.
-        """
-        from kitlib.lab.wire_records import decode_batches
-
-        request = self._request(
-            FetchRequest, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, isolation_level=1,
-            session_id=0, session_epoch=-1, forgotten_topics_data=[], rack_id="",
-            topics=[(topic, [(0, -1, offset, -1, FETCH_BYTES)])],
-        )  # fmt: skip
-
-        def read(answer: Any) -> tuple[bytes, list[tuple[int, int]], int]:
-            found = self._one_partition("Fetch", answer.responses)
-            aborted = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
-            return bytes(found.records or b""), aborted, int(found.last_stable_offset)
-
-        data, aborted, stable = self._ask(request, self._deadline(None), read, self.connection.frames.longest_bytes)
-        return decode_batches(data), aborted, stable
-
-    def committed_offset(self, group: str, topic: str, require_stable: bool = False) -> tuple[int, int]:
-        """(error, offset) of a group; -1 when it has none. UNSTABLE_OFFSET_COMMIT (88) while a transaction may still change it."""
-        request = self._request(
-            OffsetFetchRequest, 7, group_id=group, topics=[(topic, [0])], require_stable=require_stable
-        )
-
-        def read(answer: Any) -> tuple[int, int]:
-            if answer.error_code:
-                return int(answer.error_code), -1
-            (found,) = answer.topics[0].partitions
-            return int(found.error_code), int(found.committed_offset)
-
-        return self._ask(request, self._deadline(None), read)
+        return self._ask(request, read)
 
 
 def state_records(batches: Sequence[FetchedBatch]) -> list[StateRecord]:

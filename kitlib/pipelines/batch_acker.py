@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kitlib.errors import KitError
+from kitlib.java.numbers import MAX_LONG, MIN_LONG
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry, IdOutOfRangeError, bounds_of
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG
 
 INIT, ACK, FAIL = 0, 1, 2  # the kinds of messages
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1

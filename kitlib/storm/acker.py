@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kitlib.errors import KitError
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG
+from kitlib.java.numbers import MAX_LONG, MIN_LONG
 from kitlib.storm.rotating_map import RotatingMap
 
 ACKER_COMPONENT_ID = "__acker"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kitlib.java.numbers import to_long
 from kitlib.kafka.log import Fetch, FetchError
-from kitlib.storm.java_long import to_long
 from kitlib.storm.partition_manager import PartitionManager
 
 DEFAULT_MAX_OFFSET_BEHIND = 100_000  # 0.9.3 made it unlimited

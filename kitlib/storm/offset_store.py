@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kitlib.storm import json_simple
+from kitlib.java import json_simple
 
 
 class OffsetStore(Protocol):

@@ -26,9 +26,9 @@ from enum import Enum
 from typing import Any
 
 from kitlib.errors import KitError
+from kitlib.java import json_simple
+from kitlib.java.numbers import MAX_LONG, to_long
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, LogReader, Record
-from kitlib.storm import json_simple
-from kitlib.storm.java_long import MAX_LONG, to_long
 from kitlib.storm.offset_set import OffsetSet
 from kitlib.storm.offset_store import OffsetStore, read_stored_offset
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from kitlib.java.numbers import MAX_LONG, to_long
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
-from kitlib.storm.java_long import MAX_LONG, to_long
 from kitlib.storm.partition_manager import PartitionManager
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kitlib.java.numbers import MAX_LONG
 from kitlib.kafka.log import FetchError
-from kitlib.storm.java_long import MAX_LONG
 from kitlib.storm.partition_manager import PartitionManager
 
 

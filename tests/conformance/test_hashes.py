@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.hashes import Hashes, replay
 from kitlib.errors import KnobError, TraceError
+from kitlib.java.hash_codes import text_hash_code
+from kitlib.java.numbers import INT_BITS, to_int
 from kitlib.kafka import hashes
 
 ROWS = list(read_traces(bundled("groups", "hashes.jsonl.gz")))
@@ -36,21 +38,21 @@ def code_of_characters(text: str) -> int:
     """Characters in the place of UTF-16 units."""
     h = 0
     for character in text:
-        h = hashes.as_int(h * 31 + ord(character))
+        h = to_int(h * 31 + ord(character))
     return h
 
 
 BUGS: dict[str, dict[str, Callable[..., Any]]] = {
     "another seed": {"murmur2": lambda data: hashes.murmur2(data) ^ 1},
     "signed bytes in the tail": {"murmur2": murmur2_of_signed_bytes},
-    "an unsigned result": {"murmur2": lambda data: hashes.murmur2(data) & hashes.INT_BITS},
+    "an unsigned result": {"murmur2": lambda data: hashes.murmur2(data) & INT_BITS},
     "abs for to_positive": {"to_positive": abs},
     "abs for a key's partition": {"partition_of_key": lambda key, n: abs(hashes.murmur2(key)) % n},
     "a signed remainder": {"partition_of_key": lambda key, n: hashes.murmur2(key) % n},
     "characters for units": {"hash_code": code_of_characters},
     "the absolute value of the least int": {"absolute": abs},
     "to_positive for a group's partition": {
-        "group_partition": lambda group, n: hashes.to_positive(hashes.java_hash_code(group)) % n
+        "group_partition": lambda group, n: hashes.to_positive(text_hash_code(group)) % n
     },
     "murmur2 for a group's partition": {"group_partition": lambda group, n: hashes.partition_of_key(group.encode(), n)},
 }

@@ -13,9 +13,9 @@ import pytest
 
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.partition_manager import Build, recorded_exception, replay
+from kitlib.java import json_simple
+from kitlib.java.numbers import MAX_LONG, to_long
 from kitlib.kafka.log import LATEST_TIME, Fetch, FetchError
-from kitlib.storm import json_simple
-from kitlib.storm.java_long import MAX_LONG, to_long
 from kitlib.storm.offset_set import OffsetSet
 from kitlib.storm.offset_store import read_stored_offset
 from kitlib.storm.partition_manager import Emission, EmitState, FailedFetchError, PartitionManager

@@ -14,7 +14,7 @@ from kitlib.experiments.producer.wire_producer import Delivery, WireProducer
 from kitlib.kafka.producer.config import ProducerConfig
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.kafka_server import Cluster
-from kitlib.lab.wire import WireBatch
+from kitlib.lab.wire_records import WireBatch
 from tests.conftest import wait_for
 from tests.lab.wires import Relay, Stub, address, is_silent, new_topic, open_wire, says
 
@@ -148,7 +148,7 @@ def test_producer_answer_that_is_left_out_ends_the_connection(broker: Cluster) -
             for number in range(30):
                 producer.send(values(number, 1))
             assert producer.flush(9) == 0
-            assert producer.connections_lost == 1 and "left out an answer" in producer.trouble
+            assert producer.connections_lost == 1 and "Correlation IDs do not match" in producer.trouble
     assert stored(broker, topic) == values(0, 30)
 
 
@@ -368,7 +368,7 @@ def test_producer_without_a_connection_uses_up_no_attempts(relay: Relay, broker:
     producer.poll(0.3)
     [waiting] = producer.sender.accumulator.queues[0]
     assert (producer.sender.requests, waiting.attempts, waiting.has_sequence) == (before, 0, False)
-    assert "Nobody answers" in producer.trouble or "has ended" in producer.trouble
+    assert "No Kafka broker answers" in producer.trouble or "has ended" in producer.trouble
     producer.close(0.1)
     assert [delivery.error for delivery in producer.deliveries] == [None, "KafkaException"]
     assert stored(broker, topic) == [b"0"]

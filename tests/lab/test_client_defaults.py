@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from kafka import KafkaProducer
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import client_defaults, librdkafka_settings
 from kitlib.lab.client_defaults import SOURCES, Setting, default, setting, settings_of, settings_table
 from kitlib.lab.java_client import JavaClient
-from kitlib.lab.wire_library import KafkaProducer
 
 
 def test_java_defaults_are_those_that_a_producer_starts_with() -> None:

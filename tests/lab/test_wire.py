@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kafka.protocol.metadata import ApiVersionsResponse
+from kafka.protocol.producer import ProduceRequest
 
 from kitlib.errors import LabError
+from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.kafka_server import Cluster
-from kitlib.lab.wire import EARLIEST, LATEST, ActiveProducer, Wire, WireBatch, WireClosed
-from tests.lab.wires import address, new_topic, new_topics, open_wire
+from kitlib.lab.wire import EARLIEST, LATEST, ActiveProducer, Wire
+from kitlib.lab.wire_records import WireBatch
+from tests.lab.wires import Handler, Stub, address, is_silent, new_topic, new_topics, open_wire, says
 
 pytestmark = pytest.mark.kafka
 
@@ -35,9 +41,8 @@ def batch(partition: int, sequence: int, count: int = 1, producer_id: int = 77, 
     return WireBatch(partition, values, producer_id, more.pop("epoch", 0), sequence, **more)
 
 
-def test_wire_versions_and_metadata_are_the_brokers(broker: Cluster, wire: Wire, topic: str) -> None:
-    """The broker names its versions, itself, and the leaders; a topic that is not there is an error and is not made."""
-    assert wire.versions[0] == (0, 13) and wire.versions[61] == (0, 0)
+def test_wire_metadata_is_the_brokers(broker: Cluster, wire: Wire, topic: str) -> None:
+    """The broker names itself and the leaders; a topic that is not there is an error and is not made."""
     for _ in range(2):
         found = wire.metadata([topic, "nobody-made-this"])
         assert found.brokers == {1: address(broker)} and found.controller == 1
@@ -117,10 +122,10 @@ def test_wire_transaction_marker_is_a_control_batch(wire: Wire, topic: str) -> N
 
 def test_wire_pipelined_requests_are_answered_in_order(wire: Wire, topic: str) -> None:
     """Ten requests on their way at once: ten answers, in order; other questions may come between; then there is nothing more."""
-    sent = [wire.send_produce(topic, [batch(5, number)]) for number in range(10)]
-    assert wire.list_offsets(topic, 5) == 10 and wire.unanswered == 0
-    answers = [wire.receive() for _ in sent]
-    assert answers == [(number, {5: (OK, offset, 0)}) for offset, number in enumerate(sent)]
+    for number in range(10):
+        wire.send_produce(topic, [batch(5, number)])
+    assert wire.list_offsets(topic, 5) == 10
+    assert [wire.receive() for _ in range(10)] == [{5: (OK, offset, 0)} for offset in range(10)]
     assert wire.receive(0) is None and wire.receive(0.01) is None
 
 
@@ -132,7 +137,7 @@ def test_wire_one_request_many_partitions(wire: Wire, topic: str) -> None:
 
 def test_wire_acks(wire: Wire, topic: str) -> None:
     """No answer comes for acks 0, and the batch is there; acks 1 is answered; acks 2 is refused."""
-    assert wire.produce(topic, [batch(8, 0)], acks=0) == {} and wire.unanswered == 0
+    assert wire.produce(topic, [batch(8, 0)], acks=0) == {}
     assert wire.produce(topic, [batch(8, 1)], acks=1) == {8: (OK, 1, 0)}
     assert wire.produce(topic, [batch(8, 2)], acks=2)[8][0] == BAD_ACKS
     assert wire.list_offsets(topic, 8) == 2
@@ -197,43 +202,11 @@ def test_wire_offset_outside_of_the_log_is_refused(wire: Wire, topic: str) -> No
     assert wire.list_offsets(topic, 11) == 0
 
 
-def test_wire_frame_above_the_cap_is_not_sent(broker: Cluster, topic: str) -> None:
-    """A request that is longer than the cap is refused here, and the connection can still be used."""
-    with open_wire(broker, longest_frame_bytes=10_000) as wire:
-        with pytest.raises(LabError, match=r"a frame has at most 10,000"):
-            wire.produce(topic, [WireBatch(11, [b"x" * 10_000])])
-        assert wire.unanswered == 0 and wire.list_offsets(topic, 11) == 0
-        assert wire.produce(topic, [WireBatch(11, [b"x" * 9_000])])[11][0] == OK
-        with pytest.raises(LabError, match="Expected a frame of 0 to 10,000 bytes"):
-            [wire.produce(topic, [WireBatch(11, [b"x" * 9_000])]) for _ in range(2)]
-            wire.fetch(topic, 11, 0)
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pytest.param(b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", id="an HTTP request"),
-        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="a TLS hello"),
-        pytest.param(b"\xff\xff\xff\xff", id="a length of -1"),
-        pytest.param(b"\x7f\xff\xff\xff", id="a length of 2 GiB"),
-        pytest.param(b"\x00\x00\x00\x08\xff\xff\x00\x00\x00\x00\x00\x01", id="an API that there is not"),
-    ],
-)
-def test_wire_broker_ends_a_connection_that_speaks_no_kafka(broker: Cluster, frame: bytes) -> None:
-    """What is no request ends the connection with WireClosed; the broker goes on serving others."""
-    with open_wire(broker, ask_versions=False) as wire:
-        wire.send_raw(frame)
-        with pytest.raises(WireClosed):
-            wire.receive_frame(5)
-    with open_wire(broker) as wire:
-        assert wire.init_producer_id()[0] == OK
-
-
 def test_wire_removed_version_ends_the_connection(wire: Wire, topic: str) -> None:
-    """Produce version 2 is gone since 4.0: the broker closes, which is WireClosed, and so is every later question."""
-    with pytest.raises(WireClosed, match="the other side closed it"):
+    """Produce version 2 is gone since 4.0: the broker closes, which is a LabError, and so is every later question."""
+    with pytest.raises(LabError, match=r"has ended: .*Open a new one"):
         wire.produce(topic, [batch(0, 0)], version=2)
-    with pytest.raises(WireClosed, match="Open a new one"):
+    with pytest.raises(LabError, match=r"has ended: .*Open a new one"):
         wire.list_offsets(topic, 0)
     assert not wire.is_open
 
@@ -243,7 +216,7 @@ def test_wire_own_end_is_an_end(broker: Cluster, topic: str) -> None:
     with open_wire(broker) as wire:
         wire.close()
         wire.close()
-        with pytest.raises(WireClosed, match="this side closed it"):
+        with pytest.raises(LabError, match="this side closed it"):
             wire.produce(topic, [batch(0, 0)])
 
 
@@ -256,24 +229,90 @@ def test_wire_batch_that_cannot_be_made_is_told_and_nothing_is_sent(wire: Wire, 
     ):  # fmt: skip
         with pytest.raises(LabError):
             wire.send_produce(topic, [wrong])
-    with pytest.raises(LabError, match="version 99"):
-        wire.send_produce(topic, [batch(0, 0)], version=99)
-    assert wire.unanswered == 0 and wire.metadata([topic]).controller == 1
+    assert wire.receive(0) is None and wire.metadata([topic]).controller == 1
 
 
-def test_wire_answers_that_were_not_received_are_not_mixed_up(broker: Cluster) -> None:
-    """`produce` refuses while older answers are to be received, as it could not tell them apart for its caller."""
+def test_wire_produce_takes_its_own_answer(broker: Cluster) -> None:
+    """An answer that nobody has received yet stays to be received."""
     one, two = new_topics(broker, 2)
     with open_wire(broker) as wire:
-        sent = wire.send_produce(one, [batch(0, 0)])
-        with pytest.raises(LabError, match="Receive them first"):
-            wire.produce(two, [batch(0, 0)])
-        assert wire.receive() == (sent, {0: (OK, 0, 0)}) and wire.list_offsets(two, 0) == 0
+        wire.send_produce(one, [batch(0, 0)])
+        assert wire.produce(two, [batch(0, 0), batch(1, 0)]) == {0: (OK, 0, 0), 1: (UNKNOWN, -1, -1)}
+        assert wire.receive() == {0: (OK, 0, 0)} and wire.receive(0) is None
 
 
 def test_wire_nobody_there_is_told_within_the_deadline() -> None:
-    """An address where nobody listens is WireClosed at once."""
+    """An address where nobody listens is a LabError at once."""
     begin = time.monotonic()
-    with pytest.raises(WireClosed, match=r"Nobody answers at 127\.0\.0\.1:1 "):
+    with pytest.raises(LabError, match=r"No Kafka broker answers at 127\.0\.0\.1:1 "):
         Wire.open("127.0.0.1", 1, timeout_s=5)
     assert time.monotonic() - begin < 5
+
+
+NO_BROKERS = [
+    pytest.param(says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "Invalid frame length", id="a web server"),
+    pytest.param(says(b"\x15\x03\x03\x00\x02\x02\x46"), "Invalid frame length", id="a server that wants TLS"),
+    pytest.param(says(b"\x00\x00\x00\x08\x00\x00\x00\x63rest"), "Correlation IDs do not match", id="an answer to something else"),
+    pytest.param(says(b"\x00\x00\x00\x20\x00\x00", closes=True), "disconnected", id="half a frame, then the end"),
+    pytest.param(says(b"", closes=True), "disconnected", id="no word, then the end"),
+    pytest.param(is_silent, "timed out|no answer", id="silence"),
+]
+
+
+@pytest.mark.parametrize(("handler", "said"), NO_BROKERS)
+def test_wire_server_that_is_no_broker_is_told_within_the_deadline(handler: Handler, said: str) -> None:
+    """Whatever answers there, or does not: a LabError that says so, soon after the deadline at the latest."""
+    begin = time.monotonic()
+    with Stub(handler) as stub:
+        with pytest.raises(LabError, match=f"No Kafka broker answers at 127.0.0.1:{stub.port} .*({said})"):
+            Wire.open("127.0.0.1", stub.port, timeout_s=0.5)
+        assert time.monotonic() - begin < 5.5
+
+
+def test_wire_answer_that_comes_too_late_is_ignored(broker: Cluster, topic: str) -> None:
+    """Who gave up waiting is not disturbed by the answer to the question before; the connection goes on."""
+    with ChaosProxy.before(broker, [Rule("delay_answer", api="ListOffsets", ms=300, count=1)]) as proxy:
+        assert proxy.cluster is not None
+        with open_wire(proxy.cluster) as wire:
+            with pytest.raises(LabError, match="gave no answer to ListOffsets in time"):
+                wire.list_offsets(topic, 11, timeout_s=0.05)
+            assert wire.metadata([topic]).controller == 1
+
+
+def test_wire_broker_that_is_not_ready_is_asked_again(broker: Cluster) -> None:
+    """COORDINATOR_LOAD_IN_PROGRESS for a producer id is asked again until the deadline, and is the answer if it passes."""
+    rule = Rule("answer_error", api="InitProducerId", error="COORDINATOR_LOAD_IN_PROGRESS", count=2)
+    with ChaosProxy.before(broker, [rule]) as proxy:
+        assert proxy.cluster is not None
+        with open_wire(proxy.cluster) as wire:
+            assert wire.init_producer_id()[0] == OK
+            proxy.add(Rule("answer_error", api="InitProducerId", error="COORDINATOR_LOAD_IN_PROGRESS"))
+            assert wire.init_producer_id(0.2) == (14, -1, -1)
+
+
+# As a broker of 4.3.1 answered the second request of a connection, a Produce.
+STORED = bytes.fromhex(
+    "00000030" "0000000200" "0202740200000000" "0000" "0000000000000000" "ffffffffffffffff" "0000000000000000"
+    "010000" "00" "000000" "0000"
+)  # fmt: skip
+
+
+def test_wire_answer_then_the_end_is_still_an_answer() -> None:
+    """What has arrived before the connection ended is given out, then comes the end."""
+    is_over = threading.Event()
+    api = ApiVersionsResponse(version=4, error_code=0, api_keys=[(ProduceRequest.API_KEY, 0, 12)], throttle_time_ms=0)
+    api.with_header(correlation_id=1)
+
+    def answer_twice_and_go(connection: socket.socket) -> None:
+        for answer in (api.encode(header=True, framed=True), STORED):
+            connection.recv(1 << 16)
+            connection.sendall(answer)
+        connection.shutdown(socket.SHUT_RDWR)
+        is_over.set()
+
+    with Stub(answer_twice_and_go) as stub, Wire.open("127.0.0.1", stub.port) as wire:
+        wire.send_produce("t", [batch(0, 0)])
+        assert is_over.wait(10)
+        assert wire.receive() == {0: (OK, 0, 0)}
+        with pytest.raises(LabError, match="has ended"):
+            wire.receive()

@@ -26,7 +26,8 @@ from kitlib.lab import kafka_server
 from kitlib.lab.broker_settings import broker_setting
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import EARLIEST, LATEST, Wire, WireBatch
+from kitlib.lab.wire import EARLIEST, LATEST, Wire
+from kitlib.lab.wire_records import WireBatch
 from tests.lab.wires import new_topics, open_wire
 
 pytestmark = pytest.mark.kafka

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kitlib.errors import LabError
 from kitlib.lab.kafka_server import Cluster, client_config
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import Wire, WireClosed
+from kitlib.lab.wire import Wire
 
 Handler = Callable[[socket.socket], None]
 
@@ -41,10 +41,10 @@ def new_topics(cluster: Cluster, count: int, partitions: int = 1, **config: str)
             """Metadata may name a leader a moment before it leads; who answers for its log does lead."""
             try:
                 return all(wire.list_offsets(name, partition) == 0 for name in names for partition in range(partitions))
-            except WireClosed:
-                raise
             except LabError:
-                return False
+                if wire.is_open:
+                    return False
+                raise
 
         wait_until(leads, 15, "the topics have leaders")
     return names

@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import KitError
+from kitlib.java.numbers import MAX_LONG, MIN_LONG
 from kitlib.pipelines import batch_acker
 from kitlib.pipelines.batch_acker import ACK, CHUNK, FAIL, GATHER, HAS_VAL, INIT, KNOWN, BatchAcker, grouped
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, IdOutOfRangeError
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG
 
 Message = tuple[int, int, int, int]  # kind, root, value, spout task
 TICK = -1

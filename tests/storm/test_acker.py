@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kitlib.errors import KitError
+from kitlib.java.numbers import MAX_LONG, MIN_LONG
 from kitlib.storm.acker import Acker, AckerEntry, Completion, IdOutOfRangeError, UnknownStreamError, bounds_of
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG
 
 ACK, FAIL = "__ack_ack", "__ack_fail"
 ROOTS = st.integers(0, 3)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kitlib.java.numbers import MAX_LONG
 from kitlib.kafka.log import PartitionLog
 from kitlib.storm.earlier import EarlierPartitionManager
-from kitlib.storm.java_long import MAX_LONG
 from kitlib.storm.offset_store import MemoryOffsetStore
 from kitlib.storm.partition_manager import FailedFetchError, PartitionManager, SpoutConfig
 from kitlib.storm.uncommitted_cap import UncommittedCapManager

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kitlib.java.numbers import MAX_LONG, to_long
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, PartitionLog, Record
-from kitlib.storm.java_long import MAX_LONG, to_long
 from kitlib.storm.offset_store import MemoryOffsetStore, read_stored_offset
 from kitlib.storm.partition_manager import (
     NO_OFFSET,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kitlib.java.numbers import MAX_LONG
 from kitlib.kafka.log import LATEST_TIME, PartitionLog
-from kitlib.storm.java_long import MAX_LONG
 from kitlib.storm.offset_store import MemoryOffsetStore
 from kitlib.storm.partition_manager import EmitState, SpoutConfig, TooManyTupleFailuresError
 from kitlib.storm.retry import BackoffPartitionManager, RetryRecord

@@ -12,7 +12,6 @@ members tell; steps of the coordinator that last shorter than a look at it are n
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
@@ -258,10 +257,8 @@ class KafkaGroup:
             "consumer.session.timeout.ms": str(settings.session_timeout_ms),
             "consumer.heartbeat.interval.ms": str(settings.heartbeat_interval_ms),
         }
-        with warnings.catch_warnings():  # as in kitlib.lab.wire_library
-            warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
-            from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-            from kafka.errors import KafkaError as KafkaPythonError
+        from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+        from kafka.errors import KafkaError as KafkaPythonError
         try:
             admin = KafkaAdminClient(bootstrap_servers=self.stage.cluster.bootstrap, client_id="kit")
             try:

@@ -7,7 +7,6 @@ client of kafka-python knows both requests; confluent-kafka's cannot delete an o
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,11 +76,9 @@ def wait_for_start(cluster: Cluster, topic: str, partition: int, before: int) ->
 
 def _asked(cluster: Cluster, trouble: str, ask: Callable[[Any, Callable[[str, int], Any]], Any]) -> str:
     """Ask until the coordinator is ready. The answer is one error for each partition, or one for all of them."""
-    with warnings.catch_warnings():  # as in kitlib.lab.wire_library
-        warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
-        from kafka.admin import KafkaAdminClient
-        from kafka.errors import KafkaError
-        from kafka.structs import TopicPartition as KafkaTopicPartition
+    from kafka.admin import KafkaAdminClient
+    from kafka.errors import KafkaError
+    from kafka.structs import TopicPartition as KafkaTopicPartition
     deadline = time.monotonic() + DEADLINE_S
     try:
         admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, client_id="kit")

@@ -32,8 +32,8 @@ from kitlib.kafka.protocol import (
     PartitionAnswer,
     ProduceRequest,
 )
-from kitlib.lab.wire import Wire, WireBatch
-from kitlib.lab.wire_frames import LONGEST_FRAME_BYTES
+from kitlib.lab.wire import LONGEST_FRAME_BYTES, Wire
+from kitlib.lab.wire_records import WireBatch
 
 MAX_IN_FLIGHT = range(1, 11)
 CONNECT_TIMEOUT_S = 2.0
@@ -105,7 +105,7 @@ class WireProducer:
         self.is_closed = False
         self._began, self._began_ms = time.monotonic(), int(time.time() * 1000)
         self._open: dict[int, _Open] = {}
-        self._requests: dict[int, ProduceRequest] = {}  # by correlation id, those whose answers have not come
+        self._requests: deque[ProduceRequest] = deque()  # those whose answers have not come, the oldest first
         self._completions: deque[Completion] = deque()  # not yet told
         self._drops = 0
         self._backoff_s = RECONNECT_BACKOFF_S
@@ -261,14 +261,14 @@ class WireProducer:
             self.sender.receive(request.number, None)
             return
         try:
-            sent = self.wire.send_produce(
+            self.wire.send_produce(
                 self.topic, [self._on_wire(batch) for batch in request.batches], request.acks, request.timeout_ms
             )
         except LabError as error:
             self._lose(str(error))
             return
         if request.acks != 0:
-            self._requests[sent] = request
+            self._requests.append(request)
 
     def _on_wire(self, batch: Batch) -> WireBatch:
         made = WireBatch(
@@ -295,17 +295,13 @@ class WireProducer:
         try:
             received = wire.receive(until - time.monotonic())
             while received is not None:
-                self._receive(*received)
+                self._receive(received)
                 received = wire.receive(0.0)
         except LabError as error:
             self._lose(str(error))
 
-    def _receive(self, correlation_id: int, answers: dict[int, tuple[int, int, int]]) -> None:
-        # A broker answers in order, so an answer before this one is lost for good. Whoever goes on without it sends
-        # more batches after the one in doubt than the broker remembers. Java ends the connection as well.
-        if correlation_id != next(iter(self._requests)):
-            raise LabError(f"{self.host}:{self.port} left out an answer before the one with correlation id {correlation_id}.")
-        request = self._requests.pop(correlation_id)
+    def _receive(self, answers: dict[int, tuple[int, int, int]]) -> None:
+        request = self._requests.popleft()
         if answers.keys() != {batch.partition for batch in request.batches}:
             raise LabError(f"{self.host}:{self.port} answers for partitions {sorted(answers)}, which were not those asked for.")
         self.sender.receive(

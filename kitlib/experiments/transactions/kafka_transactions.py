@@ -33,8 +33,9 @@ from kitlib.lab.broker_settings import broker_setting
 from kitlib.lab.clients import Cluster, client_config, sole_broker
 from kitlib.lab.processes import wait_until
 from kitlib.lab.producer_process import ProducerProcess
+from kitlib.lab.wire_group import GROUP
 from kitlib.lab.wire_records import FetchedBatch, WireBatch
-from kitlib.lab.wire_transactions import GROUP, PRODUCE, STATE_TOPIC, TransactionWire, state_records
+from kitlib.lab.wire_transactions import PRODUCE, STATE_TOPIC, TransactionWire, state_records
 
 STATE_PARTITIONS = 4  # transaction.state.log.num.partitions of the kit's brokers
 VERIFICATION = "transaction.partition.verification.enable"
@@ -229,14 +230,14 @@ class KafkaTransactions:
                 raise LabError(
                     f"{self.topic}: the coordinator goes on writing, expected it to be quiet within {DEADLINE_S:g} s. Look at `kit status`."
                 )
-        error, committed = self.wire.committed_offset(self.group, self.input[0])
+        error, committed = self.wire.fetch_offsets(self.group, [self.input], require_stable=False)
         if error:
             raise LabError(
                 f"{self.group}: the broker answers {ErrorCode.of(error).name} to OffsetFetch. Look at `kit status`."
             )
         return Look(
             self.log, lso, end, [(producer, first, self._marker_of(producer, first)) for producer, first in aborted],
-            self.steps, None if committed < 0 else committed,
+            self.steps, None if committed[self.input] < 0 else committed[self.input],
         )  # fmt: skip
 
     def _read_log(self) -> int:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.java.hash_tables import in_hash_order
 from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks, check_members, configured_work
-from kitlib.kafka.groups.assignors.java_order import in_hash_order
 
 NO_GENERATION = -1  # of a worker that has not completed a rebalance
 BACKOFF_MULTIPLIER = 40  # Source: the assignor's ExponentialBackoff

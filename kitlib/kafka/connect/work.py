@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kitlib.errors import KitError
-from kitlib.kafka.groups.assignors.java_order import SMALLEST_TABLE, HashOrder
-from kitlib.kafka.hashes import java_hash_code
+from kitlib.java.hash_codes import text_hash_code
+from kitlib.java.hash_tables import SMALLEST_TABLE, HashOrder
 
 TaskId = tuple[str, int]  # the connector's name and the task's number, from 0
 
@@ -114,7 +114,7 @@ def hash_set_order(names: Iterable[str]) -> list[str]:
     """
     distinct = list(dict.fromkeys(names))
     wanted = max(int(len(distinct) / 0.75) + 1, SMALLEST_TABLE)
-    order = HashOrder(java_hash_code, buckets=1 << (wanted - 1).bit_length())
+    order = HashOrder[str](text_hash_code, buckets=1 << (wanted - 1).bit_length())
     for name in distinct:
         order.add(name)
     return list(order)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from kitlib.kafka.groups.assignors.java_order import HashOrder, in_hash_order
+from kitlib.java.hash_codes import text_hash_code
+from kitlib.java.hash_tables import HashOrder, in_hash_order
 from kitlib.kafka.groups.group_protocol import GroupError
-from kitlib.kafka.hashes import java_hash_code
 
 
 class GroupState(Enum):
@@ -89,7 +89,7 @@ class ClassicGroup:
     protocol_name: str | None = None  # the strategy of this generation; None when it is empty
     leader_id: str | None = None  # always a member's
     members: dict[str, ClassicGroupMember] = field(default_factory=dict)  # by id
-    order: HashOrder[str] = field(default_factory=lambda: HashOrder(java_hash_code))  # the ids, as Java goes through them
+    order: HashOrder[str] = field(default_factory=lambda: HashOrder(text_hash_code))  # the ids, as Java goes through them
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
     pending_join_members: set[str] = field(default_factory=set)  # were told an id and have not come back with it
     pending_sync_members: set[str] = field(default_factory=set)  # of this generation, those that have not synced

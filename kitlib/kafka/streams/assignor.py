@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kitlib.errors import KitError
-from kitlib.kafka.streams.java_heap import JavaHeap, LeastLoaded
+from kitlib.java.priority_queue import JavaHeap
 from kitlib.kafka.streams.topology import StreamsTaskId
 
 RUNNING_LAG = -2  # of the instance that runs a task; Source: Task.LATEST_OFFSET
@@ -258,3 +258,33 @@ def assign_to_threads(
     for name in names:
         load[name] = load.get(name, 0) + len(dealt[name])
     return dealt
+
+
+class LeastLoaded:
+    """Names of instances, of which the least loaded one that will do is taken.
+
+    Source: Kafka 4.3.1, streams.processor.internals.assignment.ConstrainedPrioritySet. Differs: what is
+    passed over goes back in the order of the instances' numbers in a HashSet of UUIDs there, by name here.
+    """
+
+    def __init__(self, names: Iterable[str], load: Callable[[str], float]) -> None:
+        self.heap: JavaHeap[str] = JavaHeap(names, lambda name: (load(name), name))
+
+    def poll(self, will_do: Collection[str]) -> str | None:
+        """Take out the first of those that will do; None when there is none."""
+        passed: list[str] = []
+        found: str | None = None
+        while len(self.heap) and found is None:
+            name = self.heap.poll()
+            if name in will_do:
+                found = name
+            else:
+                passed.append(name)
+        self.offer(*sorted(passed))
+        return found
+
+    def offer(self, *names: str) -> None:
+        """Put these in, at the places that their loads give them now."""
+        for name in names:
+            self.heap.remove(name)
+            self.heap.add(name)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kitlib.errors import KitError
+from kitlib.java.hash_codes import list_hash_code
 from kitlib.storm.topology.components import TopologyError
-from kitlib.storm.topology.hashing import list_hash_code
 from kitlib.storm.topology.ids import Rng
 
 GroupingKind = Literal["shuffle", "fields", "all", "global"]

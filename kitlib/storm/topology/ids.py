@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kitlib.storm.java_long import to_long
+from kitlib.java.numbers import to_long
 
 
 class Rng(Protocol):

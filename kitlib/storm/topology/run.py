@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from kitlib.errors import KitError
+from kitlib.java.hash_codes import list_hash_code
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology.acker_task import AckerTask
 from kitlib.storm.topology.bolt_task import BoltTask
@@ -29,7 +30,6 @@ from kitlib.storm.topology.builder import Component, Topology, TopologyConfig
 from kitlib.storm.topology.components import TopologyContext, TopologyError, task_name
 from kitlib.storm.topology.faults import Fault, FaultPlan
 from kitlib.storm.topology.groupings import Chooser, chooser_of
-from kitlib.storm.topology.hashing import list_hash_code
 from kitlib.storm.topology.ids import Chance, Rng, generate_id
 from kitlib.storm.topology.spout_task import SpoutTask
 from kitlib.storm.topology.task import ComponentTask, Task

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kitlib.java.hash_tables import in_hash_order
 from kitlib.kafka.connect.eager import assign_eagerly
 from kitlib.kafka.connect.incremental import IncrementalCooperativeAssignor, revoking_backoff_ms
 from kitlib.kafka.connect.work import ConnectError, ConnectorsAndTasks, as_told, configured_work, hash_set_order
-from kitlib.kafka.groups.assignors.java_order import in_hash_order
 
 WORKERS = ("w1", "w2", "w3", "w4")
 SETTLING = 12  # rebalances after which nothing changes any more

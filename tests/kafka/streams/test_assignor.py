@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kitlib.java.priority_queue import JavaHeap
 from kitlib.kafka.streams import assignor
 from kitlib.kafka.streams.assignor import (
     RUNNING_LAG,
@@ -17,7 +18,6 @@ from kitlib.kafka.streams.assignor import (
     StreamsAssignmentError,
     assign_to_threads,
 )
-from kitlib.kafka.streams.java_heap import JavaHeap
 from kitlib.kafka.streams.topology import StreamsTaskId, task_name
 
 RECORDED = (Path(__file__).parent / "recorded_assignments.txt").read_text(encoding="utf-8").splitlines()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kitlib.java.hash_codes import list_hash_code
 from kitlib.storm.topology import TopologyBuilder, TopologyError
 from kitlib.storm.topology.groupings import Grouping, GroupingKind, chooser_of
-from kitlib.storm.topology.hashing import list_hash_code
 from tests.storm.topology.parts import Numbers, Store, chain, started
 
 FIELDS = ("word", "count")

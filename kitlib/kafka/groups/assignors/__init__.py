@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kitlib.errors import KnobError
+from kitlib.java.hash_tables import in_hash_order
 from kitlib.kafka.groups.assignors.cooperative_sticky import Assign, assign_cooperative_sticky, rounds
-from kitlib.kafka.groups.assignors.java_order import in_hash_order
 from kitlib.kafka.groups.assignors.range import assign_ranges
 from kitlib.kafka.groups.assignors.round_robin import assign_round_robin
 from kitlib.kafka.groups.assignors.sticky import assign_sticky

@@ -3,7 +3,7 @@
 Two moves of one topic in opposite directions undo each other and only cost. So before a partition of a
 topic goes from A to B, one that went from B to A is looked for, and sent back in its place.
 
-Source: Apache Kafka 4.3.1, `AbstractStickyAssignor.PartitionMovements`.
+Source: Apache Kafka 4.3.1, `AbstractStickyAssignor.PartitionMovements`, `TopicPartition.hashCode`.
 Differs: `isSticky` with its search for cycles is left out; no assignment depends on it.
 """
 
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kitlib.kafka.groups.assignors.java_order import HashOrder, partition_hash_code
+from kitlib.java.hash_codes import text_hash_code
+from kitlib.java.hash_tables import HashOrder
+from kitlib.java.numbers import to_int
 from kitlib.kafka.groups.assignors.subscription import TopicPartition
 
 Pair = tuple[str, str]  # from which member, to which
@@ -55,3 +57,8 @@ class Movements:
         if not moves:
             del self.by_topic[partition.topic]
         return pair
+
+
+def partition_hash_code(partition: TopicPartition) -> int:
+    """Java's hash code of a TopicPartition."""
+    return to_int(31 * (31 + partition.partition) + text_hash_code(partition.topic))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from kitlib.kafka.groups.assignors.java_order import in_computed_order
+from kitlib.java.hash_tables import in_computed_order
 from kitlib.kafka.groups.assignors.sticky_constrained import Constrained
 from kitlib.kafka.groups.assignors.sticky_general import General
 from kitlib.kafka.groups.assignors.subscription import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kitlib.errors import KitError
-from kitlib.kafka.hashes import utf16_units
+from kitlib.java.hash_codes import utf16_units
 
 NO_GENERATION = -1  # AbstractStickyAssignor.DEFAULT_GENERATION: the member has none, or has lost it
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.storm.json_simple import NotJsonError, read, write
+from kitlib.java.json_simple import NotJsonError, read, write
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(codec=None, exclude_categories=())).map(  # lone surrogates too; a pair of them is one character

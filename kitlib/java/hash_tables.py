@@ -5,8 +5,7 @@ a partition. So who gets it can hang on the order of a hash table. That order is
 power of two of buckets, a key's bucket follows from its hash code, and within a bucket keys stand as they
 came. The table doubles when it is three quarters full, and never shrinks.
 
-Source: OpenJDK 21, `HashMap` (`hash`, `putVal`, `computeIfAbsent`, `resize`, `treeifyBin`), `String.hashCode`;
-Kafka 4.3.1, `TopicPartition.hashCode`.
+Source: OpenJDK 21, `HashMap` (`hash`, `putVal`, `computeIfAbsent`, `resize`, `treeifyBin`).
 Differs: only the order is kept. A bucket with nine keys in a table of 64 buckets or more becomes a tree in
 Java, whose first key may change; here its keys stay as they came.
 """
@@ -18,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from kitlib.kafka.groups.assignors.subscription import TopicPartition
-from kitlib.kafka.hashes import INT_BITS, as_int, java_hash_code
+from kitlib.java.hash_codes import text_hash_code
+from kitlib.java.numbers import INT_BITS
 
 K = TypeVar("K")
 
@@ -61,7 +60,7 @@ class HashOrder(Generic[K]):
 
 def in_hash_order(names: Iterable[str]) -> list[str]:
     """Each name once, as a HashMap or HashSet of Java's default size hands out strings that came in this order."""
-    order = HashOrder(java_hash_code)
+    order = HashOrder[str](text_hash_code)
     for name in names:
         order.add(name)
     return list(order)
@@ -78,11 +77,6 @@ def in_computed_order(names: Iterable[str]) -> list[str]:
     for name in names:
         if len(codes) > buckets * 3 // 4:
             buckets *= 2
-        codes.setdefault(name, java_hash_code(name) & INT_BITS)
+        codes.setdefault(name, text_hash_code(name) & INT_BITS)
     last_first = list(codes)[::-1]
     return sorted(last_first, key=lambda name: (codes[name] ^ codes[name] >> 16) & buckets - 1)
-
-
-def partition_hash_code(partition: TopicPartition) -> int:
-    """Java's hash code of a TopicPartition."""
-    return as_int(31 * (31 + partition.partition) + java_hash_code(partition.topic))

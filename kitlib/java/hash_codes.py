@@ -1,7 +1,9 @@
-"""Java's hash codes, by which Storm chooses the task for a fields grouping.
+"""Java's hash codes: Storm chooses the task for a fields grouping by them, Kafka the partition that keeps a group's offsets.
 
-The same word must come to the same task on every worker, so Storm takes Java's own hash of the list
-of values, modulo the number of tasks.
+The same word must come to the same task on every worker, and the same group to the same partition on every broker
+and client, so all take Java's own hash. A text is hashed as Java holds it, in units of UTF-16.
+
+Source: OpenJDK 21, `hashCode` of String, Boolean, Long, Double and List. Differs: bytes, as `hash_code` says.
 """
 
 from __future__ import annotations
@@ -12,9 +14,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from kitlib.errors import KitError
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG
+from kitlib.java.numbers import INT_BITS, MAX_LONG, MIN_LONG, to_int
 
-_INT_BITS = 32
 _ALL_64 = 2**64 - 1
 _NAN_HASH = 0x7FF80000  # Java knows one NaN only
 
@@ -35,7 +36,7 @@ def hash_code(value: object) -> int:
     if isinstance(value, float):
         return _NAN_HASH if math.isnan(value) else _fold(int.from_bytes(struct.pack(">d", value)))
     if isinstance(value, str):
-        return _text_hash_code(value)
+        return text_hash_code(value)
     if isinstance(value, bytes):
         return _combine(((byte ^ 0x80) - 0x80 for byte in value), 1)
     if isinstance(value, list | tuple):
@@ -52,23 +53,24 @@ def list_hash_code(values: Sequence[object]) -> int:
 
 
 @lru_cache(maxsize=10_000)  # a word count hashes the same words again and again
-def _text_hash_code(text: str) -> int:
-    units = text.encode("utf-16-be", "surrogatepass")
+def text_hash_code(text: str) -> int:
+    """Java's String.hashCode, as a signed 32-bit number: a character beyond the first 65,536 counts as two units."""
+    units = utf16_units(text)
     return _combine(struct.unpack(f">{len(units) // 2}H", units), 0)
+
+
+def utf16_units(text: str) -> bytes:
+    """The text as Java holds it, two bytes a unit, high byte first; in the order of these bytes Java sorts strings."""
+    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _fold(unsigned: int) -> int:
     """The two halves of a 64-bit number, XORed, as Long and Double do it."""
-    return _to_int(unsigned ^ (unsigned >> _INT_BITS))
+    return to_int(unsigned ^ (unsigned >> 32))
 
 
 def _combine(codes: Iterable[int], begin: int) -> int:
     found = begin
     for code in codes:
-        found = (found * 31 + code) & 0xFFFFFFFF
-    return _to_int(found)
-
-
-def _to_int(value: int) -> int:
-    value &= 0xFFFFFFFF
-    return value - 2**_INT_BITS if value >= 2 ** (_INT_BITS - 1) else value
+        found = (found * 31 + code) & INT_BITS
+    return to_int(found)

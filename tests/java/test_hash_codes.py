@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kitlib.errors import KitError
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG
-from kitlib.storm.topology.hashing import hash_code, list_hash_code
+from kitlib.java.hash_codes import hash_code, list_hash_code
+from kitlib.java.numbers import MAX_LONG, MIN_LONG
 
 JAVA = {
     "null is 0": (None, 0),

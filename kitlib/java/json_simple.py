@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG
+from kitlib.java.numbers import MAX_LONG, MIN_LONG
 
 _TOKEN = re.compile(
     r"""[ \t\r\n\b\f]*(?:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.storm.java_long import MAX_LONG, MIN_LONG, to_long
+from kitlib.java.numbers import MAX_LONG, MIN_LONG, to_long
 
 
 @given(st.integers(-(2**70), 2**70))

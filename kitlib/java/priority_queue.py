@@ -10,7 +10,7 @@ Differs: only what Streams needs; no growth, no iterator that survives a change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -78,33 +78,3 @@ class JavaHeap(Generic[T]):
             self.queue[at] = self.queue[child]
             at = child
         self.queue[at] = element
-
-
-class LeastLoaded:
-    """Names of instances, of which the least loaded one that will do is taken.
-
-    Source: Kafka 4.3.1, streams.processor.internals.assignment.ConstrainedPrioritySet. Differs: what is
-    passed over goes back in the order of the instances' numbers in a HashSet of UUIDs there, by name here.
-    """
-
-    def __init__(self, names: Iterable[str], load: Callable[[str], float]) -> None:
-        self.heap: JavaHeap[str] = JavaHeap(names, lambda name: (load(name), name))
-
-    def poll(self, will_do: Collection[str]) -> str | None:
-        """Take out the first of those that will do; None when there is none."""
-        passed: list[str] = []
-        found: str | None = None
-        while len(self.heap) and found is None:
-            name = self.heap.poll()
-            if name in will_do:
-                found = name
-            else:
-                passed.append(name)
-        self.offer(*sorted(passed))
-        return found
-
-    def offer(self, *names: str) -> None:
-        """Put these in, at the places that their loads give them now."""
-        for name in names:
-            self.heap.remove(name)
-            self.heap.add(name)
