@@ -17,8 +17,10 @@ from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.producer.producer_run import ProducerRun
 from kitlib.experiments.replicas.replica_run import ReplicaRun
 from kitlib.experiments.sends.send_stories import send_run
+from kitlib.experiments.storm import spout_run
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import judge, judge_steps
+from kitlib.storm.partition_manager import SpoutConfig
 from kitlib.trace import Trace, from_ranges
 from tests.experiments.knob_values import settings_of
 
@@ -260,6 +262,20 @@ OTHER_FUTURES: dict[str, dict[str, Any]] = {
     "bolt_crash": {"execute_ms": 25}, "reliability_off": {"lose_percent": 0}, "livelock": {"max_spout_pending": 100},
     "word_count": {"lose_percent": 50},
 }  # fmt: skip
+
+
+def test_spout_is_constructed_with_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spout's live settings are there when its configuration is made; a fork changes them later."""
+    made: list[dict[str, Any]] = []
+
+    def construct(**settings: Any) -> SpoutConfig:
+        made.append(settings)
+        return SpoutConfig(**settings)
+
+    monkeypatch.setattr(spout_run, "SpoutConfig", construct)
+    get("out_of_range").run(max_offset_behind=7, use_start_offset_time_if_offset_out_of_range=False)
+    wanted = {"max_offset_behind": 7, "use_start_offset_time_if_offset_out_of_range": False}
+    assert made and all(settings | wanted == settings for settings in made)
 
 
 @pytest.mark.parametrize("name", OTHER_FUTURES)
