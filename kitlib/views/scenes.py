@@ -59,7 +59,7 @@ class SceneKind:
 SCENES: tuple[SceneKind, ...] = (
     SceneKind("kitlib.views.connect_scene", frozenset({"configure"})),
     SceneKind("kitlib.views.streams_scene", frozenset({"topology"})),
-    SceneKind("kitlib.views.source_scene", frozenset({"flush", "crash", "aborted"})),
+    SceneKind("kitlib.views.source_scene", frozenset({"send"})),
     SceneKind("kitlib.views.partition_scene", frozenset({"partitions"})),
     SceneKind(
         "kitlib.views.send_scene",

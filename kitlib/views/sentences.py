@@ -21,6 +21,8 @@ Data = dict[str, Any]
 
 def tell(step: Step) -> str:
     """The step's sentence: printable text on one line, not escaped for HTML."""
+    if step.cut_at is not None:
+        return f"The run is cut here, at max_steps={step.cut_at}: whatever would come next is not in this trace."
     try:
         if step.what in PRODUCER_TELLERS and is_side(step.actor):
             return PRODUCER_TELLERS[step.what](plain_text(step.actor, 40), step.data)

@@ -16,7 +16,6 @@ from kitlib.views.text import plain_text
 
 PARTS = {"all": "How much lies between what was produced and what is remembered?"}
 HAS_RECORDS = False
-WORDS = frozenset({"flush", "crash", "aborted"})
 TOP, TALL = 14, 190
 
 TELLERS: dict[str, Teller] = {
