@@ -56,4 +56,4 @@ clean: ## Remove what make made here: .venv and caches
 		echo "clean: .venv was not made by make; it stays"; else rm -rf .venv; fi
 	@rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	@find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
-	@echo "clean: done. Jars, Kafka's data and logs are in $${KIT_HOME:-your cache folder, under delivery-lab}; they stay, delete them by hand."
+	@echo "clean: done. Your notebooks in work/ stay. Jars, Kafka's data and logs are in $${KIT_HOME:-your cache folder, under delivery-lab}; they stay, delete them by hand."

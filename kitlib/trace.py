@@ -5,7 +5,10 @@ out, worked on, acknowledged, committed. A `Trace` is that history. An experimen
 a Trace; a verdict, a picture and the audit on Spark read nothing else. Steps are numbered from 0 and
 never change; a fork keeps the steps up to one point and lets another future follow.
 
-Left out: what the steps mean. A trace names its *domain*, and the words of that domain
+A run that is cut because it has as many steps as it may have says so in its last step, whatever it is
+about: actor `run`, word `halt`, data `{max_steps}`.
+
+Left out: what the other steps mean. A trace names its *domain*, and the words of that domain
 (`kitlib.words`) say which verbs and fields its steps may have, and what they tell a learner.
 """
 
@@ -23,6 +26,7 @@ from kitlib.words import domain
 from kitlib.words.word import Domain, Range
 
 SCHEMA = 2
+RUN, HALT = "run", "halt"  # actor and word of the step that says that the run was cut
 MAX_LINE_CHARS = 1_000_000  # a longer line is no step of ours; reading stops before memory does
 
 
@@ -36,6 +40,14 @@ class Step:
     what: str  # the verb: "append", "emit", "ack", ...
     data: dict[str, Any]  # what the verb needs: offsets, reasons; JSON values only
     state: dict[str, Any] = field(default_factory=dict)  # of the actor's partition, for pictures
+
+    @property
+    def cut_at(self) -> int | None:
+        """The `max_steps` that the run was cut at, if this step says that it was."""
+        if self.what != HALT or self.actor != RUN:
+            return None
+        found = self.data.get("max_steps")
+        return found if isinstance(found, int) else None
 
     def __str__(self) -> str:
         told = ", ".join(f"{key}={value}" for key, value in self.data.items())
@@ -84,6 +96,16 @@ class Trace:
         step = Step(len(self.steps), at_ms, actor, what, data, state or {})
         self.steps.append(step)
         return step
+
+    def halt(self, max_steps: int) -> Step:
+        """Append the step that says that the run was cut; the state stays that of the step before."""
+        at_ms, state = (self.steps[-1].at_ms, self.steps[-1].state) if self.steps else (0, {})
+        return self.record(at_ms, RUN, HALT, state=state, max_steps=max_steps)
+
+    @property
+    def cut_at(self) -> int | None:
+        """The `max_steps` that the run was cut at; None when its story came to its end."""
+        return self.steps[-1].cut_at if self.steps else None
 
     def at(self, number: int) -> Step:
         """The step with this number. TraceError unless 0 <= number < len(trace)."""

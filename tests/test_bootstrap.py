@@ -392,12 +392,13 @@ def test_make_clean_removes_what_make_made_and_nothing_else(project: Path) -> No
     """`make clean` removes the environment and the caches, keeps everything else, and says where the user's data are."""
     (project / ".venv").mkdir()
     (project / ".venv" / ".kit-ready").touch()
-    for cache in (".pytest_cache", "build", "kitlib/__pycache__"):
-        (project / cache).mkdir()
+    for folder in (".pytest_cache", "build", "kitlib/__pycache__", "work"):
+        (project / folder).mkdir()
+    (project / "work" / "00_start_here.ipynb").touch()
     answer = make(project, "clean", path=os.environ["PATH"])
     assert answer.returncode == 0, answer.stderr
     assert not any((project / name).exists() for name in (".venv", ".pytest_cache", "build", "kitlib/__pycache__"))
-    assert (project / "kitlib" / "lab" / "jars.py").exists()
+    assert (project / "kitlib" / "lab" / "jars.py").exists() and (project / "work" / "00_start_here.ipynb").exists()
     assert "they stay" in answer.stdout
 
 

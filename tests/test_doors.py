@@ -6,6 +6,7 @@ import importlib.metadata
 import itertools
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kitlib.lab import jars, java, jupyter, node
+from kitlib.lab import copies, jars, java, jupyter, node
 from tests.conftest import REPOSITORY
 
 COMPOSE = REPOSITORY / "docker-compose.yml"
@@ -188,9 +189,28 @@ def test_compose_jupyter_keeps_its_token_and_its_usual_port(services: dict[str, 
     assert services["jupyter"]["ports"] == [f"127.0.0.1:{jupyter.USUAL_PORT}:{jupyter.USUAL_PORT}"]
     assert given["--KernelManager.transport_encryption"] == "auto"
     assert given["--LabApp.check_for_updates_class"] == "jupyterlab.NeverCheckForUpdate"
-    assert given["--LabApp.default_url"].endswith(jupyter.START_NOTEBOOK)
+    first = copies.Desk(Path("/lab"), Path("/lab/work")).copy_of(Path("/lab", jupyter.START_NOTEBOOK))
+    assert given["--LabApp.default_url"] == f"/lab/tree/{first.relative_to(given['--ServerApp.root_dir'])}"
     assert not any("token" in word.lower() or "password" in word.lower() for word in command)
-    assert "./notebooks:/lab/notebooks" in services["jupyter"]["volumes"]
+    assert {"./notebooks:/lab/notebooks", "./work:/lab/work"} <= set(services["jupyter"]["volumes"])
+
+
+def test_compose_jupyter_is_started_on_the_learners_copies(services: dict[str, Any], tmp_path: Path) -> None:
+    """Before Jupyter starts, its container makes the copies, in the folder that the host sees; without them it does not start."""
+    shutil.copytree(REPOSITORY / "notebooks", tmp_path / "notebooks")
+    command = [word.replace("$$", "$").replace("python ", f"{sys.executable} ") for word in services["jupyter"]["command"]]
+    assert command[4:6] == ["jupyter", "lab"]
+
+    def start() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command[:4], "echo", "started"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    answer = start()
+    assert answer.stdout == "started\n", answer.stderr
+    assert (tmp_path / "work" / "00_start_here.ipynb").is_file()
+    shutil.rmtree(tmp_path / "work")
+    (tmp_path / "work").touch()
+    answer = start()
+    assert answer.returncode == 74 and "work" in answer.stderr and "started" not in answer.stdout
 
 
 def test_compose_every_service_has_a_health_check(services: dict[str, Any]) -> None:

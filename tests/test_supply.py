@@ -25,7 +25,7 @@ BLOCKS = re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", LOCK, re.MULTILINE)
 PINS = [Requirement(block.split("\\\n")[0]) for block in BLOCKS]  # some twice, for different Pythons
 # Written so that this file does not match itself.
 REGISTRIES = "|".join(("py" + r"pi\.org", "pythonhosted" + r"\.org", "repo1?" + r"\.maven", "maven" + r"\.org", "npmjs" + r"\.org"))
-MACHINES = "|".join(("/" + "root/", "/" + "work/", "/" + r"Users/\w", r"[A-Z]:\\" + "Users"))
+MACHINES = "|".join(("/" + "root/", r"(?<!\w)/" + "work/", "/" + r"Users/\w", r"[A-Z]:\\" + "Users"))
 HOMES = r"|/home/(?!learner)\w"  # tests may speak of a made-up one
 # Its own list of what a notebook must not hold.
 LISTS = {"tests/notebooks/test_harness.py"}

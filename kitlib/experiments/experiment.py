@@ -54,10 +54,15 @@ class Experiment:
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
 
-        KnobError for a knob that is not live, when no knob is, or when `trace` is a fork itself or another experiment's;
-        TraceError when `at` is no step of `trace`, or its last one, as nothing follows that could change.
+        KnobError for a knob that is not live, when no knob is, when `trace` is a fork itself or another experiment's,
+        or when `at` is the step that cut it; TraceError when `at` is no step of `trace`, or its last one, as
+        nothing follows that could change.
         """
-        trace.at(at)
+        if (max_steps := trace.at(at).cut_at) is not None:
+            raise KnobError(
+                f"{self.name}: run {trace.run} was cut at step {at} (max_steps={max_steps}), so nothing can follow that step. "
+                "Fork an earlier step, or run the experiment anew with a larger max_steps."
+            )
         if at == len(trace) - 1:
             raise TraceError(
                 f"{self.name}: step {at} is the last one, so a fork there has nothing left to change. "
@@ -103,8 +108,8 @@ class Experiment:
             run = self.kind(trace, stage, dict(knobs), fork)
             try:
                 self.story(run)
-            except RunIsOver:
-                pass
+            except RunIsOver as over:
+                trace.halt(over.max_steps)
             stage.publish(trace)
         finally:
             stage.close()

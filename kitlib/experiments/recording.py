@@ -16,7 +16,11 @@ MAX_STEPS = 20_000  # a run that goes on for ever is cut here
 
 
 class RunIsOver(Exception):
-    """The trace is as long as it may get; the experiment ends here."""
+    """The trace has room for one more step, which says that the run was cut; the experiment ends here."""
+
+    def __init__(self, max_steps: int) -> None:
+        super().__init__(max_steps)
+        self.max_steps = max_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,14 @@ def step_written(
 ) -> None:
     """To be called after each step: at the fork's one its knobs take over, and `apply` puts them into force.
 
-    Raises RunIsOver when the trace is as long as it may get.
+    Raises RunIsOver when len(trace) >= max_steps - 1.
     """
     if fork and len(trace.steps) == fork.at + 1:
         knobs.update(fork.knobs)
         apply()
-    if len(trace.steps) >= min(MAX_STEPS, knobs.get("max_steps", MAX_STEPS)):
-        raise RunIsOver
+    max_steps = min(MAX_STEPS, knobs.get("max_steps", MAX_STEPS))
+    if len(trace.steps) >= max_steps - 1:
+        raise RunIsOver(max_steps)
 
 
 @dataclass(slots=True)

@@ -62,10 +62,9 @@ class Server:
     token: str
     url: str  # http://127.0.0.1:PORT/
 
-    def address(self, notebook: str | None) -> str:
-        """Where a browser finds `notebook` (relative to the project), token included."""
-        page = f"lab/tree/{urllib.parse.quote(notebook)}" if notebook else "lab"
-        return f"{self.url}{page}?token={self.token}"
+    def address(self, notebook: str) -> str:
+        """Where a browser finds `notebook` (relative to what JupyterLab shows), token included."""
+        return f"{self.url}lab/tree/{urllib.parse.quote(notebook)}?token={self.token}"
 
     def redirect_file(self) -> Path:
         """A page only the user can read, which sends a browser on: so no token is on a command line."""
@@ -83,7 +82,7 @@ def runtime_dir() -> Path:
 
 
 def project_dir() -> Path:
-    """The folder that JupyterLab shows: the one that holds `notebooks`, here or where kitlib comes from."""
+    """The folder that holds `notebooks`, here or where kitlib comes from."""
     for folder in (Path.cwd(), Path(__file__).resolve().parents[2]):
         if (folder / START_NOTEBOOK).is_file():
             return folder
@@ -119,9 +118,8 @@ def clear_leftovers() -> None:
             path.unlink(missing_ok=True)
 
 
-def command(port: int, port_is_fixed: bool, root: Path, notebook: str | None) -> list[str]:
+def command(port: int, port_is_fixed: bool, root: Path, notebook: str) -> list[str]:
     """The command line of JupyterLab. It holds no secret: everybody on the machine can read it."""
-    page = f"/lab/tree/{urllib.parse.quote(notebook)}" if notebook else "/lab"
     settings = {
         "ServerApp.ip": LOOPBACK,
         "ServerApp.port": port,
@@ -132,7 +130,7 @@ def command(port: int, port_is_fixed: bool, root: Path, notebook: str | None) ->
         "ServerApp.allow_root": os.geteuid() == 0,  # in a container one is root
         # The user's shell, but not a login shell: that would forget where `kit` is.
         "ServerApp.terminado_settings": f"shell_command={shlex.quote(os.environ.get('SHELL') or 'sh')}",
-        "LabApp.default_url": page,
+        "LabApp.default_url": f"/lab/tree/{urllib.parse.quote(notebook)}",
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         "LabApp.news_url": None,
         "LabApp.extension_manager": "readonly",

@@ -62,9 +62,14 @@ class Result:
     problem: str | None  # one sentence, or None when every cell ran
 
 
+def shipped_in(root: Path) -> list[Path]:
+    """The notebooks that came with the project, in the order in which they are read; [] where there are none."""
+    return [path for folder in FOLDERS for path in sorted((root / folder).glob("*.ipynb"))]
+
+
 def find(root: Path) -> list[Path]:
-    """The project's notebooks in the order in which they are read; LabError if there are none."""
-    found = [path for folder in FOLDERS for path in sorted((root / folder).glob("*.ipynb"))]
+    """The same; LabError if there are none."""
+    found = shipped_in(root)
     if not found:
         raise LabError(f"There are no notebooks in {root}. Run this in the folder that holds `notebooks`.")
     return found

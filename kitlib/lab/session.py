@@ -26,7 +26,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
-from kitlib.lab import jupyter, kafka_server, trust, workspace
+from kitlib.lab import copies, jupyter, kafka_server, trust, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
 from kitlib.lab.processes import find_by_token, identify, sweep
@@ -165,7 +165,7 @@ def describe_holder(note: dict[str, Any]) -> str:
     )
 
 
-def open_lab(printer: Printer, port: int | None, notebook: str | None, browser: bool) -> int:
+def open_lab(printer: Printer, desk: copies.Desk, port: int | None, notebook: str, browser: bool) -> int:
     """Start everything, wait until something ends the lab, end everything; returns the command's exit code."""
     workspace.ensure()
     (workspace.run_dir() / "logs").mkdir(mode=0o700, exist_ok=True)
@@ -173,12 +173,14 @@ def open_lab(printer: Printer, port: int | None, notebook: str | None, browser: 
     with Signals() as signals:
         try:
             with only_lab(printer):
-                return sitting(printer, signals, port, notebook, browser)
+                return sitting(printer, signals, desk, port, notebook, browser)
         except Ended as end:
             return end.exit_code
 
 
-def sitting(printer: Printer, signals: Signals, port: int | None, notebook: str | None, browser: bool) -> int:
+def sitting(
+    printer: Printer, signals: Signals, desk: copies.Desk, port: int | None, notebook: str, browser: bool
+) -> int:
     """The lab from its first process to its last."""
     token, since = uuid.uuid4().hex, time.time()
     wait_for_earlier(10.0)
@@ -187,7 +189,7 @@ def sitting(printer: Printer, signals: Signals, port: int | None, notebook: str 
     reaper: Reaper | None = None
     try:
         reaper = Reaper(token, workspace.run_dir() / "logs" / "reaper.log")
-        server = start(printer, signals, reaper, port, notebook)
+        server = start(printer, signals, reaper, desk, port, notebook)
         write_note(token, since, server.address(notebook))
         printer.step("JupyterLab is open. Ctrl-C here ends the lab; notebooks and records stay.")
         printer.line(f"\n  {server.address(notebook)}\n", data=True)
@@ -204,7 +206,7 @@ def sitting(printer: Printer, signals: Signals, port: int | None, notebook: str 
 
 
 def start(
-    printer: Printer, signals: Signals, reaper: Reaper, port: int | None, notebook: str | None
+    printer: Printer, signals: Signals, reaper: Reaper, desk: copies.Desk, port: int | None, notebook: str
 ) -> jupyter.Server:
     """Java and jars, then JupyterLab and Kafka side by side; the open server."""
     java = find_java()
@@ -218,12 +220,10 @@ def start(
         printer.step(f"Port {asked} is in use by {holder}; JupyterLab takes the next free one")
     jupyter.write_settings()
     jupyter.clear_leftovers()
-    root = jupyter.project_dir()
-    reaper.run(
-        jupyter.command(asked, port is not None, root, notebook), jupyter.log_path(), root, jupyter.environment()
-    )
+    command = jupyter.command(asked, port is not None, desk.top, notebook)
+    reaper.run(command, jupyter.log_path(), desk.top, jupyter.environment())
     pid = next_report(reaper, "started", 10.0)
-    trust.sign_shipped(root, jupyter.config_dir() / "data")
+    trust.sign_shipped(desk, jupyter.config_dir() / "data")
     before = printer.steps
     cluster = kafka_server.ensure(progress=printer.step)
     if printer.steps == before:

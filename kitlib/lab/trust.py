@@ -2,8 +2,8 @@
 
 JupyterLab hides the pictures of a notebook that it does not trust, and it trusts what was run or signed
 on this machine. The notebooks that come with the kit are known by their sha256, so the lab signs those
-that are byte for byte as they were saved by `kit notebooks`. A notebook that came from elsewhere, or was
-changed by anything but running it here, stays untrusted.
+that are byte for byte as they were saved by `kit notebooks`, and the copies of these that are byte for byte as
+they were made. A notebook that came from elsewhere, or was changed by anything but running it here, stays untrusted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 from nbformat.sign import NotebookNotary
 
-from kitlib.lab import workspace
+from kitlib.lab import copies, workspace
 
 SUMS = "notebooks/.sha256"  # hidden, so that JupyterLab does not list it
 
@@ -35,13 +35,15 @@ def shipped(root: Path) -> list[Path]:
     return [root / name for digest, _, name in noted if (root / name).is_file() and _sha256(root / name) == digest]
 
 
-def sign_shipped(root: Path, data_dir: Path) -> int:
-    """Sign the shipped notebooks for the JupyterLab whose data folder this is; how many."""
+def sign_shipped(desk: copies.Desk, data_dir: Path) -> int:
+    """Sign the shipped notebooks and their copies for the JupyterLab whose data folder this is; how many."""
+    originals = shipped(desk.root)
+    new = [desk.copy_of(original) for original in originals if copies.is_as_made(desk, original)]
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     notary = NotebookNotary(data_dir=str(data_dir))  # type: ignore[no-untyped-call]
     try:
         signed = 0
-        for path in shipped(root):
+        for path in originals + new:
             notary.sign(nbformat.read(path, as_version=4))  # type: ignore[no-untyped-call]
             signed += 1
         return signed

@@ -3,7 +3,8 @@
 A lab that leaves files all over a home folder cannot be removed, and one that writes into the
 repository cannot be shared. Everything that outlives a command is therefore under `home()`: the jars
 (worth keeping), what runs now (state files, locks, logs), Kafka's data and Spark's checkpoints.
-Deleting the folder while nothing runs is always safe; the next start makes it anew.
+Deleting the folder while nothing runs is safe, the next start makes it anew; but where the project cannot be
+written to, the learner's own notebooks are here too, in `work` (`kitlib/lab/copies.py`).
 """
 
 from __future__ import annotations
@@ -108,13 +109,15 @@ def write_atomic(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        temporary = None
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         raise DiskError(
             f"{path} could not be written ({error.strerror or error}); {_free(path.parent)}. "
             f"Make room or set KIT_HOME to a folder you can write to."
         ) from error
+    finally:
+        if temporary:  # after an error, and after Ctrl-C
+            Path(temporary).unlink(missing_ok=True)
 
 
 def direct_loopback(environment: Mapping[str, str]) -> dict[str, str]:

@@ -36,6 +36,9 @@ says what allows what there. What the tasks of a topology say besides is listed 
 producer's `send` is judged by what was stored instead of what was processed: `kitlib.monitor.producing`;
 one that begins with `open` or `effect` by what a reader was given: `kitlib.monitor.transactions`.
 
+A run that was cut (`run halt {max_steps}`) has no end to be judged by: a record that was in flight when it was cut
+is not lost, it is unfinished.
+
 Left out: what the records say; the audit on Spark compares them with the topic.
 """
 
@@ -74,7 +77,7 @@ class Ledger(Protocol):
 
     def take(self, step: Step, judged: str) -> None: ...
 
-    def verdict(self) -> LaneVerdict: ...
+    def verdict(self, is_cut: bool) -> LaneVerdict: ...
 
 
 def judge(trace: Trace) -> Verdict:
@@ -87,7 +90,8 @@ def judge(trace: Trace) -> Verdict:
         if lane not in ledgers:
             ledgers[lane] = LEDGERS[trace.domain](*lane, trace.knobs)
         ledgers[lane].take(step, trace.vocabulary.judged(step.what))
-    return Verdict(tuple(ledger.verdict() for ledger in ledgers.values()))
+    is_cut = trace.cut_at is not None
+    return Verdict(tuple(ledger.verdict(is_cut) for ledger in ledgers.values()), trace.cut_at)
 
 
 @dataclass(slots=True)
@@ -105,6 +109,7 @@ class DeliveryLedger:
     parts: dict[int, int] = field(default_factory=dict)  # offset -> effects it should have; if its append says so
     emitted: dict[int, int] = field(default_factory=dict)  # offset -> times
     open_since: dict[int, int] = field(default_factory=dict)  # offset -> ms of its last emit; until acked or failed
+    open_tuples: dict[int, int] = field(default_factory=dict)  # offset -> how many of its last emit's tuples are out; if that says so
     acked: set[int] = field(default_factory=set)
     acked_early: set[int] = field(default_factory=set)  # of them, those whose trees were not complete
     processed: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, part) -> times
@@ -181,15 +186,8 @@ class DeliveryLedger:
             else:
                 self.tallies["lost"].add(step.number, offset, reason)
             self.appended_before_cut += 1
-        for ledger in (
-            self.appended_at,
-            self.parts,
-            self.emitted,
-            self.open_since,
-            self.first_processed,
-            self.given_up,
-            self.dropped,
-        ):
+        by_offset = (self.appended_at, self.parts, self.emitted, self.open_since, self.open_tuples, self.first_processed)
+        for ledger in (*by_offset, self.given_up, self.dropped):
             for offset in [each for each in ledger if each >= to]:
                 del ledger[offset]
         self.processed = {key: times for key, times in self.processed.items() if key[0] < to}
@@ -214,6 +212,7 @@ class DeliveryLedger:
         self.position = offset
         self._end_stall()
         self.open_since.clear()  # whoever was to hear of them is gone
+        self.open_tuples.clear()
 
     def _on_reset(self, step: Step) -> None:
         before, to, reason = step.data["from"], step.data["to"], self.settings.reset(str(step.data.get("why", "")))
@@ -231,6 +230,8 @@ class DeliveryLedger:
         offset = step.data["offset"]
         self.emitted[offset] = self.emitted.get(offset, 0) + 1
         self.open_since[offset] = step.at_ms
+        if "parts" in step.data:
+            self.open_tuples[offset] = step.data["parts"]
         self.failed_at.pop(offset, None)
         self.refused.pop(offset, None)
         self.is_quiet = False
@@ -244,6 +245,7 @@ class DeliveryLedger:
 
     def _on_process(self, step: Step) -> None:
         offset, part = step.data["offset"], step.data.get("part", 0)
+        self._end_tuple(offset)
         times = self.processed[offset, part] = self.processed.get((offset, part), 0) + 1
         if times > 1:
             begun = sum(begin <= offset for begin in self.begun)
@@ -259,11 +261,16 @@ class DeliveryLedger:
     def _on_fail(self, step: Step) -> None:
         offset, will_retry = step.data["offset"], step.data.get("retry", True)
         self.open_since.pop(offset, None)
+        self._end_tuple(offset)
         self.fates[offset] = self.settings.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
         if not will_retry:
             self.refused[offset] = self.fates[offset]
         elif not self.settings.retries_wait:
             self.failed_at[offset] = self.commits
+
+    def _end_tuple(self, offset: int) -> None:
+        if offset in self.open_tuples:
+            self.open_tuples[offset] -= 1
 
     def _on_clear(self, step: Step) -> None:
         by = step.data.get("by", MAX_OFFSET)
@@ -329,6 +336,9 @@ class DeliveryLedger:
             return offset in self.first_processed
         return all((offset, part) in self.processed for part in range(parts))
 
+    def _is_in_flight(self, offset: int) -> bool:
+        return self.open_tuples[offset] > 0 if offset in self.open_tuples else offset in self.open_since
+
     def _lost(self, offset: int) -> tuple[int, int, str]:
         """The step that gave a record up, its offset, and why."""
         if offset in self.given_up:
@@ -337,12 +347,14 @@ class DeliveryLedger:
         reason = self.refused.get(offset) or self.dropped.get(offset) or self.settings.unseen(self._handled(offset))
         return self.last_step, offset, reason
 
-    def verdict(self) -> LaneVerdict:
-        """The verdict after the last step."""
+    def verdict(self, is_cut: bool) -> LaneVerdict:
+        """The verdict after the last step; `is_cut` when that is not the end of the story."""
         self._end_stall()
         gone_below = max(self.position or 0, self.log_start)
         for offset in sorted(self.appended_at):
             if offset >= gone_below or offset in self.replaced or self._is_processed(offset):
+                continue
+            if is_cut and self._is_in_flight(offset):
                 continue
             self.tallies["lost"].add(*self._lost(offset))
         late = (ms - self.appended_at[at] for at, ms in self.first_processed.items() if at in self.appended_at)

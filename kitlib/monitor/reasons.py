@@ -81,8 +81,7 @@ class Settings:
 
     def clear(self, offset: int, by: int) -> str:
         """Why the ack of offset `by` may clear this one from what is pending."""
-        is_behind = offset < by - self.knobs.get("max_offset_behind", 0)
-        return f"{self._bound()} gives up what lies further back" if is_behind else ""
+        return f"{self._bound_told} gives up what lies further back" if offset < by - self._bound else ""
 
     def purge(self) -> str:
         """Why a tombstone may be taken out of a compacted log before it was read."""
@@ -95,7 +94,7 @@ class Settings:
     def failure(self, will_retry: bool, is_timeout: bool) -> str:
         """Why a record that failed may hold up the commit."""
         if not will_retry:
-            return f"{self._bound()} does not retry a failure that far back"
+            return f"{self._bound_told} does not retry a failure that far back"
         if self.retries_wait:
             return WAITS_FOR_RETRY
         if is_timeout:
@@ -160,6 +159,12 @@ class Settings:
             return ""  # by then the spout should have failed it
         return f"topology_message_timeout_secs={secs} waits up to twice that time for a tree to complete"
 
-    def _bound(self) -> str:
-        bound = self.knobs.get("max_offset_behind", MAX_OFFSET)
-        return f"max_offset_behind={'unlimited' if bound == MAX_OFFSET else bound}"
+    @property
+    def _bound(self) -> int:
+        """How far back the spout looks: without the knob as far as it likes, as in Storm since 0.9.3."""
+        bound: int = self.knobs.get("max_offset_behind", MAX_OFFSET)
+        return bound
+
+    @property
+    def _bound_told(self) -> str:
+        return f"max_offset_behind={'unlimited' if self._bound == MAX_OFFSET else self._bound}"

@@ -57,6 +57,7 @@ class TransactionLedger:
     given: list[tuple[Step, int, int]] = field(default_factory=list)  # (step, record, offset) to the reader
     waits: dict[int, Step] = field(default_factory=dict)  # offset -> where the reader waited first
     position: int | None = None  # of the reader at the end
+    ended_reading: int = -1  # the step at which it came to the end; -1: it did not
     input_position: int = 0  # the group's committed offset
     last_step: int = 0
     is_outside: bool = False  # effects are counted, not records
@@ -117,6 +118,7 @@ class TransactionLedger:
     def _on_end(self, step: Step) -> None:
         if step.actor == self.reader:
             self.position = step.data["position"]
+            self.ended_reading = step.number
 
     def _on_effect(self, step: Step) -> None:
         self.is_outside = True
@@ -126,8 +128,9 @@ class TransactionLedger:
 
     # -- the verdict ------------------------------------------------------------------------------------------
 
-    def verdict(self) -> LaneVerdict:
-        """The verdict after the last step."""
+    def verdict(self, is_cut: bool) -> LaneVerdict:
+        """The verdict after the last step; `is_cut` when that is not the end of the story."""
+        until = self.ended_reading if is_cut else self.last_step  # what comes later, the reader may still be given
         tallies = {kind: Tally(kind, unit="record") for kind in TRANSACTION_ANOMALIES}
         seen: set[int] = set()
         highest: dict[str, int] = {}  # of each producer, as two have no order between them
@@ -146,9 +149,11 @@ class TransactionLedger:
             highest[sender] = max(highest.get(sender, -1), record)
         promised = self._promised()
         for record, step_number in sorted(promised.items()):
-            if record not in seen:
+            if record not in seen and step_number <= until:
                 tallies["lost"].add(step_number, record, self._why_lost())
         for at, step in self._stalls():
+            if step.number > until:
+                continue
             tallies["stalled"].add(step.number, at, self._why_stalled(at))
         found = {kind: tally.done() for kind, tally in tallies.items()}
         undecided = {record for _, _, records in self.undecided for record in records}

@@ -17,6 +17,11 @@ PRODUCER_ANOMALIES = ("lost", "duplicated", "reordered", "indefinite")
 TRANSACTION_ANOMALIES = ("lost", "duplicated", "reordered", "aborted_read", "stalled")
 
 
+def cut_sentence(max_steps: int) -> str:
+    """What is said of a run that was cut, without a full stop."""
+    return f"The run was cut at max_steps={max_steps}, so the rest of its story is missing"
+
+
 @dataclass(frozen=True, slots=True)
 class Anomaly:
     """How often one thing went wrong, where it was seen first, and why the settings allow it."""
@@ -94,6 +99,7 @@ class Verdict:
     """The verdict on a whole run: its partitions, their sums, and one sentence."""
 
     lanes: tuple[LaneVerdict, ...]
+    cut_at: int | None = None  # the run was cut at this max_steps; None when its story came to its end
 
     @property
     def counts(self) -> dict[str, int]:
@@ -142,6 +148,10 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """What a learner should take away, in one sentence; where no step names a partition, that there is nothing to judge."""
+        told = self._told()
+        return told if self.cut_at is None else f"{cut_sentence(self.cut_at)}; {told[:1].lower()}{told[1:]}"
+
+    def _told(self) -> str:
         if not self.lanes:
             return "No record was followed in this run."
         told = [f"{count} {kind} ({self._mark(kind)})" for kind, count in self.counts.items() if count]
@@ -149,10 +159,13 @@ class Verdict:
         begin = f"{self.processed} of {self.appended} records were {verb}"
         if self.replaced:
             begin += f" ({self.replaced} replaced by compaction)"
-        if told:
-            return f"{begin}: {'; '.join(told)}."
         waiting = self.appended - self.processed - self.replaced
         rest = f"; {waiting} still wait" if waiting else ""
+        if self.cut_at is not None:
+            unfinished = waiting - self.counts.get("lost", 0)
+            rest = f"; {unfinished} unfinished" if unfinished > 0 else ""
+        if told:
+            return f"{begin}: {'; '.join(told)}{rest if self.cut_at is not None else ''}."
         return f"{begin}, each of them once and in order{rest}." if self.processed else f"{begin}{rest}."
 
     def _mark(self, kind: str) -> str:
@@ -168,6 +181,7 @@ class Verdict:
             "counts": self.counts,
             "violations": list(self.violations),
             "late_ms": self.late_ms,
+            "cut_at": self.cut_at,
             "sentence": self.sentence,
             "partitions": [
                 {

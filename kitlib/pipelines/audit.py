@@ -59,7 +59,7 @@ def audit(
                 if names:
                     found = found_in(topics, spark, run, names)
                     all_facts = all_facts.unionByName(production.without(spark, found, produced))
-                counted = count(spark, frames.condense(all_facts), lanes)
+                counted = count(spark, frames.condense(all_facts), lanes, None if read.cut_at is None else of_others)
             if produced:
                 records: DataFrame | None = None
                 if source and (written_to := names_of(produced, read)):

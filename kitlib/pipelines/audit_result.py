@@ -11,7 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kitlib.monitor.verdict import ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES, LaneVerdict, Verdict
+from kitlib.monitor.verdict import (
+    ANOMALIES,
+    PRODUCER_ANOMALIES,
+    TRANSACTION_ANOMALIES,
+    LaneVerdict,
+    Verdict,
+    cut_sentence,
+)
 
 COLUMNS = ("topic", "partition", "written", "processed", *ANOMALIES, "late ms", "median ms", "unreadable")
 PRODUCER_COLUMNS = ("topic", "partition", "sent", "stored", *PRODUCER_ANOMALIES, "late ms", "unreadable")
@@ -76,6 +83,7 @@ class AuditResult:
     repeated_steps: int = 0  # lines whose step was already read; they count once
     unreadable_lines: int = 0  # lines of the trace topic that are no step
     topics_read: tuple[str, ...] = field(default=())  # the topics that were compared with the trace
+    cut_at: int | None = None  # the run was cut at this max_steps
 
     @property
     def counts(self) -> dict[str, int]:
@@ -122,6 +130,8 @@ class AuditResult:
         waiting = self.written - self.processed if self._verbs in (("stored",), ("read",)) else 0
         once = f"{begin}, each of them once and in order" + (f"; {waiting} still wait" if waiting else "")
         text = f"{begin}: {'; '.join(told)}." if told else f"{once}."
+        if self.cut_at is not None:
+            text = f"{cut_sentence(self.cut_at)}; {text}"
         if self.unreadable:
             text += f" {self.unreadable} records or lines could not be read."
         if self.missing_steps:
@@ -148,6 +158,7 @@ class AuditResult:
             "missing_steps": self.missing_steps,
             "repeated_steps": self.repeated_steps,
             "topics_read": list(self.topics_read),
+            "cut_at": self.cut_at,
             "sentence": self.sentence,
             "partitions": [
                 {

@@ -32,6 +32,7 @@ class TraceRead:
     backend: str | None = None  # from the header; None before it was read
     sends: int = 0  # steps that hand records to a producer, or open a topic of transactions: with none, no lane is one of theirs
     cuts: int = 0  # steps by which a log lost its end, and gave its offsets out again
+    cut_at: int | None = None  # the run was cut at this max_steps
 
     @classmethod
     def of(cls, steps: DataFrame) -> TraceRead:
@@ -46,6 +47,7 @@ class TraceRead:
             F.count("*").alias("lines"), F.max("n").alias("last_n"), F.max("backend").alias("backend"),
             F.count_if(F.col("what").isin("send", *TRANSACTION_LANES) & F.col("topic").isNotNull()).alias("sends"),
             F.count_if((F.col("what") == "cut") & F.col("topic").isNotNull() & F.col("to").isNotNull()).alias("cuts"),
+            F.max(F.when(frames.is_cut(), F.col("max_steps"))).alias("cut_at"),
         ).collect():  # fmt: skip
             kinds.setdefault(row["run"], {})[row["kind"]] = row
 
@@ -55,7 +57,7 @@ class TraceRead:
                 lines.get("step", 0), lines.get("repeated", 0), lines.get("unreadable", 0),
                 int(rows["step"]["last_n"]) if "step" in rows else -1,
                 rows["header"]["backend"] if "header" in rows else None,
-                *((int(rows["step"][name]) for name in ("sends", "cuts")) if "step" in rows else ()),
+                *((rows["step"][name] for name in ("sends", "cuts", "cut_at")) if "step" in rows else ()),
             )  # fmt: skip
 
         return {run: of_run(rows) for run, rows in kinds.items()}
@@ -64,7 +66,7 @@ class TraceRead:
         return TraceRead(
             self.steps + later.steps, self.repeated + later.repeated, self.unreadable + later.unreadable,
             max(self.last_n, later.last_n), self.backend or later.backend, self.sends + later.sends,
-            self.cuts + later.cuts,
+            self.cuts + later.cuts, self.cut_at if later.cut_at is None else later.cut_at,
         )  # fmt: skip
 
 
@@ -80,9 +82,14 @@ def follow_records(spark: SparkSession, condensed: DataFrame, lanes: Rows) -> Da
     return frames.follow_records(condensed, spark.createDataFrame([{"moves": None} | lane for lane in lanes], columns))
 
 
-def count(spark: SparkSession, condensed: DataFrame, lanes: Rows) -> Rows:
-    """The rows of `count_anomalies`, brought here: one for each partition."""
-    counted = frames.count_anomalies(follow_records(spark, condensed, lanes))
+def count(spark: SparkSession, condensed: DataFrame, lanes: Rows, cut: DataFrame | None) -> Rows:
+    """The rows of `count_anomalies`, brought here: one for each partition. `cut` are the steps of runs that may have been cut."""
+    records = follow_records(spark, condensed, lanes)
+    if cut is None:
+        records = records.withColumn("is_open", F.lit(None).cast("boolean"))
+    else:
+        records = records.join(frames.in_flight(cut), [*frames.LANE, "offset"], "left")
+    counted = frames.count_anomalies(records)
     return [row.asDict(recursive=True) for row in counted.collect()]
 
 
@@ -124,4 +131,5 @@ def result_of(run: str, read: TraceRead, lanes: Rows, counted: Rows, names: set[
         repeated_steps=read.repeated,
         unreadable_lines=read.unreadable,
         topics_read=tuple(sorted(names)),
+        cut_at=read.cut_at,
     )

@@ -93,7 +93,10 @@ class AuditStream(FoldedStream[AuditResult]):
                 known = self.spark.read.schema(frames.FACTS).parquet(str(self.checkpoint.facts(batch)))
                 if names:
                     known = known.unionByName(found_in(self.topics, self.spark, self.run, names))
-                counted = count(self.spark, known, lanes)
+                cut = None  # what was in flight is not among the facts that are kept
+                if read.cut_at is not None:
+                    cut = frames.read_steps(self.topics.read_trace(self.spark, self.run))
+                counted = count(self.spark, known, lanes, cut)
         return result_of(self.run, read, lanes, counted, names)
 
     def __repr__(self) -> str:

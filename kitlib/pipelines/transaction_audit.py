@@ -25,9 +25,15 @@ def find_lanes(steps: DataFrame) -> Rows:
     header = steps.where(F.col("kind") == "header").select("run", "isolation").dropDuplicates(["run"])
     lanes = production_frames.lanes(steps).where(F.col("first_word").isin(*TRANSACTION_LANES)).join(header, "run", "left")
     outside = delivery_frames.lane_steps(steps).groupBy(*LANE).agg((F.count_if(F.col("what") == "effect") > 0).alias("is_outside"))
-    rows = lanes.join(outside, LANE).select(
-        *LANE, "first_n", "last_n", F.coalesce("isolation", F.lit(transaction_frames.READER)).alias("reader"), "is_outside"
-    )
+    readers = lanes.join(outside, LANE).withColumn("reader", F.coalesce("isolation", F.lit(transaction_frames.READER)))
+    cut = steps.where(delivery_frames.is_cut()).select("run", F.lit(True).alias("is_cut")).distinct()
+    ends = delivery_frames.lane_steps(steps).where(F.col("what") == "end").groupBy(*LANE, F.col("actor").alias("reader")).agg(
+        F.max("n").alias("end_n")
+    )  # fmt: skip
+    until = F.when(F.col("is_cut"), F.coalesce("end_n", F.lit(-1))).otherwise(F.col("last_n"))
+    rows = readers.join(cut, "run", "left").join(ends, [*LANE, "reader"], "left").select(
+        *LANE, "first_n", "last_n", "reader", "is_outside", until.alias("until_n")
+    )  # fmt: skip
     return [row.asDict() for row in rows.collect()]
 
 

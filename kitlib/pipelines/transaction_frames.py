@@ -25,8 +25,9 @@ from kitlib.pipelines.delivery_frames import LANE
 
 READER = "read_committed"  # whom the verdict is about when no setting says so
 
-# A lane, its first and last step, whom the verdict is about, and whether effects are counted instead of records.
-LANES = "run STRING, topic STRING, partition INT, first_n BIGINT, last_n BIGINT, reader STRING, is_outside BOOLEAN"
+# A lane, its first and last step, whom the verdict is about, whether effects are counted instead of records, and the last step
+# by which a promise or a wait is judged: the last one of all, and of a run that was cut the one at which the reader was at the end.
+LANES = "run STRING, topic STRING, partition INT, first_n BIGINT, last_n BIGINT, reader STRING, is_outside BOOLEAN, until_n BIGINT"
 
 
 def numbers(steps: DataFrame) -> DataFrame:
@@ -147,15 +148,18 @@ def count_transactions(steps: DataFrame, lanes: DataFrame, found: DataFrame | No
         count = F.count(F.lit(1)) if of is None else of
         return rows.groupBy(*LANE).agg(F.lit(kind).alias("kind"), count.cast("long").alias("count"), witness.alias("first"))
 
+    def in_time(rows: DataFrame) -> DataFrame:
+        return rows.join(F.broadcast(lanes.select(*LANE, "until_n")), LANE).where(F.col("n") <= F.col("until_n"))
+
     parts = [
         tally("written", asked.withColumn("n", F.lit(None))),
         tally("processed", asked.where("is_given").withColumn("n", F.lit(None))),
         tally("late_ms", reads.where(first), F.greatest(F.lit(0), F.max(F.col("at_ms") - F.col("sent_ms")))),
-        tally("lost", promised.join(firsts, [*LANE, "record"], "left_anti")),
+        tally("lost", in_time(promised.join(firsts, [*LANE, "record"], "left_anti"))),
         tally("duplicated", reads.where(~first)),
         tally("reordered", reads.where(first & (F.col("record") < F.col("highest")))),
         tally("aborted_read", reads.where("is_aborted")),
-        tally("stalled", stalls(steps), offset="offset"),
+        tally("stalled", in_time(stalls(steps)), offset="offset"),
     ]
     if found is not None:
         writes = records.where(F.col("what") == "write").select(*LANE, "place", F.lit(1).alias("mentioned")).distinct()

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.monitor.verdict import cut_sentence
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.curves import Sample, bearable, to_samples
@@ -52,6 +53,7 @@ class Frames:
     retries: list[int] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     forked_at: int = -1  # the last step shared with the parent, or -1
+    cut: str = ""  # that the run was cut, as a sentence for below the picture; "" when its story came to its end
     forest: Forest | None = None  # the trees of a topology's trace
     samples: list[Sample] = field(default_factory=list)  # the counts that a long run of a topology wrote down
     bearable: int | None = None  # tuples that its one bolt works through in a time-out
@@ -136,6 +138,7 @@ def _to_frames(trace: Trace, part: str) -> Frames:
     of_run = frames.scene or frames.space_time
     told = of_run.said if of_run else None
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
+    frames.cut = "" if trace.cut_at is None else f"{cut_sentence(trace.cut_at)}."
     known = frames.space_time.places if frames.space_time else ()
     has_records = kind is None or kind.has_records
     lanes = [(key, lane) for key, lane in _lanes_of(trace).items() if key not in known] if has_records else []
@@ -165,6 +168,8 @@ def _to_frames(trace: Trace, part: str) -> Frames:
         frames.lag.append(lag)
         frames.pending.append(pending)
         frames.retries.append(retries)
+    if frames.cut:
+        frames.said[-1] = trace.sentence(trace.steps[-1])
     return frames
 
 

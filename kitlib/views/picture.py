@@ -112,8 +112,18 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
     elif part in ("all", "plot"):
         parts += [_heading(question_of(frames), "", y), draw_plot(frames, max(0, number), y + 34)]
         y += 34 + height_of(frames) + 10
+    y = _draw_cut(parts, frames, y)
     title = f"{plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
     return Picture(sentence, document(title, sentence, group(*parts), WIDTH, y))
+
+
+def _draw_cut(parts: list[Svg], frames: Frames, y: int) -> int:
+    """Add a line that says that the run was cut, if it was; where the picture ends."""
+    if not frames.cut:
+        return y
+    mark = el("path", d=f"M{LEFT} {y + 4}v16m5 -16v16", cls="ink-line", stroke_width=2.5)
+    parts += [mark, el("text", frames.cut, cls="ink", x=LEFT + 14, y=y + 16, font_size=13, font_weight="bold")]
+    return y + 32
 
 
 def _draw_scene(frames: Frames, scene: Scene, number: int) -> Picture:
@@ -124,8 +134,11 @@ def _draw_scene(frames: Frames, scene: Scene, number: int) -> Picture:
     told = [f"After step {number} of {count(len(frames) - 1, 'step')}", frames.said[number].rstrip(".")]
     shown = scene.words_after(number)
     sentence = f"{': '.join(told)}. {shown[:1].upper()}{shown[1:]}" if number >= 0 else f"{scene.title}: no steps yet."
+    sentence = _with_cut(sentence.rstrip(), frames)
+    parts.append(drawn)
+    tall = _draw_cut(parts, frames, y + height + 14)
     title = f"{scene.title}: {plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
-    return Picture(sentence.rstrip(), document(title, sentence, group(*parts, drawn), scene.width, y + height + 14))
+    return Picture(sentence, document(title, sentence, group(*parts), scene.width, tall))
 
 
 def _also(frames: Frames) -> str:
@@ -208,7 +221,11 @@ def _sentence(frames: Frames, number: int, views: list[LaneView]) -> str:
     if frames.forest and frames.forest.focus[number] >= 0:
         found.insert(0, _tree_sentence(frames.forest, frames.forest.focus[number], number))
     told = "; ".join(found) or "no partition"
-    return f"After step {number} of {count(len(frames) - 1, 'step')}, {told}."
+    return _with_cut(f"After step {number} of {count(len(frames) - 1, 'step')}, {told}.", frames)
+
+
+def _with_cut(sentence: str, frames: Frames) -> str:
+    return f"{sentence} {frames.cut}".rstrip()
 
 
 def _tree_sentence(forest: Forest, tree: int, number: int) -> str:

@@ -32,6 +32,7 @@ class Player {
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
     this.verdict = new VerdictLine((step) => this.moveTo(step));
     this.sentence = html("p", { class: "kit-said", "aria-live": "polite" });
+    this.cut = html("p", { class: "kit-cut", hidden: "" });
     this.stepText = html("span", { class: "kit-step" });
     this.title = svg("title", { text: "Where is each record?" });
     this.description = svg("desc");
@@ -55,7 +56,7 @@ class Player {
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
       ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
       html("p", { class: "kit-heading" }, this.question, this.stepText), this.sentence,
-      html("div", { class: "kit-stage" }, this.stage));
+      html("div", { class: "kit-stage" }, this.stage), this.cut);
   }
 
   // What the pictures are depends on the trace: partitions, and trees where it follows them.
@@ -64,6 +65,8 @@ class Player {
     const hasRecords = !whole && lanes.some(([, base, end]) => end > base);
     const kind = `${Boolean(forest)} ${hasRecords} ${Boolean(scene)} ${Boolean(whole)}`;
     put(this.plotHeading.firstChild, "text", this.timeline.question);
+    this.cut.hidden = this.timeline.cut === "";
+    put(this.cut, "text", this.timeline.cut);
     if (forest) this.trees.load(forest);
     if (scene) this.producer.load(scene);
     if (whole) {

@@ -64,6 +64,12 @@ class Word:
         return self.says.format(who=who, **data) if isinstance(self.says, str) else self.says(who, data)
 
 
+# The verbs that every domain has.
+EVERYWHERE = {
+    "halt": Word("The run is cut here, at max_steps={max_steps}: whatever would come next is not in this trace.", "max_steps"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
     """The words of one mechanism's traces."""
@@ -74,9 +80,13 @@ class Domain:
         None  # (who, what, data, sentence) -> the sentence as it is told
     )
 
+    def word(self, what: str) -> Word | None:
+        """The row of a verb, or of one that every domain has; None for one that is not declared."""
+        return self.words.get(what) or EVERYWHERE.get(what)
+
     def check(self, actor: str, what: str, data: Mapping[str, Any]) -> None:
         """TraceError when the verb is not one of this domain's, or the data are not what its row declares."""
-        word = self.words.get(what)
+        word = self.word(what)
         if word is not None and word.required <= data.keys() <= word.allowed:
             return
         where = plain_text(f"{actor} {what} in the domain '{self.name}'", 120)
@@ -92,18 +102,20 @@ class Domain:
 
     def sentence(self, actor: str, what: str, data: Data) -> str:
         """A step in one sentence: one printable line, not escaped for HTML. What cannot be told is shown as it stands."""
-        if what not in self.words:
+        word = self.word(what)
+        if word is None:
             return as_it_stands(actor, what, data)
         who = plain_text(actor, 40)
         try:
-            said = self.words[what].sentence(who, data)
+            said = word.sentence(who, data)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return as_it_stands(actor, what, data)  # the data are not what the word promises
         return plain_text(self.finish(who, what, data, said) if self.finish else said, MOST_SAID)
 
     def judged(self, what: str) -> str:
         """What a verdict makes of a verb; "" for one that it passes over, or that is not declared."""
-        return self.words[what].judged if what in self.words else ""
+        word = self.word(what)
+        return word.judged if word else ""
 
     def having(self, words: Mapping[str, Word]) -> dict[str, Word]:
         """This domain's words with some replaced and some added."""

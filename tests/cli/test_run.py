@@ -45,6 +45,15 @@ def test_run_json_is_one_line_that_parses(kit: Callable[..., Any], name: str) ->
     assert told["verdict"] == json.loads(json.dumps(judge(get(name).run(seed=3)).to_json()))
 
 
+def test_run_that_is_cut_is_printed_as_such(kit: Callable[..., Any]) -> None:
+    """Of 5,000 records some are processed when the run is cut; the sentence says so, and so does the JSON."""
+    out = kit("small_max_offset_behind", "--records", "5000")[1]
+    assert "The run was cut at max_steps=2000, so the rest of its story is missing; 551 of 5000 records were processed: " in out
+    assert out.endswith("; 4332 unfinished.\n")
+    told = json.loads(kit("small_max_offset_behind", "--records", "5000", "--json")[1])
+    assert (told["steps"], told["verdict"]["cut_at"]) == (2_000, 2_000)
+
+
 def test_run_knobs_are_checked_as_everywhere(kit: Callable[..., Any]) -> None:
     """Each option is a knob: words, exponents and truths are read, and the values are those of the trace."""
     told = json.loads(kit("out_of_range", "--json", "--records", "1e2", "--force-from-start", "yes", "--max-offset-behind", "unlimited")[1])

@@ -19,8 +19,10 @@ from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.producer.producer_run import ProducerRun
 from kitlib.experiments.replicas.replica_run import ReplicaRun
 from kitlib.experiments.sends.send_stories import send_run
+from kitlib.experiments.storm import spout_run
 from kitlib.experiments.transactions.transaction_run import TransactionRun
-from kitlib.monitor.delivery import judge
+from kitlib.monitor.delivery import judge, judge_steps
+from kitlib.storm.partition_manager import SpoutConfig
 from kitlib.trace import Trace, from_ranges
 from tests.experiments.knob_values import settings_of
 
@@ -228,10 +230,47 @@ def test_run_same_seed_gives_the_same_trace_and_another_seed_another(name: str) 
 @pytest.mark.parametrize("steps", [10, 11, 57, 100])
 @pytest.mark.parametrize("name", experiments.names())
 def test_run_cut_at_max_steps_is_a_beginning_of_the_whole(name: str, steps: int) -> None:
-    """max_steps cuts the trace and changes nothing before the cut."""
+    """max_steps cuts the trace, whose last step says so, and changes nothing before the cut."""
     whole = get(name).run()
     cut = get(name).run(max_steps=steps)
-    assert cut.steps == whole.steps[:steps]
+    if len(whole) < steps - 1:
+        assert (cut.steps, cut.cut_at, judge(cut).cut_at) == (whole.steps, None, None)
+        return
+    assert cut.steps[:-1] == whole.steps[: steps - 1] and (len(cut), cut.cut_at) == (steps, steps)
+    last, before = cut.steps[-1], cut.steps[-2]
+    assert (last.actor, last.what, last.data) == ("run", "halt", {"max_steps": steps})
+    assert (last.at_ms, last.state) == (before.at_ms, before.state)
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_verdict_on_a_run_that_is_cut_says_so_and_finds_no_violation_of_its_own(name: str) -> None:
+    """Wherever a run is cut, the verdict says that it was, and calls nothing a violation that the whole run does not."""
+    whole = get(name).run()
+    known = set(judge(whole).violations)
+    for steps in sorted({10, 14, *range(17, min(len(whole), 400), 9)}):
+        cut = get(name).run(max_steps=steps)
+        if cut.cut_at is not None:
+            verdict = judge(cut)
+            assert verdict.sentence.startswith(f"The run was cut at max_steps={steps}, so the rest of its story is missing; ")
+            assert verdict.to_json()["cut_at"] == steps and set(verdict.violations) <= known, verdict.sentence
+
+
+def test_record_in_flight_at_the_cut_is_unfinished_and_not_lost() -> None:
+    """A pool's records that a commit has passed are not lost while a worker still has them; the sentence counts them."""
+    cut = get("worker_pool").run(max_steps=120)
+    whole = judge_steps(cut.steps[:-1], cut.knobs)
+    assert whole.counts["lost"] > 0 == judge(cut).counts["lost"]
+    assert f"; {judge(cut).appended - judge(cut).processed} unfinished." in judge(cut).sentence
+
+
+def test_fork_of_a_run_that_was_cut_is_cut_too() -> None:
+    """Any step but the last can be forked; at the last one, which cut the run, nothing can follow."""
+    parent = get("happy_path").run(max_steps=50)
+    assert get("happy_path").fork(parent, 48).steps == parent.steps
+    fork = get("happy_path").fork(parent, 20, fail_percent=50)
+    assert fork.cut_at == 50 and fork.steps[:21] == parent.steps[:21] and fork.steps != parent.steps
+    with pytest.raises(KnobError, match=r"was cut at step 49 \(max_steps=50\), so nothing can follow that step\. Fork an earlier"):
+        get("happy_path").fork(parent, 49)
 
 
 def test_run_that_never_ends_is_cut() -> None:
@@ -251,6 +290,20 @@ OTHER_FUTURES: dict[str, dict[str, Any]] = {
     "bolt_crash": {"execute_ms": 25}, "reliability_off": {"lose_percent": 0}, "livelock": {"max_spout_pending": 100},
     "word_count": {"lose_percent": 50},
 }  # fmt: skip
+
+
+def test_spout_is_constructed_with_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spout's live settings are there when its configuration is made; a fork changes them later."""
+    made: list[dict[str, Any]] = []
+
+    def construct(**settings: Any) -> SpoutConfig:
+        made.append(settings)
+        return SpoutConfig(**settings)
+
+    monkeypatch.setattr(spout_run, "SpoutConfig", construct)
+    get("out_of_range").run(max_offset_behind=7, use_start_offset_time_if_offset_out_of_range=False)
+    wanted = {"max_offset_behind": 7, "use_start_offset_time_if_offset_out_of_range": False}
+    assert made and all(settings | wanted == settings for settings in made)
 
 
 FORKABLE = [name for name in experiments.names() if any(knob.live for knob in get(name).knobs)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,17 +30,25 @@ def heed_hangups() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def project_of(home: Path) -> Path:
+    """A project beside a workspace, with the notebooks of this one: no test touches the learner's own copies in `work`."""
+    project = home.parent / "project"
+    if not project.exists():
+        shutil.copytree(REPOSITORY / "notebooks", project / "notebooks")
+    return project
+
+
 class Lab:
     """One `kit lab`: its process, what it has said so far, and its address once it has said it."""
 
     def __init__(
         self, home: Path, *options: str, command: list[str] | None = None, env: dict[str, str] | None = None, **more: Any
     ) -> None:
-        self.home = home
+        self.home, self.project = home, project_of(home)
         self.said = ""
         self.process = subprocess.Popen(
             command or [*KIT, "lab", "--no-browser", *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.project,
             env={**os.environ, "KIT_HOME": str(home), **(env or {})}, preexec_fn=heed_hangups, **more,
         )
         self.reader = threading.Thread(target=self._read, daemon=True)

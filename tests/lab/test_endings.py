@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.conftest import describe, has_ended, wait_for, within
-from tests.lab.labs import KIT, Lab, heed_hangups
+from tests.lab.labs import KIT, Lab, heed_hangups, project_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 
@@ -158,10 +158,12 @@ def test_terminal_closed_ends_the_lab(new_home: Path) -> None:
 @contextlib.contextmanager
 def in_terminal(home: Path):  # type: ignore[no-untyped-def]
     """A lab in a terminal of its own: (its process id, what closes the terminal, a Lab that only looks)."""
+    project = project_of(home)
     pid, terminal = pty.fork()
     if pid == 0:
         heed_hangups()
         os.environ["KIT_HOME"] = str(home)
+        os.chdir(project)
         os.execv(KIT[0], [*KIT, "lab", "--no-browser"])
     onlooker = object.__new__(Lab)
     onlooker.home = home

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.timeout(120)]
 
 
 def test_lab_opened_in_a_browser_shows_the_notebook_and_nothing_else(chromium: Browser, new_home: Path) -> None:
-    """The notebook opens with its kernel, without dialog, notice, error in the console or request to elsewhere."""
+    """The copy opens with its kernel, beside the other copies, without dialog, notice, error in the console or request to elsewhere."""
     lab = Lab(new_home, "--notebook", "notebooks/00_start_here.ipynb").open()
     page = chromium.new_page()
     complaints: list[str] = []
@@ -24,6 +24,8 @@ def test_lab_opened_in_a_browser_shows_the_notebook_and_nothing_else(chromium: B
     page.get_by_role("heading", name="Start here").first.wait_for(timeout=60_000)
     page.get_by_text("Python 3 (ipykernel) | Idle").first.wait_for(timeout=60_000)
     page.wait_for_load_state("networkidle")
+    assert "/lab/tree/work/00_start_here.ipynb" in page.url
+    assert page.locator(".jp-DirListing-item").filter(has_text="16_connect_and_streams.ipynb").count() == 1
     assert page.locator(".jp-Dialog, .Toastify__toast").count() == 0
     assert not complaints and not elsewhere
     page.close()

@@ -62,6 +62,21 @@ def test_lab_running_does_not_ask_for_updates_or_news(lab: Lab) -> None:
     assert lab.ask("lab/api/update")[1]["notification"] is None
 
 
+def test_lab_opened_shows_the_learners_copy(lab: Lab) -> None:
+    """The address is that of the copy, which is trusted and has no outputs; README and the shipped notebooks are within reach."""
+    assert "/lab/tree/work/00_start_here.ipynb?token=" in lab.url
+    _, copy = lab.ask("api/contents/work/00_start_here.ipynb")
+    code = [cell for cell in copy["content"]["cells"] if cell["cell_type"] == "code"]
+    assert code and all(cell["metadata"]["trusted"] and not cell["outputs"] for cell in code)
+    assert lab.ask("api/contents/notebooks/00_start_here.ipynb")[0] == 200
+
+
+def test_kernel_of_a_copy_finds_the_notebooks_data(lab: Lab) -> None:
+    """What a notebook reads by a relative path is found from its copy as well."""
+    kernel = lab.kernel("work/09_in_flight_and_order.ipynb")
+    assert kernel.run("from pathlib import Path; print(Path('data/guarantees.json').is_file())") == "True"
+
+
 def test_kernel_started_by_the_lab_finds_kitlib_and_its_notebooks_name(kernel: Kernel) -> None:
     """A notebook's kernel imports kitlib from any folder, runs in our Python, and knows its notebook's name."""
     assert kernel.run("import sys; print(sys.executable)") == sys.executable

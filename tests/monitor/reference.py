@@ -20,8 +20,9 @@ def lanes(steps: list[Step]) -> list[Lane]:
 def counts(steps: list[Step], lane: Lane) -> dict[str, tuple[int, int | None]]:
     """Each anomaly's count and the number of its first witness, on one lane."""
     own = [step for step in steps if "topic" in step.data and _lane(step) == lane]
+    is_cut = any(step.cut_at is not None for step in steps)
     return {
-        "lost": lost(own), "duplicated": duplicated(own), "reordered": reordered(own),
+        "lost": lost(own, is_cut), "duplicated": duplicated(own), "reordered": reordered(own),
         "skipped": skipped(own), "stalled": stalled(own), "rewound": rewound(own),
     }  # fmt: skip
 
@@ -44,19 +45,33 @@ def processed(steps: list[Step], lane: Lane) -> int:
     return len(_done([step for step in steps if "topic" in step.data and _lane(step) == lane]))
 
 
-def lost(own: list[Step]) -> tuple[int, int | None]:
+def lost(own: list[Step], is_cut: bool) -> tuple[int, int | None]:
     """Appended, never processed in full, not replaced by compaction, below the final committed offset or deleted.
 
-    The witness is the step that gave the record up: the first deletion, purge, clearing, give-up or jump
-    over it; the last step of the lane when there is none.
+    Of a run that was cut, what was in flight is not lost. The witness is the step that gave the record up: the
+    first deletion, purge, clearing, give-up or jump over it; the last step of the lane when there is none.
     """
     passed = {o for o in _appended(own) if o < max(_committed(own, len(own)) or 0, _log_start(own, len(own)))}
-    gone = passed - _done(own) - _replaced(own)
+    gone = passed - _done(own) - _replaced(own) - (_in_flight(own) if is_cut else set())
 
     def given_up(offset: int) -> int:
         return min((at for at in range(len(own)) if _gives_up(own, at, offset)), default=len(own) - 1)
 
     return len(gone), min((own[given_up(offset)].number for offset in gone), default=None)
+
+
+def _in_flight(own: list[Step]) -> set[int]:
+    """Emitted since the last start, and of that emit's tuples some have neither been processed nor failed, nor is it acked."""
+    begun = max((step.number for step in _all(own, "start")), default=-1)
+    last = {step.data["offset"]: step for step in _all(own, "emit") if step.number > begun}
+
+    def ends(offset: int, *words: str) -> int:
+        return sum(step.what in words and step.data["offset"] == offset for step in own if step.number > last[offset].number)
+
+    return {
+        offset for offset, emit in last.items()
+        if (ends(offset, "process", "fail") < emit.data["parts"] if "parts" in emit.data else not ends(offset, "ack", "fail"))
+    }  # fmt: skip
 
 
 def duplicated(own: list[Step]) -> tuple[int, int | None]:

@@ -187,6 +187,9 @@ SENTENCES: dict[str, tuple[Told, dict[str, Any], str]] = {
     "a clearing beyond its bound": (
         [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {"max_offset_behind": 5},
         "0 of 10 records were processed: 10 lost (violation, no setting explains it)."),
+    "a clearing in a run without the setting, which has no bound either": (
+        [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {},
+        "0 of 10 records were processed: 10 lost (violation, no setting explains it)."),
     "a clearing without a bound": (
         [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {"max_offset_behind": MAX_OFFSET},
         "0 of 10 records were processed: 10 lost (violation, no setting explains it)."),

@@ -54,6 +54,8 @@ DELIVERY_STEPS = st.one_of(
     OFFSETS.map(lambda offset: ("start", {"offset": offset, "why": "stored offset"})),
     st.tuples(OFFSETS, OFFSETS).map(lambda pair: ("reset", {"from": pair[0], "to": pair[1]})),
     OFFSETS.map(lambda offset: ("emit", {"offset": offset})),
+    st.tuples(OFFSETS, PARTS).map(lambda pair: ("emit", {"offset": pair[0], "parts": pair[1]})),
+    st.tuples(st.sampled_from(["ack", "fail"]), OFFSETS).map(lambda made: (made[0], {"offset": made[1]})),
     OFFSETS.map(lambda offset: ("process", {"offset": offset})),
     st.tuples(OFFSETS, PARTS).map(lambda pair: ("process", {"offset": pair[0], "part": pair[1]})),
     st.tuples(st.sampled_from([3, 3, 3, 5]), st.booleans()).map(
@@ -82,13 +84,15 @@ def runs_of_steps(draw: st.DrawFn) -> list[tuple[int, str, dict[str, Any]]]:
     return steps
 
 
-def as_trace(run: str, steps: Sequence[tuple[int, str, dict[str, Any]]]) -> Trace:
-    """The steps as a trace on the model."""
+def as_trace(run: str, steps: Sequence[tuple[int, str, dict[str, Any]]], is_cut: bool = False) -> Trace:
+    """The steps as a trace on the model, of a run that was cut after them or not."""
     trace = Trace(run=run, experiment="made_up")
     at_ms = 0
     for wait_ms, word, data in steps:
         at_ms += wait_ms
         trace.record(at_ms, "somebody", word, **data)
+    if is_cut:
+        trace.halt(99)
     return trace
 
 
@@ -120,7 +124,9 @@ def audit_lines(spark: Any) -> Callable[..., dict[str, AuditResult]]:
             steps.unpersist()
             condensed.unpersist()
             carried = [{name: value for name, value in lane.items() if name != "moves"} for lane in lanes]
-        counted = count(spark, known, carried) + stored
+        every = [line for lines in batches for line in lines]
+        whole = frames.read_steps(spark.createDataFrame(every, "run STRING, line BIGINT, value BINARY"))
+        counted = count(spark, known, carried, whole) + stored
         runs = {run for lines in batches for run, _, _ in lines}
         return {
             run: result_of(

@@ -112,7 +112,7 @@ def test_audit_of_a_run_on_the_real_broker_equals_the_verdict(name: str, broker:
 
 
 def test_audit_of_each_experiment_on_the_model_equals_the_verdict(audit_lines: AuditLines) -> None:
-    """Every experiment's model trace, with three seeds where luck plays a part, is audited as it is judged.
+    """Every experiment's model trace, with three seeds where luck plays a part, and one that is cut, is audited as it is judged.
 
     Left out: transactions, which have a test of their own, and logs that gave offsets out twice, which are refused.
     """
@@ -120,11 +120,25 @@ def test_audit_of_each_experiment_on_the_model_equals_the_verdict(audit_lines: A
     for name in experiments.names():
         if experiments.get(name).kind is TransactionRun:
             continue
+        cut = experiments.get(name).run(max_steps=70, **SMALL.get(name, {}))
+        if cut.cut_at is not None and "cut" not in cut.words():
+            traces.append(replace(cut, run=f"{cut.run}-cut"))
         first, *others = [experiments.get(name).run(seed=seed, **SMALL.get(name, {})) for seed in (1, 2, 3)]
         if "cut" not in first.words():
             traces += [first, *(trace for trace in others if trace.steps != first.steps)]
     found = audit_lines(as_lines(traces))
     assert {trace.run: found[trace.run].differences(judge(trace)) for trace in traces} == {trace.run: () for trace in traces}
+
+
+@pytest.mark.kafka
+def test_audit_of_a_run_that_was_cut_says_so_and_equals_the_verdict(broker: Cluster, spark: Any, tmp_path: Path) -> None:
+    """On the real broker too the cut is a step of the trace; what was in flight is lost for none of the two verdicts."""
+    trace = experiments.get("worker_pool").run(backend="kafka", max_steps=100)
+    verdict, found = judge(trace), audit(trace.run)
+    assert (found.differences(verdict), found.cut_at, found.steps) == ((), 100, 100)
+    assert found.sentence.startswith("The run was cut at max_steps=100, so the rest of its story is missing; ")
+    with audit_stream(trace.run, checkpoint=tmp_path) as stream:
+        assert stream.finish() == found
 
 
 def test_audit_of_a_log_whose_end_was_cut_off_is_refused(broker: Cluster, spark: Any) -> None:
@@ -146,7 +160,7 @@ def test_audit_of_any_steps_equals_the_verdict_in_one_batch_and_in_two(audit_lin
         made.append((steps, cut))
 
     make()
-    traces = [as_trace(f"run-{number}", steps) for number, (steps, _) in enumerate(made)]
+    traces = [as_trace(f"run-{number}", steps, is_cut=number % 2 == 1) for number, (steps, _) in enumerate(made)]
     cuts = {trace.run: round(cut * (len(trace) + 1)) for trace, (_, cut) in zip(traces, made, strict=True)}
     lines = as_lines(traces)
     whole = audit_lines(lines)

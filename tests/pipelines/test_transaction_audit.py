@@ -89,6 +89,9 @@ def test_audit_of_the_stories_and_of_any_steps_equals_the_verdict(audit_lines: A
 
     make()
     traces += [as_trace(f"made-up-{number}", run) for number, run in enumerate(made)]
+    for trace in traces[::2]:
+        trace.steps = trace.steps[:60]
+        trace.halt(61)
     found = audit_lines(as_lines(traces))
     wrong = {trace.run: found[trace.run].differences(judge(trace)) for trace in traces}
     assert {run: told for run, told in wrong.items() if told} == {}

@@ -22,6 +22,7 @@ SCENES: dict[str, tuple[str, dict[str, Any], str]] = {
     "a source task": ("connect_source_crash", {}, "source_scene"),
     "partitions": ("partitions_added", {}, "partition_scene"),
     "a trace that is cut": ("connect_worker_lost", {"max_steps": 10}, "connect_scene"),
+    "a source task that is cut before its first flush": ("connect_source_crash", {"max_steps": 10}, "source_scene"),
 }
 
 

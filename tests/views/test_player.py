@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from kitlib import experiments
 from kitlib.errors import KitError, KnobError
 from kitlib.experiments import get, names
 from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
-from kitlib.views import Player
+from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
 from kitlib.views.player import HERE, SCRIPTS, stops_of
@@ -46,6 +47,23 @@ def test_player_of_each_experiment_holds_its_trace_and_verdict(name: str) -> Non
     assert player.verdict == judge(trace)
     assert [knob["name"] for knob in player.heading["knobs"]] == [knob.name for knob in get(name).knobs]
     assert len(json.loads(player.frames)["said"]) == len(trace)
+
+
+@pytest.mark.parametrize("name", names())
+def test_run_that_is_cut_says_so_below_its_picture(name: str) -> None:
+    """Every kind of picture, still or played, has the same line below it, and the last step's sentence says it too."""
+    whole, said = to_frames(experiments.run(name)), "The run was cut at max_steps=10, so the rest of its story is missing."
+    assert whole.cut == "" and "was cut" not in whole.said[-1]
+    if len(whole) < 9:
+        return
+    player = Player(name, max_steps=10)
+    frames = json.loads(player.frames)
+    assert frames["cut"] == said and len(frames["said"]) == 10
+    assert frames["said"][-1] == "The run is cut here, at max_steps=10: whatever would come next is not in this trace."
+    for picture in (show(player.trace), show(player.trace, 3)):
+        assert said in picture.sentence and f">{said}</text>" in picture.svg
+    told = ask(player, do="fork", at=9)
+    assert "was cut at step 9 (max_steps=10), so nothing can follow that step." in told["error"]
 
 
 def test_player_plain_output_is_a_deterministic_sentence() -> None:

@@ -33,14 +33,17 @@ class RealIncident(GroupRun):
         """Tell the story to the model, then do it."""
         name = self.trace.run
         imagined = OffsetsRun(Trace(name, self.trace.experiment), ModelStage(name), dict(self.knobs))
+        cut: RunIsOver | None = None
         try:
             story(imagined)
-        except RunIsOver:  # what it had told until then is done
-            pass
+        except RunIsOver as over:  # what it had told until then is done
+            cut = over
         try:
             self.create(1)
             for step in imagined.trace:
                 self.do(step)
+            if cut:
+                raise cut
         finally:
             self.end()
 

@@ -273,7 +273,13 @@ class SpoutRun:
         return {
             "force_from_start": self.knobs.get("force_from_start", True),
             "start_offset_time": Times[self.knobs.get("start_offset_time", "earliest")],
+            **self._live_settings(),
         }
+
+    def _live_settings(self) -> dict[str, Any]:
+        """The spout's settings that a fork may change while it runs."""
+        names = ("max_offset_behind", "use_start_offset_time_if_offset_out_of_range")
+        return {name: self.knobs[name] for name in names if name in self.knobs}
 
     def _new_manager(self) -> PartitionManager:
         """The PartitionManager of the release that the knobs name, over this run's topic and store."""
@@ -297,14 +303,12 @@ class SpoutRun:
         return manager.next()
 
     def _apply_knobs(self) -> None:
-        config, knobs = self.config, self.knobs
-        if config is None:
+        if self.config is None:
             return
-        config.max_offset_behind = knobs.get("max_offset_behind", config.max_offset_behind)
-        name = "use_start_offset_time_if_offset_out_of_range"
-        config.use_start_offset_time_if_offset_out_of_range = knobs.get(name, True)
+        for name, value in self._live_settings().items():
+            setattr(self.config, name, value)
         if self.topic is not None:
-            self.topic.max_fetch_records = knobs["fetch_records"]
+            self.topic.max_fetch_records = self.knobs["fetch_records"]
         if isinstance(self.manager, BackoffPartitionManager):
             for name, value in self._retry_knobs().items():
                 setattr(self.manager, name, value)

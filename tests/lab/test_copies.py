@@ -1,0 +1,342 @@
+"""The learner's copies: what a learner has done is never written to, what nobody has touched is kept up to date."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from kitlib.errors import DiskError, LabError
+from kitlib.lab import copies, notebooks, trust
+from tests.conftest import REPOSITORY
+from tests.exercises import test_every_exercise
+from tests.notebooks import test_notebooks
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with three small notebooks and a file that they read."""
+    folder = tmp_path / "project" / "notebooks"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "table.json").write_text("[1]")
+    for name in ("00_start_here", "01_second", "02_third"):
+        cells = [
+            nbformat.v4.new_markdown_cell(f"# {name}, before [the next](01_second.ipynb)", id="head"),
+            nbformat.v4.new_code_cell("answer = None", id="answer", metadata={"tags": ["raises-exception"]}, execution_count=1,
+                                      outputs=[nbformat.v4.new_output("stream", text="Not yet")]),
+        ]  # fmt: skip
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
+    return folder.parent
+
+
+def make(project: Path) -> list[str]:
+    """Make the copies as `kit lab` does; what it said."""
+    said: list[str] = []
+    copies.make(copies.desk(project), said.append)
+    return said
+
+
+def change(path: Path, *changes: Callable[[Any], None]) -> Path:
+    """Write the notebook anew with changes."""
+    notebook = nbformat.read(path, as_version=4)
+    for each in changes:
+        each(notebook)
+    nbformat.write(notebook, path)
+    return path
+
+
+def newer(notebook: Any) -> None:
+    """What an update of the kit brings."""
+    notebook.cells[0].source += "\n\nA newer sentence."
+
+
+def last_code_cell(notebook: Any) -> Any:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"][-1]
+
+
+def answered(notebook: Any) -> None:
+    last_code_cell(notebook).source = "answer = 42"
+
+
+def was_run(notebook: Any) -> None:
+    last_code_cell(notebook).outputs = [nbformat.v4.new_output("stream", text="42")]
+
+
+def extended(notebook: Any) -> None:
+    notebook.cells.append(nbformat.v4.new_code_cell("1 + 1"))
+
+
+def shortened(notebook: Any) -> None:
+    del notebook.cells[0]
+
+
+def turned_round(notebook: Any) -> None:
+    notebook.cells.reverse()
+
+
+def without_record(notebook: Any) -> None:
+    """A notebook of the learner's own that happens to have the name."""
+    del notebook.metadata[copies.RECORD]
+
+
+def record_damaged(notebook: Any) -> None:
+    notebook.metadata[copies.RECORD] = "?"
+
+
+def autosaved(notebook: Any) -> None:
+    """What JupyterLab writes of its own accord into a notebook that was opened."""
+    notebook.metadata.kernelspec = notebooks.KERNELSPEC
+    notebook.metadata.language_info = {"name": "python", "version": "3.11.2", "mimetype": "text/x-python"}
+    for cell in notebook.cells:
+        cell.metadata["scrolled"] = True
+
+
+def test_make_copies_every_notebook_without_its_outputs(project: Path) -> None:
+    """A copy has the cells and tags of its original, nothing run, and the same name, so that links between notebooks work."""
+    assert make(project) == [f"Copied 3 notebooks to {project / 'work'}: work on these"]
+    for original in notebooks.find(project):
+        old, new = notebooks.load(original), notebooks.load(project / "work" / original.name)
+        assert [(cell.id, cell.source, cell.metadata) for cell in new.cells] == [(c.id, c.source, c.metadata) for c in old.cells]
+        assert all(cell.outputs == [] and cell.execution_count is None for cell in new.cells if cell.cell_type == "code")
+
+
+def test_make_again_writes_nothing(project: Path) -> None:
+    """Where all copies are there and current, nothing is said and no file is written."""
+    make(project)
+    before = {path: path.stat().st_mtime_ns for path in (project / "work").iterdir()}
+    assert make(project) == []
+    assert {path: path.stat().st_mtime_ns for path in (project / "work").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "edit", [answered, was_run, extended, shortened, turned_round, without_record, record_damaged], ids=lambda edit: edit.__name__
+)
+def test_make_after_an_update_leaves_a_copy_that_the_learner_has_changed(project: Path, edit: Callable[[Any], None]) -> None:
+    """Whatever the learner has done to the cells, by hand or by running them, the copy stays as it is, to the byte."""
+    make(project)
+    mine = change(project / "work" / "01_second.ipynb", autosaved, edit).read_bytes()
+    change(project / "notebooks" / "01_second.ipynb", newer)
+    said = make(project)
+    assert (project / "work" / "01_second.ipynb").read_bytes() == mine
+    is_a_copy = edit not in (without_record, record_damaged)
+    assert [line for line in said if line.startswith("01_second: the kit has a newer version")] == said[: is_a_copy]
+
+
+def test_make_after_an_update_renews_an_untouched_copy(project: Path) -> None:
+    """A copy that was only opened gets the newer cells; the others are not written."""
+    make(project)
+    change(project / "work" / "01_second.ipynb", autosaved)
+    change(project / "notebooks" / "01_second.ipynb", newer)
+    assert make(project) == ["Updated 1 notebook that you had not touched"]
+    assert notebooks.load(project / "work" / "01_second.ipynb").cells[0].source.endswith("A newer sentence.")
+    assert make(project) == []
+
+
+def test_make_after_new_outputs_renews_nothing(project: Path) -> None:
+    """An update of outputs alone is none for a copy, which has no outputs of the kit's."""
+    make(project)
+    change(project / "notebooks" / "01_second.ipynb", was_run)
+    assert make(project) == []
+
+
+def test_make_after_a_copy_was_deleted_makes_it_anew(project: Path) -> None:
+    """Deleting a copy is the way to begin its notebook anew; the other copies stay as they are."""
+    make(project)
+    change(project / "work" / "00_start_here.ipynb", answered)
+    (project / "work" / "01_second.ipynb").unlink()
+    assert make(project) == [f"Copied 1 notebook to {project / 'work'}: work on these"]
+    assert notebooks.load(project / "work" / "00_start_here.ipynb").cells[-1].source == "answer = 42"
+
+
+@pytest.mark.parametrize("content", [b"", b'{"cells": [', b"\xff\xfe", b"[]"], ids=["empty", "cut short", "binary", "a list"])
+def test_make_where_a_copy_is_unreadable_says_so_and_leaves_it(project: Path, content: bytes) -> None:
+    """A copy that is no notebook may still be worth something: it stays, a sentence says what to do, the others are made."""
+    (project / "work").mkdir()
+    (project / "work" / "01_second.ipynb").write_bytes(content)
+    said = make(project)
+    assert any("01_second.ipynb cannot be read as a notebook. Delete it" in line for line in said)
+    assert (project / "work" / "01_second.ipynb").read_bytes() == content
+    assert (project / "work" / "02_third.ipynb").is_file()
+
+
+def test_make_interrupted_leaves_whole_copies_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the second copy is written: the first is whole, of the second there is no trace, and the next start goes on."""
+    replace = os.replace
+
+    def interrupted(source: str, target: Path) -> None:
+        if Path(target).name.startswith("01"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(project)
+    assert [path.name for path in (project / "work").iterdir()] == ["00_start_here.ipynb"]
+    monkeypatch.undo()
+    assert make(project) == [f"Copied 2 notebooks to {project / 'work'}: work on these"]
+
+
+def test_make_four_at_once_gives_whole_copies(project: Path) -> None:
+    """Labs that start at the same instant in one project all succeed, and leave what one would have left."""
+    script = "import sys; from kitlib.lab import copies; print('ready', flush=True); sys.stdin.readline(); sys.exit(copies.main())"
+    labs = [
+        subprocess.Popen([sys.executable, "-c", script], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for lab in labs:
+        assert lab.stdout is not None and lab.stdout.readline() == "ready\n"
+    for lab in labs:
+        lab.communicate("\n", timeout=60)
+    assert [lab.returncode for lab in labs] == [0, 0, 0, 0]
+    names = {path.name for path in (project / "work").iterdir()}
+    assert names == {"00_start_here.ipynb", "01_second.ipynb", "02_third.ipynb", "data"}
+    assert all(copies.is_as_made(copies.desk(project), original) for original in notebooks.find(project))
+
+
+def test_copies_read_the_data_of_the_notebooks(project: Path) -> None:
+    """`data` is found from the copies, follows a project that was moved, and is left alone where it is the learner's own folder."""
+    make(project)
+    assert (project / "work" / "data" / "table.json").read_text() == "[1]"
+    (project / "work" / "data").unlink()
+    (project / "work" / "data").symlink_to(project / "elsewhere")
+    make(project)
+    assert (project / "work" / "data" / "table.json").read_text() == "[1]"
+    (project / "work" / "data").unlink()
+    (project / "work" / "data").mkdir()
+    make(project)
+    assert list((project / "work" / "data").iterdir()) == []
+
+
+def test_work_kept_elsewhere_by_a_link_works(project: Path, tmp_path: Path) -> None:
+    """A learner may keep `work` on another disk and link to it."""
+    (tmp_path / "deep" / "other disk").mkdir(parents=True)
+    (project / "work").symlink_to(tmp_path / "deep" / "other disk")
+    make(project)
+    assert (project / "work" / "data" / "table.json").is_file()
+    assert copies.desk(project).page(project / "work" / "02_third.ipynb") == "work/02_third.ipynb"
+
+
+def test_page_of_a_shipped_notebook_is_that_of_its_copy(project: Path) -> None:
+    """JupyterLab opens the copy, whichever of the two was named, and any other notebook of the project as it is."""
+    make(project)
+    desk = copies.desk(project)
+    assert desk.page(project / "notebooks" / "02_third.ipynb") == "work/02_third.ipynb"
+    assert desk.page(project / "work" / "02_third.ipynb") == "work/02_third.ipynb"
+    (project / "mine.ipynb").touch()
+    assert desk.page(project / "mine.ipynb") == "mine.ipynb"
+
+
+def test_page_outside_of_the_project_is_refused(project: Path, tmp_path: Path) -> None:
+    """A notebook that JupyterLab could not show is named, with what to do."""
+    (tmp_path / "far.ipynb").touch()
+    with pytest.raises(LabError, match=r"far\.ipynb is outside of .* Copy it there"):
+        copies.desk(project).page(tmp_path / "far.ipynb")
+
+
+def test_make_where_work_is_a_file_says_so(project: Path) -> None:
+    """A file in the way is a DiskError that names it."""
+    (project / "work").touch()
+    with pytest.raises(DiskError, match="work"):
+        make(project)
+
+
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && cd "$0" && exec "$@"'
+
+
+def can_mount() -> bool:
+    """Whether this system lets us make a folder read-only even for root."""
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", "mount --bind /tmp /tmp"]
+    return shutil.which("unshare") is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="this system does not let us mount a folder read-only (unshare)")
+@pytest.mark.parametrize("has_folder", [False, True], ids=["without work", "with work"])
+def test_copies_of_a_read_only_project_are_in_the_workspace(project: Path, new_home: Path, has_folder: bool) -> None:
+    """Where the project cannot be written to, the copies are in the workspace, their data is found, and JupyterLab shows them."""
+    if has_folder:
+        (project / "work").mkdir()
+    script = (
+        "from pathlib import Path; from kitlib.lab import copies; desk = copies.desk(Path.cwd()); copies.make(desk, print)\n"
+        "print(desk.top, desk.page(Path('notebooks/02_third.ipynb')))"
+    )
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, project, sys.executable, "-c", script],
+        capture_output=True, text=True, env={**os.environ, "KIT_HOME": str(new_home)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    folder = new_home / "work"
+    assert done.stdout.splitlines() == [
+        f"{project / 'work'} cannot be written to, so your notebooks are in {folder}",
+        f"Copied 3 notebooks to {folder}: work on these",
+        f"{folder} 02_third.ipynb",
+    ]
+    assert (folder / "data" / "table.json").read_text() == "[1]"
+
+
+def test_lab_where_there_are_no_notebooks_says_where_to_run_it(tmp_path: Path, new_home: Path) -> None:
+    """A kit that was installed without its notebooks names the folder it looked in, makes nothing and starts nothing."""
+    wheel = shutil.copytree(REPOSITORY / "kitlib", tmp_path / "site" / "kitlib", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "kitlib", "lab", "--no-browser"], cwd=tmp_path / "empty", capture_output=True, text=True,
+        env={**os.environ, "KIT_HOME": str(new_home), "PYTHONPATH": str(wheel.parent)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert f"There are no notebooks in {tmp_path / 'empty'}. Run this in the folder that holds `notebooks`." in done.stderr
+    assert not list((tmp_path / "empty").iterdir()) and not (new_home / "run").exists()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What a learner has cloned: the files of this repository, as they are now, in a repository of their own."""
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("this project is not a git repository")
+    listed = git(REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    for name in filter(None, listed):
+        if (REPOSITORY / name).is_file():
+            (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, tmp_path / "clone" / name)
+    git(tmp_path / "clone", "init", "--quiet")
+    git(tmp_path / "clone", "add", "--all")
+    git(tmp_path / "clone", "-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "--quiet", "--message", "shipped")
+    return tmp_path / "clone"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_hours_of_work_leave_the_clone_as_it_was(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner opens, answers and runs every notebook that the lab shows: git sees no change, and the project's checks pass."""
+    desk = copies.desk(clone)
+    copies.make(desk, print)
+    for original in notebooks.find(clone):
+        page = desk.top / desk.page(original)
+        change(page, autosaved, answered, was_run, extended)
+        (page.parent / ".ipynb_checkpoints").mkdir(exist_ok=True)
+        shutil.copy(page, page.parent / ".ipynb_checkpoints" / f"{page.stem}-checkpoint.ipynb")
+        assert "answer = 42" in page.read_text()
+    assert git(clone, "status", "--porcelain") == ""
+    assert trust.shipped(clone) == notebooks.find(clone)
+    monkeypatch.setattr(test_every_exercise, "NOTEBOOKS", clone / "notebooks")
+    for name in test_every_exercise.EXERCISES:
+        test_every_exercise.test_notebook_asks_the_registered_questions_and_stores_their_stubs(name)
+    for original in notebooks.find(clone):
+        test_notebooks.test_notebook_as_a_file_keeps_the_rules(original)
+
+
+def test_copies_of_the_shipped_notebooks_find_what_they_read(tmp_path: Path) -> None:
+    """Every file that a shipped notebook reads by a relative path is found from the folder of its copy."""
+    shutil.copytree(REPOSITORY / "notebooks", tmp_path / "notebooks")
+    copies.make(copies.desk(tmp_path), print)
+    cells = [cell for path in notebooks.find(tmp_path) for cell in notebooks.load(path).cells if cell.cell_type == "code"]
+    read = {name for cell in cells for name in re.findall(r'"(data/[^"]+)"', cell.source)}
+    assert read and all((tmp_path / "work" / name).is_file() for name in read)
