@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from kitlib.experiments.replicas.replica_run import ReplicaRun
 from kitlib.experiments.sends.send_stories import send_run
 from kitlib.experiments.storm import spout_run
 from kitlib.experiments.transactions.transaction_run import TransactionRun
-from kitlib.monitor.delivery import judge, judge_steps
+from kitlib.monitor.delivery import judge
 from kitlib.storm.partition_manager import SpoutConfig
 from kitlib.trace import Trace, from_ranges
 from tests.experiments.knob_values import settings_of
@@ -258,7 +259,7 @@ def test_verdict_on_a_run_that_is_cut_says_so_and_finds_no_violation_of_its_own(
 def test_record_in_flight_at_the_cut_is_unfinished_and_not_lost() -> None:
     """A pool's records that a commit has passed are not lost while a worker still has them; the sentence counts them."""
     cut = get("worker_pool").run(max_steps=120)
-    whole = judge_steps(cut.steps[:-1], cut.knobs)
+    whole = judge(replace(cut, steps=cut.steps[:-1]))
     assert whole.counts["lost"] > 0 == judge(cut).counts["lost"]
     assert f"; {judge(cut).appended - judge(cut).processed} unfinished." in judge(cut).sentence
 
