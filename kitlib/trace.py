@@ -82,7 +82,7 @@ class Trace:
     def __post_init__(self) -> None:
         self.vocabulary = domain(self.domain)
 
-    def record(self, at_ms: int, actor: str, what: str, *, state: dict[str, Any] | None = None, **data: Any) -> Step:
+    def append(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> Step:
         """Append the next step and return it.
 
         TraceError when `at_ms` < the last step's, and when the domain does not declare the verb or its data.
@@ -93,9 +93,13 @@ class Trace:
                 f"trace {self.run}: step {len(self.steps)} ({what}) is at {at_ms} ms, "
                 f"before the last one at {self.steps[-1].at_ms} ms. Time in a trace never falls."
             )
-        step = Step(len(self.steps), at_ms, actor, what, data, state or {})
+        step = Step(len(self.steps), at_ms, actor, what, data, state)
         self.steps.append(step)
         return step
+
+    def record(self, at_ms: int, actor: str, what: str, *, state: dict[str, Any] | None = None, **data: Any) -> Step:
+        """`append`, with the data as keywords."""
+        return self.append(at_ms, actor, what, data, state or {})
 
     def halt(self, max_steps: int) -> Step:
         """Append the step that says that the run was cut; the state stays that of the step before."""

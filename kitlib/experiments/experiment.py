@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments.knobs import Knob, settle
-from kitlib.experiments.recording import Fork, RunIsOver
+from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.trace import Trace
 
 if TYPE_CHECKING:

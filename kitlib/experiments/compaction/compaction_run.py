@@ -20,25 +20,20 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.experiments.compaction.keyed_log import KeyedLog, LogLook, Row, keyed_log
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.kafka.log import FetchError, Record
-from kitlib.trace import Trace, to_ranges
+from kitlib.trace import to_ranges
 
 PARTITION = 0
 NOTHING_COMMITTED = "auto.offset.reset=earliest, and nothing is committed"
 
 
 @dataclass(slots=True)
-class CompactionRun:
+class CompactionRun(Run):
     """One run: the log, and what its reader knows."""
 
     domain: ClassVar[str] = "compaction"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     log: KeyedLog = field(init=False)
     looked: LogLook = field(init=False)
     bounds: tuple[int, int] = (0, 0)
@@ -180,9 +175,7 @@ class CompactionRun:
             "processed": to_ranges(self.processed), "offsets": self.shown,
         }  # fmt: skip
         where = {"topic": self.log.name, "partition": PARTITION}
-        record: Callable[..., Any] = self.trace.record
-        record(self.log.now_ms, actor, what, state=ledger, **where, **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.log.now_ms, actor, what, where | data, ledger)
 
 
 def hold(table: dict[str, str], record: Record) -> None:

@@ -16,23 +16,17 @@ from typing import Any, ClassVar
 from kitlib.experiments.compaction.sized_log import Size, SizedLog, sized_log
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
-from kitlib.trace import Step, Trace
+from kitlib.experiments.run import Run
 
 LOG, CLEANER, COORDINATOR = "offsets log", "cleaner", "coordinator 2"
 
 
 @dataclass(slots=True)
-class SizeRun:
+class SizeRun(Run):
     """One run: the log, what is counted, and the trace."""
 
     domain: ClassVar[str] = "offsets"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     log: SizedLog = field(init=False)
     size: Size = field(default_factory=lambda: Size(0, 0, 1, 0.0))
     commits: int = 0
@@ -80,11 +74,10 @@ class SizeRun:
 
     def note(self, actor: str, what: str, /, **data: Any) -> None:
         """Write a step."""
-        steps, now_ms = self.trace.steps, self.log.now_ms
+        now_ms = self.log.now_ms
         size = {"records": self.size.records, "bytes": self.size.size_bytes, "commits": self.commits}
         state = {"size": size, "cleaner": "runs" if self.is_clean else "dead", "now_ms": now_ms}
-        steps.append(Step(len(steps), now_ms, actor, what, data, state))
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(now_ms, actor, what, data, state)
 
 
 def _size_of_offsets_topic(run: SizeRun) -> None:

@@ -20,28 +20,22 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.errors import KnobError
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.kafka.connect.cluster import ConnectCluster
 from kitlib.kafka.connect.settings import ConnectSettings
 from kitlib.kafka.connect.source_task import Produced, SourceSettings, SourceTask
 from kitlib.kafka.connect.standalone import StandaloneWorker
 from kitlib.kafka.connect.work import TaskId, configured_work
-from kitlib.trace import Trace
 
 MODEL_ONLY = "the kit has no jars of Connect, and a lost worker is waited for in minutes"
 
 
 @dataclass(slots=True)
-class ConnectRun:
+class ConnectRun(Run):
     """One run of a cluster of workers, or of one standalone worker, and the trace it writes."""
 
     domain: ClassVar[str] = "connect"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     cluster: Any = field(init=False)  # a ConnectCluster, or one whose group is real
     is_real: bool = field(init=False)
     alone: StandaloneWorker | None = None
@@ -171,20 +165,15 @@ class ConnectRun:
 
     def _record(self, actor: str, what: str, /, **data: Any) -> None:
         shown = self.alone.shown() if self.alone is not None else self.cluster.shown()
-        self.trace.record(self.now_ms, actor, what, state={"connect": shown}, **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.now_ms, actor, what, data, {"connect": shown})
 
 
 @dataclass(slots=True)
-class SourceRun:
+class SourceRun(Run):
     """One run of one source task that reads a table and produces into one partition."""
 
     domain: ClassVar[str] = "source"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     now_ms: int = 0
     end_offset: int = 0
     task: SourceTask = field(init=False)
@@ -247,5 +236,4 @@ class SourceRun:
             "log_end": self.end_offset,
             "processed": [],
         }
-        self.trace.record(self.now_ms, "task", what, state=state, topic=self.topic, partition=0, **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.now_ms, "task", what, {"topic": self.topic, "partition": 0, **data}, state)

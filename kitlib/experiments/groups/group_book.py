@@ -25,20 +25,14 @@ from typing import Any
 
 from kitlib.experiments.groups.group_seat import Seat, contiguous
 from kitlib.experiments.groups.group_stage import GroupStage, GroupView, open_group
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
-from kitlib.trace import Step, Trace
+from kitlib.experiments.run import Run
 from kitlib.words.word import Range
 
 
 @dataclass(slots=True)
-class GroupBook:
+class GroupBook(Run):
     """One run: the group it takes place in, its members by name, and the trace it writes."""
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     group: GroupStage = field(init=False)
     seats: dict[str, Seat] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)  # partition -> next offset of its log
@@ -136,8 +130,7 @@ class GroupBook:
     def _write(self, actor: str, what: str, state: dict[str, Any], data: dict[str, Any]) -> None:
         steps = self.trace.steps
         at_ms = max(self.group.now_ms, steps[-1].at_ms if steps else 0)
-        self.trace.steps.append(Step(len(steps), at_ms, actor, what, data, state))
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(at_ms, actor, what, data, state)
 
     def _state(self) -> dict[str, Any]:
         def named(partition: int) -> str:

@@ -13,28 +13,21 @@ the partitions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.experiments.groups.partition_stage import KeyedTopic, keyed_topic
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
-from kitlib.trace import Trace
+from kitlib.experiments.run import Run
 
 Version = tuple[int, str]  # the offset that wrote a document, and its state: "open" or "gone"
 
 
 @dataclass(slots=True)
-class PartitionRun:
+class PartitionRun(Run):
     """One run: the topic, where each worker is, and what the sink holds."""
 
     domain: ClassVar[str] = "partitions"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     now_ms: int = 0
     topic: KeyedTopic = field(init=False)
     position: dict[int, int] = field(default_factory=dict)  # partition -> the next offset its worker processes
@@ -142,6 +135,4 @@ class PartitionRun:
         self._write(actor, what, data, {})
 
     def _write(self, actor: str, what: str, data: dict[str, Any], ledger: dict[str, Any]) -> None:
-        record: Callable[..., Any] = self.trace.record
-        record(self.now_ms, actor, what, state=ledger | {"orders": dict(self.effects)}, **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.now_ms, actor, what, data, ledger | {"orders": dict(self.effects)})

@@ -18,10 +18,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from kitlib.experiments.agenda import Agenda
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.kafka.groups.zookeeper import OldConsumer, Traffic, ZooKeeper, coordinator_messages
-from kitlib.trace import Trace, add_to_ranges
+from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 
 NOTIFY_MS = 20  # from a change in ZooKeeper until a member hears of it
@@ -45,15 +44,11 @@ class Member:
 
 
 @dataclass(slots=True)
-class ZooKeeperRun:
+class ZooKeeperRun(Run):
     """One run: the members, ZooKeeper, the clock, and the trace it writes."""
 
     domain: ClassVar[str] = "groups"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     now_ms: int = 0
     zookeeper: ZooKeeper = field(default_factory=ZooKeeper)
     members: dict[str, Member] = field(default_factory=dict)
@@ -278,5 +273,4 @@ class ZooKeeperRun:
             "owners": owners,
             "holders": holders,
         }
-        self.trace.record(self.now_ms, actor, what, state={"group": group} | (lane or {}), **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.now_ms, actor, what, data, {"group": group} | (lane or {}))

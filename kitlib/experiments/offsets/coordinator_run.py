@@ -20,12 +20,12 @@ from typing import Any, ClassVar
 
 from kitlib.errors import LabError
 from kitlib.experiments.offsets.coordinator_stage import MEMBER, Keeper, keeper
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage, Topic
+from kitlib.experiments.run import Run
+from kitlib.experiments.stage import Topic
 from kitlib.kafka.log import FetchError
 from kitlib.kafka.offsets.offset_rules import NO_OFFSET, OffsetConfig, OffsetError
 from kitlib.kafka.positions import ResetPolicy
-from kitlib.trace import Step, Trace, add_to_ranges
+from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 
 MOST_ASKED = 1_000
@@ -48,15 +48,11 @@ class Lane:
 
 
 @dataclass(slots=True)
-class CoordinatorRun:
+class CoordinatorRun(Run):
     """One run."""
 
     domain: ClassVar[str] = "offsets"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     keeper: Keeper = field(init=False)
     lanes: dict[str, Lane] = field(default_factory=dict)
     is_member: bool = False
@@ -201,6 +197,4 @@ class CoordinatorRun:
         state = ledger | {"members": list(members), "now_ms": self.keeper.now_ms}
         if shown := self.keeper.shown():
             state["offsets"] = shown
-        steps = self.trace.steps
-        steps.append(Step(len(steps), self.keeper.now_ms, actor, what, data, state))
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.keeper.now_ms, actor, what, data, state)

@@ -17,7 +17,7 @@ from typing import Any
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.offsets.offsets_run import NAME, OffsetsRun
-from kitlib.experiments.recording import Fork, RunIsOver
+from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.experiments.stage import ModelStage, Stage
 from kitlib.trace import Step, Trace
 
@@ -32,7 +32,7 @@ class RealIncident(GroupRun):
     def replay(self, story: Callable[[OffsetsRun], None]) -> None:
         """Tell the story to the model, then do it."""
         name = self.trace.run
-        imagined = OffsetsRun(Trace(name, self.trace.experiment), ModelStage(name), dict(self.knobs))
+        imagined = OffsetsRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelStage(name), dict(self.knobs))
         cut: RunIsOver | None = None
         try:
             story(imagined)

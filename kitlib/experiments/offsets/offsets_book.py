@@ -22,28 +22,23 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kitlib.errors import TraceError
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
 from kitlib.kafka.offsets.offset_cache import key_text
 from kitlib.kafka.offsets.offset_manager import OffsetManager
 from kitlib.kafka.offsets.offset_rules import Noted
 from kitlib.kafka.offsets.segments import SegmentedLog
 from kitlib.monitor.health import Health
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.words.word import Range
 
 OF_LOG = ("write",)  # of a coordinator's notes, those that the log says; `cache` is seen in the state
 
 
 @dataclass(slots=True)
-class OffsetsBook:
+class OffsetsBook(Run):
     """One run: the offsets topic, who coordinates, the partition that one consumer reads, and the trace."""
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     now_ms: int = 0
     log: SegmentedLog = field(default_factory=lambda: SegmentedLog("__consumer_offsets-0"))
     cleaner: LogCleaner = field(init=False)
@@ -96,9 +91,7 @@ class OffsetsBook:
         self._shown = None
 
     def _step(self, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
-        steps = self.trace.steps
-        steps.append(Step(len(steps), self.now_ms, actor, what, data, state))
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.now_ms, actor, what, data, state)
 
     # -- the offsets topic as the steps show it --------------------------------------------------------
 

@@ -118,7 +118,7 @@ def run_together(
     runs = []
     for number, settings in enumerate(all_settings):
         run = f"{experiment.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
-        trace = Trace(run, experiment, "kafka", seed, {**(knobs or {}), **settings})
+        trace = Trace(run, experiment, "kafka", seed, {**(knobs or {}), **settings}, domain="idempotence")
         runs.append(ClientRun(trace, settings, f"kit-{settings['client']}-{number}", cluster))
         create_topic(admin, runs[-1].topic, replicas_of(cluster), {"retention.ms": "-1"})
     bound = [

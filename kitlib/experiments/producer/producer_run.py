@@ -19,12 +19,10 @@ from typing import Any, ClassVar
 from kitlib.experiments.agenda import Agenda
 from kitlib.experiments.leader_stage import PARTITION, Handled, ProduceLeader, Restart
 from kitlib.experiments.producer.producer_client import Client, Fate, Flight, in_log_order, producer_config
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.kafka.broker.leader import BrokerConfig, Outcome
 from kitlib.kafka.producer.sender import Happening, InFlightRequest, Sender
 from kitlib.kafka.protocol import ErrorCode, InitProducerIdAnswer, InitProducerIdRequest, PartitionAnswer
-from kitlib.trace import Trace
 
 BEGIN_MS = 100  # when a story begins: the producer has its id
 RECONNECT_MS = 50  # from a lost connection to the next one
@@ -33,7 +31,7 @@ PATIENCE_MS = 600_000  # virtual time after which a story that should settle is 
 
 
 @dataclass(slots=True)
-class ProducerRun:
+class ProducerRun(Run):
     """One run: the stage it takes place on, its clock, its network, and the trace it writes.
 
     A story calls `begin`, `send`, `run_for`, `withhold`, `restart`, ..., `finish` in its order.
@@ -41,10 +39,6 @@ class ProducerRun:
 
     domain: ClassVar[str] = "idempotence"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     now_ms: int = 0
     next_record: int = 0
     leader: ProduceLeader | None = None
@@ -391,8 +385,7 @@ class ProducerRun:
 
     def _record(self, actor: str, what: str, client: Client | None, **data: Any) -> None:
         shown = client or (self.clients[0] if self.clients else None)
-        self.trace.record(self.now_ms, actor, what, state=self._state(shown), **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.now_ms, actor, what, data, self._state(shown))
 
     def _state(self, client: Client | None) -> dict[str, Any]:
         """What a picture shows besides the step: the producer's queue and what the broker remembers of it."""

@@ -133,7 +133,7 @@ def restart_with_answers_withheld(
     topic = f"kit.{run}.events"
     create_topic(AdminClient(client_config(cluster)), topic, 1, {"retention.ms": "-1"})
     knobs = {"client": client, "restart": how, "max_in_flight": max_in_flight, "records": records, "idempotence": idempotence}
-    trace = Trace(run, "stock_client_restart", "kafka", knobs=knobs)
+    trace = Trace(run, "stock_client_restart", "kafka", knobs=knobs, domain="idempotence")
     settings = {
         "enable.idempotence": str(idempotence).lower(), "max.in.flight.requests.per.connection": max_in_flight,
         "acks": "all", "retry.backoff.ms": 100,

@@ -22,13 +22,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import NO_EPOCH
 from kitlib.kafka.replication.partition import Happened, Replica, ReplicatedPartition, ReplicationConfig
 from kitlib.kafka.replication.resume import TRUNCATED, resume
-from kitlib.trace import Trace, add_to_ranges
+from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 
 if TYPE_CHECKING:
@@ -40,15 +39,11 @@ RECORD_MS = 10
 
 
 @dataclass(slots=True)
-class ReplicaRun:
+class ReplicaRun(Run):
     """One run: the partition, what its readers committed and processed, and the trace it writes."""
 
     domain: ClassVar[str] = "replication"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     partition: ReplicatedPartition = field(init=False)
     real: KafkaReplicas | None = None
     virtual_ms: int = 0
@@ -240,8 +235,7 @@ class ReplicaRun:
         committed = 0 if self.committed is None else self.committed[0]
         ledger = {"log_start": 0, "log_end": self.visible_end, "committed_to": committed, "emitted_to_offset": committed}
         ledger["processed"] = [list(found) for found in self.processed]  # type: ignore[assignment]
-        self.trace.record(at_ms, actor, what, state=ledger | (self.partition.shown() if shown is None else shown), **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(at_ms, actor, what, data, ledger | (self.partition.shown() if shown is None else shown))
 
     def close(self) -> None:
         """Every broker runs again."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.producer.producer_knobs import ACKS, RETRIES
-from kitlib.experiments.recording import MAX_STEPS as MOST_STEPS
+from kitlib.experiments.run import MAX_STEPS as MOST_STEPS
 from kitlib.experiments.sends.send_cluster import SendCluster
 from kitlib.experiments.sends.send_knobs import (
     BATCH_SIZE,

@@ -26,7 +26,7 @@ from kitlib.experiments import get
 from kitlib.experiments.kafka_stage import KafkaStage, create_topic
 from kitlib.experiments.leader_stage import PARTITION
 from kitlib.experiments.producer.producer_client import in_log_order
-from kitlib.experiments.recording import Fork
+from kitlib.experiments.run import Fork
 from kitlib.experiments.sends.send_stories import SOURCE_TIMES
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.lab.clients import Cluster

@@ -20,30 +20,24 @@ from typing import Any
 
 from kitlib.experiments.agenda import Agenda
 from kitlib.experiments.producer.producer_client import in_log_order
-from kitlib.experiments.recording import Fork, step_written
+from kitlib.experiments.run import Run
 from kitlib.experiments.sends.send_cluster import PORT, REPLICA_LAG_MS, SendCluster
 from kitlib.experiments.sends.send_look import Numbers, clock_shown, path_shown
 from kitlib.experiments.sends.send_network import SendNetwork
-from kitlib.experiments.stage import Stage
 from kitlib.kafka.client.backoff import MIDDLE
 from kitlib.kafka.client.cluster import Node
 from kitlib.kafka.client.connections import ConnectionState
 from kitlib.kafka.producer.send_config import SendConfig, Sending
 from kitlib.kafka.producer.send_path import KafkaProducer
-from kitlib.trace import Trace
 
 PATIENCE_MS = 3_600_000  # virtual time after which a story that should settle is ended
 SAME_MS_TURNS = 4  # a loop that turns without sleeping takes a ms for so many turns
 
 
 @dataclass(slots=True)
-class SendRun:
+class SendRun(Run):
     """One run: a story calls `begin`, `send`, `run_for`, ..., `finish` in its order."""
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     now_ms: int = 0
     cluster: SendCluster = field(init=False)
     producer: KafkaProducer = field(init=False)
@@ -327,5 +321,4 @@ class SendRun:
     def record(self, actor: str, what: str, **data: Any) -> None:
         """Write a step, with the state of the path and of the metadata's clock."""
         state = {"path": path_shown(self), "clock": clock_shown(self)}
-        self.trace.record(self.now_ms, actor, what, state=state, **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.now_ms, actor, what, data, state)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.recording import Fork
+from kitlib.experiments.run import Fork
 from kitlib.experiments.sends.send_cluster import SendCluster
 from kitlib.experiments.sends.send_knobs import (
     BATCH_SIZE,

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.recording import Fork, ShownLedgers, step_written
-from kitlib.experiments.stage import NotedTopic, Stage, Topic
+from kitlib.experiments.run import Run
+from kitlib.experiments.stage import NotedTopic, Topic
+from kitlib.experiments.storm.ledgers import ShownLedgers
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.offset_store import read_stored_offset
@@ -31,7 +32,7 @@ from kitlib.storm.partition_manager import (
 from kitlib.storm.retry import BackoffPartitionManager
 from kitlib.storm.start_reason import why_begun
 from kitlib.storm.uncommitted_cap import UncommittedCapManager
-from kitlib.trace import Trace, add_to_ranges, to_ranges
+from kitlib.trace import add_to_ranges, to_ranges
 from kitlib.words.word import Range
 
 IDLE_MS = 10  # how long the spout waits when there was nothing to emit
@@ -44,7 +45,7 @@ Fails = Callable[[int, int, int], bool]  # (offset, attempt, part) -> whether th
 
 
 @dataclass(slots=True)
-class SpoutRun:
+class SpoutRun(Run):
     """One run: the stage it takes place on, its clock, and the trace it writes.
 
     An experiment calls `append`, `start`, `run_for`, `crash`, ... in the order of its story.
@@ -52,10 +53,6 @@ class SpoutRun:
 
     domain: ClassVar[str] = "spout"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     now_ms: int = 0
     manager: PartitionManager | None = None
     topic: Topic | None = None
@@ -114,7 +111,7 @@ class SpoutRun:
         self.topic, self.reader = topic, NotedTopic(topic)
         self.bounds.setdefault(topic.name, (topic.start, topic.end))
         self.is_dead, self.was_idle = False, False
-        self._apply_knobs()
+        self.apply_knobs()
         stored = read_stored_offset(self.stage.store, self.config.committed_path())
         self.manager = self._new_manager()
         self.poll_at_ms, self.commit_at_ms = self.now_ms, self.now_ms + knobs["commit_every_ms"]
@@ -302,7 +299,7 @@ class SpoutRun:
             manager.now_ms = self.now_ms
         return manager.next()
 
-    def _apply_knobs(self) -> None:
+    def apply_knobs(self) -> None:
         if self.config is None:
             return
         for name, value in self._live_settings().items():
@@ -332,10 +329,9 @@ class SpoutRun:
     # -- the trace -----------------------------------------------------------------------------------
 
     def _record(self, actor: str, what: str, topic: Topic, more: dict[str, Any] | None = None, /, **data: Any) -> None:
-        trace, state = self.trace, self._state(topic) | (more or {})
+        state = self._state(topic) | (more or {})
         self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
-        trace.record(self.now_ms, actor, what, state=state, topic=topic.name, partition=0, **data)
-        step_written(trace, self.knobs, self.fork, self._apply_knobs)
+        self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state)
 
     def _state(self, topic: Topic) -> dict[str, Any]:
         state = self.shown.of_log(topic.name, self.bounds[topic.name], self.processed.get(topic.name, []))

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.recording import Fork, ShownLedgers, step_written
+from kitlib.experiments.run import Fork, Run
 from kitlib.experiments.stage import Stage, Topic
+from kitlib.experiments.storm.ledgers import ShownLedgers
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST
 from kitlib.storm.kafka_spout import KafkaSpout
 from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
@@ -29,7 +30,7 @@ LANE_WORDS = frozenset(
 Values = Callable[[Any], Sequence[Any]]  # a record -> the values of its tuple, the offset first
 
 
-class TopologyStory:
+class TopologyStory(Run):
     """One run of a topology: the stage it takes place on, its clock, and the trace it writes.
 
     An experiment calls `append`, `start` and `run_for` in the order of its story.
@@ -38,7 +39,7 @@ class TopologyStory:
     domain: ClassVar[str] = "topology"
 
     def __init__(self, trace: Trace, stage: Stage, knobs: dict[str, Any], fork: Fork | None = None) -> None:
-        self.trace, self.stage, self.knobs, self.fork = trace, stage, knobs, fork
+        super().__init__(trace, stage, knobs, fork)
         self.topic: Topic | None = None
         self.run: TopologyRun | None = None
         self.spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
@@ -104,7 +105,7 @@ class TopologyStory:
     def start(self, topology: Topology, faults: Callable[[], Sequence[Fault]] = tuple, **config: Any) -> TopologyRun:
         """The topology begins, with the settings and the faults that the knobs name; `config` adds to the settings."""
         self.config, self.faults = TopologyConfig(errors="crash", **config), faults
-        self._apply_knobs()
+        self.apply_knobs()
         rng, planted = Random(self.trace.seed), faults()
         self.run = TopologyRun(
             topology, self.config, rng=rng, chance=self.chance, faults=planted, observer=self._observe
@@ -162,15 +163,14 @@ class TopologyStory:
     def _record(self, actor: str, what: str, data: dict[str, Any], is_lane: bool = False) -> None:
         if self.words is not None and what not in self.words:
             return
-        trace, state = self.trace, {}
+        state: dict[str, Any] = {}
         if is_lane:
             assert self.topic is not None
             data = {"topic": self.topic.name, "partition": 0, **data}
             state = self._state(self.topic)
-        trace.record(self.now_ms, actor, what, state=state, **data)
-        step_written(trace, self.knobs, self.fork, self._apply_knobs)
+        self.write(self.now_ms, actor, what, data, state)
 
-    def _apply_knobs(self) -> None:
+    def apply_knobs(self) -> None:
         knobs, config = self.knobs, self.config
         for name in CONFIG_KNOBS:
             if name in knobs:

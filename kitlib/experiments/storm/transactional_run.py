@@ -28,8 +28,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.errors import LabError
-from kitlib.experiments.recording import Fork, ShownLedgers, step_written
-from kitlib.experiments.stage import Stage, Topic
+from kitlib.experiments.run import Run
+from kitlib.experiments.stage import Topic
+from kitlib.experiments.storm.ledgers import ShownLedgers
 from kitlib.experiments.storm.lines import count_words
 from kitlib.storm.transactional import (
     Batch,
@@ -42,7 +43,7 @@ from kitlib.storm.transactional import (
     TransactionAttempt,
 )
 from kitlib.storm.transactional_state import CountState, Write
-from kitlib.trace import Trace, add_to_ranges, to_ranges
+from kitlib.trace import add_to_ranges, to_ranges
 from kitlib.words.word import Range
 
 RESTART_MS = 100  # from the worker's death to its next start
@@ -50,7 +51,7 @@ Effect = tuple[int, int]  # (offset, part): one word of one line
 
 
 @dataclass(slots=True)
-class BatchRun:
+class BatchRun(Run):
     """One run: the stage it takes place on, its clock, and the trace it writes.
 
     A story calls `append`, `start`, and `run_for`, which also lets the worker die and start again.
@@ -58,10 +59,6 @@ class BatchRun:
 
     domain: ClassVar[str] = "spout"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     now_ms: int = 0
     topic: Topic | None = None
     state: CountState | None = None
@@ -264,9 +261,8 @@ class BatchRun:
 
     def _record(self, actor: str, what: str, **data: Any) -> None:
         assert self.topic
-        trace, topic = self.trace, self.topic.name
-        trace.record(self.now_ms, actor, what, state=self._ledgers(topic), topic=topic, partition=0, **data)
-        step_written(trace, self.knobs, self.fork)
+        topic = self.topic.name
+        self.write(self.now_ms, actor, what, {"topic": topic, "partition": 0, **data}, self._ledgers(topic))
 
     def _ledgers(self, topic: str) -> dict[str, Any]:
         ledgers = self.shown.of_log(topic, (0, self.log_end), self.processed)

@@ -17,13 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.kafka.streams.app import StreamsApp, StreamsSettings
 from kitlib.kafka.streams.assignor import AssignmentSettings
 from kitlib.kafka.streams.queries import count_of_key, metadata_for_key, query
 from kitlib.kafka.streams.topology import StreamsTopology, task_name
-from kitlib.trace import Trace
 
 MODEL_ONLY = "the kit has no jars of Kafka Streams"
 STORE = "counts"
@@ -37,15 +35,11 @@ def orders_by_customer(width: int) -> StreamsTopology:
 
 
 @dataclass(slots=True)
-class StreamsRun:
+class StreamsRun(Run):
     """One run of an application that counts orders by customer."""
 
     domain: ClassVar[str] = "streams"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     app: StreamsApp = field(init=False)
 
     def __post_init__(self) -> None:
@@ -128,5 +122,4 @@ class StreamsRun:
             self._record(event.who, event.what, **event.data)
 
     def _record(self, actor: str, what: str, /, **data: Any) -> None:
-        self.trace.record(self.app.now_ms, actor, what, state={"streams": self.app.shown()}, **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.app.now_ms, actor, what, data, {"streams": self.app.shown()})

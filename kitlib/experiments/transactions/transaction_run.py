@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ClassVar
 
-from kitlib.experiments.recording import Fork, step_written
+from kitlib.experiments.run import Run
 from kitlib.experiments.stage import Stage
 from kitlib.experiments.transactions.transaction_books import Actor, Books, Sent
 from kitlib.experiments.transactions.transaction_client import NoTransactions, Told
@@ -32,15 +32,11 @@ UNKIND = ("delayed_marker", "hanging_transaction")
 
 
 @dataclass(slots=True)
-class TransactionRun:
+class TransactionRun(Run):
     """One run: a story calls its methods in their order; each one writes its step and then those of what it led to."""
 
     domain: ClassVar[str] = "transactions"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     place: TransactionStage = field(init=False)
     books: Books = field(init=False)
     positions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(reversed(ISOLATION), 0))
@@ -304,14 +300,7 @@ class TransactionRun:
 
     def record(self, actor: str, what: str, **data: Any) -> None:
         """Write one step, with all that there is to see beside it."""
-        self.trace.record(
-            self.place.now_ms,
-            actor,
-            what,
-            state=self.books.shown(self.last, self.told_transitions, self.positions),
-            **data,
-        )
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.place.now_ms, actor, what, data, self.books.shown(self.last, self.told_transitions, self.positions))
 
 
 def closing(story: Callable[[TransactionRun], None]) -> Callable[[TransactionRun], None]:

@@ -11,19 +11,17 @@ nothing but its own reading of the log's end had happened for `silence_s`; nobod
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.experiments.experiment import MAX_STEPS, Experiment
 from kitlib.experiments.groups.group_knobs import LIBRARY
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.recording import Fork, step_written
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.experiments.watching.marker_log import MarkerLog, marker_log
 from kitlib.monitor.lag import Commit
 from kitlib.monitor.lag_window import LagStorage
-from kitlib.trace import Trace, to_ranges
+from kitlib.trace import to_ranges
 
 PARTITION, GROUP = 0, "billing"
 READS_END_S = 10  # how often the monitor reads the log's end; Burrow v1.9.5, offset-refresh
@@ -31,15 +29,11 @@ BY_RECORD, BY_POSITION = "last record + 1", "position"
 
 
 @dataclass(slots=True)
-class TransactionalLagRun:
+class TransactionalLagRun(Run):
     """One run: the log with its markers, its consumer, and a monitor that sees the commits."""
 
     domain: ClassVar[str] = "lag"
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     log: MarkerLog = field(init=False)
     storage: LagStorage = field(default_factory=LagStorage)
     committed: int = 0
@@ -92,9 +86,7 @@ class TransactionalLagRun:
             "processed": to_ranges(self.processed),
         }  # fmt: skip
         where = {"topic": self.log.name, "partition": PARTITION}
-        record: Callable[..., Any] = self.trace.record
-        record(self.log.now_ms, actor, what, state=ledger, **where, **data)
-        step_written(self.trace, self.knobs, self.fork)
+        self.write(self.log.now_ms, actor, what, where | data, ledger)
 
 
 def _tell_transactional_lag(run: TransactionalLagRun) -> None:

@@ -1,49 +1,14 @@
-"""What every kind of run does alike when it writes a step: a fork takes over, a trace is cut, ledgers are shown."""
+"""What the steps of Storm's runs show of a partition's ledgers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kitlib.trace import Trace, to_ranges
+from kitlib.storm.partition_manager import PartitionManager
+from kitlib.trace import to_ranges
 from kitlib.words.word import Range
-
-if TYPE_CHECKING:
-    from kitlib.storm.partition_manager import PartitionManager
-
-MAX_STEPS = 20_000  # a run that goes on for ever is cut here
-
-
-class RunIsOver(Exception):
-    """The trace has room for one more step, which says that the run was cut; the experiment ends here."""
-
-    def __init__(self, max_steps: int) -> None:
-        super().__init__(max_steps)
-        self.max_steps = max_steps
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """From step `at` on, these knobs replace the run's own."""
-
-    at: int
-    knobs: dict[str, Any]
-
-
-def step_written(
-    trace: Trace, knobs: dict[str, Any], fork: Fork | None, apply: Callable[[], object] = lambda: None
-) -> None:
-    """To be called after each step: at the fork's one its knobs take over, and `apply` puts them into force.
-
-    Raises RunIsOver when len(trace) >= max_steps - 1.
-    """
-    if fork and len(trace.steps) == fork.at + 1:
-        knobs.update(fork.knobs)
-        apply()
-    max_steps = min(MAX_STEPS, knobs.get("max_steps", MAX_STEPS))
-    if len(trace.steps) >= max_steps - 1:
-        raise RunIsOver(max_steps)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,61 @@
+"""What every run is: a trace that is written, where it takes place, its knobs, its fork and its end.
+
+A domain's run adds the verbs of its stories and the state that its steps show; when a fork takes over and
+when a run is cut is decided here, as each step is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kitlib.trace import Trace
+
+if TYPE_CHECKING:
+    from kitlib.experiments.stage import Stage
+
+MAX_STEPS = 20_000  # a run that goes on for ever is cut here
+
+
+class RunIsOver(Exception):
+    """The trace has room for one more step, which says that the run was cut; the experiment ends here."""
+
+    def __init__(self, max_steps: int) -> None:
+        super().__init__(max_steps)
+        self.max_steps = max_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """From step `at` on, these knobs replace the run's own."""
+
+    at: int
+    knobs: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a story, on the model or on a real broker."""
+
+    domain: ClassVar[str]  # whose words its trace is told in
+
+    trace: Trace
+    stage: Stage
+    knobs: dict[str, Any]  # the live ones change at the fork
+    fork: Fork | None = None
+
+    def write(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
+        """Write the next step; at the fork's one its knobs take over.
+
+        Raises RunIsOver when len(trace) >= max_steps - 1 then, and TraceError as `Trace.append`.
+        """
+        self.trace.append(at_ms, actor, what, data, state)
+        if self.fork and len(self.trace) == self.fork.at + 1:
+            self.knobs.update(self.fork.knobs)
+            self.apply_knobs()
+        max_steps = min(MAX_STEPS, self.knobs.get("max_steps", MAX_STEPS))
+        if len(self.trace) >= max_steps - 1:
+            raise RunIsOver(max_steps)
+
+    def apply_knobs(self) -> None:
+        """Put knobs into force that a fork has changed; most runs read theirs when they need them."""
