@@ -15,7 +15,6 @@ from kitlib.exercises.recorded_acker import first_difference
 from kitlib.exercises.sandbox import run_steps
 from kitlib.storm.acker import Acker, bounds_of
 from kitlib.storm.acker_odds import years_to_false_completion
-from kitlib.storm.later_acker import LaterAcker
 from kitlib.storm.topology import BasicBolt, Bolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
 from kitlib.views.text import plain_text
 
@@ -271,7 +270,7 @@ def _judge_split(sentence: str, is_failing: bool, seen: dict[str, Any]) -> None:
 
 def check_own_acker(answer: Any) -> str:
     """A whole acker against every recorded step of the real one."""
-    if answer in (Acker, LaterAcker) or (isinstance(answer, type) and issubclass(answer, Acker)):
+    if isinstance(answer, type) and issubclass(answer, Acker):
         raise NotYet("this is the kit's own.", "Write the class of the cell above it.")
     if not isinstance(answer, type):
         raise NotYet(f"the answer should be your class, this is {told(answer)}.", "Give its name, without parentheses.")
