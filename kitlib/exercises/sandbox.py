@@ -39,9 +39,9 @@ from typing import Any
 from kitlib.exercises.sandbox_child import EXIT_CLOSED, one_line
 from kitlib.exercises.sandbox_parcel import Code, CopyEndedError, NotSendableError, in_a_copy, parcel, plain
 from kitlib.exercises.sandbox_values import parse, unpack
+from kitlib.lab import supervisor
 from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME as LAB_TOKEN_NAME
-from kitlib.lab.reaper import with_kitlib
 from kitlib.trace import Trace
 from kitlib.views.text import plain_text
 
@@ -199,11 +199,8 @@ def _watched(request: dict[str, Any], content: bytes, answers: _Answers) -> dict
     if (users := site.getusersitepackages()) in sys.path:  # found by way of HOME, which is another one over there
         known["PYTHONPATH"] = os.pathsep.join(filter(None, (known.get("PYTHONPATH"), users)))
     limits = request["limits"]
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-X", "utf8", "-m", "kitlib.exercises.sandbox_warden"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        cwd=request["room"], env=with_kitlib({**known, **home, TOKEN_NAME: request["token"]}),
-    )
+    environment = {**known, **home, TOKEN_NAME: request["token"]}
+    process = supervisor.start("kitlib.exercises.sandbox_warden", environment=environment, cwd=request["room"])
     assert process.stdin and process.stdout and process.stderr
     # Only for a warden that was stopped or killed: one that is well ends everything in time by itself.
     alarm = threading.Timer(limits["startup_s"] + limits["deadline_s"] + ENDING_S, process.kill)

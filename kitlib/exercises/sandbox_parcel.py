@@ -177,7 +177,7 @@ def parcel(code: Any) -> bytes:
             culprit = None
             with suppress(Exception):  # looking at an object of the learner's may raise anything, too
                 culprit = _culprit(code)
-            raise NotSendableError(culprit or f"something ({plain_text(f'{type(error).__name__}: {error}', 120)})") from error
+            raise NotSendableError(culprit or f"something ({one_line(*told(error))})") from error
         finally:
             for module in by_value:
                 cloudpickle.unregister_pickle_by_value(module)

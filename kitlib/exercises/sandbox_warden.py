@@ -2,15 +2,12 @@
 
 `kitlib.exercises.sandbox` starts this program in a fresh Python, so that the notebook's process, full
 of threads, need not be copied. It reads one request, forks the learner's process off while it has a
-single thread itself, hands the answers on to stdout as they come, and watches the limits. Where the
-system has such a thing (Linux) it is the foster parent of every orphan below it, so that a process
-which ran away with `setsid` is found all the same; elsewhere the token in the environment must do.
+single thread itself, hands the answers on to stdout as they come, and watches the limits. It is a
+supervisor (`kitlib.lab.supervisor`), so what ran away is found and ended, too.
 When its stdin closes, the notebook's process is gone or wants no more, and everything is ended, too.
 
 The last word is one JSON object on stderr: {"breach": kind or null, "status": exit code or -signal of
 the learner's process or null, "printed": the beginning of its output, "survivors": count}.
-
-Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from typing import Any
 import psutil
 
 from kitlib.exercises import sandbox_child
-from kitlib.lab.processes import adopt_orphans, find_by_token, is_alive, sweep
+from kitlib.lab.supervisor import Supervisor
 
 TICK_S = 0.01  # between two looks at the pipes and at the memory of the learner's process
 LISTING_S = 0.1  # between two looks at the whole tree, which cost more
@@ -72,18 +69,17 @@ def _exactly(count: int) -> bytes:
     return bytes(got)
 
 
-class Warden:
+class Warden(Supervisor):
     """One learner's process from its start to its end."""
 
     def __init__(self, request: Request) -> None:
+        super().__init__(request.token)
         self.request, self.limits = request, request.limits
         self.answers, self.printed = Inlet(), Inlet()
         self.to_hand_on = bytearray()  # answers that stdout has not taken yet
         self.shown = bytearray()
-        self.status: int | None = None  # of the learner's process, once it has ended
         self.started = self.listed = time.monotonic()
         self.began: float | None = None  # when the learner's code was about to be loaded
-        self.seen: set[psutil.Process] = set()
 
     def main(self) -> dict[str, Any]:
         self.pid = os.fork()
@@ -93,15 +89,15 @@ class Warden:
             inlet.keep_reading_end()
         os.set_blocking(1, False)
         with contextlib.suppress(psutil.Error):
-            self.seen.add(psutil.Process(self.pid))
+            self.known.add(psutil.Process(self.pid))
         breach = self.watch()
         if breach is None and len(self.offspring()) > self.limits["processes"]:
             breach = "processes"  # it was faster than the watch: the system refused it the next one
-        self.end_everything()
+        self.end_everything(ENDING_S)
         breach = breach or self.drain()
         return {
             "breach": breach,
-            "status": self.status,
+            "status": self.ended.get(self.pid),
             "printed": self.shown[:PRINTED_SHOWN].decode("utf-8", "replace"),
             "survivors": len(self.offspring()),
         }
@@ -132,7 +128,7 @@ class Warden:
             if breach:
                 return breach
             self.bury()
-            if self.status is not None:
+            if self.pid in self.ended:
                 return None
             if not moved and select.select([0], [], [], TICK_S)[0]:
                 return "owner"  # nothing is sent after the request, so this is the end of the pipe
@@ -160,30 +156,9 @@ class Warden:
             return "time"
         if now - self.listed > LISTING_S:
             self.listed = now
-            self.seen = set(self.offspring()) | ({p for p in self.seen if is_alive(p)} if sys.platform != "linux" else set())
-            if len(self.seen) > 1 + self.limits["processes"]:  # beside the learner's own process
+            if len(self.offspring()) > 1 + self.limits["processes"]:  # beside the learner's own process
                 return "processes"
-        return "memory" if sum(map(_resident, self.seen)) > self.limits["memory_bytes"] else None
-
-    def bury(self) -> bool:
-        """Collect what has ended, adopted orphans included; whether nothing is left below this process."""
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    return False
-                if pid == self.pid:
-                    self.status = os.waitstatus_to_exitcode(status)
-        return True
-
-    def end_everything(self) -> None:
-        """Kill whatever is left, again and again, until nothing is."""
-        deadline = time.monotonic() + ENDING_S
-        while time.monotonic() < deadline:
-            if self.bury() and sys.platform == "linux":
-                return  # the foster parent of all has no child any more
-            if not sweep(self.offspring, seconds=1.0):
-                return
+        return "memory" if sum(map(_resident, self.known)) > self.limits["memory_bytes"] else None
 
     def drain(self) -> str | None:
         """Hand on what is still in the pipes; the limit that it exceeds, if it does."""
@@ -200,14 +175,6 @@ class Warden:
         if self.printed.count > self.limits["printed_bytes"]:
             return "printed"
         return "answers" if self.answers.count > self.limits["answers_bytes"] else None
-
-    def offspring(self) -> list[psutil.Process]:
-        """Every living process that came of the learner's code."""
-        found = set(psutil.Process().children(recursive=True))
-        if sys.platform != "linux":
-            found |= {*find_by_token(self.request.token), *self.seen}
-        return [process for process in found if is_alive(process)]
-
 
 class Inlet:
     """A pipe that the learner's process writes into and the warden reads."""
@@ -240,7 +207,6 @@ def _resident(process: psutil.Process) -> int:
 
 
 def main() -> None:
-    adopt_orphans()
     request = Request.read()
     try:
         report = Warden(request).main()

@@ -8,9 +8,7 @@ command line or environment. Whoever does not agree in all three is left alone.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -27,7 +25,6 @@ Answer = TypeVar("Answer")
 SHORTEST_TOKEN = 12
 # Two readings of one process's birth differ by the rounding of the system's boot time.
 BIRTH_TOLERANCE_S = 2.0
-PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +165,6 @@ def _send(signal: Callable[[psutil.Process], None], processes: Iterable[psutil.P
     for process in processes:
         with suppress(psutil.Error):
             signal(process)
-
-
-def adopt_orphans() -> None:
-    """Become the one to whom the system hands orphans from below (Linux; elsewhere the token must do)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _wait_gone(processes: list[psutil.Process], timeout_s: float) -> None:
