@@ -6,6 +6,7 @@ truth comes out of an experiment, a model or a recorded trace, at the moment of 
 here turn answers of a wrong shape (a text for a number, a misspelt knob, a function that raises) into
 a `NotYet` of their own, so that a check is written for answers that can be judged. A function or class
 of the learner's is never run here, but in a process of its own: `values_of`, and `kitlib.exercises.sandbox`.
+Nor is any other code of an answer (`__repr__`, `keys`, ...): a check gets plain values.
 """
 
 from __future__ import annotations
@@ -79,13 +80,20 @@ def find(exercise: Exercise, answer: Any) -> Finding:
     try:
         if answer is None or answer is ...:
             raise NotYet("there is no answer here.", "Put it in place of None and run this cell again.")
-        said = exercise.check(answer)
+        said = exercise.check(_read(answer))
         return Finding(exercise.name, True, said, printed="".join(printed))
     except NotYet as wrong:
         look = first_hint if wrong.look is None else wrong.look
         return Finding(exercise.name, False, wrong.said, look, wrong.picture, "".join(printed))
     finally:
         sandbox.heard.reset(listening)
+
+
+def _read(answer: Any) -> Any:
+    try:
+        return sandbox.read(answer)
+    except sandbox.UnreadableError as error:
+        raise NotYet(error.breach.said, error.breach.look) from error
 
 
 def whole_number(answer: Any, what: str = "the answer") -> int:
@@ -167,8 +175,8 @@ def unbroken(outcome: sandbox.Outcome) -> sandbox.Outcome:
 def told(answer: Any) -> str:
     """An answer as a sentence may show it: short, printable, on one line."""
     try:
-        shown = repr(answer)
-    except Exception as error:  # noqa: BLE001  the learner's own __repr__ may raise anything
+        shown = type.__repr__(answer) if isinstance(answer, type) else repr(answer)  # a metaclass may have its own repr
+    except (RecursionError, ValueError) as error:  # nested too deep, or a number with too many digits
         shown = f"something whose repr raises {type(error).__name__}"
     return plain_text(shown, 60)
 

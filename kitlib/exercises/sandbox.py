@@ -11,6 +11,7 @@ answer right, and a process that died has answered nothing.
 
     outcome = run_steps(driver, make, scripts)    # driver(make, script) yields one answer for each step
     values = call(function, [[trace], [trace]])   # a function that is called once for each list of arguments
+    value = read(answer)                          # an answer that a check may look at, whatever it is made of
 
 Left out: protection from somebody who means harm. This is the learner's own code on the learner's own
 machine, and the limits are for accidents; to judge the code of others, use a container as well.
@@ -35,12 +36,12 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kitlib.exercises.sandbox_child import EXIT_CLOSED
-from kitlib.exercises.sandbox_parcel import NotSendableError, parcel
+from kitlib.exercises.sandbox_child import EXIT_CLOSED, one_line
+from kitlib.exercises.sandbox_parcel import Code, CopyEndedError, NotSendableError, in_a_copy, parcel, plain
 from kitlib.exercises.sandbox_values import parse, unpack
+from kitlib.lab import supervisor
 from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME as LAB_TOKEN_NAME
-from kitlib.lab.reaper import with_kitlib
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -80,6 +81,14 @@ class Breach:
     look: str  # what to do about it
 
 
+class UnreadableError(Exception):
+    """The answer could not be read within the limits."""
+
+    def __init__(self, breach: Breach) -> None:
+        super().__init__(breach.said)
+        self.breach = breach
+
+
 @dataclass(frozen=True, slots=True)
 class Raised:
     """An exception of the learner's code that ended one script; the scripts after it have run all the same."""
@@ -91,8 +100,7 @@ class Raised:
     @property
     def what(self) -> str:
         """`KeyError: 3, in line 4 of ack`, printable and on one line."""
-        what = f"{self.kind}: {self.message}" if self.message else self.kind
-        return plain_text(what, 120) + (f", {plain_text(self.where, 80)}" if self.where else "")
+        return one_line(self.kind, self.message, self.where)
 
 
 @dataclass(slots=True)
@@ -138,16 +146,34 @@ def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limi
     return _run("kitlib.exercises.sandbox_child:called", function, scripts, answers, limits or Limits(DEADLINE_S))
 
 
+def read(answer: Any, limits: Limits | None = None) -> Any:
+    """`answer` in values that have no code of the learner's; one that can be called stays as it is, for `call`.
+
+    A mapping comes as a dict; what has no plain form is a `Foreign`, which shows it. UnreadableError says why not.
+    """
+    limits = limits or Limits(DEADLINE_S)
+    try:
+        return plain(answer, asdict(limits))
+    except NotSendableError as error:
+        raise UnreadableError(Breach("unread", f"your answer cannot be read: {error}.", "Give it as plain values.")) from error
+    except CopyEndedError as error:
+        breach = _breach(error.kind, error.status, ", while your answer was read", limits)
+        raise UnreadableError(breach) from error
+
+
 def _argument(value: Any) -> dict[str, Any]:
     return {"trace": list(value.to_json_lines())} if isinstance(value, Trace) else {"json": value}
 
 
 def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], answers: _Answers, limits: Limits) -> Outcome:
+    made = make.made if type(make) is Code else make
     try:
-        sent = parcel(make)
+        sent = in_a_copy(lambda: parcel(made), asdict(limits))
     except NotSendableError as error:
         said = f"your code uses {error}, which cannot be sent to the process that checks it."
         return answers.outcome(Breach("unsent", said, "Give it what it needs as an argument, or make it inside."), "")
+    except CopyEndedError as error:
+        return answers.outcome(_breach(error.kind, error.status, ", while it was pickled", limits), "")
     lines = b"".join(json.dumps(script, separators=(",", ":")).encode() + b"\n" for script in scripts)
     request = {
         "token": uuid.uuid4().hex,
@@ -163,7 +189,7 @@ def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], answers: 
     printed = str(report.get("printed", ""))
     if (listening := heard.get()) is not None and printed:
         listening.append(printed)
-    return answers.outcome(_breach(report, answers, limits), printed)
+    return answers.outcome(_whole_breach(report, answers, limits), printed)
 
 
 def _watched(request: dict[str, Any], content: bytes, answers: _Answers) -> dict[str, Any]:
@@ -173,11 +199,8 @@ def _watched(request: dict[str, Any], content: bytes, answers: _Answers) -> dict
     if (users := site.getusersitepackages()) in sys.path:  # found by way of HOME, which is another one over there
         known["PYTHONPATH"] = os.pathsep.join(filter(None, (known.get("PYTHONPATH"), users)))
     limits = request["limits"]
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-X", "utf8", "-m", "kitlib.exercises.sandbox_warden"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        cwd=request["room"], env=with_kitlib({**known, **home, TOKEN_NAME: request["token"]}),
-    )
+    environment = {**known, **home, TOKEN_NAME: request["token"]}
+    process = supervisor.start("kitlib.exercises.sandbox_warden", environment=environment, cwd=request["room"])
     assert process.stdin and process.stdout and process.stderr
     # Only for a warden that was stopped or killed: one that is well ends everything in time by itself.
     alarm = threading.Timer(limits["startup_s"] + limits["deadline_s"] + ENDING_S, process.kill)
@@ -295,7 +318,7 @@ def _raised(content: list[Any]) -> Raised:
     return Raised(kind, message, where)
 
 
-def _breach(report: dict[str, Any], answers: _Answers, limits: Limits) -> Breach | None:
+def _whole_breach(report: dict[str, Any], answers: _Answers, limits: Limits) -> Breach | None:
     """What the warden's report and the answers together say about the end; None after a whole run."""
     kind = report.get("breach") or _ending(report.get("status"), answers)
     if kind is None:
@@ -307,6 +330,11 @@ def _breach(report: dict[str, Any], answers: _Answers, limits: Limits) -> Breach
     if kind == "unloaded" and answers.unloaded is not None:
         said = f"your code cannot be loaded in the process that checks it: {answers.unloaded.what}."
         return Breach(kind, said, "Define all that it needs in cells, or import it inside.")
+    return _breach(kind, report.get("status"), answers.place(), limits)
+
+
+def _breach(kind: str, status: Any, place: str, limits: Limits) -> Breach:
+    """The sentences for one kind of breach, and where it was."""
     said, look = {
         "time": (f"did not finish in {limits.deadline_s:g} s", "Look for a loop that never ends."),
         "memory": (f"used more than {_size(limits.memory_bytes)} of memory", GROWS),
@@ -317,9 +345,9 @@ def _breach(report: dict[str, Any], answers: _Answers, limits: Limits) -> Breach
         "ended": ("ended the Python process (os._exit)", RETURN),
         "closed": ("closed the file on which its answers go back", ONLY_ITS_OWN),
         "garbled": ("wrote into the file on which its answers go back", ONLY_ITS_OWN),
-        "crashed": (f"crashed the Python process ({_signal_name(report.get('status'))})", "Look for what is not plain Python in it."),
+        "crashed": (f"crashed the Python process ({_signal_name(status)})", "Look for what is not plain Python in it."),
     }.get(kind, ("ended the process that watches over it", ONLY_ITS_OWN))
-    return Breach(kind, f"your code {said}{answers.place()}.", look)
+    return Breach(kind, f"your code {said}{place}.", look)
 
 
 def _ending(status: Any, answers: _Answers) -> str | None:

@@ -16,24 +16,35 @@ is not here.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
+import math
 import os
+import resource
+import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 import cloudpickle
+import psutil
 
 from kitlib.exercises.sandbox_values import pack
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 
 KIT = str(Path(__file__).resolve().parent.parent) + os.sep  # the frames of a traceback in here are not the learner's
 MAX_MESSAGE = 500  # characters of an exception's message
 EXIT_CLOSED = 81  # the answers cannot be written any more
+SPARE_THREADS = 100  # that a user may have beyond the processes allowed before fork is refused: room for the threads of libraries
+USERS = range(60_100, 60_500)  # user ids that Linux distributions leave alone: one of them runs the code where the kit is root
+PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 1, 8, 47, 2
+CAPABILITY_VERSION_3 = 0x20080522
+CAP_DAC_OVERRIDE, CAP_KILL = 1, 5  # they reach root's files and processes, as the notebook's own code could
 
 # Taken before the learner's code can put others in their place.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
@@ -46,6 +57,52 @@ class Packed:
     """An answer that has been packed already."""
 
     value: Any
+
+
+def confine(limits: Mapping[str, Any]) -> None:
+    """Set limits for this process and all that comes of it, which none of them can lift; its life ends with its parent's.
+
+    The system lets root start any number of processes. So where the kit is root, this process becomes a user
+    of its own that has root's files but not root's freedom from limits.
+    """
+    # Of every core as long as the clock may run: for a process that outlives even the one that watches it.
+    limit(resource.RLIMIT_CPU, math.ceil(limits["deadline_s"]) * (os.cpu_count() or 1) + 2, room=1)
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
+    user = os.getuid() or USERS[os.getpid() % len(USERS)]
+    limit(resource.RLIMIT_NPROC, _threads_of(user) + limits["processes"] + SPARE_THREADS if limits["processes"] else 0)
+    if sys.platform == "linux":
+        system = ctypes.CDLL(None)
+        if os.getuid() == 0:
+            _become(user, system)
+        system.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # last: a change of the user forgets it
+
+
+def _become(user: int, system: ctypes.CDLL) -> None:
+    """Change root into `user`, with the capabilities of root for its files and processes alone."""
+    header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    system.capget(header, sets)
+    system.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    with contextlib.suppress(OSError):  # a container's root may not be allowed to be anybody else
+        os.setresuid(user, user, user)
+    kept = sets[1] & (1 << CAP_DAC_OVERRIDE | 1 << CAP_KILL)
+    sets[:] = [kept, kept, kept, 0, 0, 0]  # effective, permitted, inheritable; then the same for capabilities above 31
+    system.capset(header, sets)
+    for capability in (CAP_DAC_OVERRIDE, CAP_KILL):  # for the programs that it starts, too
+        system.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0)
+
+
+def _threads_of(user: int) -> int:
+    """How many threads the user has now: the system's limit on processes counts them all."""
+    found = psutil.process_iter(["uids", "num_threads"])
+    return sum(p.info["num_threads"] or 0 for p in found if p.info["uids"] and p.info["uids"].real == user)
+
+
+def limit(what: int, value: int, room: int = 0) -> None:
+    """Lower a limit of this process, `room` below the hard one; one that is lower already stays."""
+    _, hard = resource.getrlimit(what)
+    ends = [end if hard == resource.RLIM_INFINITY else min(end, hard) for end in (value, value + room)]
+    resource.setrlimit(what, (ends[0], ends[1]))
 
 
 def run(answers: int, nonce: str, path: list[str], driver: str, parcel: bytes, scripts: list[bytes]) -> NoReturn:
@@ -122,6 +179,12 @@ def told(error: BaseException) -> tuple[str, str, str]:
     learners = [(code.co_name, line) for code, line in frames if not code.co_filename.startswith(KIT)]
     where = f"in line {learners[-1][1]} of {learners[-1][0]}" if learners else ""
     return str(type(error).__name__)[:MAX_MESSAGE], message, where
+
+
+def one_line(kind: str, message: str, where: str) -> str:
+    """`KeyError: 3, in line 4 of ack`, printable and short."""
+    what = f"{kind}: {message}" if message else kind
+    return plain_text(what, 120) + (f", {plain_text(where, 80)}" if where else "")
 
 
 def leave() -> NoReturn:

@@ -8,9 +8,10 @@ side packs, our side unpacks, and neither trusts the other's sizes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from operator import index
 from typing import Any
 
 MARK = "~"  # the key of a dict that stands for a value which JSON does not have
@@ -54,17 +55,24 @@ def _packed(value: Any, budget: Iterator[int], depth: int) -> Any:
         return str.__str__(value) if len(value) <= MAX_TEXT else _foreign(shown(value[:SHOWN]))
     if isinstance(value, range):
         return {MARK: "range", "v": [_packed(end, budget, depth + 1) for end in (value.start, value.stop, value.step)]}
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         pairs = islice(value.items(), MAX_PARTS)
         return {MARK: "dict", "v": [[_packed(each, budget, depth + 1) for each in pair] for pair in pairs]}
     for kind in (list, tuple, set, frozenset):
         if isinstance(value, kind):
             parts = [_packed(each, budget, depth + 1) for each in value]
             return parts if kind is list else {MARK: kind.__name__, "v": parts}
-    if hasattr(type(value), "__index__"):  # an int, and the whole numbers of NumPy
-        number = value.__index__()
+    if (number := _whole(value)) is not None:
         return number if number.bit_length() <= MAX_BITS else _foreign(f"a whole number of {number.bit_length():,} bits")
     return _foreign(shown(value))
+
+
+def _whole(value: Any) -> int | None:
+    """An int, and the whole numbers of NumPy; None for anything else, such as an array of them."""
+    try:
+        return index(value)
+    except TypeError:
+        return None
 
 
 def shown(value: Any) -> str:

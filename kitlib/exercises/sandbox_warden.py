@@ -2,29 +2,22 @@
 
 `kitlib.exercises.sandbox` starts this program in a fresh Python, so that the notebook's process, full
 of threads, need not be copied. It reads one request, forks the learner's process off while it has a
-single thread itself, hands the answers on to stdout as they come, and watches the limits. Where the
-system has such a thing (Linux) it is the foster parent of every orphan below it, so that a process
-which ran away with `setsid` is found all the same; elsewhere the token in the environment must do.
+single thread itself, hands the answers on to stdout as they come, and watches the limits. It is a
+supervisor (`kitlib.lab.supervisor`), so what ran away is found and ended, too.
 When its stdin closes, the notebook's process is gone or wants no more, and everything is ended, too.
 
 The last word is one JSON object on stderr: {"breach": kind or null, "status": exit code or -signal of
 the learner's process or null, "printed": the beginning of its output, "survivors": count}.
-
-Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
-import math
 import os
-import resource
 import select
 import shutil
-import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -33,15 +26,13 @@ from typing import Any
 import psutil
 
 from kitlib.exercises import sandbox_child
-from kitlib.lab.processes import adopt_orphans, find_by_token, is_alive, sweep
+from kitlib.lab.supervisor import Supervisor
 
 TICK_S = 0.01  # between two looks at the pipes and at the memory of the learner's process
 LISTING_S = 0.1  # between two looks at the whole tree, which cost more
-ENDING_S = 5.0
+ENDING_S = 12.0  # less than the notebook waits for it
 PIPE_BYTES = 1 << 20
 PRINTED_SHOWN = 2_000  # bytes of the learner's output that are handed on
-SPARE_THREADS = 256  # what a user may have more than now before fork is refused: room for the threads of libraries
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
@@ -78,49 +69,42 @@ def _exactly(count: int) -> bytes:
     return bytes(got)
 
 
-class Warden:
+class Warden(Supervisor):
     """One learner's process from its start to its end."""
 
     def __init__(self, request: Request) -> None:
+        super().__init__(request.token)
         self.request, self.limits = request, request.limits
         self.answers, self.printed = Inlet(), Inlet()
         self.to_hand_on = bytearray()  # answers that stdout has not taken yet
         self.shown = bytearray()
-        self.status: int | None = None  # of the learner's process, once it has ended
         self.started = self.listed = time.monotonic()
         self.began: float | None = None  # when the learner's code was about to be loaded
-        self.seen: set[psutil.Process] = set()
 
     def main(self) -> dict[str, Any]:
-        threads = _threads_of_user()
         self.pid = os.fork()
         if self.pid == 0:
-            self._become_the_learners(threads)
+            self._become_the_learners()
         for inlet in (self.answers, self.printed):
             inlet.keep_reading_end()
         os.set_blocking(1, False)
         with contextlib.suppress(psutil.Error):
-            self.seen.add(psutil.Process(self.pid))
+            self.known.add(psutil.Process(self.pid))
         breach = self.watch()
-        self.end_everything()
+        if breach is None and len(self.offspring()) > self.limits["processes"]:
+            breach = "processes"  # it was faster than the watch: the system refused it the next one
+        self.end_everything(ENDING_S)
         breach = breach or self.drain()
         return {
             "breach": breach,
-            "status": self.status,
+            "status": self.ended.get(self.pid),
             "printed": self.shown[:PRINTED_SHOWN].decode("utf-8", "replace"),
             "survivors": len(self.offspring()),
         }
 
-    def _become_the_learners(self, threads: int) -> None:
-        """In the fork: tie its life to the warden's, set its limits, exchange its files, and run."""
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # Of every core as long as the clock may run: for a process that outlives even the warden.
-        _limit(resource.RLIMIT_CPU, math.ceil(self.limits["deadline_s"]) * (os.cpu_count() or 1) + 2, room=1)
-        _limit(resource.RLIMIT_CORE, 0)
-        _limit(resource.RLIMIT_FSIZE, self.limits["file_bytes"])
-        if threads:
-            _limit(resource.RLIMIT_NPROC, threads + self.limits["processes"] + SPARE_THREADS)
+    def _become_the_learners(self) -> None:
+        """In the fork: set its limits, exchange its files, and run."""
+        sandbox_child.confine(self.limits)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((nothing, 0), (self.printed.writing, 1), (self.printed.writing, 2)):
             os.dup2(source, target)
@@ -144,7 +128,7 @@ class Warden:
             if breach:
                 return breach
             self.bury()
-            if self.status is not None:
+            if self.pid in self.ended:
                 return None
             if not moved and select.select([0], [], [], TICK_S)[0]:
                 return "owner"  # nothing is sent after the request, so this is the end of the pipe
@@ -172,30 +156,9 @@ class Warden:
             return "time"
         if now - self.listed > LISTING_S:
             self.listed = now
-            self.seen = set(self.offspring()) | ({p for p in self.seen if is_alive(p)} if sys.platform != "linux" else set())
-            if len(self.seen) > 1 + self.limits["processes"]:  # beside the learner's own process
+            if len(self.offspring()) > 1 + self.limits["processes"]:  # beside the learner's own process
                 return "processes"
-        return "memory" if sum(map(_resident, self.seen)) > self.limits["memory_bytes"] else None
-
-    def bury(self) -> bool:
-        """Collect what has ended, adopted orphans included; whether nothing is left below this process."""
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    return False
-                if pid == self.pid:
-                    self.status = os.waitstatus_to_exitcode(status)
-        return True
-
-    def end_everything(self) -> None:
-        """Kill whatever is left, again and again, until nothing is."""
-        deadline = time.monotonic() + ENDING_S
-        while time.monotonic() < deadline:
-            if self.bury() and sys.platform == "linux":
-                return  # the foster parent of all has no child any more
-            if not sweep(self.offspring, seconds=1.0):
-                return
+        return "memory" if sum(map(_resident, self.known)) > self.limits["memory_bytes"] else None
 
     def drain(self) -> str | None:
         """Hand on what is still in the pipes; the limit that it exceeds, if it does."""
@@ -212,14 +175,6 @@ class Warden:
         if self.printed.count > self.limits["printed_bytes"]:
             return "printed"
         return "answers" if self.answers.count > self.limits["answers_bytes"] else None
-
-    def offspring(self) -> list[psutil.Process]:
-        """Every living process that came of the learner's code."""
-        found = set(psutil.Process().children(recursive=True))
-        if sys.platform != "linux":
-            found |= {*find_by_token(self.request.token), *self.seen}
-        return [process for process in found if is_alive(process)]
-
 
 class Inlet:
     """A pipe that the learner's process writes into and the warden reads."""
@@ -244,21 +199,6 @@ class Inlet:
         return block
 
 
-def _limit(what: int, value: int, room: int = 0) -> None:
-    """Lower a limit of this process, `room` below the hard one; one that is lower already stays."""
-    _, hard = resource.getrlimit(what)
-    ends = [end if hard == resource.RLIM_INFINITY else min(end, hard) for end in (value, value + room)]
-    resource.setrlimit(what, (ends[0], ends[1]))
-
-
-def _threads_of_user() -> int:
-    """How many threads the user has now, as the limit on processes counts them; 0 for root, who has no such limit."""
-    if os.getuid() == 0:
-        return 0
-    found = psutil.process_iter(["uids", "num_threads"])
-    return sum(p.info["num_threads"] or 0 for p in found if p.info["uids"] and p.info["uids"].real == os.getuid())
-
-
 def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
@@ -267,7 +207,6 @@ def _resident(process: psutil.Process) -> int:
 
 
 def main() -> None:
-    adopt_orphans()
     request = Request.read()
     try:
         report = Warden(request).main()

@@ -21,7 +21,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import jars, java, node, state, warden, workspace
+from kitlib.lab import jars, java, node, state, supervisor, warden, workspace
 from kitlib.lab.processes import wait_until
 
 # The longest that a start, a restart or somebody else's start may take, jars not counted.
@@ -117,16 +117,13 @@ def _spawn(token: str, brokers: int, java_path: Path, paths: list[Path]) -> subp
         "data_dir": str(workspace.data_dir()), "brokers": brokers, "java": str(java_path),
         "jars": [str(path) for path in paths], "heap_mb": _heap_mb(brokers),
     }
-    root = Path(__file__).resolve().parents[2]
     environment = java.clean_java_env(os.environ)
     environment.pop("KIT_RUN", None)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), environment.get("PYTHONPATH")]))
     log = workspace.run_dir() / "warden.log"
     mode = "ab" if log.exists() and log.stat().st_size < 1_000_000 else "wb"
     with log.open(mode) as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kitlib.lab.warden", f"--run={token}", f"--home={home_mark()}"],
-            stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True, cwd="/", env=environment,
+        process = supervisor.start(
+            "kitlib.lab.warden", f"--run={token}", f"--home={home_mark()}", environment=environment, cwd="/", output=output, errors=output,
         )
     # Whoever starts a process has to collect it, else its id stays taken after its end.
     threading.Thread(target=process.wait, daemon=True).start()

@@ -1,7 +1,7 @@
 """A child process that takes orders: one JSON line each on its stdin, one JSON line back on its stdout.
 
-Both ends of the pipe are here, for clients that must live in a process of their own (`consumer_process`,
-`producer_process`). What is ordered, and what comes back, is theirs.
+This is the child's end, for clients that must live in a process of their own (`consumer_process`,
+`producer_process`), which `kitlib.lab.supervisor` starts. What is ordered, and what comes back, is theirs.
 """
 
 from __future__ import annotations
@@ -10,26 +10,16 @@ import json
 import os
 import queue
 import resource
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 Told = dict[str, Any]
 
 
-def start_child(module: str) -> subprocess.Popen[bytes]:
-    """The owner's side: a module of kitlib as a process in a session of its own, with pipes to all three of its ends."""
-    return subprocess.Popen(
-        [sys.executable, "-m", module], env=_with_kitlib(), start_new_session=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
 def take_orders() -> tuple[queue.SimpleQueue[Told], Callable[[Told], None]]:
-    """The child's side: its orders as they come, and how to answer. The process ends at once when the owner's pipe does."""
+    """The orders as they come, and how to answer. The process ends at once when the owner's pipe does."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a library that aborts leaves no file behind
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a library prints must not come between the answers
@@ -45,10 +35,3 @@ def take_orders() -> tuple[queue.SimpleQueue[Told], Callable[[Told], None]]:
 
     threading.Thread(target=read, daemon=True).start()
     return orders, answer
-
-
-def _with_kitlib() -> dict[str, str]:
-    """This process's environment, in which a child finds the same kitlib."""
-    room = str(Path(__file__).resolve().parents[2])
-    path = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": f"{room}{os.pathsep}{path}" if path else room}

@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from kitlib.errors import KitError, LabError
 from kitlib.lab import class_archive, jars, java, workspace
-from kitlib.lab.reaper import with_kitlib
+from kitlib.lab.supervisor import with_kitlib
 
 AGAIN = "--again"
 SECONDS = 120.0  # for each of: the broker serves, it has ended, the default archive is made

@@ -31,7 +31,8 @@ from contextlib import suppress
 from typing import IO, Any
 
 from kitlib.errors import LabError
-from kitlib.lab.child_pipe import start_child, take_orders
+from kitlib.lab import supervisor
+from kitlib.lab.child_pipe import take_orders
 from kitlib.lab.consumer_driver import CALL_S, NONE, Driver, Refused
 
 START_S = 30.0  # a JVM on a busy machine
@@ -65,7 +66,7 @@ class ConsumerProcess:
 
         Refused with the library's words when it does not take them, LabError when it does not start within START_S.
         """
-        process = start_child("kitlib.lab.consumer_process")
+        process = supervisor.start("kitlib.lab.consumer_process")
         consumer = cls(name, settings["library"], process)
         consumer._write(dict(settings))
         if wait:

@@ -28,7 +28,7 @@ from packaging.version import Version
 
 from kitlib.errors import LabError
 from kitlib.lab import java, workspace
-from kitlib.lab.reaper import with_kitlib
+from kitlib.lab.supervisor import with_kitlib
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 8888

@@ -8,9 +8,7 @@ command line or environment. Whoever does not agree in all three is left alone.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -27,7 +25,6 @@ Answer = TypeVar("Answer")
 SHORTEST_TOKEN = 12
 # Two readings of one process's birth differ by the rounding of the system's boot time.
 BIRTH_TOLERANCE_S = 2.0
-PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +143,28 @@ def end_trees(processes: Iterable[psutil.Process], grace_s: float = 5.0) -> list
 def sweep(find: Callable[[], list[psutil.Process]], seconds: float = 3.0) -> int:
     """Kill what `find` finds until it finds nothing; the number of processes that had to be killed.
 
-    Each round stops all of them before it kills any, so that none can start another one meanwhile.
+    Each round stops processes until it finds no other one, and kills them then: one that is stopped starts no more.
     """
     killed: set[psutil.Process] = set()
     deadline = time.monotonic() + seconds
-    while (found := find()) and time.monotonic() < deadline:
-        for action in (psutil.Process.suspend, psutil.Process.kill):
-            for process in found:
-                with suppress(psutil.Error):
-                    action(process)
-        killed.update(found)
+    while found := set(find()):
+        new = found
+        while new:
+            _send(psutil.Process.suspend, new)
+            new = set(find()) - found if time.monotonic() < deadline else set()
+            found |= new
+        _send(psutil.Process.kill, found)
+        killed |= found
         psutil.wait_procs(found, timeout=0.2)
+        if time.monotonic() > deadline:
+            break
     return len(killed)
 
 
-def adopt_orphans() -> None:
-    """Become the one to whom the system hands orphans from below (Linux; elsewhere the token must do)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def _send(signal: Callable[[psutil.Process], None], processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            signal(process)
 
 
 def _wait_gone(processes: list[psutil.Process], timeout_s: float) -> None:

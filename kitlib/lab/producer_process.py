@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kitlib.errors import LabError
-from kitlib.lab.child_pipe import start_child, take_orders
+from kitlib.lab import supervisor
+from kitlib.lab.child_pipe import take_orders
 from kitlib.lab.consumer_process import START_S, ConsumerProcess
 
 CALL_S = 20.0  # how long a call of the producer may take
@@ -31,7 +32,7 @@ class ProducerProcess(ConsumerProcess):
     @classmethod
     def start(cls, name: str, settings: Mapping[str, Any], wait: bool = True) -> ProducerProcess:
         """Start a producer with these settings. Refused when librdkafka does not take them, LabError when it does not start."""
-        producer = cls(name, "librdkafka", start_child("kitlib.lab.producer_process"))
+        producer = cls(name, "librdkafka", supervisor.start("kitlib.lab.producer_process"))
         producer._write(dict(settings))
         if wait:
             producer.wait_ready(START_S)

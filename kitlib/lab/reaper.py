@@ -1,15 +1,11 @@
 """Ends everything a lab has started, also when the lab itself was killed and can end nothing any more.
 
-`kit lab` starts this program first and orders everything else from it over a pipe. The pipe closes
-when its owner dies, however it dies, and that is the order to end everything. The program is the
-parent of JupyterLab and, where the system has such a thing (Linux), the foster parent of every
-orphan below it, so a process that ran away from its kernel with `setsid` is still found; elsewhere
-it is found by the run's token, which all of them carry as `KIT_RUN` in their environment.
+`kit lab` starts this program first and orders everything else from it over a pipe. It is a supervisor
+(`kitlib.lab.supervisor`): when its owner dies it ends JupyterLab, its kernels, and whatever these have started,
+after it has asked the broker to stop.
 
 Orders (JSON lines on stdin):    {"run": [argv], "log": path, "cwd": path}   {"stop": "gently" | "now"}
 Reports (JSON lines on stdout):  {"ready": pid}  {"started": pid}  {"ended": exit code}  {"done": seconds}
-
-Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
 """
 
 from __future__ import annotations
@@ -33,12 +29,14 @@ import psutil
 from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
-from kitlib.lab import workspace
-from kitlib.lab.processes import adopt_orphans, find_by_token, is_alive, sweep, with_children
+from kitlib.lab import supervisor, workspace
+from kitlib.lab.processes import sweep
+from kitlib.lab.supervisor import Supervisor
 
 TOKEN_NAME = "KIT_RUN"
 SECONDS_GENTLY = 6.0  # what Ctrl-C gives JupyterLab to save, tell its kernels and leave
 SECONDS_NOW = 1.0  # what is left of the lab when its owner is dead
+SECONDS_LEFT = 3.0  # to end what is left then
 SECONDS_BROKER = 8.0  # a clean stop of the broker takes two to three
 
 
@@ -56,11 +54,7 @@ class Reaper:
         self.has_gone = threading.Event()  # the program has ended, and all its reports are in
         self.has_done_it = False  # it ended because everything has
         with log.open("ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "kitlib.lab.reaper", token],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                start_new_session=True, env=with_kitlib(os.environ),
-            )
+            self.process = supervisor.start("kitlib.lab.reaper", token, errors=errors)
         threading.Thread(target=self._read, daemon=True).start()
         if "ready" not in self.report(10.0):
             raise LabError(f"The lab's watcher did not start; its words are in {log}.")
@@ -96,13 +90,6 @@ class Reaper:
         self.has_gone.set()
 
 
-def with_kitlib(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` in which `import kitlib` finds this very kitlib, installed or not."""
-    here = str(Path(__file__).resolve().parents[2])
-    paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path != here]
-    return {**environment, "PYTHONPATH": os.pathsep.join([here, *paths])}
-
-
 def wait_for_earlier(seconds: float) -> None:
     """Return when no reaper of an earlier lab is at work any more; LabError if one still is after `seconds`."""
     try:
@@ -124,12 +111,12 @@ def is_broker(process: psutil.Process) -> bool:
     return "kitlib.lab.warden" in words or "kafka.Kafka" in words
 
 
-class Program:
+class Program(Supervisor):
     """The reaper's own side: one command, its offspring, and their end."""
 
     def __init__(self, token: str) -> None:
-        self.token = token
-        self.child: subprocess.Popen[bytes] | None = None
+        super().__init__(token, by_token=True)  # a process that is not below it may carry the token too
+        self.child: subprocess.Popen[bytes] | None = None  # collected by `bury`, never by itself
         self.asked: str | None = None  # how the end was asked for: "gently", "now", or not yet
         self.unread = b""  # the part of an order that has come so far
 
@@ -137,16 +124,15 @@ class Program:
         for name in (signal.SIGINT, signal.SIGHUP):
             signal.signal(name, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: self.ask("gently"))
-        adopt_orphans()
         tell({"ready": os.getpid()})
         while self.asked is None:
             self.read_orders(0.25)
             self.bury()
-            if self.child is not None and self.child.poll() is not None:
-                tell({"ended": self.child.returncode})
+            if self.child is not None and self.child.pid in self.ended:
+                tell({"ended": self.ended[self.child.pid]})
                 self.ask("now")
         began = time.monotonic()
-        self.end_everything()
+        self.end_all()
         tell({"done": round(time.monotonic() - began, 2)})
 
     def ask(self, how: str) -> None:
@@ -180,15 +166,7 @@ class Program:
             os.close(log)
         tell({"started": self.child.pid})
 
-    def bury(self) -> None:
-        """Take note of adopted orphans that have ended; the child of our own is left to its Popen."""
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-                if self.child is not None and ended.si_pid == self.child.pid:
-                    return
-                os.waitpid(ended.si_pid, 0)
-
-    def end_everything(self) -> None:
+    def end_all(self) -> None:
         """JupyterLab and its kernels first, then the broker, then whatever is left of either.
 
         Nothing here may keep the rest from being done, so each part writes its own failure down.
@@ -201,25 +179,18 @@ class Program:
             broker.start()
         sweep(lambda: [process for process in self.offspring() if not is_broker(process)])
         broker.join(SECONDS_BROKER)
-        sweep(self.offspring)
+        self.end_everything(SECONDS_LEFT)
 
     def end_child(self) -> None:
+        """Ask JupyterLab to end, and kill it when it takes too long."""
         if self.child is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            self.child.terminate()
-        began = time.monotonic()
-        while self.child.poll() is None:
-            if time.monotonic() - began > (SECONDS_NOW if self.asked == "now" else SECONDS_GENTLY):
-                self.child.kill()
-                self.child.wait()
+        asked, began = int(signal.SIGTERM), time.monotonic()
+        while not self.bury() and self.child.pid not in self.ended:
+            os.kill(self.child.pid, asked)
             self.read_orders(0.05)
-
-    def offspring(self) -> list[psutil.Process]:
-        """All processes below this one and all that carry its token, the reaper apart."""
-        below = with_children([psutil.Process()])
-        found = {process for process in [*below, *find_by_token(self.token)] if is_alive(process)}
-        return [process for process in found if process.pid != os.getpid()]
+            is_late = time.monotonic() - began > (SECONDS_NOW if self.asked == "now" else SECONDS_GENTLY)
+            asked = signal.SIGKILL if is_late else 0  # 0 is no signal
 
 
 def end_broker() -> None:

@@ -23,10 +23,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kitlib.errors import DiskError, LabError
-from kitlib.lab import jars, kafka_server, workspace
+from kitlib.lab import jars, kafka_server, supervisor, workspace
 from kitlib.lab.broker_start import Say
 from kitlib.lab.clients import Cluster
-from kitlib.lab.reaper import with_kitlib
 
 PREFIX = "three-"
 END_S = 40.0  # a stop in order, and more of it on a busy machine
@@ -84,10 +83,7 @@ def _new_home() -> Path:
 
 def _watcher(home: Path) -> subprocess.Popen[bytes]:
     """The process that ends the set when its pipe is closed."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "kitlib.lab.three_brokers", str(home)], start_new_session=True, env=with_kitlib(os.environ),
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    return supervisor.start("kitlib.lab.three_brokers", str(home), output=subprocess.DEVNULL, errors=subprocess.DEVNULL)
 
 
 def _end(watcher: subprocess.Popen[bytes], home: Path) -> None:

@@ -56,7 +56,6 @@ class ProducerLedger:
     exited_at: int | None = None  # the step at which the producer's process ended
     is_destroyed: bool = False  # a leader was lost for good
     is_unclean: bool = False  # and one that was not in sync took over
-    is_log_told: bool = False  # some step has said what is in the log
     last_step: int = 0
 
     def take(self, step: Step, judged: str) -> None:
@@ -89,12 +88,10 @@ class ProducerLedger:
         self.misreported.update(self.heard & set(_records(step)))
 
     def _on_write(self, step: Step) -> None:
-        self.is_log_told = True
         offset = step.data["offset"]
         self.stored.extend((offset + index, record, step) for index, record in enumerate(_records(step)))
 
     def _on_read(self, step: Step) -> None:
-        self.is_log_told = True
         first = step.data.get("first_offset", 0)
         known = {(offset, record): write for offset, record, write in self.stored}  # a write tells when
         self.stored = [kept for kept in self.stored if kept[0] < first]
@@ -127,7 +124,7 @@ class ProducerLedger:
         self.excuses.append((step.number, LOG_START))
 
     def verdict(self, is_cut: bool) -> LaneVerdict:
-        """The verdict after the last step; `is_cut` when that is not the end of the story."""
+        """The verdict after the last step. A run that was cut is judged as any other: a write comes before the user is told of it."""
         tallies = {kind: Tally(kind, unit="record") for kind in PRODUCER_ANOMALIES}
         seen: set[int] = set()
         highest, late_ms = -1, 0
@@ -142,8 +139,6 @@ class ProducerLedger:
                 tallies["reordered"].add(step.number, record, self._why_late(record))
             highest = max(highest, record)
         for record in sorted(self.sent_at.keys() - seen):
-            if record in self.delivered and is_cut and not self.is_log_told:
-                continue  # a real log is read at the end of the story
             if record in self.delivered:
                 tallies["lost"].add(self.last_step, record, self._why_gone())
             elif record in self.undelivered:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.exercises import check, sandbox, sandbox_values
+from kitlib.exercises import check, sandbox, sandbox_child, sandbox_values
 from kitlib.exercises.sandbox import Limits, Outcome, call, run_steps
 from kitlib.experiments import run
 from kitlib.storm.earlier import EarlierPartitionManager
@@ -207,6 +207,18 @@ def returns_too_much(_: int) -> list[str]:
     return ["x" * 9_000] * 9_000
 
 
+def bomb(_: int) -> None:
+    """Doubles, runs away from its session and its parent, and keeps two cores busy; it ends by itself at 512 processes."""
+    until, left = time.monotonic() + 20, 9
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            if left and os.fork() == 0:
+                os.setsid()
+                if os.fork():
+                    os._exit(0)
+            left = max(0, left - 1)
+
+
 ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
     (loops, SHORT, "time", "your code did not finish in 2 s."),
     (loops_in_c, SHORT, "time", "your code did not finish in 2 s."),
@@ -218,6 +230,7 @@ ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
     (fills_the_memory_elsewhere, Limits(memory_bytes=300_000_000), "memory", "your code used more than 300 MB of memory."),
     (starts_processes, Limits(), "processes", "your code started more than 16 processes."),
     (forks_and_forks, Limits(), "processes", "your code started more than 16 processes."),
+    (bomb, Limits(), "processes", "your code started more than 16 processes."),
     (prints, Limits(), "printed", "your code printed more than 64 kB."),
     (prints_errors, Limits(), "printed", "your code printed more than 64 kB."),
     (prints_and_returns, Limits(), "printed", "your code printed more than 64 kB."),
@@ -259,6 +272,38 @@ def starts_runaways(_: int) -> int:
 def test_call_orphans_that_changed_session_and_environment_are_ended() -> None:
     """Grandchildren that ran away are ended with the check, though it went well and they carry no token."""
     assert only(call(starts_runaways, [[1]])) == 5
+
+
+def forks_unwatched(most: int) -> int:
+    """How many processes could be started at once while the warden is stopped."""
+    started: list[int] = []
+    os.kill(os.getppid(), signal.SIGSTOP)
+    with contextlib.suppress(OSError):
+        while len(started) < most:
+            if (pid := os.fork()) == 0:
+                waits(0)
+            started.append(pid)
+    for pid in started:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    os.kill(os.getppid(), signal.SIGCONT)
+    return len(started)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root may start as many as it likes")
+def test_call_forks_faster_than_the_watch_are_refused_by_the_system() -> None:
+    """The number of processes is bound though nobody watches, also where the kit runs as root."""
+    assert 16 <= only(call(forks_unwatched, [[300]])) <= 16 + sandbox_child.SPARE_THREADS
+
+
+def reaches_its_files(_: int) -> list[str]:
+    Path("own").write_text("own")
+    return [Path("own").read_text(), subprocess.run([sys.executable, "-c", "print('a program')"], capture_output=True, text=True).stdout]
+
+
+def test_call_code_reaches_what_its_user_may_reach() -> None:
+    """Whatever user the code runs as, Python, the kit and the folder of its own are open to it."""
+    assert only(call(reaches_its_files, [[1]])) == ["own", "a program\n"]
 
 
 def forks_once(_: int) -> str:
@@ -493,6 +538,154 @@ def test_call_evil_reduce_runs_in_the_learners_process_alone(tmp_path: Path) -> 
 class EvilLoad:
     def __reduce__(self) -> Any:
         return (waits, (0,))
+
+
+class EndlessPickle(EvilLoad):
+    def __reduce__(self) -> Any:
+        loops(0)
+
+
+class LeavingPickle(EvilLoad):
+    def __reduce__(self) -> Any:
+        os._exit(0)
+
+
+class ForkingPickle(EvilLoad):
+    def __reduce__(self) -> Any:
+        os.fork()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (EndlessPickle, "your code did not finish in 2 s, while it was pickled."),
+        (LeavingPickle, "your code ended the Python process (os._exit), while it was pickled."),
+        (ForkingPickle, "your code uses something (BlockingIOError: "),
+    ],
+)
+def test_call_pickling_is_done_under_limits(make: type, said: str) -> None:
+    """A `__reduce__` that loops, leaves or forks is told in a sentence: it is not run in the notebook's process."""
+    outcome = call(make(), [[1]], limits=SHORT)
+    assert outcome.breach is not None and outcome.breach.said.startswith(said)
+
+
+class Odd:
+    """An answer whose every question is answered by what it was made with."""
+
+    def __init__(self, does: Callable[[int], Any]) -> None:
+        self.does = does
+
+    def __repr__(self) -> str:
+        return str(self.does(0))
+
+
+class OddMapping(Mapping[str, int]):
+    def __init__(self, does: Callable[[int], Any]) -> None:
+        self.does = does
+
+    def __getitem__(self, name: str) -> int:
+        return int(self.does(0))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["records", *str(self.does(0))])
+
+    def __len__(self) -> int:
+        return int(self.does(0))
+
+
+class OddList(list[int]):
+    def __iter__(self) -> Iterator[int]:
+        loops(0)
+        return iter([])
+
+    __repr__ = __len__ = __iter__  # type: ignore[assignment]
+
+
+class OddNumber(float):
+    def __float__(self) -> float:
+        leaves(0)
+        return 3.0
+
+    __int__ = __repr__ = __float__  # type: ignore[assignment]
+
+
+class OddText(str):
+    def casefold(self) -> str:
+        leaves(0)
+        return ""
+
+    __len__ = __str__ = casefold  # type: ignore[assignment]
+
+
+class OddKind(type):
+    def __repr__(cls) -> str:
+        leaves(0)
+        return ""
+
+    def __eq__(cls, other: object) -> bool:
+        leaves(0)
+        return True
+
+    __hash__ = __eq__  # type: ignore[assignment]
+
+
+class OddCallable(Odd):
+    def __call__(self, trace: Any) -> int:
+        return 1
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[override]
+        return self.does(0)
+
+
+class OddClass(metaclass=OddKind):
+    pass
+
+
+LOOK = "while your answer was read."
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "said"),
+    [
+        ("done_but_not_saved", lambda: Odd(loops), f"your code did not finish in 2 s, {LOOK}"),
+        ("done_but_not_saved", lambda: Odd(leaves), f"your code ended the Python process (os._exit), {LOOK}"),
+        ("done_but_not_saved", lambda: Odd(kills_itself), f"your code crashed the Python process (SIGKILL), {LOOK}"),
+        ("done_but_not_saved", lambda: Odd(calls_sys_exit), "your answer cannot be read: SystemExit, in line"),
+        ("done_but_not_saved", lambda: [3, {"a": Odd(leaves)}], f"your code ended the Python process (os._exit), {LOOK}"),
+        ("done_but_not_saved", lambda: OddNumber(3), f"your code ended the Python process (os._exit), {LOOK}"),
+        ("done_but_not_saved", lambda: OddClass, "the answer should be a number, this is <class"),
+        ("mend_the_crash", lambda: OddMapping(loops), f"your code did not finish in 2 s, {LOOK}"),
+        ("mend_the_crash", lambda: OddMapping(leaves), f"your code ended the Python process (os._exit), {LOOK}"),
+        ("mend_the_crash", lambda: OddMapping(lambda _: [][0]), "your answer cannot be read: IndexError: list index out of range, in line"),
+        ("mend_the_crash", lambda: OddMapping(lambda _: 7), "restart has no knob '7'."),
+        ("forgotten_too_much", lambda: OddList(), f"your code did not finish in 2 s, {LOOK}"),
+        ("name_the_anomalies", lambda: {OddText("lost")}, f"your code ended the Python process (os._exit), {LOOK}"),
+        ("own_acker", lambda: OddClass, ""),
+        ("forgotten", lambda: OddCallable(leaves), f"your code ended the Python process (os._exit), {LOOK}"),
+    ],
+)
+def test_check_answer_with_code_of_its_own_is_read_under_limits(
+    exercise: str, answer: Callable[[], Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an answer does when it is looked at (its repr, its keys, its equality) never reaches the notebook's process."""
+    monkeypatch.setattr(sandbox, "DEADLINE_S", 2.0)
+    finding = check(exercise, answer())
+    assert not finding.passed and finding.said.startswith(said), finding
+
+
+class Callable1:
+    def __repr__(self) -> str:
+        return "my own object"
+
+    def __call__(self, offset: int) -> int:
+        return offset * 2
+
+
+def test_check_answer_that_is_an_object_to_be_called_is_called() -> None:
+    """An object with `__call__` is a function for a check, and is shown as it shows itself."""
+    answer = sandbox.read(Callable1())
+    assert repr(answer) == "my own object" and only(call(answer, [[21]])) == 42
 
 
 class BrokenLoad:

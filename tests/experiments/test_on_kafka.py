@@ -159,7 +159,7 @@ def dying(name: str, at: int) -> Experiment:
         run.stage = DyingStage(run.stage, run.trace, at)  # type: ignore[assignment]
         experiment.story(run)
 
-    return Experiment(experiment.name, experiment.title, experiment.question, experiment.knobs, story)
+    return Experiment(experiment.name, experiment.title, experiment.question, experiment.knobs, story, experiment.kind)
 
 
 class DyingStage:

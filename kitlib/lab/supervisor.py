@@ -1,0 +1,84 @@
+"""A program that answers for all that comes of it: it knows every process below, and ends them all.
+
+Two programs of the kit are supervisors: the lab's reaper (`kitlib.lab.reaper`) and the warden of a learner's
+code (`kitlib.exercises.sandbox_warden`). Where the system has such a thing (Linux), a supervisor is the foster
+parent of every orphan below it, so a process that ran away with `setsid` is still found; elsewhere it is found
+by the token that all of them carry in their environment. `start` starts such a program for its owner, with a pipe
+to its stdin. The pipe closes when the owner dies, however it dies, and that is the order to end everything.
+
+Left out: a process that changed its environment and left its parents behind, on systems other than Linux. And
+the brokers' warden (`kitlib.lab.warden`), which is no supervisor: it has to outlive its owner.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from kitlib.lab.processes import find_by_token, is_alive, sweep
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def with_kitlib(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` in which `import kitlib` finds this very kitlib, installed or not."""
+    here = str(Path(__file__).resolve().parents[2])
+    paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path != here]
+    return {**environment, "PYTHONPATH": os.pathsep.join([here, *paths])}
+
+
+def start(
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None, cwd: str | None = None,
+    output: int | IO[bytes] = subprocess.PIPE, errors: int | IO[bytes] = subprocess.PIPE,
+) -> subprocess.Popen[bytes]:  # fmt: skip
+    """A module of kitlib as a process in a session of its own, with a pipe to its stdin."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-X", "utf8", "-m", module, *arguments], start_new_session=True, cwd=cwd,
+        env=with_kitlib(os.environ if environment is None else environment), stdin=subprocess.PIPE, stdout=output, stderr=errors,
+    )  # fmt: skip
+
+
+class Supervisor:
+    """What this process has started, and all that came of it."""
+
+    def __init__(self, token: str, *, by_token: bool = sys.platform != "linux") -> None:
+        """`by_token`: look also for processes that are not below this one. That takes a look at every process there is."""
+        self.token, self.by_token = token, by_token
+        self.known: set[psutil.Process] = set()  # what lived at the last look
+        self.ended: dict[int, int] = {}  # of each process collected so far its exit code, or the signal as a negative number
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def offspring(self) -> list[psutil.Process]:
+        """Every living process that came of this one."""
+        found = {*psutil.Process().children(recursive=True), *self.known}
+        if self.by_token:
+            found.update(find_by_token(self.token))
+        self.known = {process for process in found if is_alive(process)}
+        return list(self.known)
+
+    def bury(self) -> bool:
+        """Collect what has ended, adopted orphans included; whether nothing is left below this process."""
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return False
+                self.ended[pid] = os.waitstatus_to_exitcode(status)
+        return True
+
+    def end_everything(self, seconds: float) -> None:
+        """Kill whatever is left, again and again, until nothing is or the time is up."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not (self.bury() and not self.by_token):
+            if not sweep(self.offspring, seconds=1.0):
+                return
