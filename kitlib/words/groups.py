@@ -211,7 +211,7 @@ GROUPS = Domain(
             judged="process",
         ),
         "commit": Word(_commit, "offset", "error written", judged="commit"),
-        "store": Word(_store, "offset"),
+        "store": Word(_store, "offset", "error"),
         "join": Word(_join, "", "instance_id library member_id strategies"),
         "assigned": Word(_assigned, "partitions", "generation"),
         "revoked": Word(
@@ -232,7 +232,9 @@ GROUPS = Domain(
         "late": Word("{who} has not polled for max.poll.interval.ms and leaves the group by itself."),
         "cut_off": Word("{who} is cut off: nothing of it reaches the broker, and nothing comes back."),
         "reconnect": Word("{who} reaches the broker again."),
-        "error": Word(lambda who, data: f"{who} is told {_error(data)}, and cannot go on.", judged="error"),
+        "error": Word(
+            lambda who, data: f"{who} is told {_error(data)}, and cannot go on.", "", "error offset", judged="error"
+        ),
         "alter": Word(_alter, "before offset", "error", judged="alter"),
         "forget": Word(_forget, "", "before"),
         "reset": Word(_reset, "from to why", judged="reset"),
@@ -270,7 +272,11 @@ GROUPS = Domain(
         "heard": Word(
             "{who} hears of it: it gives up what it has, reads the whole group's state, and deals for itself."
         ),
-        "refused": Word(_not_taken),
+        "refused": Word(_not_taken, "", "error partitions says"),
+        "known": Word(
+            "{who} finds that offset {offset:d} of partition {partition:d} is done already, and passes over it.",
+            "offset",
+        ),
         "failed": Word(
             lambda who, data: (
                 f"{who} gives up after {count(data['tries'], 'try', 'tries')}: what it should read nobody reads."

@@ -162,8 +162,8 @@ IDEMPOTENCE = Domain(
     "idempotence",
     {
         "send": Word(_send, "first last", "batch", judged="send"),
-        "request": Word(_request, "batch epoch pid request", "attempt first last seq", judged="request"),
-        "answer": Word(_answer, "batch error", "offset request", judged="answer"),
+        "request": Word(_request, "request", "attempt batch epoch first last pid seq", judged="request"),
+        "answer": Word(_answer, "error", "batch offset request", judged="answer"),
         "no_answer": Word(_no_answer, "batch", "request why"),
         "requeue": Word(_requeue, "batch", "attempt first last"),
         "delivered": Word(_delivered, "batch first last", "offset", judged="delivered"),
@@ -173,14 +173,23 @@ IDEMPOTENCE = Domain(
             lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}", "error"
         ),
         "lose_request": Word(
-            "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "batch request"
+            "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "request", "batch deed"
         ),
         "lose_answer": Word(
-            "The answer to batch {batch:d} is lost: it is stored, and the producer does not know.", "batch", "request"
+            "The answer to batch {batch:d} is lost: it is stored, and the producer does not know.",
+            "",
+            "batch deed request",
         ),
-        "duplicate_request": Word("The network sends request {request:d} on twice.", "request", "batch"),
-        "delay": Word(_delay, "batch", "ms request"),
-        "cut": Word("The connection is cut: what was on its way is gone."),
+        "duplicate_request": Word("The network sends request {request:d} on twice.", "request", "batch deed"),
+        "delay": Word(_delay, "", "batch deed ms request"),
+        "cut": Word("The connection is cut: what was on its way is gone.", "", "deed request"),
+        "differs": Word(
+            "The broker did otherwise than the model: {from_the_model}.", "from_the_model", "batch request"
+        ),
+        # of clients that were observed on a real broker
+        "client": Word("Observed is {who} {version}.", "version"),
+        "withhold": Word("The network withholds {answers} answers.", "answers", "deed request"),
+        "batches": Word("The topic's batches are read back, with their producers' numbers.", "batches columns"),
         "write": Word(_write, "batch offset", "copy epoch first is_late last pid request seq", judged="write"),
         "recognise": Word(_recognise, "batch offset", "arrival epoch first last pid request seq"),
         "refuse": Word(_refuse, "batch error seq", "epoch first last pid request"),

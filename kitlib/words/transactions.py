@@ -187,7 +187,7 @@ TRANSACTIONS = Domain(
         "transition": Word(_transition, "epoch pid to transactional_id", "why"),
         "write": Word(_write, "first last offset pid tx", "epoch", judged="write"),
         "marker": Word(_marker, "epoch kind offset pid", judged="marker"),
-        "refuse": Word(_refuse),
+        "refuse": Word(_refuse, "", "error first last tx"),
         "read": Word(_read, "offset record tx", judged="read"),
         "waits": Word(_waits, "at", "high_watermark", judged="waits"),
         "commit": Word(_commit, "end offset", "lag"),
@@ -199,6 +199,6 @@ TRANSACTIONS = Domain(
         "release": Word("What was held back arrives now."),
         "late_marker": Word(_late_marker, "epoch kind pid", "error version"),
         "effect": Word(_effect, "charged record", "by", judged="effect"),
-        "commit_offsets": Word(_commit_offsets, "offset"),
+        "commit_offsets": Word(_commit_offsets, "offset", "error group"),
     },
 )

@@ -66,7 +66,9 @@ class Word:
 
 # The verbs that every domain has.
 EVERYWHERE = {
-    "halt": Word("The run is cut here, at max_steps={max_steps}: whatever would come next is not in this trace.", "max_steps"),
+    "halt": Word(
+        "The run is cut here, at max_steps={max_steps}: whatever would come next is not in this trace.", "max_steps"
+    ),
 }
 
 
@@ -94,7 +96,9 @@ class Domain:
             raise TraceError(f"{where}: no such word is declared. Add a row to its table in kitlib/words/.")
         missing, extra = sorted(word.required - data.keys()), sorted(data.keys() - word.allowed)
         told = [f"it lacks {', '.join(missing)}"] if missing else []
-        told += [plain_text(f"{', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not declared", 120)] if extra else []
+        told += (
+            [plain_text(f"{', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not declared", 120)] if extra else []
+        )
         raise TraceError(
             f"{where}: {' and '.join(told)}. Its table in kitlib/words/ declares {' '.join(sorted(word.required)) or 'nothing'}, "
             f"and perhaps {' '.join(sorted(word.allowed - word.required))}."
