@@ -53,7 +53,7 @@ CONNECT = Domain(
             "delay_ms",
             "until_ms",
         ),
-        "idle": Word(_idle, "shuffled tasks", "longest_ms moved"),
+        "idle": Word(_idle, "tasks", "longest_ms moved shuffled"),
     },
 )
 

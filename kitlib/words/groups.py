@@ -235,9 +235,9 @@ GROUPS = Domain(
         "error": Word(
             lambda who, data: f"{who} is told {_error(data)}, and cannot go on.", "", "error offset", judged="error"
         ),
-        "alter": Word(_alter, "before offset", "error", judged="alter"),
+        "alter": Word(_alter, "offset", "before error", judged="alter"),
         "forget": Word(_forget, "", "before"),
-        "reset": Word(_reset, "from to why", judged="reset"),
+        "reset": Word(_reset, "from to", "why", judged="reset"),
         "refuse": Word("The {who} has a row for offset {offset:d} already: the effect is not made again.", "offset"),
         "rows": Word(
             lambda who, data: (
@@ -258,11 +258,11 @@ GROUPS = Domain(
         ),
         "delete": Word("The log now begins at offset {to:d}: what lay below it is deleted.", "to", judged="delete"),
         "prepare": Word(_prepare, "", "state why"),
-        "sync": Word(_sync, "protocol", "generation leader"),
+        "sync": Word(_sync, "", "generation leader protocol"),
         "stable": Word(_stable, "", "generation owners"),
         "evict": Word(_evict, "member", "why"),
         "empty": Word("The group has no member any more; its committed offsets stay.", "", "generation"),
-        "restarted": Word(_restarted, "paused protocol strategies"),
+        "restarted": Word(_restarted, "strategies", "paused protocol"),
         "notify": Word(
             lambda who, data: (
                 f"ZooKeeper tells {_names(data['members'])} that something has changed; nobody says what."

@@ -192,7 +192,7 @@ IDEMPOTENCE = Domain(
         "batches": Word("The topic's batches are read back, with their producers' numbers.", "batches columns"),
         "write": Word(_write, "batch offset", "copy epoch first is_late last pid request seq", judged="write"),
         "recognise": Word(_recognise, "batch offset", "arrival epoch first last pid request seq"),
-        "refuse": Word(_refuse, "batch error seq", "epoch first last pid request"),
+        "refuse": Word(_refuse, "batch error", "epoch first last pid request seq"),
         "restart": Word(_restart, "", "how", judged="restart"),
         "expire": Word(
             "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire"

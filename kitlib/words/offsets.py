@@ -152,7 +152,7 @@ _WORDS = GROUPS.having(
     {
         "write": Word(_write, "key offset value", "format members timestamp_ms"),
         "roll": Word("A new segment begins at offset {base:d}: the one before it may be cleaned now.", "base"),
-        "clean": Word(_clean, "kept", "removed to"),
+        "clean": Word(_clean, "", "kept removed to"),
         "retention": Word("Retention deletes the log's oldest segments: it begins at offset {start:d}.", "start"),
         "dies": Word(
             lambda who, data: (
@@ -224,10 +224,11 @@ _WORDS = GROUPS.having(
                 f"{data['commits']:,} commits for {count(data['keys'], 'key')} have left {count(data['records'], 'record')} in the log"
                 + (f": a load takes {data['load_ms']:,} ms." if data.get("load_ms") is not None else ".")
             ),
-            "commits keys load_ms records",
+            "commits keys records",
+            "load_ms",
         ),
         "health": Word(
-            _health, "since_cleaned_ms", "cached_offsets commits_a_minute dirty_ratio groups keys load_ms records"
+            _health, "", "cached_offsets commits_a_minute dirty_ratio groups keys load_ms records since_cleaned_ms"
         ),
     }
 )

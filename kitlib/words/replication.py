@@ -70,7 +70,7 @@ _OWN = {
     "lead": Word("{who} leads, epoch {epoch:d}.", "epoch"),
     "follow": Word("{who} follows broker {leader}, epoch {epoch:d}.", "epoch leader"),
     "isr": Word(_isr, "in_sync"),
-    "elect": Word(_elect, "epoch leader unclean why"),
+    "elect": Word(_elect, "epoch leader unclean", "why"),
     "none": Word(
         "There is no leader: nobody who lives was in sync. Nothing can be written or read, and nothing is lost.",
         "",
@@ -79,7 +79,7 @@ _OWN = {
     "differs": Word(
         lambda who, data: f"The real brokers and the model differ: {plain_text(data['what'], 160)}.", "what"
     ),
-    "cut": Word(_cut, "from to why", judged="cut"),
+    "cut": Word(_cut, "from to", "why", judged="cut"),
     "read": Word(
         lambda who, data: (
             f"In the log lie at the end: the records that were sent as {spans(data['records']).replace('offset', 'number')}."

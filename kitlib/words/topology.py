@@ -196,7 +196,7 @@ TOPOLOGY = Domain(
     "topology",
     SPOUT.having(
         {
-            "emit": Word(_task_emit, "offset root tuples", "attempt val values", judged="emit"),
+            "emit": Word(_task_emit, "root tuples", "attempt offset val values", judged="emit"),
             "execute": Word(_execute, "tuple values"),
             "send": Word(_send, "ids parents to tuple values"),
             "bolt_ack": Word(_bolt_ack, "tuple vals"),
@@ -209,8 +209,8 @@ TOPOLOGY = Domain(
             "acker_reset": Word(_acker_reset, "end root"),
             "acker_tick": Word(_acker_tick, "dropped"),
             "spout_tick": Word(_spout_tick, "expired"),
-            "ack": Word(_task_ack, "offset root", "outstanding", judged="ack"),
-            "fail": Word(_task_fail, "offset root why", "retry", judged="fail"),
+            "ack": Word(_task_ack, "root", "offset outstanding", judged="ack"),
+            "fail": Word(_task_fail, "root why", "offset retry", judged="fail"),
             "late": Word(_late, "answer root"),
             "crash": Word(_task_crash, "lost"),
             "restart": Word("{who} is there again and remembers nothing."),
