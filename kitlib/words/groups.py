@@ -236,7 +236,7 @@ GROUPS = Domain(
             lambda who, data: f"{who} is told {_error(data)}, and cannot go on.", "", "error offset", judged="error"
         ),
         "alter": Word(_alter, "offset", "before error", judged="alter"),
-        "forget": Word(_forget, "", "before"),
+        "forget": Word(_forget, "", "before error"),
         "reset": Word(_reset, "from to", "why", judged="reset"),
         "refuse": Word("The {who} has a row for offset {offset:d} already: the effect is not made again.", "offset"),
         "rows": Word(
@@ -262,7 +262,7 @@ GROUPS = Domain(
         "stable": Word(_stable, "", "generation owners"),
         "evict": Word(_evict, "member", "why"),
         "empty": Word("The group has no member any more; its committed offsets stay.", "", "generation"),
-        "restarted": Word(_restarted, "strategies", "paused protocol"),
+        "restarted": Word(_restarted, "strategies", "error paused protocol"),
         "notify": Word(
             lambda who, data: (
                 f"ZooKeeper tells {_names(data['members'])} that something has changed; nobody says what."

@@ -185,7 +185,7 @@ _WORDS = GROUPS.having(
             "at why",
         ),
         "cache": Word(lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.", "value"),
-        "evict": Word(_evict, "key why"),
+        "evict": Word(_evict, "why", "key member"),
         "answer": Word(_answer, "offset", "error group"),
         "append": Word(_log_append, "first last", "keys values", judged="append"),
         "compact": Word(

@@ -233,7 +233,7 @@ SEND_PATH = Domain(
         "full": Word(_full, "", "batch"),
         "request": Word(_request, "", "attempt batch first last node request stage", judged="request"),
         "answer": Word(_answer, "", "batch error offset request stage", judged="answer"),
-        "no_answer": Word(_no_answer, "", "batch why"),
+        "no_answer": Word(_no_answer, "", "batch request why"),
         "requeue": Word(_requeue, "", "attempt batch first last"),
         "expire": Word(_expire, "", "attempt batch first last", judged="expire"),
         "id": Word(_id, "", "epoch pid why"),

@@ -168,6 +168,7 @@ SAID = [
         {"topic": "t", "partition": 2, "before": 3, "error": "GROUP_SUBSCRIBED_TO_TOPIC"},
         "An operator wants to delete the committed offset of partition 2 and is refused: GROUP_SUBSCRIBED_TO_TOPIC.",
     ),
+    ("A", "known", {"partition": 0, "offset": 3}, "A finds that offset 3 of partition 0 is done already, and passes over it."),
     ("table", "refuse", {"offset": 3}, "The table has a row for offset 3 already: the effect is not made again."),
     (
         "table",
