@@ -256,7 +256,7 @@ SEND_PATH = Domain(
         "write": replace(
             IDEMPOTENCE.words["write"], needs="batch first last offset", may="copy epoch is_late node pid request seq"
         ),
-        "recognise": IDEMPOTENCE.words["recognise"],
+        "recognise": replace(IDEMPOTENCE.words["recognise"], may="arrival epoch first last node pid request seq"),
         "read": IDEMPOTENCE.words["read"],
     },
     _numbered,
