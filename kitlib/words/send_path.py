@@ -237,7 +237,7 @@ SEND_PATH = Domain(
         "requeue": Word(_requeue, "", "attempt batch first last"),
         "expire": Word(_expire, "", "attempt batch first last", judged="expire"),
         "id": Word(_id, "", "epoch pid why"),
-        "connect": Word(_connect, "", "address node stage"),
+        "connect": Word(_connect, "", "address node stage why"),
         "connected": Word(_connected, "", "node"),
         "disconnected": Word(_disconnected, "", "node why"),
         "metadata_request": Word(_metadata_request, "", "names node partial stage"),
