@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.trace_lines import BadLineError, parse, read_header, read_step
 from kitlib.words import domain
 from kitlib.words.word import Domain, Range
 
 SCHEMA = 2
 RUN, HALT = "run", "halt"  # actor and word of the step that says that the run was cut
-MAX_LINE_CHARS = 1_000_000  # a longer line is no step of ours; reading stops before memory does
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +206,12 @@ class Trace:
             if not text:
                 continue
             try:
-                row = _parse(text)
+                row = parse(text)
                 if trace is None:
-                    trace = cls._from_header(row)
+                    trace = cls(**read_header(row, SCHEMA))
                 else:
-                    trace.steps.append(_step_from(row, trace.steps, trace.vocabulary))
-            except _BadLine as bad:
+                    trace._take(**read_step(row))
+            except TraceError as bad:
                 good = len(trace.steps) if trace else 0
                 error = UnreadableTraceError(
                     f"{where}, line {line_number}: {bad}. The {good} steps before it can be read; "
@@ -223,26 +223,14 @@ class Trace:
             raise UnreadableTraceError(f"{where}: it is empty. Expected a header line with 'kit_trace': {SCHEMA}.")
         return trace
 
-    @classmethod
-    def _from_header(cls, row: dict[str, Any]) -> Trace:
-        schema = row.get("kit_trace")
-        if schema != SCHEMA:
-            older = " (recorded by an older kit: run the experiment again)" if schema == 1 else ""
-            raise _BadLine(f"expected a header with 'kit_trace': {SCHEMA}, got {_short(schema)}{older}")
-        try:
-            return cls(
-                run=_typed(row, "run", str),
-                experiment=_typed(row, "experiment", str),
-                domain=_typed(row, "domain", str),
-                backend=_typed(row, "backend", str),
-                seed=_typed(row, "seed", int),
-                knobs=_typed(row, "knobs", dict),
-                parent=None if row.get("parent") is None else _typed(row, "parent", dict),
-            )
-        except KeyError as missing:
-            raise _BadLine(f"the header has no {missing}") from None
-        except TraceError as error:
-            raise _BadLine(str(error)) from None
+    def _take(self, number: int, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
+        """Append a step that was read, if it can be the next one."""
+        if number != len(self.steps):
+            raise BadLineError(f"expected step {len(self.steps)}, got step {number}")
+        if self.steps and at_ms < self.steps[-1].at_ms:
+            raise BadLineError(f"it is at {at_ms} ms, before the last step at {self.steps[-1].at_ms} ms")
+        self.vocabulary.check(actor, what, data)
+        self.steps.append(Step(number, at_ms, actor, what, data, state))
 
 
 class UnreadableTraceError(TraceError):
@@ -251,55 +239,9 @@ class UnreadableTraceError(TraceError):
     partial: Trace | None = None
 
 
-class _BadLine(Exception):
-    """What is wrong with a line; becomes an UnreadableTraceError with the line's number."""
-
-
-def _parse(text: str) -> dict[str, Any]:
-    if len(text) > MAX_LINE_CHARS:
-        raise _BadLine(f"it is {len(text):,} characters long, at most {MAX_LINE_CHARS:,} are read")
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _BadLine(f"it is not JSON ({str(error)[:80] or 'nested too deeply'})") from None
-    if not isinstance(row, dict):
-        raise _BadLine(f"expected a JSON object, got {_short(row)}")
-    return row
-
-
-def _step_from(row: dict[str, Any], before: list[Step], words: Domain) -> Step:
-    number = len(before)
-    try:
-        found = _typed(row, "n", int)
-        if found != number:
-            raise _BadLine(f"expected step {number}, got step {found}")
-        at_ms = _typed(row, "at_ms", int)
-        if before and at_ms < before[-1].at_ms:
-            raise _BadLine(f"it is at {at_ms} ms, before the last step at {before[-1].at_ms} ms")
-        actor, what, data = _typed(row, "actor", str), _typed(row, "what", str), _typed(row, "data", dict)
-        words.check(actor, what, data)
-        return Step(number, at_ms, actor, what, data, _typed(row, "state", dict) if "state" in row else {})
-    except KeyError as missing:
-        raise _BadLine(f"the step has no {missing}") from None
-    except TraceError as error:
-        raise _BadLine(str(error)) from None
-
-
-def _typed(row: dict[str, Any], name: str, kind: type) -> Any:
-    value = row[name]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise _BadLine(f"{name} should be of type {kind.__name__}, got {_short(value)}")
-    return value
-
-
 def _visible(text: str) -> str:
     """`text` with a mark for each character that a terminal or page would obey and not show."""
     return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def to_ranges(offsets: Iterable[int]) -> list[Range]:

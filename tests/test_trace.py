@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib import trace as trace_module
+from kitlib import trace_lines
 from kitlib.errors import TraceError
 from kitlib.trace import SCHEMA, Step, Trace, UnreadableTraceError, add_to_ranges, from_ranges, to_ranges
 from kitlib.words import declare
@@ -246,7 +246,7 @@ def test_json_lines_of_nothing_are_refused(lines: list[str]) -> None:
 
 def test_json_lines_are_not_read_past_the_first_bad_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading stops at the damage: what comes after it is not asked for."""
-    monkeypatch.setattr(trace_module, "MAX_LINE_CHARS", 1_000)
+    monkeypatch.setattr(trace_lines, "MAX_LINE_CHARS", 1_000)
 
     def lines() -> Iterator[str]:
         yield small().header()

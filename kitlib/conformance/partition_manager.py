@@ -14,14 +14,11 @@ from typing import Any
 
 from kitlib.errors import KitError
 from kitlib.kafka.log import Fetch, FetchError, PartitionLog, Record
+from kitlib.storm.errors import FailedFetchError, FetchCrashedError, MissingTopologyNameError, TooManyTupleFailuresError
 from kitlib.storm.offset_store import MemoryOffsetStore
 from kitlib.storm.partition_manager import (
-    FailedFetchError,
-    FetchCrashedError,
-    MissingTopologyNameError,
     PartitionManager,
     SpoutConfig,
-    TooManyTupleFailuresError,
 )
 
 Build = Callable[[SpoutConfig, "RecordedLog", "FaultyStore"], Any]

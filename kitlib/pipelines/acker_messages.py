@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from kitlib.errors import KitError, KnobError
 from kitlib.pipelines.topics import Topics, check_trace_exists
-from kitlib.trace import MAX_LINE_CHARS
+from kitlib.trace_lines import MAX_LINE_CHARS
 
 MESSAGES: Final = "n BIGINT, at_ms BIGINT, kind STRING, root BIGINT, val BIGINT, spout_task INT"
 COLUMNS: Final = ("n", "at_ms", "kind", "root", "val", "spout_task")

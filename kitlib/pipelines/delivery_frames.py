@@ -25,7 +25,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kitlib.monitor.delivery import STALL_COMMITS
-from kitlib.trace import HALT, MAX_LINE_CHARS, RUN
+from kitlib.trace import HALT, RUN
+from kitlib.trace_lines import MAX_LINE_CHARS
 
 LANE: Final = ["run", "topic", "partition"]
 

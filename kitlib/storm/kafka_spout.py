@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kitlib.kafka.log import LogReader
+from kitlib.storm.errors import FailedFetchError, TooManyTupleFailuresError
 from kitlib.storm.offset_store import OffsetStore, read_stored_offset
 from kitlib.storm.partition_manager import (
-    FailedFetchError,
     PartitionManager,
     SpoutConfig,
-    TooManyTupleFailuresError,
 )
 from kitlib.storm.start_reason import why_begun
 from kitlib.storm.topology.components import Spout, SpoutOutputCollector, TopologyContext

@@ -26,11 +26,16 @@ from enum import Enum
 from typing import Any
 
 from kitlib.errors import KitError
-from kitlib.java import json_simple
 from kitlib.java.numbers import MAX_LONG, to_long
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, LogReader, Record
+from kitlib.storm.errors import (
+    FailedFetchError,
+    FetchCrashedError,
+    MissingTopologyNameError,
+    TooManyTupleFailuresError,
+)
 from kitlib.storm.offset_set import OffsetSet
-from kitlib.storm.offset_store import OffsetStore, read_stored_offset
+from kitlib.storm.offset_store import OffsetStore, offset_text, read_stored_offset
 
 NO_OFFSET = -5  # what the start uses as an offset when the broker has none for a time stamp
 
@@ -68,6 +73,16 @@ class SpoutConfig:
         """Where the offset is stored. The topic is no part of it."""
         return f"{self.zk_root}/{self.id}/partition_{self.partition}"
 
+    @property
+    def place(self) -> str:
+        """The partition, as messages name it."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def broker(self) -> str:
+        """Its leader, as messages name it."""
+        return f"{self.broker_host}:{self.broker_port}"
+
 
 class EmitState(Enum):
     """What `next` reports to the spout's loop."""
@@ -88,29 +103,6 @@ class Emission:
 
 
 _NOTHING = Emission(EmitState.NO_EMITTED)
-
-
-class FailedFetchError(KitError):
-    """A fetch failed in a way that the spout's loop answers by asking for the leader again.
-
-    Either the broker answered with `error`, or the network did not carry the answer (`__cause__`).
-    """
-
-    def __init__(self, message: str, error: FetchError | None = None) -> None:
-        super().__init__(message)
-        self.error = error
-
-
-class FetchCrashedError(KitError):
-    """A fetch raised something that is no network trouble; in Storm the worker dies of it."""
-
-
-class TooManyTupleFailuresError(KitError):
-    """More failures than `max_offset_behind` before the first ack; in Storm the worker dies of it."""
-
-
-class MissingTopologyNameError(KitError):
-    """`commit` cannot write without a topology name; nothing is written."""
 
 
 @dataclass(slots=True)
@@ -242,11 +234,7 @@ class PartitionManager:
         """Raise TooManyTupleFailuresError if nothing was acked and too much failed."""
         config = self.config
         if self.number_acked == 0 and self.number_failed > config.max_offset_behind:
-            raise TooManyTupleFailuresError(
-                f"spout {config.id} on {config.topic}-{config.partition}: {self.number_failed} tuples failed and "
-                f"none was acked, max_offset_behind is {config.max_offset_behind}. "
-                "Mend the bolt, or raise max_offset_behind above the size of one fetch."
-            )
+            raise TooManyTupleFailuresError(config.id, config.place, self.number_failed, config.max_offset_behind)
 
     def commit(self) -> str | None:
         """Store `last_completed_offset()` if it differs from `committed_to`; the text written, or None.
@@ -257,8 +245,14 @@ class PartitionManager:
         completed = self.last_completed_offset()
         if completed == self.committed_to:
             return None
-        text = self._commit_text(completed)
-        self.store.write(self.config.committed_path(), text)
+        config = self.config
+        if config.topology_name is None:
+            raise MissingTopologyNameError(config.id, completed)
+        text = offset_text(
+            completed, config.topic, config.partition,
+            config.topology_id, config.topology_name, config.broker_host, config.broker_port,
+        )  # fmt: skip
+        self.store.write(config.committed_path(), text)
         self.committed_to = completed
         return text
 
@@ -285,17 +279,11 @@ class PartitionManager:
         try:
             fetched = self.log.fetch(offset)
         except OSError as trouble:
-            raise FailedFetchError(
-                f"{config.topic}-{config.partition}: the fetch from offset {offset} failed "
-                f"({type(trouble).__name__}: {trouble}). Find the partition's leader again and call next() once more."
-            ) from trouble
+            raise FailedFetchError(config.place, offset, trouble) from trouble
         except KitError:  # the reader itself has said what to do
             raise
         except Exception as trouble:
-            raise FetchCrashedError(
-                f"{config.topic}-{config.partition}: the fetch from offset {offset} raised "
-                f"{type(trouble).__name__}: {trouble}. Mend the log reader."
-            ) from trouble
+            raise FetchCrashedError(config.place, offset, trouble) from trouble
         error = fetched.error
         if error is FetchError.NO_ERROR:
             return fetched
@@ -305,38 +293,11 @@ class PartitionManager:
 
     def failed_fetch(self, offset: int, error: FetchError) -> FailedFetchError:
         """What to raise when the fetch from `offset` was answered with `error`."""
-        config = self.config
-        return FailedFetchError(
-            f"{config.topic}-{config.partition} at {config.broker_host}:{config.broker_port}: the fetch from offset "
-            f"{offset} was answered with {error.name}. " + _advice(error),
-            error,
-        )
-
-    def _commit_text(self, offset: int) -> str:
-        config = self.config
-        if config.topology_name is None:
-            raise MissingTopologyNameError(
-                f"spout {config.id}: commit of offset {offset} needs topology_name, got None. Set it in the SpoutConfig."
-            )
-        return json_simple.write(
-            {
-                "topology": {"id": config.topology_id, "name": config.topology_name},
-                "offset": offset,
-                "partition": config.partition,
-                "broker": {"host": config.broker_host, "port": config.broker_port},
-                "topic": config.topic,
-            }
-        )
+        return FailedFetchError(f"{self.config.place} at {self.config.broker}", offset, error)
 
     def __repr__(self) -> str:
         return (
-            f"<PartitionManager {self.config.topic}-{self.config.partition}: committed_to={self.committed_to}, "
+            f"<PartitionManager {self.config.place}: committed_to={self.committed_to}, "
             f"emitted_to_offset={self.emitted_to_offset}, {len(self.pending)} pending, {len(self.failed)} failed, "
             f"{len(self.waiting_to_emit)} waiting>"
         )
-
-
-def _advice(error: FetchError) -> str:
-    if error is FetchError.OFFSET_OUT_OF_RANGE:
-        return "Set use_start_offset_time_if_offset_out_of_range to move on, or start from an offset that exists."
-    return "Find the partition's leader again and call next() once more."

@@ -10,8 +10,8 @@ from kitlib.conformance.sender import Build
 from kitlib.kafka.producer.accumulator import RecordAccumulator
 from kitlib.kafka.producer.batch import ProducerBatch
 from kitlib.kafka.producer.config import ProducerConfig
-from kitlib.kafka.producer.sender import Sender
-from kitlib.kafka.producer.transaction_manager import TransactionManager, TxnPartitionEntry
+from kitlib.kafka.producer.sender import LoopState, Sender
+from kitlib.kafka.producer.transaction_manager import ProducerState, TransactionManager, TxnPartitionEntry
 from kitlib.kafka.protocol import INVALID_OFFSET, ErrorCode, PartitionAnswer
 
 
@@ -268,7 +268,7 @@ class FormerEpochIsFatal(TransactionManager):
     def handle_failed_batch(self, batch: ProducerBatch, error: ErrorCode | None, adjust: bool) -> None:
         TransactionManager.handle_failed_batch(self, batch, error, adjust)
         if error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            self.fail_for_good("ProducerFencedException")
+            self.transition_to(ProducerState.FATAL_ERROR, "ProducerFencedException")
 
 
 class NumbersComeInsteadOfBeingKept(TransactionManager):
@@ -313,7 +313,7 @@ class SendsWhileDisconnected(Sender):
 
     def disconnect(self) -> None:
         Sender.disconnect(self)
-        self.connection_is_down = False
+        self.state = LoopState.AWAKE
 
 
 class OneMoreInFlight(Sender):
@@ -321,7 +321,8 @@ class OneMoreInFlight(Sender):
 
     @property
     def _can_send(self) -> bool:
-        return len(self.in_flight_requests) <= self.config.max_in_flight_requests_per_connection and not self.connection_is_down
+        room = len(self.in_flight_requests) <= self.config.max_in_flight_requests_per_connection
+        return room and self.state is not LoopState.DISCONNECTED
 
 
 class OneInFlightIsNotMuted(Sender):
@@ -339,7 +340,7 @@ class TimeOutLosesOneRequest(Sender):
 
     def _lose_requests(self) -> None:
         oldest = next(iter(self.in_flight_requests), None)
-        if self.connection_is_down or oldest is None:
+        if self.state is LoopState.DISCONNECTED or oldest is None:
             Sender._lose_requests(self)
         else:
             self.answers.append((self.in_flight_requests.pop(oldest), None))
@@ -350,7 +351,7 @@ class DuplicateIsAFailure(Sender):
 
     def _succeed(self, batch: ProducerBatch, answer: PartitionAnswer) -> None:
         if answer.error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self._fail(batch, answer.error, "DuplicateSequenceException", False)
+            self._fail(batch, answer.error, False)
         else:
             Sender._succeed(self, batch, answer)
 

@@ -16,9 +16,10 @@ from kitlib.conformance.partition_manager import Build, recorded_exception, repl
 from kitlib.java import json_simple
 from kitlib.java.numbers import MAX_LONG, to_long
 from kitlib.kafka.log import LATEST_TIME, Fetch, FetchError
+from kitlib.storm.errors import FailedFetchError
 from kitlib.storm.offset_set import OffsetSet
 from kitlib.storm.offset_store import read_stored_offset
-from kitlib.storm.partition_manager import Emission, EmitState, FailedFetchError, PartitionManager
+from kitlib.storm.partition_manager import Emission, EmitState, PartitionManager
 
 FILES = {"pm_scenarios.jsonl.gz": (95, 1_024), "pm_random_public.jsonl.gz": (200, 15_090)}
 

@@ -25,8 +25,9 @@ from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
+from kitlib.storm.errors import FailedFetchError
 from kitlib.storm.offset_store import read_stored_offset
-from kitlib.storm.partition_manager import FailedFetchError, PartitionManager, SpoutConfig
+from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.trace import Step, Trace
 from tests.lab.records import bounds
 

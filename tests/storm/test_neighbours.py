@@ -9,8 +9,9 @@ import pytest
 from kitlib.java.numbers import MAX_LONG
 from kitlib.kafka.log import PartitionLog
 from kitlib.storm.earlier import EarlierPartitionManager
+from kitlib.storm.errors import FailedFetchError
 from kitlib.storm.offset_store import MemoryOffsetStore
-from kitlib.storm.partition_manager import FailedFetchError, PartitionManager, SpoutConfig
+from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.storm.uncommitted_cap import UncommittedCapManager
 
 

@@ -14,16 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kitlib.java.numbers import MAX_LONG, to_long
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, PartitionLog, Record
+from kitlib.storm.errors import FailedFetchError, FetchCrashedError, MissingTopologyNameError, TooManyTupleFailuresError
 from kitlib.storm.offset_store import MemoryOffsetStore, read_stored_offset
 from kitlib.storm.partition_manager import (
     NO_OFFSET,
     EmitState,
-    FailedFetchError,
-    FetchCrashedError,
-    MissingTopologyNameError,
     PartitionManager,
     SpoutConfig,
-    TooManyTupleFailuresError,
 )
 
 CONFIG = SpoutConfig("events", "spout", force_from_start=True)

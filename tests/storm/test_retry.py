@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kitlib.java.numbers import MAX_LONG
 from kitlib.kafka.log import LATEST_TIME, PartitionLog
+from kitlib.storm.errors import TooManyTupleFailuresError
 from kitlib.storm.offset_store import MemoryOffsetStore
-from kitlib.storm.partition_manager import EmitState, SpoutConfig, TooManyTupleFailuresError
+from kitlib.storm.partition_manager import EmitState, SpoutConfig
 from kitlib.storm.retry import BackoffPartitionManager, RetryRecord
 
 

@@ -21,7 +21,7 @@ from kitlib.experiments.leader_stage import PARTITION, Handled, ProduceLeader, R
 from kitlib.experiments.producer.producer_client import Client, Fate, Flight, in_log_order, producer_config
 from kitlib.experiments.run import Run
 from kitlib.kafka.broker.leader import BrokerConfig, Outcome
-from kitlib.kafka.producer.sender import Happening, InFlightRequest, Sender
+from kitlib.kafka.producer.sender import InFlightRequest, Sender, SenderEvent
 from kitlib.kafka.protocol import ErrorCode, InitProducerIdAnswer, InitProducerIdRequest, PartitionAnswer
 
 BEGIN_MS = 100  # when a story begins: the producer has its id
@@ -208,17 +208,15 @@ class ProducerRun(Run):
         """Ask the producer for requests, and let it look at answers, until it has nothing more to say."""
         sender = client.sender
         while True:
-            if self.now_ms < client.ready_at_ms:
-                sender.connection_is_down = True
-            requests = sender.poll(self.now_ms)
+            requests = sender.poll(self.now_ms, connected=self.now_ms >= client.ready_at_ms)
             self._note_identity(client)
             for request in requests:
                 if isinstance(request, InitProducerIdRequest):
                     self.after(2 * self._delay_ms, self._if_connected(client, lambda: self._give_id(client)))
             for sent in sender.last_sent:
                 self._leave(client, sent)
-            for happening in sender.happenings:
-                self._note(client, happening)
+            for event in sender.events:
+                self._note(client, event)
             self._note_completed(client)
             if sender.connection_drops > client.drops:
                 client.drops = sender.connection_drops
@@ -285,8 +283,8 @@ class ProducerRun(Run):
             return
         self._record(client.actor, "answer", client, **flight.where, error=answer.error.name, offset=answer.base_offset)
         client.sender.receive(flight.request.number, {PARTITION: answer})
-        for happening in client.sender.take_answers(self.now_ms):
-            self._note(client, happening)
+        for event in client.sender.take_answers(self.now_ms):
+            self._note(client, event)
         self._note_completed(client)
         self._pump(client)
 
@@ -316,12 +314,12 @@ class ProducerRun(Run):
             why = why or ("bump" if before[0] == now[0] else "init")
             self._record(client.actor, "id", client, pid=now[0], epoch=now[1], why=why)
 
-    def _note(self, client: Client, happening: Happening) -> None:
+    def _note(self, client: Client, event: SenderEvent) -> None:
         """Tell what the sender did with a batch, where nothing else shows it."""
-        batch = happening.batch
-        if batch is not None and happening.what in ("requeue", "split"):
+        batch = event.batch
+        if batch is not None and event.what in ("requeue", "split"):
             first = client.first_records[batch.send] + batch.first
-            self._record(client.actor, happening.what, client, topic=self._led.topic, partition=PARTITION, batch=batch.number,
+            self._record(client.actor, event.what, client, topic=self._led.topic, partition=PARTITION, batch=batch.number,
                          first=first, last=first + batch.count - 1, attempt=batch.attempts)  # fmt: skip
 
     def _note_completed(self, client: Client) -> None:

@@ -242,9 +242,7 @@ class WireProducer:
             self._connect()
         else:
             self._listen(0.0)
-        if self.wire is None:
-            self.sender.connection_is_down = True
-        for request in self.sender.poll(self._now_ms()):
+        for request in self.sender.poll(self._now_ms(), connected=self.wire is not None):
             if isinstance(request, InitProducerIdRequest):
                 self._id_is_wanted = True
             else:

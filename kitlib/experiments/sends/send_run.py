@@ -229,7 +229,7 @@ class SendRun(Run):
         if producer.metadata.need_update and not need_before:
             self.note_request_update("the loop")
         cost_ms = sum(self.network.perform(effect) for effect in producer.client.take_effects())
-        self._note_happenings()
+        self._record_sender_events()
         self._note_completed()
         if self.shows_loop:
             self.record("network", "select", poll=min(select.poll_ms, 2**53), metadata=min(select.metadata_ms, 2**53),
@@ -246,7 +246,7 @@ class SendRun(Run):
 
     def came_in(self) -> None:
         """Something came from the network: the user is told what it means, and the loop does not sleep any longer."""
-        self._note_happenings()
+        self._record_sender_events()
         self._note_completed()
         self.look_at_sendings()
         self._wake(always=True)
@@ -287,15 +287,15 @@ class SendRun(Run):
         metadata = self.producer.metadata
         self.record("metadata", "request_update", full=metadata.need_full_update, version=metadata.version, why=why)
 
-    def _note_happenings(self) -> None:
-        happenings, self.producer.happenings = self.producer.happenings, []
-        for happening in happenings:
-            batch = happening.batch
+    def _record_sender_events(self) -> None:
+        events, self.producer.events = self.producer.events, []
+        for event in events:
+            batch = event.batch
             if batch is None:
-                self.record("sender", "id", pid=happening.producer_id, epoch=happening.producer_epoch, why=happening.what)
-            elif happening.what in ("requeue", "expire"):
+                self.record("sender", "id", pid=event.producer_id, epoch=event.producer_epoch, why=event.what)
+            elif event.what in ("requeue", "expire"):
                 numbers = self.numbers.of_batch[batch.send]
-                self.record("sender", happening.what, topic=self.cluster.topic, partition=batch.partition, batch=batch.send,
+                self.record("sender", event.what, topic=self.cluster.topic, partition=batch.partition, batch=batch.send,
                             first=numbers[0], last=numbers[-1], attempt=batch.attempts)  # fmt: skip
 
     def _note_completed(self) -> None:

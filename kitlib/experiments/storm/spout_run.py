@@ -21,13 +21,12 @@ from kitlib.experiments.stage import NotedTopic, Topic
 from kitlib.experiments.storm.ledgers import ShownLedgers
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
+from kitlib.storm.errors import FailedFetchError, TooManyTupleFailuresError
 from kitlib.storm.offset_store import read_stored_offset
 from kitlib.storm.partition_manager import (
     Emission,
-    FailedFetchError,
     PartitionManager,
     SpoutConfig,
-    TooManyTupleFailuresError,
 )
 from kitlib.storm.retry import BackoffPartitionManager
 from kitlib.storm.start_reason import why_begun

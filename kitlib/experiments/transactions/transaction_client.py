@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kitlib.kafka.producer.transaction_manager import ProducerState
 from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer
 from kitlib.kafka.transactions.coordinator import EndTxnAnswer
 from kitlib.kafka.transactions.metadata import TopicPartition
 from kitlib.kafka.transactions.offsets import GroupIdentity
-from kitlib.kafka.transactions.producer import Api, Meaning, ProducerMisusedError, ProducerState, TransactionalProducer
+from kitlib.kafka.transactions.producer import Api, Meaning, ProducerMisusedError, TransactionalProducer
 
 RETRY_MS = 20  # TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS
 MOST_RETRIES = 500

@@ -18,7 +18,7 @@ from kitlib.kafka.producer.transaction_manager import (
     GAPS,
     NO_LAST_ACKED_SEQUENCE,
     IllegalStateError,
-    State,
+    ProducerState,
     TransactionManager,
     TxnPartitionEntry,
 )
@@ -118,8 +118,8 @@ class EarlierTransactionManager(TransactionManager):
         self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         self.entries.clear()
         self.unresolved.clear()
-        if not self.has_fatal_error:
-            self.state = State.UNINITIALIZED
+        if self.state is ProducerState.READY:
+            self.transition_to(ProducerState.UNINITIALIZED)
 
     def maybe_resolve_sequences(self) -> None:
         """Settle partitions of which a retried batch expired; in doubt the producer id is given up."""
@@ -137,8 +137,8 @@ class EarlierTransactionManager(TransactionManager):
         if answer.error is ErrorCode.NONE or answer.error.is_retriable:
             TransactionManager.receive_id(self, answer)
         else:
-            self.id_request_out = False
-            self.fail_for_good(exception_name(answer.error, "2.0"))
+            self.id_request_in_flight = False
+            self.transition_to(ProducerState.FATAL_ERROR, exception_name(answer.error, "2.0"))
 
     def may_drain(self, first: ProducerBatch) -> bool:
         """Whether the first batch in its partition's queue may leave now."""
@@ -189,7 +189,7 @@ class EarlierTransactionManager(TransactionManager):
         if error is not None and error in GAPS and batch.producer_id == self.producer_id:
             self.reset_producer_id()
         elif error is not None and error in FATAL_IN_2_0:
-            self.fail_for_good(exception_name(error, "2.0"))
+            self.transition_to(ProducerState.FATAL_ERROR, exception_name(error, "2.0"))
         if batch.partition in self.entries:
             self.entry(batch.partition).remove_in_flight(batch)
             if adjust:

@@ -22,12 +22,11 @@ from kitlib.kafka.client.metadata import ProducerMetadata, TopicRefusedError
 from kitlib.kafka.client.network_client import InFlight, NetworkClient, SelectTimeout
 from kitlib.kafka.producer.batch import batch_upper_bound, record_bytes
 from kitlib.kafka.producer.buffer_pool import BufferPool
-from kitlib.kafka.producer.effects import Completion, Happening, InFlightRequest
 from kitlib.kafka.producer.exceptions import TIMEOUT, exception_name
 from kitlib.kafka.producer.partitioner import BuiltInPartitioner, RoundRobinPartitioner, partition_of_key
 from kitlib.kafka.producer.pooled import EarlierPooledAccumulator, PooledAccumulator
 from kitlib.kafka.producer.send_config import SendConfig, Sending, network_client
-from kitlib.kafka.producer.sender import Sender
+from kitlib.kafka.producer.sender import Completion, InFlightRequest, Sender, SenderEvent
 from kitlib.kafka.protocol import InitProducerIdAnswer, InitProducerIdRequest, PartitionAnswer, ProduceRequest
 
 
@@ -58,7 +57,7 @@ class KafkaProducer:
     left: dict[int, tuple[Node, InFlightRequest]] = field(
         default_factory=dict
     )  # client's request number -> produce request
-    happenings: list[Happening] = field(default_factory=list)  # what the sender did inside; whoever looks empties it
+    events: list[SenderEvent] = field(default_factory=list)  # what the sender did inside; whoever looks empties it
     told_of: int = 0  # completions of the sender's list whose memory has come back
     is_id_wanted: bool = False  # the sender made a request for an id that has not left
 
@@ -70,8 +69,7 @@ class KafkaProducer:
         )  # fmt: skip
         self.client = network_client(config, self.metadata, self.luck)
         accumulator = EarlierPooledAccumulator if config.release == "0.10" else PooledAccumulator
-        self.sender = Sender(producer, [], accumulator_type=accumulator)
-        self.sender.is_watching = False  # the network client knows its requests
+        self.sender = Sender(producer, [], accumulator_type=accumulator, times_out_requests=False)
         self.pool = BufferPool(config.buffer_memory, max(producer.batch_size, 1))
         self.built_in = BuiltInPartitioner(self.topic, max(producer.batch_size, 1), self.partition_luck)
         self.round_robin = RoundRobinPartitioner(self.topic, self.partition_luck())
@@ -264,10 +262,8 @@ class KafkaProducer:
         can_send = leader is not None and not self.is_id_wanted
         if is_ready and leader is not None and not self.is_id_wanted:
             can_send = self.client.ready(leader, now_ms)
-        if not can_send:
-            self.sender.connection_is_down = True
-        requests = self.sender.poll(now_ms)
-        self.happenings += self.sender.happenings
+        requests = self.sender.poll(now_ms, connected=can_send)
+        self.events += self.sender.events
         self._settle_memory()
         sent = {kept.request.number: kept for kept in self.sender.last_sent}
         for request in requests:
@@ -289,7 +285,7 @@ class KafkaProducer:
 
     def poll_timeout_ms(self, now_ms: int) -> int:
         """What the sender wants to do next, in how many ms; MAX_LONG when nothing waits."""
-        if self.is_id_wanted or (self.sender.transaction_manager and self.sender.transaction_manager.id_request_out):
+        if self.is_id_wanted or (self.sender.transaction_manager and self.sender.transaction_manager.id_request_in_flight):
             return self.config.producer.retry_backoff_ms
         is_ready, delay_ms = self.sender.accumulator.ready(now_ms)
         leader = self.leader
@@ -343,7 +339,7 @@ class KafkaProducer:
     def _take_answer(self, number: int, answers: dict[int, PartitionAnswer] | None, now_ms: int) -> None:
         """What an answer means counts at once: the batches end or wait again, and memory comes back."""
         self.sender.receive(number, answers)
-        self.happenings += self.sender.take_answers(now_ms)
+        self.events += self.sender.take_answers(now_ms)
         self._settle_memory()
 
     def move_leader(self, leader: Node, leader_epoch: int) -> bool:
@@ -365,7 +361,7 @@ class KafkaProducer:
     def _send_id_request(self, now_ms: int) -> None:
         """An id can be had from anybody; until it is there, no batch leaves."""
         manager = self.sender.transaction_manager
-        if not self.is_id_wanted or manager is None or not manager.id_request_out:
+        if not self.is_id_wanted or manager is None or not manager.id_request_in_flight:
             return
         node = self.client.least_loaded_node(now_ms)
         if node is not None and self.client.ready(node, now_ms):

@@ -1,24 +1,30 @@
-"""The loop that sends: requests come out, answers and time go in.
+"""The loop that sends: time and responses go in, requests and completions come out.
 
 One call of `poll` is one run of the loop in Kafka's client: settle what is unresolved, raise the epoch
 or ask for an id if need be, drain at most one batch of each partition into a request, expire what is
-too old, and only then look at the answers that have come in. It has no socket and no clock, so that a
-test, an experiment or a wire to a real broker can drive it. It accepts what the real clients refuse,
-such as six requests in flight. Left out: transactions, metadata, throttling, several brokers.
+too old, and only then look at the responses that have come in. What a run does depends on the state of
+the producer's id (`TransactionManager.state`); whether a run is worth while is the loop's own state:
+
+    AWAKE ──run found nothing to do──► IDLE ──send, flush, response──► AWAKE
+    any ──disconnect──► DISCONNECTED ──run reports what was lost──► AWAKE
+
+What differs by release stands in `RELEASE_RULES`. There is no socket and no clock, so that a test, an
+experiment or a connection to a real broker can drive the loop, and it accepts what the real clients
+refuse, such as six requests in flight. Left out: transactions, metadata, throttling, several brokers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from kitlib.kafka.producer.accumulator import RecordAccumulator
 from kitlib.kafka.producer.batch import ProducerBatch
 from kitlib.kafka.producer.config import ProducerConfig
 from kitlib.kafka.producer.earlier import EarlierAccumulator, EarlierTransactionManager
-from kitlib.kafka.producer.effects import Completion, Happening, InFlightRequest
 from kitlib.kafka.producer.exceptions import KAFKA, TIMEOUT, exception_name
-from kitlib.kafka.producer.transaction_manager import IllegalStateError, State, TransactionManager
+from kitlib.kafka.producer.transaction_manager import IllegalStateError, ProducerState, TransactionManager
 from kitlib.kafka.protocol import (
     INVALID_OFFSET,
     NO_PRODUCER_EPOCH,
@@ -31,10 +37,86 @@ from kitlib.kafka.protocol import (
     ProduceRequest,
 )
 
-__all__ = ["Completion", "Happening", "InFlightRequest", "Sender"]
-
 LOST = PartitionAnswer(ErrorCode.NETWORK_EXCEPTION)
 NO_ANSWER_WANTED = PartitionAnswer()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What the user is told of one batch: `count` records of a send, from the `first` one of that send on."""
+
+    send: int
+    first: int  # above 0 only for the later parts of a batch that was split
+    count: int
+    error: str | None  # an exception class of Java's client; None: stored
+    offset: int  # of the record `first`; INVALID_OFFSET when it failed or the broker did not say
+
+
+@dataclass(frozen=True, slots=True)
+class SenderEvent:
+    """Something in the client that no request, response or completion shows.
+
+    `what`: "requeue" (a batch waits for another attempt), "split" (the parts took its place), "expire"
+    (its time was over), "drop" (a late response for a batch whose end was told before), "init" (an id came),
+    "bump" (the epoch was raised), "reset" (the id was given up).
+    """
+
+    what: str
+    batch: ProducerBatch | None = None
+    producer_id: int = NO_PRODUCER_ID  # the producer's new ones
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@dataclass(slots=True)
+class InFlightRequest:
+    """A request that left and has no response yet."""
+
+    request: ProduceRequest  # with the numbers on the wire
+    batches: tuple[ProducerBatch, ...]  # in the same order; their numbers may have been rewritten since
+    sent_ms: int
+
+
+class LoopState(Enum):
+    """Whether the loop has to run now."""
+
+    AWAKE = "awake"  # something came in since the last run, or that run did something
+    IDLE = "idle"  # the last run found nothing to do; until something comes in, only time can change that
+    DISCONNECTED = "disconnected"  # nothing is sent before a run has reported what the connection lost
+
+
+class LoopEvent(Enum):
+    """What changes the loop's state."""
+
+    WAKEUP = "wakeup"  # the user handed something over, or a response came
+    DISCONNECT = "disconnect"
+    RUN = "run"
+    IDLE_RUN = "idle run"
+
+
+# The state that each event leads to; states that are not listed stay as they are.
+NEXT_STATE: dict[LoopEvent, dict[LoopState, LoopState]] = {
+    LoopEvent.WAKEUP: {LoopState.IDLE: LoopState.AWAKE},
+    LoopEvent.DISCONNECT: dict.fromkeys(LoopState, LoopState.DISCONNECTED),
+    LoopEvent.RUN: dict.fromkeys(LoopState, LoopState.AWAKE),
+    LoopEvent.IDLE_RUN: dict.fromkeys(LoopState, LoopState.IDLE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRules:
+    """What one release's loop does differently, and the ledgers that it keeps."""
+
+    transaction_manager: type[TransactionManager]
+    accumulator: type[RecordAccumulator]
+    has_delivery_timeout: bool  # also batches in flight expire, and none is retried after it (KIP-91, since 2.1)
+    request_grace_ms: int  # a request is overdue this long after its time-out
+    fails_ended_batches: bool  # a failure changes the numbers even if the user was told the batch's end before
+
+
+RELEASE_RULES = {
+    "4.3": ReleaseRules(TransactionManager, RecordAccumulator, True, 0, False),
+    "2.0": ReleaseRules(EarlierTransactionManager, EarlierAccumulator, False, 1, True),
+}
 
 
 @dataclass(slots=True, repr=False)
@@ -50,8 +132,10 @@ class Sender:
     config: ProducerConfig
     partitions: Sequence[int] = (0,)  # in the order in which a drain visits them
     now_ms: int = 0
-    manager_type: type[TransactionManager] | None = None  # None: as `config.release` has it. Another one,
-    accumulator_type: type[RecordAccumulator] | None = None  # such as the learner's own, can take its place
+    manager_type: type[TransactionManager] | None = None  # None: the release's own. Another one,
+    accumulator_type: type[RecordAccumulator] | None = None  # such as the learner's, can take its place
+    times_out_requests: bool = True  # False where a network client drops the connection of an overdue request
+    rules: ReleaseRules = field(init=False)
     transaction_manager: TransactionManager | None = field(init=False)  # None without idempotence
     accumulator: RecordAccumulator = field(init=False)
     in_flight_requests: dict[int, InFlightRequest] = field(default_factory=dict)  # oldest first
@@ -59,21 +143,17 @@ class Sender:
     # with a request, oldest first; without those that expired meanwhile (4.3 only)
     requests: int = 0  # produce requests made so far
     connection_drops: int = 0  # grows when a request timed out: the driver closes the connection
-    happenings: list[Happening] = field(default_factory=list)  # of the last poll
+    events: list[SenderEvent] = field(default_factory=list)  # of the last poll
     last_sent: list[InFlightRequest] = field(default_factory=list)  # by the last poll, also those with acks=0
     completions: list[Completion] = field(default_factory=list)  # not yet fetched
     answers: list[tuple[InFlightRequest, ProduceAnswer | None]] = field(default_factory=list)  # for the next poll
-    connection_is_down: bool = False  # nothing is sent by the next poll, which reports what was lost. A driver that
-    # has no connection yet sets it before each poll
-    loss_is_news: bool = False  # `disconnect` was called, and no poll has been since
-    is_watching: bool = True  # over overdue requests; a network client that does it turns this off
+    state: LoopState = LoopState.AWAKE
     id_retry_at_ms: int = 0  # an id is not asked for again before
-    is_idle: bool = False  # the last poll had nothing to do, and nothing came in since
 
     def __post_init__(self) -> None:
-        earlier = self.config.release == "2.0"
-        manager = self.manager_type or (EarlierTransactionManager if earlier else TransactionManager)
-        accumulator = self.accumulator_type or (EarlierAccumulator if earlier else RecordAccumulator)
+        self.rules = RELEASE_RULES[self.config.release]
+        manager = self.manager_type or self.rules.transaction_manager
+        accumulator = self.accumulator_type or self.rules.accumulator
         self.transaction_manager = manager() if self.config.enable_idempotence else None
         self.accumulator = accumulator(self.config, self.partitions, self.transaction_manager)
 
@@ -90,17 +170,17 @@ class Sender:
 
         Returns the send's number, from 0.
         """
-        self.is_idle = False
+        self._handle(LoopEvent.WAKEUP)
         return self.accumulator.send(partition, values, len(values) if count is None else count, now_ms).send
 
     def append(self, partition: int, value: bytes, now_ms: int) -> int:
         """Hand over one record; it joins the partition's open batch. Returns the number of that batch's send."""
-        self.is_idle = False
+        self._handle(LoopEvent.WAKEUP)
         return self.accumulator.append(partition, value, now_ms).send
 
     def flush(self) -> None:
         """Let open batches leave with the records that they have."""
-        self.is_idle = False
+        self._handle(LoopEvent.WAKEUP)
         for queue in self.accumulator.queues.values():
             if queue:
                 queue[-1].is_open = False
@@ -113,8 +193,8 @@ class Sender:
 
     def completed(self) -> list[Completion]:
         """What ended since the last call."""
-        told, self.completions = self.completions, []
-        return told
+        completed, self.completions = self.completions, []
+        return completed
 
     @property
     def producer_id_and_epoch(self) -> tuple[int, int]:
@@ -122,58 +202,67 @@ class Sender:
         manager = self.transaction_manager
         return (manager.producer_id, manager.producer_epoch) if manager else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
-    # The wire's side
+    @property
+    def is_idle(self) -> bool:
+        """Whether the last poll had nothing to do, and nothing came in since."""
+        return self.state is LoopState.IDLE
 
-    def poll(self, now_ms: int) -> list[ProduceRequest | InitProducerIdRequest]:
-        """One run of the loop: the requests to send. Answers that were received count from the next poll on."""
+    # The network's side
+
+    def poll(self, now_ms: int, connected: bool = True) -> list[ProduceRequest | InitProducerIdRequest]:
+        """One run of the loop: the requests to send. Answers that were received count from the next poll on.
+
+        `connected`: False while the driver has no connection yet; then no batch leaves.
+        """
         self.now_ms = now_ms
-        self.happenings = []
+        self.events = []
         self.last_sent = []
-        told = len(self.completions)
-        had_answers = bool(self.answers) or self.loss_is_news
-        self.loss_is_news = False
+        completed = len(self.completions)
+        has_news = bool(self.answers) or self.state is LoopState.DISCONNECTED
+        if not connected:
+            self._handle(LoopEvent.DISCONNECT)
         before = self.producer_id_and_epoch
         requests = self._run(now_ms)
         after = self.producer_id_and_epoch
         if after != before:
-            self.happenings.append(Happening("bump" if after[0] == before[0] else "reset", None, *after))
-        self.is_idle = not (requests or had_answers or self.happenings or len(self.completions) != told)
+            self.events.append(SenderEvent("bump" if after[0] == before[0] else "reset", None, *after))
+        did_something = requests or has_news or self.events or len(self.completions) != completed
+        self._handle(LoopEvent.RUN if did_something else LoopEvent.IDLE_RUN)
         return requests
 
     def receive(self, request_number: int, answer: ProduceAnswer | None) -> None:
         """Queue the answer to a request; None: it was lost with its connection. An unknown number is ignored."""
         request = self.in_flight_requests.pop(request_number, None)
         if request is not None:
-            self.is_idle = False
+            self._handle(LoopEvent.WAKEUP)
             self.answers.append((request, answer))
 
-    def take_answers(self, now_ms: int) -> list[Happening]:
+    def take_answers(self, now_ms: int) -> list[SenderEvent]:
         """Look at the answers that have come in now, without a run of the loop; what happened to their batches.
 
         A client that sleeps on its network calls this with each answer, as Java's does before its next run: an
         answer of the very millisecond in which the delivery time-out ends still counts.
         """
-        polled, self.happenings = self.happenings, []
+        of_poll, self.events = self.events, []
         self._take_answers(now_ms)
-        meant, self.happenings = self.happenings, polled
-        return meant
+        of_answers, self.events = self.events, of_poll
+        return of_answers
 
     def receive_id(self, answer: InitProducerIdAnswer) -> None:
         """The answer to an InitProducerIdRequest."""
         manager = self.transaction_manager
-        if manager is None or not manager.id_request_out:
+        if manager is None or not manager.id_request_in_flight:
             return
-        self.is_idle = False
+        self._handle(LoopEvent.WAKEUP)
         manager.receive_id(answer)
         if manager.id_request_due:
             self.id_retry_at_ms = self.now_ms + self.config.retry_backoff_ms
         elif manager.has_producer_id:
-            self.happenings.append(Happening("init", None, manager.producer_id, manager.producer_epoch))
+            self.events.append(SenderEvent("init", None, manager.producer_id, manager.producer_epoch))
 
     def disconnect(self) -> None:
         """The connection is gone: all requests on it are lost. Nothing is sent before the next poll has said so."""
-        self.is_idle = False
-        self.connection_is_down = self.loss_is_news = True
+        self._handle(LoopEvent.DISCONNECT)
         self._lose_requests()
         if self.transaction_manager is not None:
             self.transaction_manager.id_request_lost()
@@ -197,16 +286,16 @@ class Sender:
         manager = self.transaction_manager
         if manager is not None:
             manager.maybe_resolve_sequences()
-            if manager.has_fatal_error:
+            if manager.state is ProducerState.FATAL_ERROR:
                 self._abort_batches(manager.last_error)
                 self._deliver(now_ms)
                 return []
-            if manager.state is State.ABORTABLE_ERROR:
+            if manager.state is ProducerState.ABORTABLE_ERROR:
                 self._abort_batches(manager.last_error)
-                manager.forget_refusal()
+                manager.transition_to(ProducerState.UNINITIALIZED)  # from here the producer may ask again
                 return []
             manager.maybe_bump()
-            if manager.id_request_due or manager.id_request_out:
+            if manager.state is ProducerState.INITIALIZING:
                 return self._ask_for_id(manager, now_ms)
         requests = self._send_producer_data(now_ms)
         self._deliver(now_ms)
@@ -215,9 +304,9 @@ class Sender:
     def _ask_for_id(self, manager: TransactionManager, now_ms: int) -> list[ProduceRequest | InitProducerIdRequest]:
         """Nothing else leaves until the id is there."""
         self._deliver(now_ms)
-        if manager.id_request_out or now_ms < self.id_retry_at_ms:
+        if manager.id_request_in_flight or now_ms < self.id_retry_at_ms:
             return []
-        manager.id_request_due, manager.id_request_out = False, True
+        manager.id_request_in_flight = True
         return [InitProducerIdRequest()]
 
     def _send_producer_data(self, now_ms: int) -> list[ProduceRequest | InitProducerIdRequest]:
@@ -249,16 +338,16 @@ class Sender:
     @property
     def _can_send(self) -> bool:
         room = len(self.in_flight_requests) < self.config.max_in_flight_requests_per_connection
-        return room and not self.connection_is_down
+        return room and self.state is not LoopState.DISCONNECTED
 
     def _expire(self, now_ms: int) -> None:
         """Fail what is older than its time-out; one that was tried before leaves its sequence in doubt."""
         expired = self.accumulator.expired_batches(now_ms)
-        if self.config.release != "2.0":
+        if self.rules.has_delivery_timeout:
             expired += self._expired_in_flight(now_ms)
         for batch in expired:
-            self.happenings.append(Happening("expire", batch))
-            self._fail(batch, None, TIMEOUT, adjust=False)
+            self.events.append(SenderEvent("expire", batch))
+            self._fail(batch, None, adjust=False)
             if self.transaction_manager is not None and batch.in_retry:
                 self.transaction_manager.mark_sequence_unresolved(batch)
 
@@ -272,7 +361,7 @@ class Sender:
 
     def _next_expiry_ms(self) -> int | None:
         times = [self.accumulator.next_expiry_ms()]
-        if self.config.release != "2.0":
+        if self.rules.has_delivery_timeout:
             created = [out[0].created_ms for out in self.in_flight_batches.values() if out]
             times += [time + self.config.delivery_timeout_ms for time in created]
         return min((time for time in times if time is not None), default=None)
@@ -286,7 +375,6 @@ class Sender:
             self.connection_drops += 1
             self._lose_requests()
         self._take_answers(now_ms)
-        self.connection_is_down = False
 
     def _take_answers(self, now_ms: int) -> None:
         while self.answers:
@@ -301,11 +389,11 @@ class Sender:
                 break  # Java's loop logs it and starts its next run; the batch is out of all queues
 
     def _request_timeout_at_ms(self) -> int | None:
-        """When the oldest request has waited long enough: 2.0 gives it a millisecond more than the time-out."""
+        """When the oldest request has waited long enough."""
         oldest = next(iter(self.in_flight_requests.values()), None)
-        if oldest is None or not self.is_watching:
+        if oldest is None or not self.times_out_requests:
             return None
-        return oldest.sent_ms + self.config.request_timeout_ms + (1 if self.config.release == "2.0" else 0)
+        return oldest.sent_ms + self.config.request_timeout_ms + self.rules.request_grace_ms
 
     def _lose_requests(self) -> None:
         for sent in self.in_flight_requests.values():
@@ -320,31 +408,28 @@ class Sender:
             if manager is not None:
                 manager.remove_in_flight(batch)
             self.accumulator.split_and_reenqueue(batch)
-            self.happenings.append(Happening("split", batch))
+            self.events.append(SenderEvent("split", batch))
             self._leave_flight(batch)
         elif error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._succeed(batch, answer)  # a duplicate without its offset is stored all the same
         elif self._can_retry(batch, answer, now_ms):
             if manager is None or manager.may_reenqueue(batch):
-                self.happenings.append(Happening("requeue", batch))
+                self.events.append(SenderEvent("requeue", batch))
                 self.accumulator.reenqueue(batch, now_ms)
                 self._leave_flight(batch)
             else:
-                doubt = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # the id changed meanwhile
-                self._fail(batch, doubt, exception_name(doubt, self.config.release), adjust=False)
+                self._fail(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, adjust=False)  # the id changed meanwhile
         else:
             # Out of retries: nobody knows whether it was written, so its numbers stay taken.
-            in_doubt = batch.attempts >= self.config.retries
-            self._fail(batch, error, exception_name(error, self.config.release), adjust=not in_doubt)
+            self._fail(batch, error, adjust=batch.attempts < self.config.retries)
         if self.config.max_in_flight_requests_per_connection == 1:
             self.accumulator.muted.discard(batch.partition)
 
     def _can_retry(self, batch: ProducerBatch, answer: PartitionAnswer, now_ms: int) -> bool:
         if batch.attempts >= self.config.retries:
             return False
-        if self.config.release != "2.0" and (
-            batch.is_done or batch.has_reached(self.config.delivery_timeout_ms, now_ms)
-        ):
+        is_over = batch.is_done or batch.has_reached(self.config.delivery_timeout_ms, now_ms)
+        if is_over and self.rules.has_delivery_timeout:
             return False
         manager = self.transaction_manager
         return answer.error.is_retriable if manager is None else manager.can_retry(batch, answer)
@@ -356,18 +441,19 @@ class Sender:
             self.completions.append(Completion(batch.send, batch.first, batch.count, None, answer.base_offset))
             self._leave_flight(batch)
         else:
-            self.happenings.append(Happening("drop", batch))
+            self.events.append(SenderEvent("drop", batch))
 
-    def _fail(self, batch: ProducerBatch, error: ErrorCode | None, exception: str, adjust: bool) -> None:
-        """Tell the user, then the numbers. A batch whose end was told before changes nothing in 4.3."""
+    def _fail(self, batch: ProducerBatch, error: ErrorCode | None, adjust: bool) -> None:
+        """The numbers first, then the user; `error` None: it expired. `adjust`: see `handle_failed_batch`."""
         manager = self.transaction_manager
-        if manager is not None and (not batch.is_done or self.config.release == "2.0"):
+        if manager is not None and (not batch.is_done or self.rules.fails_ended_batches):
             manager.handle_failed_batch(batch, error, adjust)
         if batch.done("FAILED"):
+            exception = TIMEOUT if error is None else exception_name(error, self.config.release)
             self.completions.append(Completion(batch.send, batch.first, batch.count, exception, INVALID_OFFSET))
             self._leave_flight(batch)
         else:
-            self.happenings.append(Happening("drop", batch))
+            self.events.append(SenderEvent("drop", batch))
 
     def _abort_batches(self, exception: str | None) -> None:
         """Fail everything that has not ended, waiting or in flight."""
@@ -378,10 +464,13 @@ class Sender:
         self.in_flight_batches.clear()
         for batch in sorted(open_ends, key=lambda batch: batch.number):
             if batch.done("ABORTED"):
-                told = exception or KAFKA
-                self.completions.append(Completion(batch.send, batch.first, batch.count, told, INVALID_OFFSET))
+                error = exception or KAFKA
+                self.completions.append(Completion(batch.send, batch.first, batch.count, error, INVALID_OFFSET))
 
     def _leave_flight(self, batch: ProducerBatch) -> None:
         out = self.in_flight_batches.get(batch.partition)
         if out is not None and batch in out:
             out.remove(batch)
+
+    def _handle(self, event: LoopEvent) -> None:
+        self.state = NEXT_STATE[event].get(self.state, self.state)

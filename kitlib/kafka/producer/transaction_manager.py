@@ -3,7 +3,15 @@
 Each partition counts its records from 0 under the producer's id and epoch. A batch gets its numbers
 when it is first drained and keeps them through every retry, so that the broker can recognise it. When
 a hole is certain (a sequence that will never arrive), the client raises its own epoch and begins that
-partition again at 0: the batches that wait are rewritten in place. Left out: transactions.
+partition again at 0: the batches that wait are rewritten in place.
+
+How far the producer has come with its id is its state. A producer without transactions goes
+
+    UNINITIALIZED ──► INITIALIZING ──► READY ──the epoch is used up (2.0: in doubt)──► UNINITIALIZED
+                           └──no permission──► ABORTABLE_ERROR ──batches failed──► UNINITIALIZED
+
+and from anywhere to FATAL_ERROR. `PREVIOUS` is Kafka's own table, shared with the transactional producer
+(`kitlib.kafka.transactions.producer`); any other step raises IllegalStateError and changes nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +20,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import Enum
 
+from kitlib.errors import KitError
 from kitlib.kafka.producer.batch import ProducerBatch, int32
 from kitlib.kafka.producer.exceptions import KAFKA, exception_name
 from kitlib.kafka.protocol import (
@@ -43,18 +52,39 @@ FATAL = frozenset(
 GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
-class IllegalStateError(Exception):
-    """The source's own guard against a state that must not be; the loop run that meets it ends there."""
+class IllegalStateError(KitError):
+    """The source's own guard against a state that must not be; the run of the loop that meets it ends there."""
 
 
-class State(Enum):
-    """How far the producer is with its id."""
+class ProducerState(Enum):
+    """Where a client with idempotence stands; one without transactions has no use for those in the middle."""
 
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
     READY = "ready"
+    IN_TRANSACTION = "in transaction"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
     ABORTABLE_ERROR = "abortable error"
     FATAL_ERROR = "fatal error"
+
+
+_S = ProducerState
+# The states from which each may be entered; FATAL_ERROR from all. Source: `TransactionManager.State.isTransitionValid`.
+PREVIOUS: dict[ProducerState, frozenset[ProducerState]] = {
+    _S.UNINITIALIZED: frozenset({_S.READY, _S.ABORTABLE_ERROR}),
+    _S.INITIALIZING: frozenset({_S.UNINITIALIZED, _S.COMMITTING, _S.ABORTING}),
+    _S.READY: frozenset({_S.INITIALIZING, _S.COMMITTING, _S.ABORTING}),
+    _S.IN_TRANSACTION: frozenset({_S.READY}),
+    _S.COMMITTING: frozenset({_S.IN_TRANSACTION}),
+    _S.ABORTING: frozenset({_S.IN_TRANSACTION, _S.ABORTABLE_ERROR}),
+    _S.ABORTABLE_ERROR: frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR, _S.INITIALIZING}),
+    _S.FATAL_ERROR: frozenset(_S),
+}
+
+# Where the answer to a request for an id leads, if it is none of these nor retriable: FATAL_ERROR. After a refusal the
+# client fails what waits and asks again.
+NO_PERMISSION = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 
 
 @dataclass(slots=True)
@@ -121,10 +151,9 @@ class TransactionManager:
     # batch that expired with an attempt behind it: nobody knows whether that batch was written
     to_rewrite: dict[int, None] = field(default_factory=dict)  # partitions that begin at 0 with the next bump
     epoch_bump_required: bool = False
-    state: State = State.UNINITIALIZED
+    state: ProducerState = ProducerState.UNINITIALIZED  # only `transition_to` changes it
     last_error: str | None = None  # the exception that the state came from
-    id_request_due: bool = False  # an id is wanted and no request for one is out
-    id_request_out: bool = False
+    id_request_in_flight: bool = False  # in INITIALIZING, or a batch was fatal while the request was out
 
     def entry(self, partition: int) -> TxnPartitionEntry:
         """The partition's numbers; those of a partition that was never used are made."""
@@ -141,7 +170,25 @@ class TransactionManager:
     @property
     def has_fatal_error(self) -> bool:
         """Whether nothing will ever be sent again."""
-        return self.state is State.FATAL_ERROR
+        return self.state is ProducerState.FATAL_ERROR
+
+    @property
+    def id_request_due(self) -> bool:
+        """Whether an id is wanted and no request for one is out."""
+        return self.state is ProducerState.INITIALIZING and not self.id_request_in_flight
+
+    def transition_to(self, target: ProducerState, error: str | None = None) -> None:
+        """Enter a state, because of this exception if it is one of the two errors.
+
+        Raises IllegalStateError when PREVIOUS does not allow it; the state is then as before.
+        """
+        if self.state not in PREVIOUS[target]:
+            possible = ", ".join(state.value for state in ProducerState if state in PREVIOUS[target])
+            raise IllegalStateError(
+                f"producer {self.producer_id} epoch {self.producer_epoch}: '{target.value}' cannot follow "
+                f"'{self.state.value}', only {possible}. Ask `state` before the call."
+            )
+        self.state, self.last_error = target, error
 
     # Before a run of the loop
 
@@ -163,13 +210,13 @@ class TransactionManager:
         """Raise the epoch if that was asked for, and see to it that an id is requested if there is none."""
         if self.epoch_bump_required:
             self._bump()
-        if self.state is not State.INITIALIZING and not self.has_producer_id:
-            self.state, self.last_error, self.id_request_due = State.INITIALIZING, None, True
+        if self.state is not ProducerState.INITIALIZING and not self.has_producer_id:
+            self.transition_to(ProducerState.INITIALIZING)
 
     def _bump(self) -> None:
         if self.producer_epoch == MAX_EPOCH:
             self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
-            self.state = State.UNINITIALIZED
+            self.transition_to(ProducerState.UNINITIALIZED)
         else:
             self.producer_epoch += 1
         for partition in self.to_rewrite:
@@ -184,37 +231,24 @@ class TransactionManager:
         self.to_rewrite[partition] = None
 
     def receive_id(self, answer: InitProducerIdAnswer) -> None:
-        """The answer to a request for an id."""
-        self.id_request_out = False
+        """The answer to a request for an id. After a retriable error the id is still wanted, see `id_request_due`."""
+        self.id_request_in_flight = False
         error = answer.error
         if error is ErrorCode.NONE:
             self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
         if self.has_fatal_error:
-            return  # a batch was refused for good while the id was on its way: that stands
+            return  # a batch was refused for good while the request was out: that stands
         if error is ErrorCode.NONE:
-            self.state, self.last_error = State.READY, None
-        elif error.is_retriable:
-            self.id_request_due = True
-        elif error in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED):
-            # Not for ever: what waits is failed, then the client asks again.
-            self.state, self.last_error = State.ABORTABLE_ERROR, exception_name(error)
-        elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            self.fail_for_good("ProducerFencedException")
-        else:
-            self.fail_for_good(KAFKA)
+            self.transition_to(ProducerState.READY)
+        elif error in NO_PERMISSION:
+            self.transition_to(ProducerState.ABORTABLE_ERROR, exception_name(error))
+        elif not error.is_retriable:
+            fenced = error is ErrorCode.INVALID_PRODUCER_EPOCH
+            self.transition_to(ProducerState.FATAL_ERROR, "ProducerFencedException" if fenced else KAFKA)
 
     def id_request_lost(self) -> None:
         """The connection broke while a request for an id was out: ask again."""
-        if self.id_request_out:
-            self.id_request_out, self.id_request_due = False, True
-
-    def forget_refusal(self) -> None:
-        """What waited for a refused id has been failed: from here the producer may ask again."""
-        self.state, self.last_error = State.UNINITIALIZED, None
-
-    def fail_for_good(self, error: str) -> None:
-        """Nothing will be sent again."""
-        self.state, self.last_error = State.FATAL_ERROR, error
+        self.id_request_in_flight = False
 
     # While draining
 
@@ -307,7 +341,7 @@ class TransactionManager:
         would leave a hole.
         """
         if error is not None and error in FATAL:
-            self.fail_for_good(exception_name(error))
+            self.transition_to(ProducerState.FATAL_ERROR, exception_name(error))
         self.remove_in_flight(batch)
         if self.has_fatal_error:
             return

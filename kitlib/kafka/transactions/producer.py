@@ -14,37 +14,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kitlib.errors import KitError, KnobError
+from kitlib.kafka.producer.transaction_manager import PREVIOUS, ProducerState
 from kitlib.kafka.protocol import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ErrorCode, increment_sequence
 from kitlib.kafka.transactions.metadata import TopicPartition, supports_epoch_bump
 
 LONGEST_ID_BYTES = 32_767  # a longer text does not fit into a request; a broker ends the connection on which one comes
-
-
-class ProducerState(Enum):
-    """Where the client stands."""
-
-    UNINITIALIZED = "uninitialized"
-    INITIALIZING = "initializing"
-    READY = "ready"
-    IN_TRANSACTION = "in transaction"
-    COMMITTING = "committing"
-    ABORTING = "aborting"
-    ABORTABLE_ERROR = "abortable error"
-    FATAL_ERROR = "fatal error"
-
-
-_S = ProducerState
-# The states from which each may be entered; FATAL_ERROR from all.
-PREVIOUS: dict[ProducerState, frozenset[ProducerState]] = {
-    _S.UNINITIALIZED: frozenset({_S.READY, _S.ABORTABLE_ERROR}),
-    _S.INITIALIZING: frozenset({_S.UNINITIALIZED, _S.COMMITTING, _S.ABORTING}),
-    _S.READY: frozenset({_S.INITIALIZING, _S.COMMITTING, _S.ABORTING}),
-    _S.IN_TRANSACTION: frozenset({_S.READY}),
-    _S.COMMITTING: frozenset({_S.IN_TRANSACTION}),
-    _S.ABORTING: frozenset({_S.IN_TRANSACTION, _S.ABORTABLE_ERROR}),
-    _S.ABORTABLE_ERROR: frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR, _S.INITIALIZING}),
-    _S.FATAL_ERROR: frozenset(_S),
-}
 
 
 class ProducerMisusedError(KitError):

@@ -25,10 +25,10 @@ class Rig:
     next_id: int = 1_000
     told: list[Completion] = field(default_factory=list)
 
-    def poll(self) -> list[ProduceRequest]:
+    def poll(self, connected: bool = True) -> list[ProduceRequest]:
         """One run of the loop; a request for an id is answered, and in 2.0 the run goes on."""
         made: list[ProduceRequest] = []
-        for request in self.sender.poll(self.now_ms):
+        for request in self.sender.poll(self.now_ms, connected):
             if isinstance(request, InitProducerIdRequest):
                 self.sender.receive_id(InitProducerIdAnswer(ErrorCode.NONE, self.next_id, 0))
                 self.next_id += 1

@@ -48,8 +48,7 @@ def test_batch_that_was_never_sent_expires_after_the_request_time_out(waited: in
     for _ in range(3):
         made.send()
     made.now_ms += waited
-    made.sender.connection_is_down = True
-    made.poll()
+    made.poll(connected=False)
     assert made.errors() == ({2: "TimeoutException"} if expires else {})
     assert made.sender.transaction_manager is not None and not made.sender.transaction_manager.unresolved
 
@@ -59,9 +58,8 @@ def test_open_batch_expires_after_the_request_time_out_and_its_linger() -> None:
     made = earlier(linger_ms=100)
     made.sender.append(0, b"a", made.now_ms)
     for waited, expired in ((30_100, False), (30_101, True)):
-        made.sender.connection_is_down = True
         made.now_ms = 1_000 + waited
-        made.poll()
+        made.poll(connected=False)
         assert bool(made.errors()) is expired
 
 
@@ -74,9 +72,8 @@ def test_next_event_names_the_expiry_in_the_queue() -> None:
     assert made.sender.next_event_ms(made.now_ms) == made.now_ms + 501
     made.sender.in_flight_requests.clear()
     made.sender.accumulator.muted.clear()
-    made.sender.connection_is_down = True
     made.now_ms += 501
-    made.poll()
+    made.poll(connected=False)
     assert made.errors() == {1: "TimeoutException"}
 
 
@@ -99,9 +96,8 @@ def test_unresolved_sequence_is_resolved_by_its_successors() -> None:
     made.send()
     made.answer(0, "NOT_LEADER_OR_FOLLOWER")
     made.now_ms += 1_001
-    made.sender.connection_is_down = True
     made.sender.in_flight_requests[1].sent_ms = made.now_ms
-    made.poll()
+    made.poll(connected=False)
     assert made.errors() == {0: "TimeoutException"}
     assert made.send() is None, "nothing new leaves while the sequence is in doubt"
     made.answer(1, "NONE", 1)

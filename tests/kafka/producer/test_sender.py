@@ -6,11 +6,13 @@ import pytest
 
 from kitlib.errors import KitError
 from kitlib.kafka.producer.config import ConfigError, ProducerConfig
-from kitlib.kafka.producer.sender import Completion, Sender
+from kitlib.kafka.producer.sender import Completion, LoopState, Sender
+from kitlib.kafka.producer.transaction_manager import PREVIOUS, IllegalStateError, ProducerState, TransactionManager
 from kitlib.kafka.protocol import (
     ErrorCode,
     InitProducerIdAnswer,
     InitProducerIdRequest,
+    PartitionAnswer,
     ProduceRequest,
 )
 from tests.kafka.producer.rig import Rig, numbers, refused, rig
@@ -305,26 +307,25 @@ def test_poll_of_a_driver_without_a_connection_is_idle_until_it_has_one() -> Non
     made = rig()
     made.sender.send(0, made.now_ms, count=1)
     for _ in range(3):
-        made.sender.connection_is_down = True
-        assert made.poll() == [] and made.sender.is_idle
+        assert made.poll(connected=False) == [] and made.sender.is_idle
     assert len(made.poll()) == 1
 
 
-def test_happenings_name_what_the_last_poll_did() -> None:
+def test_events_name_what_the_last_poll_did() -> None:
     """Requeued, bumped, expired and split batches are told once, with the batch."""
     made = rig(delivery_timeout_ms=1_000)
     made.send(2)
     made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert [(happening.what, happening.batch and happening.batch.number) for happening in made.sender.happenings] == [("requeue", 0)]
+    assert [(event.what, event.batch and event.batch.number) for event in made.sender.events] == [("requeue", 0)]
     made.poll()
-    assert [(happening.what, happening.producer_epoch) for happening in made.sender.happenings] == [("bump", 1)]
+    assert [(event.what, event.producer_epoch) for event in made.sender.events] == [("bump", 1)]
     made.answer(1, "MESSAGE_TOO_LARGE")
-    assert [happening.what for happening in made.sender.happenings] == ["split"]
+    assert [event.what for event in made.sender.events] == ["split"]
     made.now_ms += 1_000
     made.poll()
-    assert [happening.what for happening in made.sender.happenings] == ["expire"]
+    assert [event.what for event in made.sender.events] == ["expire"]
     made.poll()
-    assert made.sender.happenings == []
+    assert made.sender.events == []
 
 
 # -- bad arguments --------------------------------------------------------------------------------
@@ -376,3 +377,42 @@ def test_repr_shows_what_a_reader_wants_to_know() -> None:
     assert repr(out) == "<batch 0 for partition 0: 2 records, epoch 0 sequence 0, 0 retries>"
     assert repr(waiting) == "<batch 1 for partition 0: 1 records, no sequence, 0 retries>"
     assert repr(Sender(ProducerConfig(enable_idempotence=False))).startswith("<Sender: no idempotence, 0 ")
+
+
+# -- states ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ProducerState)
+@pytest.mark.parametrize("target", ProducerState)
+def test_transition_that_kafka_does_not_know_changes_nothing(source: ProducerState, target: ProducerState) -> None:
+    """A state is entered from those of Kafka's table; any other step is refused, with what was possible."""
+    manager = TransactionManager(7, 0, state=source, last_error="KafkaException")
+    if source in PREVIOUS[target]:
+        manager.transition_to(target)
+        assert (manager.state, manager.last_error) == (target, None)
+    else:
+        with pytest.raises(IllegalStateError, match=f"producer 7 epoch 0: '{target.value}' cannot follow '{source.value}', only"):
+            manager.transition_to(target)
+        assert (manager.state, manager.last_error) == (source, "KafkaException")
+
+
+def test_response_wakes_an_idle_loop_and_a_loss_outlasts_it() -> None:
+    """What comes in wakes the loop; after a loss only a run that reports it ends the state, whatever comes in."""
+    made = rig()
+    made.send()
+    made.poll()
+    assert made.sender.state is LoopState.IDLE
+    made.sender.receive(0, {0: PartitionAnswer(ErrorCode.NONE, 0)})
+    assert made.sender.state is LoopState.AWAKE
+    made.sender.disconnect()
+    made.sender.send(0, made.now_ms, count=1)
+    assert made.sender.state is LoopState.DISCONNECTED and made.poll() == []
+    assert made.sender.state is LoopState.AWAKE
+
+
+def test_id_that_comes_after_a_fatal_error_does_not_end_it() -> None:
+    """A batch was refused for good while a request for an id was out: its response is taken, and the error stands."""
+    manager = TransactionManager(state=ProducerState.INITIALIZING, id_request_in_flight=True)
+    manager.transition_to(ProducerState.FATAL_ERROR, "ProducerFencedException")
+    manager.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 9, 0))
+    assert manager.has_fatal_error and manager.has_producer_id and not manager.id_request_due

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from kitlib.errors import KnobError
+from kitlib.kafka.producer.transaction_manager import ProducerState
 from kitlib.kafka.protocol import ErrorCode
 from kitlib.kafka.transactions.producer import (
     Api,
     Meaning,
     ProducerMisusedError,
-    ProducerState,
     TransactionalProducer,
     meaning_of,
 )
