@@ -7,9 +7,10 @@ bracket shows where the close-up looks, two triangles where the commit and the l
 from __future__ import annotations
 
 from kitlib.views.frames import cells_of
-from kitlib.views.look import BAR_TALL, BAR_Y, BLUE, CELLS, LEFT, LOOK_OF, PINK, STRIP, STRIP_Y, TWICE, ZOOM, Look
+from kitlib.views.look import BAR_TALL, BAR_Y, CELLS, LEFT, LOOK_OF, STRIP, STRIP_Y, TWICE, ZOOM, Look
 from kitlib.views.paint import draw_frame, edge_paint, letter_paint
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLUE, PINK
 
 BOTTOM = BAR_Y + BAR_TALL
 MIDDLE = BAR_Y + BAR_TALL / 2

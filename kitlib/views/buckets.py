@@ -8,7 +8,6 @@ drops is forgotten, and nobody is told.
 from __future__ import annotations
 
 from kitlib.views.forest import NEVER, Forest
-from kitlib.views.look import BLACK, ORANGE, RED
 from kitlib.views.svg import Svg, el, group
 from kitlib.views.tree_look import (
     CHIP_GAP,
@@ -25,6 +24,7 @@ from kitlib.views.tree_look import (
     bucket_tall,
     chips_across,
 )
+from kitlib.words.glyphs import BLACK, ORANGE, RED
 
 NEWEST, MIDDLE, OLDEST = "newest bucket", "next bucket", "oldest bucket: the next tick drops it"
 TIMED_OUT, FORGOTTEN = "dropped by the tick: timed out", "dropped by the tick: nobody is told"

@@ -11,8 +11,9 @@ from kitlib.trace import Trace
 from kitlib.views.log_panel import KeyedLog, box_legend, boxes_in, draw_log, keyed_log, labels_of, log_tall, log_words
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import Strip, last_known
-from kitlib.views.scene import Scene, draw_axis, places
+from kitlib.views.scene import Scene
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import draw_axis, places
 
 PARTS = {
     "all": "Which record of each key is live, and what does the cleaner take out?",

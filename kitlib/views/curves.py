@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kitlib.trace import Trace
-from kitlib.views.look import BLUE, GREEN, ORANGE, RED, SKY
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY
 
 QUESTION = "Is the work that is done still worth something?"
 LEFT, RIGHT = 66, 566  # the time axis; the curves' names stand to its right

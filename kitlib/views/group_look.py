@@ -6,11 +6,8 @@ by texture and name, not by colour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from kitlib.views.lanes_look import CROSS, CROSSED_DISC, CROSSED_SQUARE, DISC
-from kitlib.views.look import BLUE, GREEN, PINK, RED
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLUE, CROSS, CROSSED_DISC, CROSSED_SQUARE, DISC, GREEN, PINK, RED, Glyph
 
 BAND_TOP, BAND_TALL = 6, 18  # the group's row
 MEMBERS_TOP, MEMBER_TALL = 36, 24
@@ -20,32 +17,21 @@ PANEL_HEAD, PANEL_ROW = 44, 28
 BAR_LEFT, BAR_RIGHT = 108, 420
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """A small sign in a member's row."""
-
-    meaning: str
-    path: str  # around 0, 0
-    edge: str  # a colour or "ink"
-    thick: float = 1.8
-    fill: str = "none"  # or "paper"
-
-
 SIGNS = {
-    "join": Sign("joins the group", "M-5 0H5M0 -5V5", "ink", 2.2),
-    "leave": Sign("leaves the group", "M-5.5 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2),
-    "kill": Sign("is killed", CROSS, RED, 2.6),
-    "freeze": Sign("is frozen", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
-    "thaw": Sign("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "late": Sign("has not polled for too long", f"{DISC}M0 -2.8V0H2.4", RED, 1.8, "paper"),
-    "evict": Sign("struck off the group", CROSSED_DISC, RED, 1.8, "paper"),
-    "refused": Sign("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
-    "cut_off": Sign("is cut off from the broker", "M0 -8L-3 -4L3 0L-3 4L0 8", RED, 1.8),
-    "reconnect": Sign("reaches the broker again", "M-6 0A6 6 0 0 1 6 0M-3 0A3 3 0 0 1 3 0", "ink", 1.6),
-    "expired": Sign("learns that it was struck off", "M0 -6.5L6.5 0L0 6.5L-6.5 0Z", "ink", 1.6, "paper"),
-    "failed": Sign("gives up: cannot have its partitions", f"{CROSSED_SQUARE}", "ink", 1.6, "paper"),
-    "heard": Sign("hears that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
-    "error": Sign("cannot go on", "M0 -6.5L6.5 0L0 6.5L-6.5 0ZM0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
+    "join": Glyph("joins the group", "M-5 0H5M0 -5V5", "ink", 2.2),
+    "leave": Glyph("leaves the group", "M-5.5 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2),
+    "kill": Glyph("is killed", CROSS, RED, 2.6),
+    "freeze": Glyph("is frozen", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
+    "thaw": Glyph("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
+    "late": Glyph("has not polled for too long", f"{DISC}M0 -2.8V0H2.4", RED, 1.8, "paper"),
+    "evict": Glyph("struck off the group", CROSSED_DISC, RED, 1.8, "paper"),
+    "refused": Glyph("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
+    "cut_off": Glyph("is cut off from the broker", "M0 -8L-3 -4L3 0L-3 4L0 8", RED, 1.8),
+    "reconnect": Glyph("reaches the broker again", "M-6 0A6 6 0 0 1 6 0M-3 0A3 3 0 0 1 3 0", "ink", 1.6),
+    "expired": Glyph("learns that it was struck off", "M0 -6.5L6.5 0L0 6.5L-6.5 0Z", "ink", 1.6, "paper"),
+    "failed": Glyph("gives up: cannot have its partitions", f"{CROSSED_SQUARE}", "ink", 1.6, "paper"),
+    "heard": Glyph("hears that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
+    "error": Glyph("cannot go on", "M0 -6.5L6.5 0L0 6.5L-6.5 0ZM0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
 }
 TICKS = {  # what happens to a partition's records, below its lane: colour, meaning
     "process": (GREEN, "a record is worked on"),
@@ -53,21 +39,6 @@ TICKS = {  # what happens to a partition's records, below its lane: colour, mean
     "commit": (BLUE, "a commit"),
     "operator": (RED, "an operator sets or deletes the commit"),
 }
-
-
-def draw_sign(sign: Sign, x: float, y: float) -> Svg:
-    names = [*(["ink-line"] if sign.edge == "ink" else []), *(["paper"] if sign.fill == "paper" else [])]
-    return el(
-        "path",
-        el("title", sign.meaning),
-        d=sign.path,
-        transform=f"translate({x:.1f} {y:g})",
-        cls=" ".join(names) or None,
-        fill=None if sign.fill == "paper" else sign.fill,
-        stroke=None if sign.edge == "ink" else sign.edge,
-        stroke_width=sign.thick,
-        stroke_linejoin="round",
-    )
 
 
 def draw_tick(what: str, xs: list[float], y: float) -> Svg:

@@ -30,7 +30,6 @@ from kitlib.views.group_look import (
     TEXTURES,
     TICKS,
     box_path,
-    draw_sign,
     draw_texture,
     draw_tick,
     texture_path,
@@ -38,10 +37,12 @@ from kitlib.views.group_look import (
 )
 from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, MemberRow, Place, place_of, read_group
 from kitlib.views.lanes_look import CHAR
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED
+from kitlib.views.look import LEFT
 from kitlib.views.offsets_scene import signs_scene
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import draw_axis, draw_glyph, places
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED
 from kitlib.words.word import Range
 
 PARTS = {
@@ -165,7 +166,7 @@ def _draw_row(row: MemberRow, y: float, seen: set[str]) -> list[Svg]:
     for what, x in row.signs:
         last = max(x, min(last + 12, x + 24))
         seen.add(what)
-        parts.append(draw_sign(SIGNS[what], last, y))
+        parts.append(draw_glyph(SIGNS[what], last, y))
     return parts
 
 
@@ -234,7 +235,7 @@ def _legend(story: GroupStory, signs: set[str]) -> list[tuple[Svg, str]]:
         found.append((swatch, "two believe that they hold it"))
     ticks = {what for lane in story.lanes.values() for what, xs in lane.ticks.items() if xs}
     found += [(tick_swatch(what), meaning) for what, (_, meaning) in TICKS.items() if what in ticks]
-    return found + [(draw_sign(sign, 13, 9), sign.meaning) for what, sign in SIGNS.items() if what in signs]
+    return found + [(draw_glyph(sign, 13, 9), sign.meaning) for what, sign in SIGNS.items() if what in signs]
 
 
 def _frozen(ranges: list[Range]) -> Ranges:

@@ -25,9 +25,10 @@ from kitlib.monitor.lag import (
 from kitlib.text import plain_text
 from kitlib.views.clock import figure
 from kitlib.views.lag_words import STATUS_WORDS, Asked, asked_rules
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, WHITE, WIDTH
+from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
 from kitlib.views.svg import Svg, document, el, group
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, WHITE
 
 QUESTION = "Which rule fires, and on what?"
 SLOTS_LEFT, SLOTS_RIGHT = 108, 650  # the slots; what holds now stands right of them

@@ -20,9 +20,10 @@ from kitlib.views.lag_picture import STATUS_PAINT, draw_panel, judge_window
 from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_scene import SIGNS_LEFT, StepClock, lane_of_signs
-from kitlib.views.scene import AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group
+from kitlib.views.timeline import draw_axis, places
 
 PARTS = {
     "all": "What is the lag, and what does the monitor make of it?",

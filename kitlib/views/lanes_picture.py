@@ -37,8 +37,9 @@ from kitlib.views.lanes_look import (
     MarkLook,
     WayLook,
 )
-from kitlib.views.look import BLACK, LEFT, RED, STRIP
+from kitlib.views.look import LEFT, STRIP
 from kitlib.views.svg import HATCH, Svg, el, group, legend
+from kitlib.words.glyphs import BLACK, RED
 
 # The parts of a producer's picture, and the question that each answers.
 PRODUCER_PARTS = {

@@ -15,8 +15,9 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.views.clock import figure
 from kitlib.views.history_picture import short
-from kitlib.views.look import BLUE, GREEN, LEFT, ORANGE, RED, SKY, STRIP, WHITE
+from kitlib.views.look import LEFT, STRIP
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY, WHITE
 from kitlib.words.word import count
 
 PER_ROW, BOX_WIDE, BOX_TALL, ROW_PITCH = 15, 48, 34, 60

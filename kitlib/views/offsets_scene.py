@@ -28,12 +28,14 @@ from kitlib.views.log_panel import (
     log_tall,
     log_words,
 )
-from kitlib.views.look import BLUE, LEFT, RED
+from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import Strip, last_known
 from kitlib.views.offsets_writes import states_of
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group
+from kitlib.views.timeline import draw_axis, places
+from kitlib.words.glyphs import BLUE, RED
 
 PARTS = {
     "all": "What does the log hold, and what does the coordinator answer?",

@@ -11,37 +11,39 @@ from dataclasses import dataclass, field
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.group_look import Sign, draw_sign, draw_tick, tick_swatch
-from kitlib.views.lanes_look import CHAR, CROSS, CROSSED_SQUARE, DIAMOND, DISC
+from kitlib.views.group_look import draw_tick, tick_swatch
+from kitlib.views.lanes_look import CHAR
 from kitlib.views.log_panel import KeyedLog
-from kitlib.views.look import BLACK, BLUE, LEFT, ORANGE, RED
+from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import draw_glyph
+from kitlib.words.glyphs import BLACK, BLUE, CROSS, CROSSED_SQUARE, DIAMOND, DISC, ORANGE, RED, Glyph
 
 ROW_TALL, BAND_TALL, CHART_TALL = 28, 18, 70
 LOGS = frozenset({"offsets log", "log"})
 NO_CONSUMERS = LOGS | {"cleaner", "operator", "broker", "controller", "monitor", "producer"}
 BROOM = "M-5 -5L1 1M-2 4L4 -2L6 4L0 6Z"
 SIGNS = {
-    "write_many": Sign("many records of other groups are written", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
-    "clean_many": Sign("the cleaner takes records out", BROOM, "ink", 1.8),
-    "roll": Sign("a new segment begins", "M0 -7V7", "ink", 2.4),
-    "clean": Sign("the cleaner takes records out", BROOM, "ink", 1.8),
-    "pass": Sign("the cleaner goes over the log", BROOM, "ink", 1.8),
-    "compact": Sign("replaced records are taken out", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
-    "purge": Sign("tombstones are taken out", CROSSED_SQUARE, "ink", 1.6, "paper"),
-    "retention": Sign("retention deletes the log's start", "M4 -6H-4V6H4M-4 0H6", RED, 1.8),
-    "delete": Sign("the log's start is deleted", "M4 -6H-4V6H4M-4 0H6", RED, 1.8),
-    "dies": Sign("the cleaner dies", CROSS, RED, 2.6),
-    "move": Sign("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2),
-    "load_failed": Sign("the load ends early", CROSS, RED, 2.6),
-    "evict": Sign("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8),
-    "alter": Sign("an operator sets the commit", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
-    "forget": Sign("an operator deletes the commit", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
-    "start": Sign("begins to read", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "reset": Sign("is sent elsewhere by its reset policy", DIAMOND, RED, 1.8, "paper"),
-    "gap": Sign("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8),
-    "error": Sign("cannot go on", f"{DIAMOND}M0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
+    "write_many": Glyph("many records of other groups are written", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
+    "clean_many": Glyph("the cleaner takes records out", BROOM, "ink", 1.8),
+    "roll": Glyph("a new segment begins", "M0 -7V7", "ink", 2.4),
+    "clean": Glyph("the cleaner takes records out", BROOM, "ink", 1.8),
+    "pass": Glyph("the cleaner goes over the log", BROOM, "ink", 1.8),
+    "compact": Glyph("replaced records are taken out", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
+    "purge": Glyph("tombstones are taken out", CROSSED_SQUARE, "ink", 1.6, "paper"),
+    "retention": Glyph("retention deletes the log's start", "M4 -6H-4V6H4M-4 0H6", RED, 1.8),
+    "delete": Glyph("the log's start is deleted", "M4 -6H-4V6H4M-4 0H6", RED, 1.8),
+    "dies": Glyph("the cleaner dies", CROSS, RED, 2.6),
+    "move": Glyph("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2),
+    "load_failed": Glyph("the load ends early", CROSS, RED, 2.6),
+    "evict": Glyph("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8),
+    "alter": Glyph("an operator sets the commit", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
+    "forget": Glyph("an operator deletes the commit", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
+    "start": Glyph("begins to read", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
+    "reset": Glyph("is sent elsewhere by its reset policy", DIAMOND, RED, 1.8, "paper"),
+    "gap": Glyph("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8),
+    "error": Glyph("cannot go on", f"{DIAMOND}M0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
 }
 LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "retention", "delete"})
 CLEANER_WORDS = frozenset({"dies", "pass"})
@@ -78,7 +80,7 @@ class Strip:
         for step, x in found:
             self.seen.add(step.what)
             last = max(x, min(last + NEAR, x + 2 * NEAR))
-            parts.append(draw_sign(SIGNS[step.what], last, 0))
+            parts.append(draw_glyph(SIGNS[step.what], last, 0))
         return parts
 
     # -- rows --------------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ class Strip:
         if "tombstone" in self.seen:
             found.append((el("path", d="M13 5v8", stroke=RED, stroke_width=2.4), "a tombstone is written"))
         found += [
-            (group(draw_sign(sign, 13, 9)), sign.meaning)
+            (group(draw_glyph(sign, 13, 9)), sign.meaning)
             for what, sign in SIGNS.items()
             if what in self.seen and not (what == "pass" and "clean" in self.seen)
         ]

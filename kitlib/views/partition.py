@@ -15,7 +15,6 @@ from kitlib.views.frames import Frames, codes_of
 from kitlib.views.look import (
     BADGES,
     BANDS,
-    BLUE,
     LANE_TALL,
     LEFT,
     LOOK_OF,
@@ -30,6 +29,7 @@ from kitlib.views.look import (
 )
 from kitlib.views.paint import draw_frame, edge_paint, letter_paint
 from kitlib.views.svg import Svg, el, group, legend
+from kitlib.words.glyphs import BLUE
 
 RIGHT = LEFT + STRIP
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kitlib.trace import Step, Trace
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, PINK, RED, SKY
-from kitlib.views.scene import AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.look import LEFT
+from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.send_panel import PANEL_TALL, draw_clock, draw_pipeline, words_of
 from kitlib.views.send_reader import paths
 from kitlib.views.svg import Svg, el, group
+from kitlib.views.timeline import draw_axis, places
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 PARTS = {
     "all": "Where is each batch, and when is the metadata asked for again?",

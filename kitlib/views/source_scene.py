@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.lanes_look import CROSS
-from kitlib.views.look import BLUE, LEFT, ORANGE, PINK, RED
+from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLUE, CROSS, ORANGE, PINK, RED
 
 PARTS = {"all": "How much lies between what was produced and what is remembered?"}
 HAS_RECORDS = False

@@ -12,11 +12,12 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.lanes_look import CHAR, CHECK
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, WHITE
+from kitlib.views.lanes_look import CHAR
+from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.transaction_reader import ABORTED, COMMITTED, OPEN, PLAIN, READERS, Row, TransactionStory, fate_of
+from kitlib.words.glyphs import BLACK, BLUE, CHECK, GREEN, ORANGE, RED, WHITE
 
 STRIP_LEFT = AXIS_LEFT + 20
 MOST_WIDE, LEAST_WIDE, TALL = 28, 20, 24

@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.trace import Trace
-from kitlib.views.group_look import Sign, draw_sign
-from kitlib.views.lanes_look import CHAR, CHECK, CROSS, CROSSED_SQUARE, DISC
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, PINK, RED, SKY
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.lanes_look import CHAR
+from kitlib.views.look import LEFT
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import draw_axis, draw_glyph, places
 from kitlib.views.transaction_panel import BOX_LOOKS, PANEL_TALL, Panel, box_swatch
 from kitlib.views.transaction_reader import Span, TransactionStory, read_transactions
+from kitlib.words.glyphs import BLACK, BLUE, CHECK, CROSS, CROSSED_SQUARE, DISC, GREEN, ORANGE, PINK, RED, SKY, Glyph
 
 PARTS = {
     "all": "What is written, what is decided, and who may see it?",
@@ -27,20 +28,20 @@ HAS_RECORDS = False
 SMALL_WORDS = frozenset({"read", "end", "open"})
 ROW_TALL, CHART_TALL = 26, 76
 SIGNS = {
-    "commit_tx": Sign("the producer is told: committed", CHECK, BLUE, 2.6),
-    "abort_tx": Sign("the producer is told: aborted", "M-4 -4L4 4M4 -4L-4 4", "ink", 2.2),
-    "kill": Sign("is killed", CROSS, RED, 2.6),
-    "freeze": Sign("stands still", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
-    "thaw": Sign("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "fenced": Sign("is fenced", CROSSED_SQUARE, RED, 1.8, "paper"),
-    "unknown": Sign("hears an error", "M0 -6.5L6.5 0L0 6.5L-6.5 0ZM0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
-    "held": Sign("held back on its way", f"{DISC}M0 -2.8V0H2.4", ORANGE, 1.8, "paper"),
-    "release": Sign("arrives after all", "M-6 0H4M0.5 -3.5L4.5 0L0.5 3.5", "ink", 1.8),
-    "late_marker": Sign("a late marker", "M0 -6.5L6.5 0L0 6.5L-6.5 0Z", "ink", 1.6, "paper"),
-    "refuse": Sign("refused by the broker", CROSSED_SQUARE, RED, 1.6, "paper"),
-    "charge": Sign("charged", "M-5 -5H5V5H-5Z", GREEN, 2, "paper"),
-    "again": Sign("charged once more", "M-5 -5H5V5H-5ZM-2.5 -2.5H2.5V2.5H-2.5Z", PINK, 2.4, "paper"),
-    "known": Sign("not charged: the key is known", "M0 -6.5L6.5 0L0 6.5L-6.5 0Z", PINK, 2, "paper"),
+    "commit_tx": Glyph("the producer is told: committed", CHECK, BLUE, 2.6),
+    "abort_tx": Glyph("the producer is told: aborted", "M-4 -4L4 4M4 -4L-4 4", "ink", 2.2),
+    "kill": Glyph("is killed", CROSS, RED, 2.6),
+    "freeze": Glyph("stands still", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
+    "thaw": Glyph("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
+    "fenced": Glyph("is fenced", CROSSED_SQUARE, RED, 1.8, "paper"),
+    "unknown": Glyph("hears an error", "M0 -6.5L6.5 0L0 6.5L-6.5 0ZM0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
+    "held": Glyph("held back on its way", f"{DISC}M0 -2.8V0H2.4", ORANGE, 1.8, "paper"),
+    "release": Glyph("arrives after all", "M-6 0H4M0.5 -3.5L4.5 0L0.5 3.5", "ink", 1.8),
+    "late_marker": Glyph("a late marker", "M0 -6.5L6.5 0L0 6.5L-6.5 0Z", "ink", 1.6, "paper"),
+    "refuse": Glyph("refused by the broker", CROSSED_SQUARE, RED, 1.6, "paper"),
+    "charge": Glyph("charged", "M-5 -5H5V5H-5Z", GREEN, 2, "paper"),
+    "again": Glyph("charged once more", "M-5 -5H5V5H-5ZM-2.5 -2.5H2.5V2.5H-2.5Z", PINK, 2.4, "paper"),
+    "known": Glyph("not charged: the key is known", "M0 -6.5L6.5 0L0 6.5L-6.5 0Z", PINK, 2, "paper"),
 }
 STATES: dict[str, tuple[str, str, str]] = {  # of the coordinator: fill, colour of the words, meaning
     "Empty": ("none", "ink", "no transaction"),
@@ -113,7 +114,7 @@ def _signs(found: list[tuple[str, float]], y: float, seen: set[str]) -> list[Svg
     for what, x in found:
         last = max(x, min(last + 12, x + 24))
         seen.add(what)
-        parts.append(draw_sign(SIGNS[what], last, y))
+        parts.append(draw_glyph(SIGNS[what], last, y))
     return parts
 
 
@@ -220,4 +221,4 @@ def _legend(trace: Trace, seen: set[str], has_producers: bool) -> list[tuple[Svg
         found.append(
             (group(*_box(box, 0, fill, (SHORT.get(name, name)[:1],), colour, meaning)), f"coordinator: {meaning}")
         )
-    return found + [(draw_sign(sign, 13, 9), sign.meaning) for what, sign in SIGNS.items() if what in seen]
+    return found + [(draw_glyph(sign, 13, 9), sign.meaning) for what, sign in SIGNS.items() if what in seen]

@@ -13,13 +13,14 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.clock import figure
-from kitlib.views.group_look import Sign, draw_sign
 from kitlib.views.history_picture import stair
-from kitlib.views.lanes_look import CHAR, CROSS, CROSSED_SQUARE, DIAMOND
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, SKY, WHITE
+from kitlib.views.lanes_look import CHAR
+from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import CHART_TALL, Strip
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import draw_axis, draw_glyph, places
+from kitlib.words.glyphs import BLACK, BLUE, CROSS, CROSSED_SQUARE, DIAMOND, GREEN, ORANGE, RED, SKY, WHITE, Glyph
 from kitlib.words.word import count
 
 PARTS = {
@@ -32,19 +33,19 @@ BAR_LEFT, BAR_RIGHT = 150, 660
 PANEL_HEAD, PANEL_ROW = 40, 40
 LINE = 13  # from one line of small words to the next
 SIGNS = {
-    "kill": Sign("is killed", CROSS, RED, 2.6),
-    "restart": Sign("comes back", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "pause": Sign("stands still", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
-    "wake": Sign("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "flip": Sign("a bit flips on its disk", "M1 -7L-4 1H3L-1 7", RED, 2),
-    "recover": Sign("cuts its log where a batch is broken", "M-6 0H1M2 -6V6M4 0H6", RED, 1.8),
-    "truncate": Sign("cuts off what its leader does not have", "M-6 0H1M2 -6V6M4 0H6", RED, 1.8),
-    "elect": Sign("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
-    "unclean": Sign("one is elected that was not in sync", f"{DIAMOND}M0 -3.2V0.6M0 2.4V3.2", RED, 2.2, "paper"),
-    "none": Sign("there is no leader", "M-5.5 0A5.5 5.5 0 1 0 5.5 0A5.5 5.5 0 1 0 -5.5 0M-4 4L4 -4", RED, 1.8, "paper"),
-    "refused": Sign("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
-    "differs": Sign("broker and model differ", f"{DIAMOND}", RED, 2.6),
-    "diverged": Sign("learns that its records are gone", DIAMOND, RED, 1.8, "paper"),
+    "kill": Glyph("is killed", CROSS, RED, 2.6),
+    "restart": Glyph("comes back", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
+    "pause": Glyph("stands still", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
+    "wake": Glyph("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
+    "flip": Glyph("a bit flips on its disk", "M1 -7L-4 1H3L-1 7", RED, 2),
+    "recover": Glyph("cuts its log where a batch is broken", "M-6 0H1M2 -6V6M4 0H6", RED, 1.8),
+    "truncate": Glyph("cuts off what its leader does not have", "M-6 0H1M2 -6V6M4 0H6", RED, 1.8),
+    "elect": Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
+    "unclean": Glyph("one is elected that was not in sync", f"{DIAMOND}M0 -3.2V0.6M0 2.4V3.2", RED, 2.2, "paper"),
+    "none": Glyph("there is no leader", "M-5.5 0A5.5 5.5 0 1 0 5.5 0A5.5 5.5 0 1 0 -5.5 0M-4 4L4 -4", RED, 1.8, "paper"),
+    "refused": Glyph("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
+    "differs": Glyph("broker and model differ", f"{DIAMOND}", RED, 2.6),
+    "diverged": Glyph("learns that its records are gone", DIAMOND, RED, 1.8, "paper"),
 }
 TICK_WORDS = frozenset({"a record is worked on", "a record is worked on once more", "a commit"})
 BROKER_WORDS = frozenset({"kill", "restart", "pause", "wake", "flip", "recover", "truncate"})
@@ -139,7 +140,7 @@ def _signs(strip: Strip, actor: str, words: frozenset[str]) -> list[Svg]:
         what = "unclean" if step.what == "elect" and step.data.get("unclean") else step.what
         strip.seen.add(what)
         last = max(x, min(last + 12, x + 24))
-        parts.append(draw_sign(SIGNS[what], last, 0))
+        parts.append(draw_glyph(SIGNS[what], last, 0))
     return parts
 
 
@@ -295,7 +296,7 @@ def _legend(strip: Strip) -> list[tuple[Svg, str]]:
         "out": (el("path", d="M2 9H24", stroke=ORANGE, stroke_width=1.6, stroke_dasharray="2 4"), "lives, and is not in sync"),
     }
     found = [lines[kind] for kind in lines if kind in strip.seen]
-    found += [(group(draw_sign(sign, 13, 9)), sign.meaning) for what, sign in SIGNS.items() if what in strip.seen and what != "wake"]
+    found += [(group(draw_glyph(sign, 13, 9)), sign.meaning) for what, sign in SIGNS.items() if what in strip.seen and what != "wake"]
     found.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="ink-line"), "is not in the leader's log: will be cut off"))
     if "cut" in strip.seen:
         found.append((el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8), "acknowledged records are gone"))

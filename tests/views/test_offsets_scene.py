@@ -20,12 +20,12 @@ from kitlib.views.log_panel import (
     labels_of,
     log_words,
 )
-from kitlib.views.look import BLUE, RED
 from kitlib.views.offsets_scene import StepClock
 from kitlib.views.offsets_strip import coordinator_spells
 from kitlib.views.offsets_writes import states_of
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import HATCH
+from kitlib.words.glyphs import BLUE, RED
 from kitlib.words.groups import GROUPS
 from kitlib.words.offsets import OFFSETS, in_words
 from tests.views.offsetting import BILLING, a_compacted_topic, a_stale_offset
