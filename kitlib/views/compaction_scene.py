@@ -20,7 +20,6 @@ PARTS = {
     "before_after": "What was in the log before the cleaner came, and what is there now?",
 }
 HAS_RECORDS = True
-SMALL_WORDS = frozenset({"append", "emit", "process"})
 PASSES = frozenset({"pass", "compact", "purge", "clean", "delete"})  # one after another they are one pass
 HEAD = 18
 
@@ -28,7 +27,7 @@ HEAD = 18
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "before_after" leaves the rows of events away but one."""
-    xs = places(trace, room=lambda step: 0.4 if step.what in SMALL_WORDS else 1)
+    xs = places(trace)
     labels = labels_of(step.state for step in trace)
     logs = last_known((step.state for step in trace), lambda state: keyed_log(state, labels))
     strip = Strip(trace, xs)

@@ -52,7 +52,6 @@ PARTS = {
     "lag": "What is the lag, and what does the monitor make of it?",
 }
 HAS_RECORDS = True
-SMALL_WORDS = frozenset({"append", "start", "emit", "process", "commit", "store"})
 HALO = {"cls": "ink paper-line", "stroke_width": 3, "paint_order": "stroke", "stroke_linejoin": "round"}
 CURSORS = (("fetched", ORANGE), ("processed", GREEN), ("committed", BLUE))
 COLUMNS = {"fetched": 490, "processed": 566, "committed": 648, "log end": 698}  # right ends of the numbers
@@ -71,7 +70,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
         return signs_scene(trace)
     if part == "lag":
         return lag_scene.to_scene(trace, "all")
-    xs = places(trace, room=lambda step: 0.3 if step.what in SMALL_WORDS else 2)
+    xs = places(trace)
     story = read_group(trace, xs)
     lanes = dict(list(story.lanes.items())[:MOST_LANES])
     names = {place: lane.name for place, lane in lanes.items()}

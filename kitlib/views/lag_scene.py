@@ -24,13 +24,13 @@ from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group
 from kitlib.views.timeline import draw_axis, places
+from kitlib.words.offsets import LAG
 
 PARTS = {
     "all": "What is the lag, and what does the monitor make of it?",
     "window": "Which rule fires, and on what?",
 }
 HAS_RECORDS = True
-ROOM = {"lag": 1.0, "commit": 1.0, "judge": 6.0}
 BAND_TALL = 26
 READS_END_S = 10  # how often Burrow v1.9.5 reads the log's end (offset-refresh), as a judgement after silence takes it
 
@@ -38,7 +38,7 @@ READS_END_S = 10  # how often Burrow v1.9.5 reads the log's end (offset-refresh)
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "window" leaves the curves away."""
-    xs = places(trace, left=SIGNS_LEFT, room=lambda step: ROOM.get(step.what, 0.3))
+    xs = places(trace, left=SIGNS_LEFT, room=lambda step: LAG.room(step.what))
     band = _draw_band(trace, xs)
     drawn, foot = [band], BAND_TALL + 10
     if part == "all":

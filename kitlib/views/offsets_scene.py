@@ -36,6 +36,7 @@ from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, si
 from kitlib.views.svg import Svg, el, group
 from kitlib.views.timeline import draw_axis, places
 from kitlib.words.glyphs import BLUE, RED
+from kitlib.words.offsets import OFFSETS
 
 PARTS = {
     "all": "What does the log hold, and what does the coordinator answer?",
@@ -55,7 +56,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "load" gives the loads more room and follows what is cached, "signs" shows what a monitor saw."""
     if part == "signs":
         return signs_scene(trace)
-    xs = places(trace, room=_room_in_load if part == "load" else _room)
+    xs = places(trace, room=_room_in_load if part == "load" else None)
     states = states_of(trace)
     labels = labels_of(states)
     logs = last_known(states, lambda state: keyed_log(state, labels))
@@ -90,12 +91,6 @@ def to_scene(trace: Trace, part: str) -> Scene:
         else:
             scene.add_step(x, trace.sentence(step), _panel(log, log_room, most, cleaned_to), log_words(log))
     return scene
-
-
-def _room(step: Step) -> float:
-    if step.what in LOAD_WORDS:
-        return 4.0
-    return 0.3 if step.what in ("emit", "process", "append", "cache", "write", "health") else 1.0
 
 
 def _room_in_load(step: Step) -> float:
@@ -183,7 +178,7 @@ def lane_of_signs(trace: Trace) -> tuple[str, int]:
 
 def signs_scene(trace: Trace) -> Scene:
     """What a monitor would have seen of one partition in a run, with the signs in it; for any run with commits."""
-    xs = places(trace, left=SIGNS_LEFT, room=_room)
+    xs = places(trace, left=SIGNS_LEFT, room=lambda step: OFFSETS.room(step.what))
     clock = StepClock([step.at_ms for step in trace], xs, SIGNS_LEFT, AXIS_RIGHT)
     scene = Scene("The signs of an offset that goes back", PARTS["signs"], height=SIGNS_TALL + 30, top=0, bottom=SIGNS_TALL + 6)
     drawn = [draw_axis(trace, xs, SIGNS_TALL + 6, SIGNS_LEFT)]

@@ -23,7 +23,6 @@ PARTS = {
     "clock": "When may the metadata be asked for, and when is it?",
 }
 HAS_RECORDS = False
-SMALL_WORDS = frozenset({"select", "send", "returned"})
 ROWS = ("user", "metadata", "accumulator", "sender", "network", "broker")
 OF_CLOCK = ("user", "metadata", "network")
 ROW_TALL, FIRST_Y = 25, 16
@@ -85,7 +84,7 @@ SAME = {"leader": "update", "id_request": "metadata_request", "new_batch": "send
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; `part` "clock" shows what has to do with metadata only."""
     rows = ROWS if part == "all" else OF_CLOCK
-    xs = places(trace, room=lambda step: 0.4 if step.what in SMALL_WORDS else 1)
+    xs = places(trace)
     foot = FIRST_Y + len(rows) * ROW_TALL
     body = _Body(rows, xs)
     for step in trace.steps:

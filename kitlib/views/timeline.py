@@ -35,21 +35,22 @@ MOST_WAIT = 8.0  # how many steps' room a wait, however long, takes besides its 
 ROW_TALL, BAR_TALL = 22, 16
 
 Item = tuple[Svg, str]  # of a legend: a swatch of 26 x 18 and its meaning
+Panel = Svg | Sequence[Svg] | None  # None: as before
 Found = Sequence[tuple[str, float]]  # what happened, and where it lies on the time axis
 
 
 def compose(
-    trace: Trace, xs: Sequence[float], title: str, question: str, rows: Iterable[Row], panels: Iterable[tuple[Any, str]],
-    panel_height: int, legend: list[Item], *, begin: float = 8, top: int = 4, gap: float = 4, left: float = AXIS_LEFT,
+    trace: Trace, xs: Sequence[float], title: str, question: str, rows: Iterable[Row], panels: Iterable[tuple[Panel, str]],
+    panel_height: int, legend: list[Item], *, begin: float = 8, top: int = 4, gap: float = 4, below: int = 26, left: float = AXIS_LEFT,
 ) -> Scene:  # fmt: skip
-    """The scene of a run: rows from `begin` on, `gap` above the axis; for each step its panel, and that in words."""
+    """The scene of a run: rows from `begin` on, `gap` above the axis, `below` under it; for each step its panel, and that in words."""
     drawn: list[Svg] = []
     y = begin
     for row in rows:
         drawn += row.draw(y)
         y += row.tall
-    foot = y + gap
-    scene = Scene(title, question, height=int(foot) + 26, panel_height=panel_height, top=top, bottom=int(foot), legend=legend)
+    foot = round(y + gap)
+    scene = Scene(title, question, height=foot + below, panel_height=panel_height, top=top, bottom=foot, legend=legend)
     scene.body = group(*drawn, draw_axis(trace, xs, foot, left))
     for step, x, (panel, words) in zip(trace.steps, xs, panels, strict=True):
         scene.add_step(x, trace.sentence(step), panel, words)
@@ -134,9 +135,10 @@ def named_line(
     ]
 
 
-def glyphs_of(trace: Trace) -> dict[str, Glyph]:
-    """The glyphs of a trace's words, in the order of their table."""
-    return {what: word.glyph for what, word in trace.vocabulary.words.items() if word.glyph is not None}
+def glyphs_of(trace: Trace, words: Iterable[str] | None = None, variants: Mapping[str, Glyph] | None = None) -> dict[str, Glyph]:
+    """The glyphs of a trace's words and of some variants of them, in the order of `words` (None: of their table)."""
+    known = {what: word.glyph for what, word in trace.vocabulary.words.items() if word.glyph is not None} | dict(variants or {})
+    return known if words is None else {what: known[what] for what in words if what in known}
 
 
 def draw_glyph(glyph: Glyph, x: float, y: float) -> Svg:

@@ -25,7 +25,6 @@ PARTS = {
     "log": "What does the log hold, and where does read_committed stop?",
 }
 HAS_RECORDS = False
-SMALL_WORDS = frozenset({"read", "end", "open"})
 ROW_TALL, CHART_TALL = 26, 76
 SIGNS = {
     "commit_tx": Glyph("the producer is told: committed", CHECK, BLUE, 2.6),
@@ -59,7 +58,7 @@ SHORT = {"CompleteCommit": "Commit", "CompleteAbort": "Abort", "PrepareCommit": 
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; `part` "log" leaves the producers and the coordinator out."""
-    xs = places(trace, room=lambda step: 0.25 if step.what in SMALL_WORDS else 1)
+    xs = places(trace)
     story = read_transactions(trace, xs)
     drawn: list[Svg] = []
     seen: set[str] = set()
