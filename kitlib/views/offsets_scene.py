@@ -8,6 +8,7 @@ step with the live record of each key, and the cache beside what the log says.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kitlib.errors import TraceError
@@ -72,36 +73,31 @@ def to_scene(trace: Trace, part: str) -> Scene:
         strip.add_consumers()
         strip.add_chart(logs)
         strip.add_sizes()
-    foot = round(strip.y + 8)
-    strip.drawn.append(draw_axis(trace, xs, foot))
-    scene = Scene("The offsets topic", PARTS[part], height=foot + 24, top=4, bottom=foot)
     most = boxes_in(logs)
     log_room = 22 + log_tall(logs, most)
     cache_room = max((cache_tall(len(log.own)) for log in logs if log is not None and log.cache is not None), default=0)
-    scene.panel_height = log_room + cache_room if any(logs) else 0
-    scene.body = group(*strip.drawn)
     has_old = any(name.endswith(OLD_FORMAT) for name in labels)
-    scene.legend = strip.legend() + (box_legend(bool(cache_room), True, has_old) if any(logs) else [])
+    legend = strip.legend() + (box_legend(bool(cache_room), True, has_old) if any(logs) else [])
+    panels = _panels(trace, logs, log_room, most)
+    return strip.compose("The offsets topic", PARTS[part], panels, log_room + cache_room if any(logs) else 0, legend)
+
+
+def _panels(trace: Trace, logs: list[KeyedLog | None], log_room: int, most: int) -> Iterator[tuple[list[Svg] | None, str]]:
+    """The log after each step, and the cache below it, each row a piece; and both in words."""
+    head = el("text", "The log", cls="ink", x=LEFT, y=12, font_weight="bold")
     cleaned_to: int | None = None
-    for step, x, log in zip(trace.steps, xs, logs, strict=True):
+    for step, log in zip(trace.steps, logs, strict=True):
         if step.what in ("clean", "pass") and isinstance(step.data.get("to"), int):
             cleaned_to = step.data["to"]
         if log is None:
-            scene.add_step(x, trace.sentence(step))
-        else:
-            scene.add_step(x, trace.sentence(step), _panel(log, log_room, most, cleaned_to), log_words(log))
-    return scene
+            yield None, ""
+            continue
+        rows = [group(row, transform="translate(0 18)") for row in draw_log(log, cleaned_to=cleaned_to, most=most)]
+        yield [head, *rows, *(group(row, transform=f"translate(0 {log_room})") for row in draw_cache(log))], log_words(log)
 
 
 def _room_in_load(step: Step) -> float:
     return 30.0 if step.what in LOAD_WORDS else 0.12  # days of waiting take some room, too
-
-
-def _panel(log: KeyedLog, log_room: int, most: int, cleaned_to: int | None) -> list[Svg]:
-    """The log, and the cache below it, each row a piece."""
-    head = el("text", "The log", cls="ink", x=LEFT, y=12, font_weight="bold")
-    rows = [group(row, transform="translate(0 18)") for row in draw_log(log, cleaned_to=cleaned_to, most=most)]
-    return [head, *rows, *(group(row, transform=f"translate(0 {log_room})") for row in draw_cache(log))]
 
 
 def _add_cached(strip: Strip, logs: list[KeyedLog | None]) -> None:

@@ -15,9 +15,20 @@ from kitlib.trace import Step, Trace
 from kitlib.views.group_look import draw_tick, tick_swatch
 from kitlib.views.log_panel import KeyedLog
 from kitlib.views.look import LEFT
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.timeline import Found, apart, draw_glyph, fitting, glyph_legend, glyphs_of
+from kitlib.views.timeline import (
+    Drawn,
+    Found,
+    Item,
+    Panel,
+    apart,
+    centred,
+    compose,
+    draw_glyph,
+    glyph_legend,
+    glyphs_of,
+)
 from kitlib.words.glyphs import BLACK, BLUE, DISC, ORANGE, RED, Glyph
 
 ROW_TALL, BAND_TALL, CHART_TALL = 28, 18, 70
@@ -97,9 +108,8 @@ class Strip:
                    fill=fill, cls="ink-line", stroke_width=0.8)
             )  # fmt: skip
             self.seen.add(state)
-            told = fitting((f"{name}: {state}", name, name[-1:]), x1 - x0)
-            if told and state != "failed":
-                boxes.append(el("text", told, x=(x0 + x1) / 2, y=4, text_anchor="middle", font_size=11, **paint))
+            if state != "failed":
+                boxes += centred((f"{name}: {state}", name, name[-1:]), x0, x1, 4, paint)
         self.row("coordinator", boxes)
         paths = dict.fromkeys(ANSWERS, "")
         for step, x in self.steps(lambda step: step.what == "answer"):
@@ -178,6 +188,11 @@ class Strip:
             parts.append(el("path", *named, d=path, fill=colour, cls=None if colour else "grey", opacity=opacity))
         self.drawn.append(group(*parts))
         self.y = foot
+
+    def compose(self, title: str, question: str, panels: Iterable[tuple[Panel, str]], panel_height: int, legend: list[Item]) -> Scene:
+        """The scene with these rows."""
+        rows = [Drawn(self.y - 8, lambda y: self.drawn)]
+        return compose(self.trace, self.xs, title, question, rows, panels, panel_height, legend, gap=8, below=24)
 
     def legend(self) -> list[tuple[Svg, str]]:
         """Swatches for what was drawn."""

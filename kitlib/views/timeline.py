@@ -36,6 +36,7 @@ ROW_TALL, BAR_TALL = 22, 16
 
 Item = tuple[Svg, str]  # of a legend: a swatch of 26 x 18 and its meaning
 Panel = Svg | Sequence[Svg] | None  # None: as before
+Mark = Callable[[float], list[Svg]]  # drawn at a height
 Found = Sequence[tuple[str, float]]  # what happened, and where it lies on the time axis
 
 
@@ -110,6 +111,12 @@ def fitting(words: Iterable[str], wide: float, spare: float = 6) -> str:
     return next((told for told in words if len(told) * CHAR + spare <= wide), "")
 
 
+def centred(words: Iterable[str], x0: float, x1: float, y: float, paint: Mapping[str, Any], spare: float = 6) -> list[Svg]:
+    """The longest of some words that fits between two places, in the middle; nothing when none does."""
+    told = fitting(words, x1 - x0, spare)
+    return [el("text", told, x=(x0 + x1) / 2, y=y, text_anchor="middle", font_size=11, **paint)] if told else []
+
+
 def halo(thick: int = 4) -> dict[str, Any]:
     """How to write where lines may cross: letters with a border in the page's colour."""
     return {"cls": "ink paper-line", "stroke_width": thick, "paint_order": "stroke", "stroke_linejoin": "round"}
@@ -177,6 +184,30 @@ class Drawn:
 
     tall: float
     draw: Callable[[float], list[Svg]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A named line with its marks, each of which is drawn around the line's height."""
+
+    name: str
+    marks: Sequence[Mark]
+    tall: float = 26
+    middle: float = 13
+    thick: float = 0.7  # of the line; 0: there is none
+    bold: bool = True
+
+    def draw(self, y: float) -> list[Svg]:
+        """The name, the line, and on it the marks, the first one lowest."""
+        at = y + self.middle
+        head = named_line(self.name, at, self.thick, size=None, bold=self.bold)
+        return [*(head if self.thick else head[:1]), *(each for mark in self.marks for each in mark(at))]
+
+
+def glyph_marks(found: Found, glyphs: Mapping[str, Glyph], gap: float = 12) -> Mark:
+    """Glyphs on a line, moved on a little where they would cover each other."""
+    moved = apart([x for _, x in found], gap, 2 * gap)
+    return lambda y: [draw_glyph(glyphs[what], x, y) for (what, _), x in zip(found, moved, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +308,10 @@ def draw_box(kind: str, x: float, y: float, width: float, height: float, words: 
         "rect", el("title", f"{words}: {look.meaning}"), x=x, y=y, width=width, height=height, rx=8 if kind == "connector" else None,
         fill=look.fill, stroke_width=1, stroke_dasharray=look.dash or None, **line_of(look.edge),
     )  # fmt: skip
-    if not words or not fitting([words], width):
-        return group(box)
     letters = halo() if look.fill == HATCH else ink_or(look.text)
-    return group(box, el("text", words, x=x + width / 2, y=y + height / 2 + 4, text_anchor="middle", font_size=11, **letters))
+    told = fitting([words], width)
+    text = {"x": x + width / 2, "y": y + height / 2 + 4, "text_anchor": "middle", "font_size": 11}
+    return group(box, el("text", told, **text, **letters)) if told else group(box)
 
 
 def swatch(kind: str) -> Svg:

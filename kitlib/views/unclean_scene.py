@@ -7,7 +7,7 @@ The panel has each broker's log with its epochs; what the leader's log does not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kitlib.text import plain_text
@@ -19,7 +19,7 @@ from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import CHART_TALL, Strip
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.timeline import draw_axis, glyph_legend, glyphs_of, places
+from kitlib.views.timeline import glyph_legend, glyphs_of, places
 from kitlib.words.glyphs import (
     ALARM,
     BLACK,
@@ -60,22 +60,21 @@ def to_scene(trace: Trace, part: str) -> Scene:
     if part == "all":
         strip.add_consumers()
         _add_ends(strip)
-    foot = round(strip.y + 8)
-    strip.drawn.append(draw_axis(trace, xs, foot))
-    scene = Scene("A partition with copies", PARTS[part], height=foot + 24, top=4, bottom=foot)
     brokers = max((len(state.get("replicas", {})) for state in states), default=0)
-    scene.panel_height = PANEL_HEAD + PANEL_ROW * brokers + 24
-    scene.body = group(*strip.drawn)
-    scene.legend = _legend(strip)
-    high = max((_end(log) for state in states for log in state.get("replicas", {}).values()), default=0)
-    epochs = sorted({each[2] for state in states for log in state.get("replicas", {}).values() for each in log.get("log") or ()})
+    tall = PANEL_HEAD + PANEL_ROW * brokers + 24
+    return strip.compose("A partition with copies", PARTS[part], _panels(trace, states), tall, _legend(strip))
+
+
+def _panels(trace: Trace, states: list[Mapping[str, Any]]) -> Iterator[tuple[list[Svg], str]]:
+    """The panel after each step, and what it shows in words."""
+    logs = [log for state in states for log in state.get("replicas", {}).values()]
+    high = max((_end(log) for log in logs), default=0)
+    epochs = sorted({each[2] for log in logs for each in log.get("log") or ()})
     gone: list[tuple[int, int]] = []
-    for step, x, state in zip(trace.steps, xs, states, strict=True):
+    for step, state in zip(trace.steps, states, strict=True):
         if step.what == "cut":
             gone.append((int(step.data["to"]), int(step.data["from"])))
-        panel = _draw_panel(state, max(1, high), epochs, gone)
-        scene.add_step(x, trace.sentence(step), panel, _words(state, gone))
-    return scene
+        yield _draw_panel(state, max(1, high), epochs, gone), _words(state, gone)
 
 
 def _states(trace: Trace) -> list[Mapping[str, Any]]:
