@@ -7,7 +7,7 @@ by texture and name, not by colour.
 from __future__ import annotations
 
 from kitlib.views.svg import Svg, el, group
-from kitlib.words.glyphs import BLUE, CROSS, CROSSED_DISC, CROSSED_SQUARE, DISC, GREEN, PINK, RED, Glyph
+from kitlib.words.glyphs import BLUE, GREEN, PINK, RED
 
 BAND_TOP, BAND_TALL = 6, 18  # the group's row
 MEMBERS_TOP, MEMBER_TALL = 36, 24
@@ -17,22 +17,10 @@ PANEL_HEAD, PANEL_ROW = 44, 28
 BAR_LEFT, BAR_RIGHT = 108, 420
 
 
-SIGNS = {
-    "join": Glyph("joins the group", "M-5 0H5M0 -5V5", "ink", 2.2),
-    "leave": Glyph("leaves the group", "M-5.5 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2),
-    "kill": Glyph("is killed", CROSS, RED, 2.6),
-    "freeze": Glyph("is frozen", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
-    "thaw": Glyph("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "late": Glyph("has not polled for too long", f"{DISC}M0 -2.8V0H2.4", RED, 1.8, "paper"),
-    "evict": Glyph("struck off the group", CROSSED_DISC, RED, 1.8, "paper"),
-    "refused": Glyph("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
-    "cut_off": Glyph("is cut off from the broker", "M0 -8L-3 -4L3 0L-3 4L0 8", RED, 1.8),
-    "reconnect": Glyph("reaches the broker again", "M-6 0A6 6 0 0 1 6 0M-3 0A3 3 0 0 1 3 0", "ink", 1.6),
-    "expired": Glyph("learns that it was struck off", "M0 -6.5L6.5 0L0 6.5L-6.5 0Z", "ink", 1.6, "paper"),
-    "failed": Glyph("gives up: cannot have its partitions", f"{CROSSED_SQUARE}", "ink", 1.6, "paper"),
-    "heard": Glyph("hears that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
-    "error": Glyph("cannot go on", "M0 -6.5L6.5 0L0 6.5L-6.5 0ZM0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
-}
+SIGN_WORDS = (  # what is shown of a member, in the legend's order
+    "join", "leave", "kill", "freeze", "thaw", "late", "evict", "refused", "cut_off", "reconnect", "expired", "failed",
+    "heard", "error",
+)  # fmt: skip
 TICKS = {  # what happens to a partition's records, below its lane: colour, meaning
     "process": (GREEN, "a record is worked on"),
     "again": (PINK, "a record is worked on once more"),

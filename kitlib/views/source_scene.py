@@ -71,13 +71,7 @@ def _chart(trace: Trace, xs: list[float], high: int, end_ms: int) -> Svg:
                 gap.append(corners)
         elif position < before:
             marks.append(
-                el(
-                    "path",
-                    d=f"M{x:.1f} {y(before):.1f}V{y(position):.1f}",
-                    stroke=RED,
-                    stroke_width=1.5,
-                    stroke_dasharray="3 3",
-                )
+                el("path", d=f"M{x:.1f} {y(before):.1f}V{y(position):.1f}", stroke=RED, stroke_width=1.5, stroke_dasharray="3 3")
             )
         stair.append(f"M{last_x:.1f} {y(stored_before):.1f}H{x:.1f}V{y(stored):.1f}")
         if step.what == "crash":

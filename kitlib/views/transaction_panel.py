@@ -16,6 +16,7 @@ from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import halo
 from kitlib.views.transaction_reader import ABORTED, COMMITTED, OPEN, PLAIN, READERS, Row, TransactionStory, fate_of
 from kitlib.words.glyphs import BLACK, BLUE, CHECK, GREEN, ORANGE, RED, WHITE
 
@@ -33,7 +34,7 @@ BOX_LOOKS: dict[str, tuple[str, str, str]] = {  # fill, colour of the number, me
     "COMMIT": ("none", "ink", "a marker: commit"),
     "ABORT": ("none", "ink", "a marker: abort"),
 }
-HALO = {"cls": "ink paper-line", "stroke_width": 4, "paint_order": "stroke", "stroke_linejoin": "round"}
+HALO = halo()
 MARKER = {"COMMIT": CHECK, "ABORT": "M-4 -4L4 4M4 -4L-4 4"}
 
 
