@@ -26,7 +26,6 @@ PASSES = frozenset({"pass", "compact", "purge", "clean", "delete"})  # one after
 HEAD = 18
 
 
-
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "before_after" leaves the rows of events away but one."""
     xs = places(trace)

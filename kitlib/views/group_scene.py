@@ -38,9 +38,10 @@ from kitlib.views.group_look import (
 from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, Place, place_of, read_group
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_scene import signs_scene
+from kitlib.views.paint import letter_paint
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.timeline import Drawn, Item, centred, compose, draw_glyph, glyph_marks, glyphs_of, halo, places
+from kitlib.views.timeline import Drawn, Item, centred, compose, draw_glyph, glyph_marks, glyphs_of, places
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, Glyph
 from kitlib.words.word import Range
 
@@ -56,7 +57,6 @@ COLUMNS = {"fetched": 490, "processed": 566, "committed": 648, "log end": 698}  
 HOLDER_X = 708
 Ranges = tuple[tuple[int, int], ...]
 TITLE = ("state", "generation", "leader", "protocol", "members")  # of the state, in the panel's first line
-
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -187,7 +187,7 @@ class _Spells:
             parts.append(el("path", d=self.held, fill="none", cls="ink-line", stroke_width=0.8))
         if self.frozen:
             parts.append(el("path", d=self.frozen, fill="none", stroke=RED, stroke_width=1.6, stroke_dasharray="4 3"))
-        return [*parts, group(*self.labels, **halo(3))] if self.labels else parts
+        return [*parts, group(*self.labels, **letter_paint("ink", 3))] if self.labels else parts
 
 
 def _legend(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Item]:
@@ -337,9 +337,9 @@ class _Panel:
         """Lost records: hollow, with a cross, and with their number where it fits."""
         self.has_lost = True
         x, wide = BAR_LEFT + first * self.scale, max(2.0, (last + 1 - first) * self.scale)
-        label = centred((f"{last + 1 - first:,} lost", f"{last + 1 - first:,}"), x, x + wide, y + 14, halo(3) | {"font_weight": "bold"})
+        words, paint = (f"{last + 1 - first:,} lost", f"{last + 1 - first:,}"), letter_paint("ink", 3) | {"font_weight": "bold"}
         title = el("title", f"lost: {told_ranges([[first, last]])}")
-        return group(title, draw_hole(x, y, wide, 20), *label)
+        return group(title, draw_hole(x, y, wide, 20), *centred(words, x, x + wide, y + 14, paint))
 
     def _holder(self, owner: object, still: int | None, y: int) -> Svg:
         """Who holds the partition by the group's last word, or for how long it has stood still."""

@@ -20,10 +20,11 @@ from kitlib.views.lag_picture import STATUS_PAINT, draw_panel, judge_window
 from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_scene import SIGNS_LEFT, StepClock, lane_of_signs
+from kitlib.views.paint import letter_paint
 from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group
-from kitlib.views.timeline import Drawn, compose, ink_or, places
+from kitlib.views.timeline import Drawn, compose, places
 from kitlib.words.offsets import LAG
 
 PARTS = {
@@ -33,7 +34,6 @@ PARTS = {
 HAS_RECORDS = True
 BAND_TALL = 26
 READS_END_S = 10  # how often Burrow v1.9.5 reads the log's end (offset-refresh), as a judgement after silence takes it
-
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -128,5 +128,5 @@ def _draw_band(trace: Trace, xs: list[float]) -> Svg:
         parts.append(el("rect", el("title", str(said)), fill=fill, cls="ink-line", stroke_width=0.8, **box))
         if len(said.status.name) * CHAR + 6 <= end - x:
             middle = {"x": (x + end) / 2, "y": BAND_TALL / 2 + 4, "font_size": 11, "text_anchor": "middle"}
-            parts.append(el("text", said.status.name, **middle, **ink_or(text)))
+            parts.append(el("text", said.status.name, **middle, **letter_paint(text)))
     return group(*parts)

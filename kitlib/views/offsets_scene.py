@@ -52,7 +52,6 @@ KEY_TALL = 56
 SIGNS_LEFT = 176  # the rows of signs have longer names
 
 
-
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "load" gives the loads more room and follows what is cached, "signs" shows what a monitor saw."""
     if part == "signs":

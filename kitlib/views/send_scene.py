@@ -81,7 +81,6 @@ SAME = {"leader": "update", "id_request": "metadata_request", "new_batch": "send
         "fault": "disconnected"}  # fmt: skip
 
 
-
 CLOCK_LEGEND = [
     (el("path", d="M3 15A10 10 0 0 1 23 15", fill="none", stroke=colour, stroke_width=5), meaning)
     for colour, meaning in ((BLUE, "outer arc: until what is known is too old"), (ORANGE, "inner arc: until it may be asked for"))

@@ -19,7 +19,6 @@ HAS_RECORDS = False
 TOP, TALL = 14, 190
 
 
-
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace."""
     end_ms = max(1, trace.steps[-1].at_ms) if trace.steps else 1

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from kitlib.trace import Step, Trace
 from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
+from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.words.glyphs import BLACK, GREEN, ORANGE, RED, SKY, Glyph
@@ -115,21 +116,6 @@ def centred(words: Iterable[str], x0: float, x1: float, y: float, paint: Mapping
     """The longest of some words that fits between two places, in the middle; nothing when none does."""
     told = fitting(words, x1 - x0, spare)
     return [el("text", told, x=(x0 + x1) / 2, y=y, text_anchor="middle", font_size=11, **paint)] if told else []
-
-
-def halo(thick: int = 4) -> dict[str, Any]:
-    """How to write where lines may cross: letters with a border in the page's colour."""
-    return {"cls": "ink paper-line", "stroke_width": thick, "paint_order": "stroke", "stroke_linejoin": "round"}
-
-
-def ink_or(colour: str) -> dict[str, Any]:
-    """The paint of letters: a colour, or "ink" for the page's own."""
-    return {"cls": "ink"} if colour == "ink" else {"fill": colour}
-
-
-def line_of(colour: str) -> dict[str, Any]:
-    """The paint of a line: a colour, or "ink" for the page's own."""
-    return {"cls": "ink-line"} if colour == "ink" else {"stroke": colour}
 
 
 def named_line(
@@ -306,9 +292,9 @@ def draw_box(kind: str, x: float, y: float, width: float, height: float, words: 
     look = FILLS[kind]
     box = el(
         "rect", el("title", f"{words}: {look.meaning}"), x=x, y=y, width=width, height=height, rx=8 if kind == "connector" else None,
-        fill=look.fill, stroke_width=1, stroke_dasharray=look.dash or None, **line_of(look.edge),
+        fill=look.fill, stroke_width=1, stroke_dasharray=look.dash or None, **line_paint(look.edge),
     )  # fmt: skip
-    letters = halo() if look.fill == HATCH else ink_or(look.text)
+    letters = letter_paint(look.text, 4 * (look.fill == HATCH))
     told = fitting([words], width)
     text = {"x": x + width / 2, "y": y + height / 2 + 4, "text_anchor": "middle", "font_size": 11}
     return group(box, el("text", told, **text, **letters)) if told else group(box)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kitlib.trace import Trace
 from kitlib.views.look import LEFT
+from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.timeline import (
@@ -23,9 +24,6 @@ from kitlib.views.timeline import (
     draw_glyph,
     glyph_marks,
     glyphs_of,
-    halo,
-    ink_or,
-    line_of,
     places,
 )
 from kitlib.views.transaction_panel import BOX_LOOKS, PANEL_TALL, Panel, box_swatch
@@ -61,7 +59,6 @@ STATES: dict[str, tuple[str, str, str]] = {  # of the coordinator: fill, colour 
 SHORT = {"CompleteCommit": "Commit", "CompleteAbort": "Abort", "PrepareCommit": "Prepare", "PrepareAbort": "Prepare"}
 
 
-
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; `part` "log" leaves the producers and the coordinator out."""
     xs = places(trace)
@@ -84,7 +81,7 @@ def _box(span: Span, fill: str, words: tuple[str, ...], colour: str, title: str)
     def draw(y: float) -> list[Svg]:
         box = {"x": span.x0, "y": y - 9, "width": max(1.0, span.x1 - span.x0), "height": 18}
         rect = el("rect", el("title", title), fill=fill, cls="ink-line", stroke_width=0.8, **box)
-        return [rect, *centred(words, span.x0, x1, y + 4, halo() if fill == HATCH else ink_or(colour), 4)]
+        return [rect, *centred(words, span.x0, x1, y + 4, letter_paint(colour, 4 * (fill == HATCH)), 4)]
 
     return draw
 
@@ -156,7 +153,7 @@ def _draw_growth(story: TransactionStory, xs: list[float], y: float) -> Svg:
         parts.append(el("path", d=f"{area}Z", fill=ORANGE, opacity=0.55))
         for corners, colour, thick in ((upper, "ink", 1.4), (lower, BLUE, 2.4)):
             path = "M" + "L".join(f"{x:.1f} {v:.1f}" for x, v in corners)
-            parts.append(el("path", d=path, fill="none", stroke_width=thick, **line_of(colour)))
+            parts.append(el("path", d=path, fill="none", stroke_width=thick, **line_paint(colour)))
     return group(*parts)
 
 

@@ -48,7 +48,6 @@ HALO = {"stroke_width": 3, "paint_order": "stroke"}
 TICK_WORDS = frozenset({"a record is worked on", "a record is worked on once more", "a commit"})
 
 
-
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "logs" leaves the readers and their chart away."""
     xs = places(trace)
