@@ -6,8 +6,7 @@ by texture and name, not by colour.
 
 from __future__ import annotations
 
-from kitlib.views.svg import Svg, el, group
-from kitlib.words.glyphs import BLUE, GREEN, PINK, RED
+from kitlib.views.svg import Svg, el
 
 BAND_TOP, BAND_TALL = 6, 18  # the group's row
 MEMBERS_TOP, MEMBER_TALL = 36, 24
@@ -16,35 +15,10 @@ MOST_LANES = 16  # partitions that are drawn
 PANEL_HEAD, PANEL_ROW = 44, 28
 BAR_LEFT, BAR_RIGHT = 108, 420
 
-
 SIGN_WORDS = (  # what is shown of a member, in the legend's order
     "join", "leave", "kill", "freeze", "thaw", "late", "evict", "refused", "cut_off", "reconnect", "expired", "failed",
     "heard", "error",
 )  # fmt: skip
-TICKS = {  # what happens to a partition's records, below its lane: colour, meaning
-    "process": (GREEN, "a record is worked on"),
-    "again": (PINK, "a record is worked on once more"),
-    "commit": (BLUE, "a commit"),
-    "operator": (RED, "an operator sets or deletes the commit"),
-}
-
-
-def draw_tick(what: str, xs: list[float], y: float) -> Svg:
-    """The ticks of one kind below a lane whose foot is at `y`, as one path."""
-    colour, _ = TICKS[what]
-    if what == "commit":
-        path = "".join(f"M{x:.1f} {y + 3:g}l-3.5 7h7Z" for x in xs)
-        return el("path", d=path, fill=colour, cls="ink-line", stroke_width=0.7)
-    if what == "operator":
-        return el("path", d="".join(f"M{x:.1f} {y + 2:g}l-4.5 8h9Z" for x in xs), cls="paper", stroke=colour, stroke_width=2)
-    long, thick = (8, 2.6) if what == "again" else (6, 1.6)
-    path = "".join(f"M{x:.1f} {y:g}v{long}" for x in xs)
-    return el("path", d=path, stroke=colour, stroke_width=thick)
-
-
-def tick_swatch(what: str) -> Svg:
-    return group(el("path", d="M2 6H24", cls="grey-line"), draw_tick(what, [9.0, 17.0], 6))
-
 
 TEXTURES = 6  # members beyond the sixth begin anew
 

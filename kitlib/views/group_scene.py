@@ -28,12 +28,9 @@ from kitlib.views.group_look import (
     PANEL_ROW,
     SIGN_WORDS,
     TEXTURES,
-    TICKS,
     box_path,
     draw_texture,
-    draw_tick,
     texture_path,
-    tick_swatch,
 )
 from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, Place, place_of, read_group
 from kitlib.views.look import LEFT
@@ -41,7 +38,18 @@ from kitlib.views.offsets_scene import signs_scene
 from kitlib.views.paint import letter_paint
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.timeline import Drawn, Item, centred, compose, draw_glyph, glyph_marks, glyphs_of, places
+from kitlib.views.timeline import (
+    Drawn,
+    Item,
+    centred,
+    compose,
+    draw_glyph,
+    draw_tick,
+    glyph_marks,
+    glyphs_of,
+    places,
+    tick_legend,
+)
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, Glyph
 from kitlib.words.word import Range
 
@@ -207,7 +215,7 @@ def _legend(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Item]:
         swatch = group(el("rect", **box, cls="ink-line"), el("path", d="M1 9H25", cls="ink-line"))
         found.append((swatch, "two believe that they hold it"))
     ticks = {what for lane in story.lanes.values() for what, xs in lane.ticks.items() if xs}
-    found += [(tick_swatch(what), meaning) for what, (_, meaning) in TICKS.items() if what in ticks]
+    found += tick_legend(ticks)
     signs = {what for row in story.members.values() for what, _ in row.signs}
     return found + [(draw_glyph(glyph, 13, 9), glyph.meaning) for what, glyph in glyphs.items() if what in signs]
 

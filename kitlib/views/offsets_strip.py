@@ -12,7 +12,6 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.group_look import draw_tick, tick_swatch
 from kitlib.views.log_panel import KeyedLog
 from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
@@ -26,8 +25,10 @@ from kitlib.views.timeline import (
     centred,
     compose,
     draw_glyph,
+    draw_tick,
     glyph_legend,
     glyphs_of,
+    tick_legend,
 )
 from kitlib.words.glyphs import BLACK, BLUE, DISC, ORANGE, RED, Glyph
 
@@ -218,8 +219,7 @@ class Strip:
         for kind, (_, meaning) in ANSWERS.items():
             if kind in self.seen:
                 found.append((group(answer_path(kind, "M-4.5 0" + DISC[7:]), transform="translate(13 9)"), meaning))
-        told = {"process": "a record is worked on", "again": "a record is worked on once more", "commit": "a commit"}
-        return found + [(tick_swatch(kind), meaning) for kind, meaning in told.items() if kind in self.seen]
+        return found + tick_legend(self.seen)
 
 
 def _is_consumer(actor: str) -> bool:

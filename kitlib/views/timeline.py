@@ -16,7 +16,7 @@ Left out: the scene itself with its cursor (`kitlib.views.scene`), and what stan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log2
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ from kitlib.views.look import LEFT
 from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.words.glyphs import BLACK, GREEN, ORANGE, RED, SKY, Glyph
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, Glyph
 
 TICK_APART = 92  # from one time on the axis to the next, at least
 DAY_MS = 86_400_000
@@ -219,6 +219,33 @@ class Signs:
     def legend(self) -> list[Item]:
         """The glyphs that occurred."""
         return glyph_legend(self.glyphs, (what for found in self.rows.values() for what, _ in found))
+
+
+TICKS = {  # what is done with a partition's records: colour, meaning
+    "process": (GREEN, "a record is worked on"),
+    "again": (PINK, "a record is worked on once more"),
+    "commit": (BLUE, "a commit"),
+    "operator": (RED, "an operator sets or deletes the commit"),
+}
+
+
+def draw_tick(what: str, xs: list[float], y: float) -> Svg:
+    """The ticks of one kind below a line at height `y`, as one path."""
+    colour, _ = TICKS[what]
+    if what == "commit":
+        path = "".join(f"M{x:.1f} {y + 3:g}l-3.5 7h7Z" for x in xs)
+        return el("path", d=path, fill=colour, cls="ink-line", stroke_width=0.7)
+    if what == "operator":
+        return el("path", d="".join(f"M{x:.1f} {y + 2:g}l-4.5 8h9Z" for x in xs), cls="paper", stroke=colour, stroke_width=2)
+    long, thick = (8, 2.6) if what == "again" else (6, 1.6)
+    path = "".join(f"M{x:.1f} {y:g}v{long}" for x in xs)
+    return el("path", d=path, stroke=colour, stroke_width=thick)
+
+
+def tick_legend(seen: Collection[str]) -> list[Item]:
+    """The ticks that occurred."""
+    line = el("path", d="M2 6H24", cls="grey-line")
+    return [(group(line, draw_tick(what, [9.0, 17.0], 6)), meaning) for what, (_, meaning) in TICKS.items() if what in seen]
 
 
 @dataclass(frozen=True, slots=True)

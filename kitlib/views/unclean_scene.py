@@ -19,7 +19,7 @@ from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import CHART_TALL, Strip
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.timeline import glyph_legend, glyphs_of, places
+from kitlib.views.timeline import glyph_legend, glyphs_of, places, tick_legend
 from kitlib.words.glyphs import (
     ALARM,
     BLACK,
@@ -45,7 +45,6 @@ UNCLEAN = {"unclean": Glyph("one is elected that was not in sync", ALARM, RED, 2
 BROKER_WORDS = ("kill", "restart", "pause", "wake", "flip", "recover", "truncate")
 SIGN_WORDS = (*BROKER_WORDS, "elect", "unclean", "none", "refused", "differs", "diverged")  # in the legend's order
 HALO = {"stroke_width": 3, "paint_order": "stroke"}
-TICK_WORDS = frozenset({"a record is worked on", "a record is worked on once more", "a commit"})
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -285,4 +284,4 @@ def _legend(strip: Strip) -> list[tuple[Svg, str]]:
     found.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="ink-line"), "is not in the leader's log: will be cut off"))
     if "cut" in strip.seen:
         found.append((el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8), "acknowledged records are gone"))
-    return found + [(swatch, told) for swatch, told in strip.legend() if told in TICK_WORDS]
+    return found + tick_legend(strip.seen)
