@@ -11,8 +11,9 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.views import Picture
-from kitlib.views.look import LEFT, RED, WIDTH
+from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.svg import Svg, document, el, group
+from kitlib.words.glyphs import RED
 
 MESSAGES_WIDE = 290  # the left column: what the acker was told
 MOST_MESSAGES, MOST_ROWS = 9, 5

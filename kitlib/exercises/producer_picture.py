@@ -12,8 +12,9 @@ from typing import Any
 from kitlib.kafka.protocol import MAX_SEQUENCE, increment_sequence
 from kitlib.text import plain_text
 from kitlib.views import Picture
-from kitlib.views.look import BLACK, BLUE, LEFT, ORANGE, RED, WHITE, WIDTH
+from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.svg import Svg, document, el, group
+from kitlib.words.glyphs import BLACK, BLUE, ORANGE, RED, WHITE
 
 MOST_FORGOTTEN = 2  # boxes of batches that are no longer remembered
 SLOT, GAP, TALL = 82, 6, 34  # a box's width, the space between two, and its height

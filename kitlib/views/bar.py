@@ -7,9 +7,10 @@ bracket shows where the close-up looks, two triangles where the commit and the l
 from __future__ import annotations
 
 from kitlib.views.frames import cells_of
-from kitlib.views.look import BAR_TALL, BAR_Y, BLUE, CELLS, LEFT, LOOK_OF, PINK, STRIP, STRIP_Y, TWICE, ZOOM, Look
-from kitlib.views.paint import draw_frame, edge_paint, letter_paint
+from kitlib.views.look import BAR_TALL, BAR_Y, CELLS, LEFT, LOOK_OF, STRIP, STRIP_Y, TWICE, ZOOM, Look
+from kitlib.views.paint import draw_frame, letter_paint, line_paint
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLUE, PINK
 
 BOTTOM = BAR_Y + BAR_TALL
 MIDDLE = BAR_Y + BAR_TALL / 2
@@ -55,7 +56,7 @@ def _piece(look: Look, x: float, width: float) -> Svg:
         return frame
     side, centre = min(width, 10) / 2, x + width / 2
     cross = f"M{centre - side:.1f} {MIDDLE - 5}l{2 * side:.1f} 10m0 -10l{-2 * side:.1f} 10"
-    return group(frame, el("path", d=cross, stroke_width=1.2, **edge_paint(look)))
+    return group(frame, el("path", d=cross, stroke_width=1.2, **line_paint(look.edge)))
 
 
 def _label(look: Look, first: int, last: int, x: float, width: float) -> Svg:
@@ -65,4 +66,4 @@ def _label(look: Look, first: int, last: int, x: float, width: float) -> Svg:
     label = f"{letter} {span}".strip() if width >= 7 * (len(span) + 3) else letter if width >= 14 else ""
     if not label or look.shape == "dot":
         return Svg("")
-    return el("text", label, x=x + width / 2, y=BAR_Y + 14, text_anchor="middle", **letter_paint(look, has_halo=True))
+    return el("text", label, x=x + width / 2, y=BAR_Y + 14, text_anchor="middle", **letter_paint(look.text, 4))

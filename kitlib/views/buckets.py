@@ -8,7 +8,7 @@ drops is forgotten, and nobody is told.
 from __future__ import annotations
 
 from kitlib.views.forest import NEVER, Forest
-from kitlib.views.look import BLACK, ORANGE, RED
+from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.svg import Svg, el, group
 from kitlib.views.tree_look import (
     CHIP_GAP,
@@ -25,6 +25,7 @@ from kitlib.views.tree_look import (
     bucket_tall,
     chips_across,
 )
+from kitlib.words.glyphs import BLACK, ORANGE, RED
 
 NEWEST, MIDDLE, OLDEST = "newest bucket", "next bucket", "oldest bucket: the next tick drops it"
 TIMED_OUT, FORGOTTEN = "dropped by the tick: timed out", "dropped by the tick: nobody is told"
@@ -168,12 +169,11 @@ def chip_fill(is_spout: bool, is_dropped: bool) -> str:
 
 
 def _chip(text: str, x: int, y: int, wide: int, fill: str, *, is_shown: bool) -> Svg:
-    ink = {"cls": "ink"} if fill == "none" else {"fill": BLACK}
-    edge = {"cls": "ink-line"} if fill == "none" else {"stroke": BLACK}
+    colour = "ink" if fill == "none" else BLACK
     shown = text if len(text) <= wide // 7 else text[: wide // 7 - 1] + "…"
     parts = [
-        el("rect", x=x, y=y, width=wide, height=CHIP_TALL - 2, rx=3, fill=fill, **edge),
-        el("text", shown, x=x + wide / 2, y=y + 14, text_anchor="middle", font_size=11, **ink),
+        el("rect", x=x, y=y, width=wide, height=CHIP_TALL - 2, rx=3, fill=fill, **line_paint(colour)),
+        el("text", shown, x=x + wide / 2, y=y + 14, text_anchor="middle", font_size=11, **letter_paint(colour)),
     ]
     if is_shown:
         ring = {"x": x - 2.5, "y": y - 2.5, "width": wide + 5, "height": CHIP_TALL + 3}

@@ -7,27 +7,28 @@ it was before the last pass as well, with what that pass took out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kitlib.trace import Trace
 from kitlib.views.log_panel import KeyedLog, box_legend, boxes_in, draw_log, keyed_log, labels_of, log_tall, log_words
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import Strip, last_known
-from kitlib.views.scene import Scene, draw_axis, places
+from kitlib.views.scene import Scene
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import places
 
 PARTS = {
     "all": "Which record of each key is live, and what does the cleaner take out?",
     "before_after": "What was in the log before the cleaner came, and what is there now?",
 }
 HAS_RECORDS = True
-SMALL_WORDS = frozenset({"append", "emit", "process"})
 PASSES = frozenset({"pass", "compact", "purge", "clean", "delete"})  # one after another they are one pass
 HEAD = 18
 
 
-
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "before_after" leaves the rows of events away but one."""
-    xs = places(trace, room=lambda step: 0.4 if step.what in SMALL_WORDS else 1)
+    xs = places(trace)
     labels = labels_of(step.state for step in trace)
     logs = last_known((step.state for step in trace), lambda state: keyed_log(state, labels))
     strip = Strip(trace, xs)
@@ -36,25 +37,13 @@ def to_scene(trace: Trace, part: str) -> Scene:
         strip.add_cleaner()
         strip.add_consumers()
         strip.add_chart(logs)
-    foot = round(strip.y + 8)
-    strip.drawn.append(draw_axis(trace, xs, foot))
-    scene = Scene("A compacted topic", PARTS[part], height=foot + 24, top=4, bottom=foot)
     most = boxes_in(logs)
     tall = HEAD + log_tall(logs, most)
-    scene.panel_height = tall * (2 if part == "before_after" else 1)
-    scene.body = group(*strip.drawn)
-    scene.legend = strip.legend() + box_legend(False, any(step.what in ("pass", "clean") for step in trace))
+    legend = strip.legend() + box_legend(False, any(step.what in ("pass", "clean") for step in trace))
     if part == "before_after":
-        scene.legend.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="grey-line"), "taken out by the pass"))
-    panel = _Panel(part, tall, most)
-    for number, (step, x) in enumerate(zip(trace.steps, xs, strict=True)):
-        panel.follow(step.what, step.data.get("to"), logs[number], logs[number - 1] if number else None)
-        log = logs[number]
-        if log is None:
-            scene.add_step(x, trace.sentence(step))
-        else:
-            scene.add_step(x, trace.sentence(step), panel.draw(log), log_words(log))
-    return scene
+        legend.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="grey-line"), "taken out by the pass"))
+    panels = _Panel(part, tall, most).over(trace, logs)
+    return strip.compose("A compacted topic", PARTS[part], panels, tall * (2 if part == "before_after" else 1), legend)
 
 
 class _Panel:
@@ -66,6 +55,12 @@ class _Panel:
         self.after: set[int] = set()  # what the last pass left
         self.cleaned_to: int | None = None
         self.was_pass = False
+
+    def over(self, trace: Trace, logs: list[KeyedLog | None]) -> Iterator[tuple[list[Svg] | None, str]]:
+        """The panel after each step, and what it shows in words."""
+        for step, log, earlier in zip(trace.steps, logs, [None, *logs[:-1]], strict=True):
+            self.follow(step.what, step.data.get("to"), log, earlier)
+            yield (None, "") if log is None else (self.draw(log), log_words(log))
 
     def follow(self, what: str, to: object, log: KeyedLog | None, earlier: KeyedLog | None) -> None:
         """The next step: the log after it, and the log before it."""

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kitlib.trace import Trace
-from kitlib.views.look import BLUE, GREEN, ORANGE, RED, SKY
+from kitlib.views.paint import line_paint
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY
 
 QUESTION = "Is the work that is done still worth something?"
 LEFT, RIGHT = 66, 566  # the time axis; the curves' names stand to its right
@@ -143,7 +144,7 @@ def _panel(
     for line in panel.lines:
         if line.is_rare and not any(map(line.value, samples)):
             continue
-        ink = {"cls": "ink-line"} if line.colour == "ink" else {"stroke": line.colour}
+        ink = line_paint(line.colour)
         parts.append(el("path", d=f"M{way(line)}", fill="none", stroke_width=2.2, stroke_dasharray=line.dash, **ink))
         last = line.value(samples[-1])
         labels.append((y_of(last), f"{line.name}: {_number(last)}", line))
@@ -161,7 +162,7 @@ def _labels(labels: list[tuple[float, str, Line]]) -> list[Svg]:
     for index, (y, text, line) in enumerate(sorted(labels, key=lambda label: label[0])):
         place = max(min(y + 4, room + 15 * index), last + 15)
         last = place
-        ink = {"cls": "ink-line"} if line.colour == "ink" else {"stroke": line.colour}
+        ink = line_paint(line.colour)
         parts.append(
             el("path", d=f"M{RIGHT + 4} {place - 4:.1f}h14", stroke_width=2.2, stroke_dasharray=line.dash, **ink)
         )

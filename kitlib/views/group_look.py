@@ -6,11 +6,7 @@ by texture and name, not by colour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from kitlib.views.lanes_look import CROSS, CROSSED_DISC, CROSSED_SQUARE, DISC
-from kitlib.views.look import BLUE, GREEN, PINK, RED
-from kitlib.views.svg import Svg, el, group
+from kitlib.views.svg import Svg, el
 
 BAND_TOP, BAND_TALL = 6, 18  # the group's row
 MEMBERS_TOP, MEMBER_TALL = 36, 24
@@ -19,73 +15,10 @@ MOST_LANES = 16  # partitions that are drawn
 PANEL_HEAD, PANEL_ROW = 44, 28
 BAR_LEFT, BAR_RIGHT = 108, 420
 
-
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """A small sign in a member's row."""
-
-    meaning: str
-    path: str  # around 0, 0
-    edge: str  # a colour or "ink"
-    thick: float = 1.8
-    fill: str = "none"  # or "paper"
-
-
-SIGNS = {
-    "join": Sign("joins the group", "M-5 0H5M0 -5V5", "ink", 2.2),
-    "leave": Sign("leaves the group", "M-5.5 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2),
-    "kill": Sign("is killed", CROSS, RED, 2.6),
-    "freeze": Sign("is frozen", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
-    "thaw": Sign("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "late": Sign("has not polled for too long", f"{DISC}M0 -2.8V0H2.4", RED, 1.8, "paper"),
-    "evict": Sign("struck off the group", CROSSED_DISC, RED, 1.8, "paper"),
-    "refused": Sign("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
-    "cut_off": Sign("is cut off from the broker", "M0 -8L-3 -4L3 0L-3 4L0 8", RED, 1.8),
-    "reconnect": Sign("reaches the broker again", "M-6 0A6 6 0 0 1 6 0M-3 0A3 3 0 0 1 3 0", "ink", 1.6),
-    "expired": Sign("learns that it was struck off", "M0 -6.5L6.5 0L0 6.5L-6.5 0Z", "ink", 1.6, "paper"),
-    "failed": Sign("gives up: cannot have its partitions", f"{CROSSED_SQUARE}", "ink", 1.6, "paper"),
-    "heard": Sign("hears that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
-    "error": Sign("cannot go on", "M0 -6.5L6.5 0L0 6.5L-6.5 0ZM0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
-}
-TICKS = {  # what happens to a partition's records, below its lane: colour, meaning
-    "process": (GREEN, "a record is worked on"),
-    "again": (PINK, "a record is worked on once more"),
-    "commit": (BLUE, "a commit"),
-    "operator": (RED, "an operator sets or deletes the commit"),
-}
-
-
-def draw_sign(sign: Sign, x: float, y: float) -> Svg:
-    names = [*(["ink-line"] if sign.edge == "ink" else []), *(["paper"] if sign.fill == "paper" else [])]
-    return el(
-        "path",
-        el("title", sign.meaning),
-        d=sign.path,
-        transform=f"translate({x:.1f} {y:g})",
-        cls=" ".join(names) or None,
-        fill=None if sign.fill == "paper" else sign.fill,
-        stroke=None if sign.edge == "ink" else sign.edge,
-        stroke_width=sign.thick,
-        stroke_linejoin="round",
-    )
-
-
-def draw_tick(what: str, xs: list[float], y: float) -> Svg:
-    """The ticks of one kind below a lane whose foot is at `y`, as one path."""
-    colour, _ = TICKS[what]
-    if what == "commit":
-        path = "".join(f"M{x:.1f} {y + 3:g}l-3.5 7h7Z" for x in xs)
-        return el("path", d=path, fill=colour, cls="ink-line", stroke_width=0.7)
-    if what == "operator":
-        return el("path", d="".join(f"M{x:.1f} {y + 2:g}l-4.5 8h9Z" for x in xs), cls="paper", stroke=colour, stroke_width=2)
-    long, thick = (8, 2.6) if what == "again" else (6, 1.6)
-    path = "".join(f"M{x:.1f} {y:g}v{long}" for x in xs)
-    return el("path", d=path, stroke=colour, stroke_width=thick)
-
-
-def tick_swatch(what: str) -> Svg:
-    return group(el("path", d="M2 6H24", cls="grey-line"), draw_tick(what, [9.0, 17.0], 6))
-
+SIGN_WORDS = (  # what is shown of a member, in the legend's order
+    "join", "leave", "kill", "freeze", "thaw", "late", "evict", "refused", "cut_off", "reconnect", "expired", "failed",
+    "heard", "error",
+)  # fmt: skip
 
 TEXTURES = 6  # members beyond the sixth begin anew
 

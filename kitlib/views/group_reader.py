@@ -11,12 +11,12 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.group_look import SIGNS
+from kitlib.views.group_look import SIGN_WORDS
 
 Place = tuple[str, int]  # topic and partition
 OTHERS = frozenset({"log", "coordinator", "broker", "network", "zookeeper"})
 STEADY = -1  # instead of a generation where the group has none
-MEMBER_WORDS = frozenset({*SIGNS, "assigned", "revoked", "lost", "start", "emit", "process", "commit", "store"})
+MEMBER_WORDS = frozenset({*SIGN_WORDS, "assigned", "revoked", "lost", "start", "emit", "process", "commit", "store"})
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class _Reader:
         name = plain_text(step.actor, 12)
         row = self.story.members.setdefault(name, MemberRow(name))
         refused = step.what in ("commit", "store") and data.get("error") not in (None, "", "NONE")
-        if refused or step.what in SIGNS:
+        if refused or step.what in SIGN_WORDS:
             row.signs.append(("refused" if refused else step.what, x))
         act = getattr(self, f"_on_{step.what}", None)
         if act is not None:

@@ -26,22 +26,31 @@ from kitlib.views.group_look import (
     MOST_LANES,
     PANEL_HEAD,
     PANEL_ROW,
-    SIGNS,
+    SIGN_WORDS,
     TEXTURES,
-    TICKS,
     box_path,
-    draw_sign,
     draw_texture,
-    draw_tick,
     texture_path,
-    tick_swatch,
 )
-from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, MemberRow, Place, place_of, read_group
-from kitlib.views.lanes_look import CHAR
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED
+from kitlib.views.group_reader import STEADY, GroupStory, Held, Lane, Place, place_of, read_group
+from kitlib.views.look import LEFT
 from kitlib.views.offsets_scene import signs_scene
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.paint import letter_paint
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import (
+    Drawn,
+    Item,
+    centred,
+    compose,
+    draw_glyph,
+    draw_tick,
+    glyph_marks,
+    glyphs_of,
+    places,
+    tick_legend,
+)
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, Glyph
 from kitlib.words.word import Range
 
 PARTS = {
@@ -51,14 +60,11 @@ PARTS = {
     "lag": "What is the lag, and what does the monitor make of it?",
 }
 HAS_RECORDS = True
-SMALL_WORDS = frozenset({"append", "start", "emit", "process", "commit", "store"})
-HALO = {"cls": "ink paper-line", "stroke_width": 3, "paint_order": "stroke", "stroke_linejoin": "round"}
 CURSORS = (("fetched", ORANGE), ("processed", GREEN), ("committed", BLUE))
 COLUMNS = {"fetched": 490, "processed": 566, "committed": 648, "log end": 698}  # right ends of the numbers
 HOLDER_X = 708
 Ranges = tuple[tuple[int, int], ...]
 TITLE = ("state", "generation", "leader", "protocol", "members")  # of the state, in the panel's first line
-
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -70,15 +76,14 @@ def to_scene(trace: Trace, part: str) -> Scene:
         return signs_scene(trace)
     if part == "lag":
         return lag_scene.to_scene(trace, "all")
-    xs = places(trace, room=lambda step: 0.3 if step.what in SMALL_WORDS else 2)
+    xs = places(trace)
     story = read_group(trace, xs)
     lanes = dict(list(story.lanes.items())[:MOST_LANES])
-    names = {place: lane.name for place, lane in lanes.items()}
+    glyphs = glyphs_of(trace, SIGN_WORDS)
     top = MEMBERS_TOP if part == "all" else BAND_TOP + BAND_TALL
     drawn = _draw_band(story)
-    signs: set[str] = set()
     if part == "all":
-        drawn += _draw_members(story, signs)
+        drawn += _draw_members(story, glyphs)
         top += MEMBER_TALL * len(story.members) + LANES_GAP
         tall, pitch = (28, 42) if len(lanes) <= 8 else (16, 27)
         spells = _Spells(list(story.members))
@@ -90,17 +95,13 @@ def to_scene(trace: Trace, part: str) -> Scene:
         drawn += spells.draw()
         lines = "".join(f"M{x:.1f} {BAND_TOP + BAND_TALL}V{top}" for x, _ in story.boundaries)
         drawn.insert(0, el("path", d=lines, cls="grey-line", stroke_width=1, stroke_dasharray="2 3"))
-    more = len(story.lanes) - len(lanes)
-    if more > 0:
+    if (more := len(story.lanes) - len(lanes)) > 0:
         drawn.append(el("text", f"and {more} more partitions", cls="grey", x=LEFT, y=top + 10, font_size=11))
-    foot = top + 6
-    drawn.append(draw_axis(trace, xs, foot))
-    scene = Scene("A consumer group", PARTS[part], height=foot + 24, panel_height=PANEL_HEAD + PANEL_ROW * len(lanes))
-    scene.top, scene.bottom, scene.body = BAND_TOP, foot, group(*drawn)
-    scene.legend = _legend(story, signs) if part == "all" else []
-    panel = _Panel(trace, names)
-    for step, x in zip(trace.steps, xs, strict=True):
-        scene.add_step(x, trace.sentence(step), *panel.take(step))
+    panel = _Panel(trace, {place: lane.name for place, lane in lanes.items()})
+    rows = [Drawn(top - BAND_TOP, lambda y: drawn)]
+    tall, legend = PANEL_HEAD + PANEL_ROW * len(lanes), _legend(story, glyphs) if part == "all" else []
+    panels = map(panel.take, trace)
+    scene = compose(trace, xs, "A consumer group", PARTS[part], rows, panels, tall, legend, begin=BAND_TOP, top=BAND_TOP, gap=6, below=24)
     if panel.has_lost:
         scene.legend.insert(0, (draw_hole(1, 1, 24, 16), "lost: will never be processed"))
     return scene
@@ -126,46 +127,27 @@ def _draw_band(story: GroupStory) -> list[Svg]:
             words = (name, f"gen {generation}", f"{generation}") if generation != STEADY else (name, "shared out")
             paint = {"cls": "ink"}
             parts.append(el("rect", el("title", name), fill="none", cls="grey-line", **box))
-        parts += _centred(words, x0, x1, middle + 4, paint)
+        parts += centred(words, x0, x1, middle + 4, paint)
     return parts
 
 
-def _centred(words: tuple[str, ...], x0: float, x1: float, y: float, paint: dict[str, Any]) -> list[Svg]:
-    """The longest of some words that fits between two places."""
-    for told in words:
-        if len(told) * CHAR + 6 <= x1 - x0:
-            return [el("text", told, x=(x0 + x1) / 2, y=y, text_anchor="middle", font_size=11, **paint)]
-    return []
-
-
-def _draw_members(story: GroupStory, seen: set[str]) -> list[Svg]:
+def _draw_members(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Svg]:
+    """Each member's name and texture, its line, dashed while it is frozen, and what befell it."""
     parts = []
     for place, row in enumerate(story.members.values()):
         y = MEMBERS_TOP + MEMBER_TALL * place + MEMBER_TALL / 2
-        box = el("rect", x=AXIS_LEFT - 28, y=y - 8, width=22, height=16, fill="none", cls="ink-line", stroke_width=0.8)
-        name = el("text", row.name, cls="ink", x=LEFT, y=y + 4, font_size=12, font_weight="bold")
         parts += [
-            name,
+            el("text", row.name, cls="ink", x=LEFT, y=y + 4, font_size=12, font_weight="bold"),
             draw_texture(place, texture_path(place, AXIS_LEFT - 28, y - 8, 22, 16)),
-            box,
-            *_draw_row(row, y, seen),
+            el("rect", x=AXIS_LEFT - 28, y=y - 8, width=22, height=16, fill="none", cls="ink-line", stroke_width=0.8),
         ]
-    return parts
-
-
-def _draw_row(row: MemberRow, y: float, seen: set[str]) -> list[Svg]:
-    """A member's line, dashed while it is frozen, and what befell it; a sign too near to another is moved on."""
-    lines = {False: "", True: ""}
-    for x0, x1, is_frozen in row.spells:
-        lines[is_frozen] += f"M{x0:.1f} {y:g}H{x1:.1f}"
-    parts = [el("path", d=lines[False], cls="ink-line", stroke_width=1.6)] if lines[False] else []
-    if lines[True]:
-        parts.append(el("path", d=lines[True], cls="grey-line", stroke_width=1.6, stroke_dasharray="2 4"))
-    last = 0.0
-    for what, x in row.signs:
-        last = max(x, min(last + 12, x + 24))
-        seen.add(what)
-        parts.append(draw_sign(SIGNS[what], last, y))
+        lines = {False: "", True: ""}
+        for x0, x1, is_frozen in row.spells:
+            lines[is_frozen] += f"M{x0:.1f} {y:g}H{x1:.1f}"
+        parts += [el("path", d=lines[False], cls="ink-line", stroke_width=1.6)] if lines[False] else []
+        if lines[True]:
+            parts.append(el("path", d=lines[True], cls="grey-line", stroke_width=1.6, stroke_dasharray="2 4"))
+        parts += glyph_marks(row.signs, glyphs)(y)
     return parts
 
 
@@ -191,7 +173,7 @@ class _Spells:
         wide = max(0.8, spell.x1 - spell.x0)
         if spell.is_missed:
             self.missed += box_path(spell.x0, y, wide, tall)
-            self.labels += _centred(("nobody",), spell.x0, spell.x1, y + tall / 2 + 4, {})
+            self.labels += centred(("nobody",), spell.x0, spell.x1, y + tall / 2 + 4, {})
         each = tall / max(1, len(spell.holders))
         for row, (name, is_frozen) in enumerate(spell.holders):
             top, place = y + each * row, self.order.index(name) % TEXTURES
@@ -202,7 +184,7 @@ class _Spells:
                 self.held += box_path(spell.x0, top, wide, each)
             if each >= 14:
                 words = (f"{name}, frozen", name) if is_frozen else (name,)
-                self.labels += _centred(words, spell.x0, spell.x1, top + each / 2 + 4, {})
+                self.labels += centred(words, spell.x0, spell.x1, top + each / 2 + 4, {})
 
     def draw(self) -> list[Svg]:
         """Textures, then outlines, then words."""
@@ -213,13 +195,13 @@ class _Spells:
             parts.append(el("path", d=self.held, fill="none", cls="ink-line", stroke_width=0.8))
         if self.frozen:
             parts.append(el("path", d=self.frozen, fill="none", stroke=RED, stroke_width=1.6, stroke_dasharray="4 3"))
-        return [*parts, group(*self.labels, **HALO)] if self.labels else parts
+        return [*parts, group(*self.labels, **letter_paint("ink", 3))] if self.labels else parts
 
 
-def _legend(story: GroupStory, signs: set[str]) -> list[tuple[Svg, str]]:
+def _legend(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Item]:
     box = {"x": 1, "y": 1, "width": 24, "height": 16, "fill": "none"}
     spells = [spell for lane in story.lanes.values() for spell in lane.spells]
-    found: list[tuple[Svg, str]] = []
+    found: list[Item] = []
     if any(generation is None for _, _, generation in story.bands):
         found.append((el("rect", **(box | {"fill": ORANGE}), stroke=BLACK), "a rebalance goes on"))
     if any(spell.is_missed for spell in spells):
@@ -233,8 +215,9 @@ def _legend(story: GroupStory, signs: set[str]) -> list[tuple[Svg, str]]:
         swatch = group(el("rect", **box, cls="ink-line"), el("path", d="M1 9H25", cls="ink-line"))
         found.append((swatch, "two believe that they hold it"))
     ticks = {what for lane in story.lanes.values() for what, xs in lane.ticks.items() if xs}
-    found += [(tick_swatch(what), meaning) for what, (_, meaning) in TICKS.items() if what in ticks]
-    return found + [(draw_sign(sign, 13, 9), sign.meaning) for what, sign in SIGNS.items() if what in signs]
+    found += tick_legend(ticks)
+    signs = {what for row in story.members.values() for what, _ in row.signs}
+    return found + [(draw_glyph(glyph, 13, 9), glyph.meaning) for what, glyph in glyphs.items() if what in signs]
 
 
 def _frozen(ranges: list[Range]) -> Ranges:
@@ -362,9 +345,9 @@ class _Panel:
         """Lost records: hollow, with a cross, and with their number where it fits."""
         self.has_lost = True
         x, wide = BAR_LEFT + first * self.scale, max(2.0, (last + 1 - first) * self.scale)
-        label = _centred((f"{last + 1 - first:,} lost", f"{last + 1 - first:,}"), x, x + wide, y + 14, HALO | {"font_weight": "bold"})
+        words, paint = (f"{last + 1 - first:,} lost", f"{last + 1 - first:,}"), letter_paint("ink", 3) | {"font_weight": "bold"}
         title = el("title", f"lost: {told_ranges([[first, last]])}")
-        return group(title, draw_hole(x, y, wide, 20), *label)
+        return group(title, draw_hole(x, y, wide, 20), *centred(words, x, x + wide, y + 14, paint))
 
     def _holder(self, owner: object, still: int | None, y: int) -> Svg:
         """Who holds the partition by the group's last word, or for how long it has stood still."""

@@ -14,9 +14,10 @@ from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartiti
 from kitlib.monitor.rewinds import Rewind, Vanished, in_order, rewinds, vanished
 from kitlib.text import plain_text
 from kitlib.views.clock import Clock, Placed, clock_over, figure
-from kitlib.views.look import BLUE, LEFT, RED, WIDTH
+from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
 from kitlib.views.svg import Svg, document, el, group, legend
+from kitlib.words.glyphs import BLUE, RED
 from kitlib.words.word import count
 
 QUESTION = "Where did the committed offset go back, or vanish?"

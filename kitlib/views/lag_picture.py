@@ -25,9 +25,11 @@ from kitlib.monitor.lag import (
 from kitlib.text import plain_text
 from kitlib.views.clock import figure
 from kitlib.views.lag_words import STATUS_WORDS, Asked, asked_rules
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, WHITE, WIDTH
+from kitlib.views.look import LEFT, WIDTH
+from kitlib.views.paint import letter_paint
 from kitlib.views.picture import Picture
 from kitlib.views.svg import Svg, document, el, group
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, WHITE
 
 QUESTION = "Which rule fires, and on what?"
 SLOTS_LEFT, SLOTS_RIGHT = 108, 650  # the slots; what holds now stands right of them
@@ -95,11 +97,10 @@ def draw_panel(window: Window, judgement: Judgement) -> tuple[Svg, int]:
 
 def _draw_badge(judgement: Judgement) -> Svg:
     fill, text = STATUS_PAINT[judgement.status]
-    paint: dict[str, object] = {"cls": "ink"} if text == "ink" else {"fill": text}
     return group(
         el("title", STATUS_WORDS[judgement.status.name]),
         el("rect", x=LEFT, y=8, width=76, height=22, rx=4, fill=fill, cls="ink-line", stroke_width=1),
-        el("text", judgement.status.name, x=LEFT + 38, y=23, text_anchor="middle", font_weight="bold", **paint),
+        el("text", judgement.status.name, x=LEFT + 38, y=23, text_anchor="middle", font_weight="bold", **letter_paint(text)),
         el("text", f"rule: {judgement.rule}", cls="ink", x=108, y=23),
     )
 

@@ -20,52 +20,40 @@ from kitlib.views.lag_picture import STATUS_PAINT, draw_panel, judge_window
 from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_scene import SIGNS_LEFT, StepClock, lane_of_signs
-from kitlib.views.scene import AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.paint import letter_paint
+from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group
+from kitlib.views.timeline import Drawn, compose, places
+from kitlib.words.offsets import LAG
 
 PARTS = {
     "all": "What is the lag, and what does the monitor make of it?",
     "window": "Which rule fires, and on what?",
 }
 HAS_RECORDS = True
-ROOM = {"lag": 1.0, "commit": 1.0, "judge": 6.0}
 BAND_TALL = 26
 READS_END_S = 10  # how often Burrow v1.9.5 reads the log's end (offset-refresh), as a judgement after silence takes it
 
 
-
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "window" leaves the curves away."""
-    xs = places(trace, left=SIGNS_LEFT, room=lambda step: ROOM.get(step.what, 0.3))
+    xs = places(trace, left=SIGNS_LEFT, room=lambda step: LAG.room(step.what))
     band = _draw_band(trace, xs)
-    drawn, foot = [band], BAND_TALL + 10
+    rows = [Drawn(BAND_TALL + 4, lambda y: [band])]
     if part == "all":
         clock = StepClock([step.at_ms for step in trace], xs, SIGNS_LEFT, AXIS_RIGHT)
         try:
             lane = lane_of_signs(trace)
-            seen = look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane))
-            drawn.append(group(draw_rows(seen, clock), transform=f"translate(0 {BAND_TALL + 4})"))
-            foot += SIGNS_TALL
+            curves = draw_rows(look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane)), clock)
+            rows.append(Drawn(SIGNS_TALL, lambda y: [group(curves, transform=f"translate(0 {y:g})")]))
         except TraceError:
             pass  # nobody has read or committed anything: the monitor's word stands alone
-    drawn.append(draw_axis(trace, xs, foot, SIGNS_LEFT))
-    scene = Scene("A monitor of the lag", PARTS[part], height=foot + 24, top=0, bottom=foot)
-    scene.body = group(*drawn)
-    scene.legend = signs_legend() if part == "all" else []
     monitor = _Monitor(sees_commits=not any(step.actor == "monitor" and step.what == "lag" for step in trace))
-    panel: Svg | None = None
-    words = ""
-    for step, x in zip(trace.steps, xs, strict=True):
-        looked = monitor.take(step)
-        if looked is not None:
-            panel, height = draw_panel(*looked)
-            scene.panel_height = max(scene.panel_height, height + 8)
-            words = str(looked[1])
-            scene.add_step(x, trace.sentence(step), panel, words)
-        else:
-            scene.add_step(x, trace.sentence(step), panel, words)
-    return scene
+    panels = [monitor.panel(step) for step in trace]
+    legend = signs_legend() if part == "all" else []
+    title, tall = "A monitor of the lag", monitor.tall
+    return compose(trace, xs, title, PARTS[part], rows, panels, tall, legend, begin=0, top=0, gap=6, below=24, left=SIGNS_LEFT)
 
 
 @dataclass(slots=True)
@@ -75,6 +63,17 @@ class _Monitor:
     storage: LagStorage = field(default_factory=LagStorage)
     sees_commits: bool = False
     order: int = 0
+    tall: int = 0  # of the highest panel
+    words: str = ""
+
+    def panel(self, step: Step) -> tuple[Svg | None, str]:
+        """The window with its rules after a step, and the judgement; as before where the monitor does nothing."""
+        looked = self.take(step)
+        if looked is None:
+            return None, self.words
+        panel, height = draw_panel(*looked)
+        self.tall, self.words = max(self.tall, height + 8), str(looked[1])
+        return panel, self.words
 
     def take(self, step: Step) -> tuple[Window, Judgement] | None:
         """The window after a step of the monitor's, with its judgement; None for the others' steps."""
@@ -128,8 +127,6 @@ def _draw_band(trace: Trace, xs: list[float]) -> Svg:
         box = {"x": x, "y": 4, "width": max(2.0, end - x), "height": BAND_TALL - 8}
         parts.append(el("rect", el("title", str(said)), fill=fill, cls="ink-line", stroke_width=0.8, **box))
         if len(said.status.name) * CHAR + 6 <= end - x:
-            paint: dict[str, object] = {"cls": "ink"} if text == "ink" else {"fill": text}
-            parts.append(
-                el("text", said.status.name, x=(x + end) / 2, y=BAND_TALL / 2 + 4, font_size=11, text_anchor="middle", **paint)
-            )
+            middle = {"x": (x + end) / 2, "y": BAND_TALL / 2 + 4, "font_size": 11, "text_anchor": "middle"}
+            parts.append(el("text", said.status.name, **middle, **letter_paint(text)))
     return group(*parts)

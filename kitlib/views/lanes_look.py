@@ -8,7 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, PINK, RED, SKY, WHITE, WIDTH
+from kitlib.views.look import LEFT, WIDTH
+from kitlib.words.glyphs import (
+    BLACK,
+    BLUE,
+    CHECK,
+    CROSS,
+    CROSSED_DISC,
+    CROSSED_SQUARE,
+    DIAMOND,
+    DISC,
+    GREEN,
+    ORANGE,
+    PINK,
+    RED,
+    SKY,
+    SQUARE,
+    WHITE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +41,6 @@ class MarkLook:
     long: str = ""  # the path in the diagram, where that is another one than in the legend
 
 
-DISC = "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0Z"
-SQUARE = "M-5 -5H5V5H-5Z"
-DIAMOND = "M0 -6.5L6.5 0L0 6.5L-6.5 0Z"
-CROSS = "M-5.5 -5.5L5.5 5.5M5.5 -5.5L-5.5 5.5"
-CROSSED_SQUARE = f"{SQUARE}M-3 -3L3 3M3 -3L-3 3"
-CROSSED_DISC = f"{DISC}M-3 -3L3 3M3 -3L-3 3"
-CHECK = "M-5 0.5L-1.5 4L5 -4"
 BACK = "M5 0H-5M-1.5 -3.5L-5 0L-1.5 3.5"
 RIFT = "M0 -60" + "L-3 -55L3 -45" + "l-6 10l6 10" * 5 + "L0 60"
 BARS = "M-5 -4H5M-5 0H5M-5 4H5"

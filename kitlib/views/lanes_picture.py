@@ -37,8 +37,10 @@ from kitlib.views.lanes_look import (
     MarkLook,
     WayLook,
 )
-from kitlib.views.look import BLACK, LEFT, RED, STRIP
+from kitlib.views.look import LEFT, STRIP
+from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.svg import HATCH, Svg, el, group, legend
+from kitlib.words.glyphs import BLACK, RED
 
 # The parts of a producer's picture, and the question that each answers.
 PRODUCER_PARTS = {
@@ -89,11 +91,6 @@ def summary_of(scene: SpaceTime, step: int) -> list[str]:
         return []
     told = [f"{row.title.lower()}: {row.words.at(step, 'nothing')}" for row in scene.rows]
     return told + [f"the log of {log.name}: {log.words.at(step, 'no record')}" for log in scene.logs]
-
-
-def paint(edge: str) -> dict[str, object]:
-    """The colour of a line: a class for the page's own colours."""
-    return {"cls": f"{edge}-line"} if edge in ("ink", "grey") else {"stroke": edge}
 
 
 # -- the lanes -----------------------------------------------------------------------------------------
@@ -156,7 +153,7 @@ def draw_way(way: Way, window: int, now: int, shift: int, codes: set[str]) -> li
         return []
     line = f"M{x0 + shift:.1f} {y0:.1f}L{x1 + shift:.1f} {y1:.1f}"
     drawn = [
-        el("path", d=line, fill="none", stroke_width=look.thick, stroke_dasharray=look.dash or None, **paint(look.edge))
+        el("path", d=line, fill="none", stroke_width=look.thick, stroke_dasharray=look.dash or None, **line_paint(look.edge))
     ]
     if way.has_cross and is_over and x1 > window:
         codes.add(CROSSED)
@@ -219,7 +216,7 @@ def mark_swatch(look: MarkLook) -> Svg:
 
 
 def way_swatch(look: WayLook) -> Svg:
-    return el("path", d="M0 9H26", stroke_width=look.thick, stroke_dasharray=look.dash or None, **paint(look.edge))
+    return el("path", d="M0 9H26", stroke_width=look.thick, stroke_dasharray=look.dash or None, **line_paint(look.edge))
 
 
 # -- the rows ------------------------------------------------------------------------------------------
@@ -255,7 +252,7 @@ def draw_box(look: BoxLook, first: str, second: str, is_ringed: bool) -> Svg:
         )
     if look.flag == "cross":
         parts.append(el("path", d=f"M0 {BOX_TALL}L{BOX_WIDE} 0", stroke=RED, stroke_width=1.4))
-        words = {"cls": "ink paper-line", "stroke_width": 3, "paint_order": "stroke", "stroke_linejoin": "round"}
+        words = letter_paint("ink", 3)
     for text, y, weight in ((first, 15, "bold" if first.startswith(BOLD) else None), (second, 29, None)):
         if text:
             parts.append(
@@ -281,7 +278,7 @@ def _frame(look: BoxLook, wide: int, tall: int, round_by: int) -> Svg:
         fill=HATCH if look.hatch else look.fill,
         stroke_width=1.6 if look.fill == "none" and look.edge != "grey" else 1,
         stroke_dasharray=look.dash or None,
-        **paint(look.edge),
+        **line_paint(look.edge),
     )
 
 
@@ -345,7 +342,7 @@ def draw_record(look: BoxLook, record: int, wide: int) -> Svg:
     drawn = [_frame(look, wide, RECORD_TALL, 1)]
     words = _words(look)
     if look.hatch:
-        words = {"cls": "ink paper-line", "stroke_width": 4, "paint_order": "stroke", "stroke_linejoin": "round"}
+        words = letter_paint("ink", 4)
     drawn.append(el("text", str(record), x=wide / 2, y=14, text_anchor="middle", font_size=11, **words))
     drawn += _foot(look, wide, RECORD_TALL)
     return group(*drawn)
@@ -375,7 +372,7 @@ def _bar(log: LogView, step: int, start: int, window: int) -> Svg:
         box = {"x": LEFT + (first - log.base) * scale, "y": LOG_TOP, "height": LOG_BAR}
         fill = HATCH if look.hatch else look.fill
         parts.append(
-            el("rect", **box, width=max(1.5, (after - first) * scale), fill=fill, stroke_width=0.5, **paint(look.edge))
+            el("rect", **box, width=max(1.5, (after - first) * scale), fill=fill, stroke_width=0.5, **line_paint(look.edge))
         )
     box = {"x": LEFT + (window - log.base) * scale - 1.5, "y": LOG_TOP - 3, "height": LOG_BAR + 6}
     parts.append(el("rect", **box, cls="ink-line", width=log.boxes * scale + 3, rx=2, fill="none", stroke_width=1.8))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from kitlib.text import plain_text
 from kitlib.views.forest import NEVER, Forest
 from kitlib.views.ledger_rows import LedgerRow
-from kitlib.views.look import BLUE, RED
 from kitlib.views.svg import Svg, el, group
 from kitlib.views.tree_look import (
     BIT_PITCH,
@@ -22,6 +21,7 @@ from kitlib.views.tree_look import (
     SIDE_WIDE,
     TONES,
 )
+from kitlib.words.glyphs import BLUE, RED
 
 NO_MESSAGE = "The acker has heard nothing of it yet."
 NOBODY = "No acker follows this record."

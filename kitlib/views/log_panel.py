@@ -15,8 +15,10 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.views.clock import figure
 from kitlib.views.history_picture import short
-from kitlib.views.look import BLUE, GREEN, LEFT, ORANGE, RED, SKY, STRIP, WHITE
+from kitlib.views.look import LEFT, STRIP
+from kitlib.views.paint import letter_paint
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY, WHITE
 from kitlib.words.word import count
 
 PER_ROW, BOX_WIDE, BOX_TALL, ROW_PITCH = 15, 48, 34, 60
@@ -170,7 +172,7 @@ def _draw_box(place: int, record: tuple[int, int, Any], label: str, is_live: boo
     fill = HATCH if is_removed else BLUE if is_live and not is_tomb else "none"
     paint: dict[str, object] = {"fill": WHITE} if fill == BLUE else {"cls": "ink" if is_live else "grey"}
     if is_removed:
-        paint = {"cls": "ink paper-line", "stroke_width": 4, "paint_order": "stroke", "stroke_linejoin": "round"}
+        paint = letter_paint("ink", 4)
     edge = "ink-line" if is_live else "grey-line"
     text = {"x": middle, "text_anchor": "middle", "font_size": 11}
     parts = [

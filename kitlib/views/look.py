@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, WHITE
+
 # Flags of one offset. A change is always "toggle one flag on a range", so that time runs both ways.
 EXISTS = 1  # a record is or was at this offset (a gap or a compacted record is not)
 WAITING = 2  # fetched, in waiting_to_emit
@@ -25,8 +27,6 @@ IS_GONE = 256  # offset < log start
 IS_BELOW_COMMIT = 512  # offset < committed_to
 IS_READ = 1024  # offset < emitted_to_offset
 
-BLUE, SKY, GREEN, ORANGE, RED, PINK = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
-BLACK, WHITE = "#000000", "#FFFFFF"
 INK, PAPER, GREY = BLACK, WHITE, "#6B6B6B"  # on a light page
 DARK_INK, DARK_PAPER, DARK_GREY = WHITE, "#111111", "#A8A8A8"  # on a dark page
 ALL_COLOURS = frozenset({BLUE, SKY, GREEN, ORANGE, RED, PINK, BLACK, WHITE, GREY, DARK_PAPER, DARK_GREY})

@@ -8,6 +8,7 @@ step with the live record of each key, and the cache beside what the log says.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kitlib.errors import TraceError
@@ -28,12 +29,15 @@ from kitlib.views.log_panel import (
     log_tall,
     log_words,
 )
-from kitlib.views.look import BLUE, LEFT, RED
+from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import Strip, last_known
 from kitlib.views.offsets_writes import states_of
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group
+from kitlib.views.timeline import draw_axis, places
+from kitlib.words.glyphs import BLUE, RED
+from kitlib.words.offsets import OFFSETS
 
 PARTS = {
     "all": "What does the log hold, and what does the coordinator answer?",
@@ -48,12 +52,11 @@ KEY_TALL = 56
 SIGNS_LEFT = 176  # the rows of signs have longer names
 
 
-
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "load" gives the loads more room and follows what is cached, "signs" shows what a monitor saw."""
     if part == "signs":
         return signs_scene(trace)
-    xs = places(trace, room=_room_in_load if part == "load" else _room)
+    xs = places(trace, room=_room_in_load if part == "load" else None)
     states = states_of(trace)
     labels = labels_of(states)
     logs = last_known(states, lambda state: keyed_log(state, labels))
@@ -69,42 +72,31 @@ def to_scene(trace: Trace, part: str) -> Scene:
         strip.add_consumers()
         strip.add_chart(logs)
         strip.add_sizes()
-    foot = round(strip.y + 8)
-    strip.drawn.append(draw_axis(trace, xs, foot))
-    scene = Scene("The offsets topic", PARTS[part], height=foot + 24, top=4, bottom=foot)
     most = boxes_in(logs)
     log_room = 22 + log_tall(logs, most)
     cache_room = max((cache_tall(len(log.own)) for log in logs if log is not None and log.cache is not None), default=0)
-    scene.panel_height = log_room + cache_room if any(logs) else 0
-    scene.body = group(*strip.drawn)
     has_old = any(name.endswith(OLD_FORMAT) for name in labels)
-    scene.legend = strip.legend() + (box_legend(bool(cache_room), True, has_old) if any(logs) else [])
+    legend = strip.legend() + (box_legend(bool(cache_room), True, has_old) if any(logs) else [])
+    panels = _panels(trace, logs, log_room, most)
+    return strip.compose("The offsets topic", PARTS[part], panels, log_room + cache_room if any(logs) else 0, legend)
+
+
+def _panels(trace: Trace, logs: list[KeyedLog | None], log_room: int, most: int) -> Iterator[tuple[list[Svg] | None, str]]:
+    """The log after each step, and the cache below it, each row a piece; and both in words."""
+    head = el("text", "The log", cls="ink", x=LEFT, y=12, font_weight="bold")
     cleaned_to: int | None = None
-    for step, x, log in zip(trace.steps, xs, logs, strict=True):
+    for step, log in zip(trace.steps, logs, strict=True):
         if step.what in ("clean", "pass") and isinstance(step.data.get("to"), int):
             cleaned_to = step.data["to"]
         if log is None:
-            scene.add_step(x, trace.sentence(step))
-        else:
-            scene.add_step(x, trace.sentence(step), _panel(log, log_room, most, cleaned_to), log_words(log))
-    return scene
-
-
-def _room(step: Step) -> float:
-    if step.what in LOAD_WORDS:
-        return 4.0
-    return 0.3 if step.what in ("emit", "process", "append", "cache", "write", "health") else 1.0
+            yield None, ""
+            continue
+        rows = [group(row, transform="translate(0 18)") for row in draw_log(log, cleaned_to=cleaned_to, most=most)]
+        yield [head, *rows, *(group(row, transform=f"translate(0 {log_room})") for row in draw_cache(log))], log_words(log)
 
 
 def _room_in_load(step: Step) -> float:
     return 30.0 if step.what in LOAD_WORDS else 0.12  # days of waiting take some room, too
-
-
-def _panel(log: KeyedLog, log_room: int, most: int, cleaned_to: int | None) -> list[Svg]:
-    """The log, and the cache below it, each row a piece."""
-    head = el("text", "The log", cls="ink", x=LEFT, y=12, font_weight="bold")
-    rows = [group(row, transform="translate(0 18)") for row in draw_log(log, cleaned_to=cleaned_to, most=most)]
-    return [head, *rows, *(group(row, transform=f"translate(0 {log_room})") for row in draw_cache(log))]
 
 
 def _add_cached(strip: Strip, logs: list[KeyedLog | None]) -> None:
@@ -181,7 +173,7 @@ def lane_of_signs(trace: Trace) -> tuple[str, int]:
 
 def signs_scene(trace: Trace) -> Scene:
     """What a monitor would have seen of one partition in a run, with the signs in it; for any run with commits."""
-    xs = places(trace, left=SIGNS_LEFT, room=_room)
+    xs = places(trace, left=SIGNS_LEFT, room=lambda step: OFFSETS.room(step.what))
     clock = StepClock([step.at_ms for step in trace], xs, SIGNS_LEFT, AXIS_RIGHT)
     scene = Scene("The signs of an offset that goes back", PARTS["signs"], height=SIGNS_TALL + 30, top=0, bottom=SIGNS_TALL + 6)
     drawn = [draw_axis(trace, xs, SIGNS_TALL + 6, SIGNS_LEFT)]

@@ -6,45 +6,40 @@ chart of how many records lie in the log: live ones, tombstones, and those that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.group_look import Sign, draw_sign, draw_tick, tick_swatch
-from kitlib.views.lanes_look import CHAR, CROSS, CROSSED_SQUARE, DIAMOND, DISC
 from kitlib.views.log_panel import KeyedLog
-from kitlib.views.look import BLACK, BLUE, LEFT, ORANGE, RED
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
+from kitlib.views.look import LEFT
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import (
+    Drawn,
+    Found,
+    Item,
+    Panel,
+    apart,
+    centred,
+    compose,
+    draw_glyph,
+    draw_tick,
+    glyph_legend,
+    glyphs_of,
+    tick_legend,
+)
+from kitlib.words.glyphs import BLACK, BLUE, DISC, ORANGE, RED, Glyph
 
 ROW_TALL, BAND_TALL, CHART_TALL = 28, 18, 70
 LOGS = frozenset({"offsets log", "log"})
 NO_CONSUMERS = LOGS | {"cleaner", "operator", "broker", "controller", "monitor", "producer"}
-BROOM = "M-5 -5L1 1M-2 4L4 -2L6 4L0 6Z"
-SIGNS = {
-    "write_many": Sign("many records of other groups are written", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
-    "clean_many": Sign("the cleaner takes records out", BROOM, "ink", 1.8),
-    "roll": Sign("a new segment begins", "M0 -7V7", "ink", 2.4),
-    "clean": Sign("the cleaner takes records out", BROOM, "ink", 1.8),
-    "pass": Sign("the cleaner goes over the log", BROOM, "ink", 1.8),
-    "compact": Sign("replaced records are taken out", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
-    "purge": Sign("tombstones are taken out", CROSSED_SQUARE, "ink", 1.6, "paper"),
-    "retention": Sign("retention deletes the log's start", "M4 -6H-4V6H4M-4 0H6", RED, 1.8),
-    "delete": Sign("the log's start is deleted", "M4 -6H-4V6H4M-4 0H6", RED, 1.8),
-    "dies": Sign("the cleaner dies", CROSS, RED, 2.6),
-    "move": Sign("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2),
-    "load_failed": Sign("the load ends early", CROSS, RED, 2.6),
-    "evict": Sign("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8),
-    "alter": Sign("an operator sets the commit", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
-    "forget": Sign("an operator deletes the commit", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
-    "start": Sign("begins to read", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "reset": Sign("is sent elsewhere by its reset policy", DIAMOND, RED, 1.8, "paper"),
-    "gap": Sign("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8),
-    "error": Sign("cannot go on", f"{DIAMOND}M0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
-}
+SIGN_WORDS = (  # in the legend's order
+    "write_many", "clean_many", "roll", "clean", "pass", "compact", "purge", "retention", "delete", "dies", "move",
+    "load_failed", "evict", "alter", "forget", "start", "reset", "gap", "error",
+)  # fmt: skip
 LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "retention", "delete"})
-CLEANER_WORDS = frozenset({"dies", "pass"})
 ANSWERS = {"offset": (BLUE, "the coordinator answers with an offset"), "none": (RED, "it answers −1: there is none"),
            "wait": (ORANGE, "it answers with an error: ask again")}  # fmt: skip
 SPELL_WORDS = frozenset({"move", "load_begin", "load", "load_end", "load_failed", "answer"})  # which tell who answers now
@@ -61,6 +56,7 @@ class Strip:
     y: float = 8
     drawn: list[Svg] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
+    variants: Mapping[str, Glyph] = field(default_factory=dict)  # glyphs of what is no word by itself
 
     def steps(self, wanted: Callable[[Step], bool]) -> list[tuple[Step, float]]:
         """The steps that are wanted, with their places."""
@@ -72,14 +68,16 @@ class Strip:
         self.drawn.append(group(label, *parts, transform=f"translate(0 {self.y + tall / 2:g})"))
         self.y += tall
 
-    def signs(self, found: list[tuple[Step, float]]) -> list[Svg]:
-        """Their signs, moved on where they would cover each other."""
-        parts, last = [], 0.0
-        for step, x in found:
-            self.seen.add(step.what)
-            last = max(x, min(last + NEAR, x + 2 * NEAR))
-            parts.append(draw_sign(SIGNS[step.what], last, 0))
-        return parts
+    def signs(self, found: Found, gap: float = NEAR) -> list[Svg]:
+        """Their glyphs, moved on where they would cover each other."""
+        glyphs = glyphs_of(self.trace, None, self.variants)
+        self.seen |= {what for what, _ in found}
+        moved = apart([x for _, x in found], gap, 2 * gap)
+        return [draw_glyph(glyphs[what], x, 0) for (what, _), x in zip(found, moved, strict=True)]
+
+    def happened(self, words: Collection[str], actor: str | None = None) -> list[tuple[str, float]]:
+        """What happened of some words, by anybody or by one actor, and where."""
+        return [(step.what, x) for step, x in self.steps(lambda step: step.what in words and actor in (None, step.actor))]
 
     # -- rows --------------------------------------------------------------------------------------------
 
@@ -92,7 +90,7 @@ class Strip:
             is_tomb = isinstance(values, list) and None in values and "members" not in step.data
             ends[is_tomb] += f"M{x:.1f} -4v8"
             self.seen.add("tombstone" if is_tomb else "write")
-        done = self.signs(self.steps(lambda step: step.what in LOG_WORDS))
+        done = self.signs(self.happened(LOG_WORDS))
         line = el("path", d=f"M{AXIS_LEFT} 0H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7)
         ticks = [el("path", d=ends[False], stroke=BLUE, stroke_width=1.6)] if ends[False] else []
         ticks += [el("path", d=ends[True], stroke=RED, stroke_width=2.4)] if ends[True] else []
@@ -111,9 +109,8 @@ class Strip:
                    fill=fill, cls="ink-line", stroke_width=0.8)
             )  # fmt: skip
             self.seen.add(state)
-            told = next((word for word in (f"{name}: {state}", name, name[-1:]) if len(word) * CHAR + 6 <= x1 - x0), "")
-            if told and state != "failed":
-                boxes.append(el("text", told, x=(x0 + x1) / 2, y=4, text_anchor="middle", font_size=11, **paint))
+            if state != "failed":
+                boxes += centred((f"{name}: {state}", name, name[-1:]), x0, x1, 4, paint)
         self.row("coordinator", boxes)
         paths = dict.fromkeys(ANSWERS, "")
         for step, x in self.steps(lambda step: step.what == "answer"):
@@ -122,14 +119,14 @@ class Strip:
             paths[kind] += f"M{x - 4.5:.1f} 0{DISC[7:]}"
             self.seen.add(kind)
         dots = [answer_path(kind, path) for kind, path in paths.items() if path]
-        found = self.steps(lambda step: step.what in ("move", "load_failed", "evict", "alter", "forget"))
+        found = self.happened(("move", "load_failed", "evict", "alter", "forget"))
         if found or dots:
             self.row("its answers", [*self.signs(found), *dots])
 
     def add_cleaner(self) -> None:
         """A line while it runs, dashed from its death on."""
-        found = self.steps(lambda step: step.what in CLEANER_WORDS)
-        dead = next((x for step, x in found if step.what == "dies"), None)
+        found = self.happened(("dies", "pass"))
+        dead = next((x for what, x in found if what == "dies"), None)
         if not found:
             return
         parts = [el("path", d=f"M{AXIS_LEFT} 0H{AXIS_RIGHT if dead is None else dead:g}", cls="ink-line", stroke_width=1.6)]
@@ -156,51 +153,47 @@ class Strip:
                     ticks["commit"].append(x)
             self.seen |= {kind for kind, found in ticks.items() if found}
             line = el("path", d=f"M{AXIS_LEFT} -2H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7)
-            mine = self.steps(lambda step, name=name: step.actor == name and step.what in ("start", "reset", "gap", "error"))  # type: ignore[misc]
+            mine = self.happened(("start", "reset", "gap", "error"), name)
             drawn = [draw_tick(kind, found, -2) for kind, found in ticks.items() if found]
             self.row(plain_text(name, 12), [line, *drawn, *self.signs(mine)])
 
     def add_chart(self, logs: list[KeyedLog | None]) -> None:
         """How many records lie in the log after each step: live ones, tombstones above, replaced ones on top."""
         counts = [(x, log.counts()) for x, log in zip(self.xs, logs, strict=True) if log is not None]
-        if not counts:
+        high = max(1, *(sum(each) for _, each in counts), 1)
+        levels = ((3, None, 0.3, ""), (2, RED, 0.8, ""), (1, BLUE, 0.8, ""))  # from the highest stack down
+        self._areas([([(x, sum(each[:upto])) for x, each in counts], *paint) for upto, *paint in levels], high)
+
+    def add_sizes(self) -> None:
+        """How many records the log holds where only their number is told, and thinly how many were ever written."""
+        found = [(x, step.state["size"]) for step, x in self.steps(lambda step: isinstance(step.state.get("size"), dict))]
+        levels = (("commits", None, 0.3, "ever written"), ("records", BLUE, 0.8, "in the log"))
+        high = max(1, *(int(size["commits"]) for _, size in found), 1)
+        self._areas([([(x, int(size[name])) for x, size in found], *paint) for name, *paint in levels], high)
+        self.seen |= {"sizes"} if found else set()
+
+    def _areas(self, levels: list[Any], high: int) -> None:
+        """Surfaces over each other, each from its points with its colour (None: grey), opacity and title."""
+        if not levels[0][0]:
             return
         self.y += 6
-        high = max(1, *(sum(each) for _, each in counts))
         foot = self.y + CHART_TALL
-        levels = ((2, None, 0.3), (1, RED, 0.8), (0, BLUE, 0.8))  # from the highest stack down
         parts = [
             el("text", "records", cls="ink", x=LEFT, y=self.y + 24, font_weight="bold"),
             el("text", "in the log", cls="grey", x=LEFT, y=self.y + 40, font_size=11),
             el("text", f"{high:,}", cls="grey", x=AXIS_LEFT - 6, y=self.y + 14, font_size=11, text_anchor="end"),
         ]
-        for upto, colour, opacity in levels:
-            path = area([(x, _stacked(each, upto)) for x, each in counts], high, self.y + 10, foot)
-            parts.append(el("path", d=path, fill=colour, cls=None if colour else "grey", opacity=opacity))
+        for points, colour, opacity, title in levels:
+            path = area(points, high, self.y + 10, foot)
+            named = [el("title", title)] if title else []
+            parts.append(el("path", *named, d=path, fill=colour, cls=None if colour else "grey", opacity=opacity))
         self.drawn.append(group(*parts))
         self.y = foot
 
-    def add_sizes(self) -> None:
-        """How many records the log holds where only their number is told, and thinly how many were ever written."""
-        found = [(x, step.state["size"]) for step, x in self.steps(lambda step: isinstance(step.state.get("size"), dict))]
-        if not found:
-            return
-        self.y += 6
-        high = max(1, *(int(size["commits"]) for _, size in found))
-        foot = self.y + CHART_TALL
-        held = area([(x, int(size["records"])) for x, size in found], high, self.y + 10, foot)
-        written = area([(x, int(size["commits"])) for x, size in found], high, self.y + 10, foot)
-        self.drawn.append(
-            group(
-                el("text", "records", cls="ink", x=LEFT, y=self.y + 24, font_weight="bold"),
-                el("text", "in the log", cls="grey", x=LEFT, y=self.y + 40, font_size=11),
-                el("text", f"{high:,}", cls="grey", x=AXIS_LEFT - 6, y=self.y + 14, font_size=11, text_anchor="end"),
-                el("path", el("title", "ever written"), d=written, cls="grey", opacity=0.3),
-                el("path", el("title", "in the log"), d=held, fill=BLUE, opacity=0.8),
-            )
-        )
-        self.seen.add("sizes")
-        self.y = foot
+    def compose(self, title: str, question: str, panels: Iterable[tuple[Panel, str]], panel_height: int, legend: list[Item]) -> Scene:
+        """The scene with these rows."""
+        rows = [Drawn(self.y - 8, lambda y: self.drawn)]
+        return compose(self.trace, self.xs, title, question, rows, panels, panel_height, legend, gap=8, below=24)
 
     def legend(self) -> list[tuple[Svg, str]]:
         """Swatches for what was drawn."""
@@ -209,11 +202,7 @@ class Strip:
             found.append((el("path", d="M13 5v8", stroke=BLUE, stroke_width=1.6), "a record is written"))
         if "tombstone" in self.seen:
             found.append((el("path", d="M13 5v8", stroke=RED, stroke_width=2.4), "a tombstone is written"))
-        found += [
-            (group(draw_sign(sign, 13, 9)), sign.meaning)
-            for what, sign in SIGNS.items()
-            if what in self.seen and not (what == "pass" and "clean" in self.seen)
-        ]
+        found += glyph_legend(glyphs_of(self.trace, SIGN_WORDS), self.seen - ({"pass"} if "clean" in self.seen else set()))
         if "loading" in self.seen:
             found.append((el("rect", x=3, y=2, width=20, height=14, fill=ORANGE, cls="ink-line"), "its cache is being loaded"))
         if "cached" in self.seen:
@@ -230,8 +219,7 @@ class Strip:
         for kind, (_, meaning) in ANSWERS.items():
             if kind in self.seen:
                 found.append((group(answer_path(kind, "M-4.5 0" + DISC[7:]), transform="translate(13 9)"), meaning))
-        told = {"process": "a record is worked on", "again": "a record is worked on once more", "commit": "a commit"}
-        return found + [(tick_swatch(kind), meaning) for kind, meaning in told.items() if kind in self.seen]
+        return found + tick_legend(self.seen)
 
 
 def _is_consumer(actor: str) -> bool:
@@ -278,11 +266,6 @@ def coordinator_spells(trace: Trace, xs: list[float]) -> list[tuple[float, float
 def broker_of(name: object) -> str:
     """A coordinator by its name or by its broker's number."""
     return f"coordinator {name}" if isinstance(name, int) else plain_text(name, 24)
-
-
-def _stacked(counts: tuple[int, int, int], upto: int) -> int:
-    live, tombs, replaced = counts
-    return live + (tombs if upto >= 1 else 0) + (replaced if upto >= 2 else 0)
 
 
 def area(points: list[tuple[float, int]], high: int, top: float, foot: float) -> str:

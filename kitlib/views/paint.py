@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kitlib.views.look import Look
 from kitlib.views.svg import HATCH, Svg, el
 
@@ -16,19 +18,22 @@ def draw_frame(look: Look, x: float, y: float, width: float, height: float) -> S
         fill=HATCH if look.hatch else look.fill,
         stroke_dasharray=look.dash or None,
         stroke_width=1.5 if look.shape in ("cross", "slash") or look.hatch else 1,
-        **edge_paint(look),
+        **line_paint(look.edge),
     )
 
 
-def letter_paint(look: Look, has_halo: bool = False) -> dict[str, object]:
-    """How to write on a box. On a hatch, or where a line may cross, letters get a border in the page's colour."""
-    if look.text != "ink":
-        return {"fill": look.text}
-    if look.hatch or has_halo:
-        return {"cls": "ink paper-line", "stroke_width": 4, "paint_order": "stroke", "stroke_linejoin": "round"}
-    return {"cls": "ink"}
+def letter_paint(colour: str, halo: int = 0) -> dict[str, Any]:
+    """The paint of letters: a colour, or "ink" or "grey" for the page's own, where they may have a border of the page's paper.
+
+    `halo` > 0 is the width of that border, for letters on a hatch or where a line may cross.
+    """
+    if colour not in ("ink", "grey"):
+        return {"fill": colour}
+    if not halo:
+        return {"cls": colour}
+    return {"cls": f"{colour} paper-line", "stroke_width": halo, "paint_order": "stroke", "stroke_linejoin": "round"}
 
 
-def edge_paint(look: Look) -> dict[str, object]:
-    """The colour of a look's lines: a class for the page's own colours, else a stroke."""
-    return {"cls": f"{look.edge}-line"} if look.edge in ("ink", "grey") else {"stroke": look.edge}
+def line_paint(colour: str) -> dict[str, Any]:
+    """The paint of a line: a colour, or "ink" or "grey" for the page's own."""
+    return {"cls": f"{colour}-line"} if colour in ("ink", "grey") else {"stroke": colour}

@@ -15,7 +15,6 @@ from kitlib.views.frames import Frames, codes_of
 from kitlib.views.look import (
     BADGES,
     BANDS,
-    BLUE,
     LANE_TALL,
     LEFT,
     LOOK_OF,
@@ -28,8 +27,9 @@ from kitlib.views.look import (
     ZOOM,
     Look,
 )
-from kitlib.views.paint import draw_frame, edge_paint, letter_paint
+from kitlib.views.paint import draw_frame, letter_paint, line_paint
 from kitlib.views.svg import Svg, el, group, legend
+from kitlib.words.glyphs import BLUE
 
 RIGHT = LEFT + STRIP
 
@@ -114,7 +114,7 @@ def draw_box(look: Look, offset: int, badge: int, width: int, is_current: bool =
     if look.shape == "dot":
         return el("circle", cls="grey", cx=middle, cy=TALL / 2, r=2)
     parts = [draw_frame(look, 1, 0, width - 2, TALL)]
-    paint = letter_paint(look)
+    paint = letter_paint(look.text, 4 * look.hatch)
     digits = str(offset)
     if len(digits) * 7 <= width:
         parts.append(
@@ -127,7 +127,7 @@ def draw_box(look: Look, offset: int, badge: int, width: int, is_current: bool =
         left, right = middle - min(7, middle - 3), middle + min(7, middle - 3)
         cross, slash = f"M{left} 18L{right} 33M{right} 18L{left} 33", f"M{left} 33L{right} 18"
         path = cross if look.shape == "cross" else slash
-        parts.append(el("path", d=path, stroke_width=3, **edge_paint(look)))
+        parts.append(el("path", d=path, stroke_width=3, **line_paint(look.edge)))
     elif look.shape == "letter":
         parts.append(
             el("text", look.code, x=middle, y=30, text_anchor="middle", font_size=15, font_weight="bold", **paint)
@@ -226,7 +226,7 @@ def _swatch(look: Look) -> Svg:
     parts = [draw_frame(look, 2, 0, 22, 18)]
     if look.shape in ("cross", "slash"):
         path = "M8 4L18 14M18 4L8 14" if look.shape == "cross" else "M8 14L18 4"
-        parts.append(el("path", d=path, stroke_width=2, **edge_paint(look)))
+        parts.append(el("path", d=path, stroke_width=2, **line_paint(look.edge)))
     elif look.shape == "letter":
         parts.append(
             el(
@@ -237,7 +237,7 @@ def _swatch(look: Look) -> Svg:
                 text_anchor="middle",
                 font_size=13,
                 font_weight="bold",
-                **letter_paint(look),
+                **letter_paint(look.text, 4 * look.hatch),
             )
         )
     return group(*parts)

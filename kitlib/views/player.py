@@ -32,7 +32,7 @@ from kitlib.views.frames import to_frames
 from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
-from kitlib.views.look import BADGES, BANDS, BLUE, GEOMETRY, LOOKS, PINK, RED, TABLE, TWICE, WIDTH
+from kitlib.views.look import BADGES, BANDS, GEOMETRY, LOOKS, TABLE, TWICE, WIDTH
 from kitlib.views.picture import draw
 from kitlib.views.plot import plots_to_json, question_of
 from kitlib.views.scenes import kind_of
@@ -46,6 +46,7 @@ from kitlib.views.tree_look import (
     TUPLE_LOOKS,
     TUPLE_TABLE,
 )
+from kitlib.words.glyphs import BLUE, PINK, RED
 
 HERE = Path(__file__).parent
 SCRIPTS = (

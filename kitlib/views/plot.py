@@ -12,8 +12,9 @@ from typing import Any
 
 from kitlib.views.curves import QUESTION, Sample
 from kitlib.views.frames import Frames
-from kitlib.views.look import BLUE, GREEN, ORANGE, PINK, PLOT_LEFT, PLOT_RIGHT, RED, RISE, ROW, SKY
+from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 
 @dataclass(frozen=True, slots=True)

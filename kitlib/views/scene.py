@@ -20,21 +20,15 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import log2
 from typing import Any
 
 from kitlib.text import plain_text
-from kitlib.trace import Step, Trace
 from kitlib.views.look import WIDTH
 from kitlib.views.svg import Svg, el, group, legend
 
 AXIS_LEFT, AXIS_RIGHT = 108, 736  # where the time axis begins and ends, unless the scene says otherwise
-TICK_APART = 92  # from one time on the axis to the next, at least
-DAY_MS = 86_400_000
-LONG_MS = 2 * DAY_MS  # the times of longer runs are told in days
-MOST_WAIT = 8.0  # how many steps' room a wait, however long, takes besides its own
 MOST_SAID, MOST_WORDS = 400, 2_000  # characters of a sentence, and of what a panel shows in words
 HALF_SIGN = 8.0  # half the width of a sign
 DIM = 0.68  # how much of the page's paper lies over what has not happened yet
@@ -165,42 +159,6 @@ def draw_cursor(scene: Scene, x: float, future: float) -> list[Svg]:
         el("path", d=f"M{x:.1f} {scene.top}V{scene.foot}", cls="ink-line", stroke_width=1.5),
         el("path", d=f"M{x:.1f} {scene.foot}l-5 7h10Z", cls="ink"),
     ]
-
-
-def places(
-    trace: Trace,
-    left: float = AXIS_LEFT,
-    right: float = AXIS_RIGHT,
-    room: Callable[[Step], float] = lambda step: 1,
-) -> list[float]:
-    """Where each step lies on the time axis: in order, and a wait before it as longer room, but not in proportion.
-
-    `room` > 0 is how much of the axis a step takes by itself, compared with the others.
-    """
-    if not trace.steps:
-        return []
-    last = trace.steps[0].at_ms
-    at = 0.0
-    found = []
-    for step in trace.steps:
-        at += room(step) + min(MOST_WAIT, log2(1 + max(0, step.at_ms - last)) * 0.8)
-        last = step.at_ms
-        found.append(at)
-    scale = (right - left) / (found[-1] + 1)
-    return [round(left + place * scale, 1) for place in found]
-
-
-def draw_axis(trace: Trace, xs: list[float], y: float, left: float = AXIS_LEFT, right: float = AXIS_RIGHT) -> Svg:
-    """A line at height `y` with the times below it: as many as fit, and only where the clock moved."""
-    parts = [el("path", d=f"M{left:g} {y:g}H{right:g}", cls="grey-line", stroke_width=0.7)]
-    last_x, last_ms = -TICK_APART * 1.0, -1
-    for step, x in zip(trace.steps, xs, strict=True):
-        if step.at_ms != last_ms and x - last_x >= TICK_APART and x + 60 <= right + 20:
-            parts.append(el("path", d=f"M{x:.1f} {y:g}v4", cls="grey-line", stroke_width=1))
-            told = f"{step.at_ms:,} ms" if trace.steps[-1].at_ms < LONG_MS else f"{step.at_ms / DAY_MS:.1f} d"
-            parts.append(el("text", told, cls="grey", x=x, y=y + 15, font_size=11))
-            last_x, last_ms = x, step.at_ms
-    return group(*parts)
 
 
 def to_node(drawn: Svg) -> Node:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from math import cos, pi, sin
 from typing import Any
 
-from kitlib.views.look import BLACK, BLUE, LEFT, ORANGE, RED, SKY, WHITE
+from kitlib.views.look import LEFT
 from kitlib.views.send_reader import BatchShown, PathShown
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLACK, BLUE, ORANGE, RED, SKY, WHITE
 
 PANEL_TALL = 188
 ROWS = 4  # partitions that are shown; the others are counted

@@ -7,21 +7,23 @@ after the step, with the metadata's clock beside it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kitlib.trace import Step, Trace
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, PINK, RED, SKY
-from kitlib.views.scene import AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.look import LEFT
+from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.send_panel import PANEL_TALL, draw_clock, draw_pipeline, words_of
 from kitlib.views.send_reader import paths
 from kitlib.views.svg import Svg, el, group
+from kitlib.views.timeline import Drawn, Item, apart, compose, places
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 PARTS = {
     "all": "Where is each batch, and when is the metadata asked for again?",
     "clock": "When may the metadata be asked for, and when is it?",
 }
 HAS_RECORDS = False
-SMALL_WORDS = frozenset({"select", "send", "returned"})
 ROWS = ("user", "metadata", "accumulator", "sender", "network", "broker")
 OF_CLOCK = ("user", "metadata", "network")
 ROW_TALL, FIRST_Y = 25, 16
@@ -79,36 +81,33 @@ SAME = {"leader": "update", "id_request": "metadata_request", "new_batch": "send
         "fault": "disconnected"}  # fmt: skip
 
 
+CLOCK_LEGEND = [
+    (el("path", d="M3 15A10 10 0 0 1 23 15", fill="none", stroke=colour, stroke_width=5), meaning)
+    for colour, meaning in ((BLUE, "outer arc: until what is known is too old"), (ORANGE, "inner arc: until it may be asked for"))
+]
+
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; `part` "clock" shows what has to do with metadata only."""
     rows = ROWS if part == "all" else OF_CLOCK
-    xs = places(trace, room=lambda step: 0.4 if step.what in SMALL_WORDS else 1)
-    foot = FIRST_Y + len(rows) * ROW_TALL
+    xs = places(trace)
     body = _Body(rows, xs)
     for step in trace.steps:
         body.take(step)
-    scene = Scene("From send to the log", PARTS[part], height=foot + 26, panel_height=PANEL_TALL, top=2, bottom=foot)
-    scene.body = group(*body.drawn(), draw_axis(trace, xs, foot))
+    has_clock = any("clock" in step.state for step in trace.steps)
+    bodies, legend = [Drawn(len(rows) * ROW_TALL, lambda y: body.drawn())], body.legend() + (CLOCK_LEGEND if has_clock else [])
+    return compose(trace, xs, "From send to the log", PARTS[part], bodies, _panels(trace), PANEL_TALL, legend, begin=FIRST_Y, top=2, gap=0)
+
+
+def _panels(trace: Trace) -> Iterator[tuple[list[Svg], str]]:
+    """The pipeline after each step with the clock beside it, and both in words."""
     coarse_ms = COARSE_MS if len(trace) > MANY_STEPS else 1
-    for step, x, path in zip(trace.steps, xs, paths(trace), strict=True):
+    for step, path in zip(trace.steps, paths(trace), strict=True):
         clock = step.state.get("clock")
         pieces = draw_pipeline(path)
         if isinstance(clock, dict):
             pieces.append(draw_clock(clock, trace.knobs, coarse_ms))
-        scene.add_step(x, trace.sentence(step), pieces, words_of(path, clock))
-    scene.legend = [(mark.swatch(), mark.meaning) for word, mark in MARKS.items() if word in body.found]
-    if body.waits:
-        bar = el("rect", x=2, y=5, width=22, height=8, fill=SKY, stroke=BLACK, stroke_width=0.6)
-        scene.legend.append((bar, "a call that blocks"))
-    if body.sleeps:
-        scene.legend.append((el("path", d="M2 9H24", cls="grey-line", stroke_width=3), "the sender's loop sleeps"))
-    if body.stages:
-        scene.legend.insert(0, (_stage(13, 9, 1), "one of the nine steps of a first send"))
-    if any("clock" in step.state for step in trace.steps):
-        for colour, meaning in ((BLUE, "outer arc: until what is known is too old"), (ORANGE, "inner arc: until it may be asked for")):
-            scene.legend.append((el("path", d="M3 15A10 10 0 0 1 23 15", fill="none", stroke=colour, stroke_width=5), meaning))
-    return scene
+        yield pieces, words_of(path, clock)
 
 
 def _stage(x: float, y: float, number: int) -> Svg:
@@ -192,15 +191,20 @@ class _Body:
                 )
                 if d:
                     parts.append(el("path", d=d, fill="none", stroke=colour, stroke_width=1.2))
-        else:
-            self.sleeps.clear()
         parts += [MARKS[word].draw(places) for word, places in self.found.items()]
-        last: dict[float, float] = {}
-        for x, y, stage in self.stages:
-            x = max(x, last.get(y, 0.0) + 17)
-            last[y] = x
-            parts.append(_stage(x, y, stage))
+        moved = {row: iter(apart([x for x, y, _ in self.stages if y == row], 17)) for _, row, _ in self.stages}
+        parts += [_stage(next(moved[y]), y, stage) for _, y, stage in self.stages]
         return parts
+
+    def legend(self) -> list[Item]:
+        """What occurred."""
+        found = [(_stage(13, 9, 1), "one of the nine steps of a first send")] if self.stages else []
+        found += [(mark.swatch(), mark.meaning) for word, mark in MARKS.items() if word in self.found]
+        if self.waits:
+            found.append((el("rect", x=2, y=5, width=22, height=8, fill=SKY, stroke=BLACK, stroke_width=0.6), "a call that blocks"))
+        if self.sleeps and "sender" in self.rows:
+            found.append((el("path", d="M2 9H24", cls="grey-line", stroke_width=3), "the sender's loop sleeps"))
+        return found
 
 
 def _row_of(step: Step) -> str:

@@ -26,9 +26,10 @@ from kitlib.monitor.rewinds import (
 )
 from kitlib.views.clock import Placed, clock_over, figure
 from kitlib.views.history_picture import draw_marks, points_of, stair
-from kitlib.views.look import BLUE, GREEN, LEFT, ORANGE, PINK, RED, WIDTH
+from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
 from kitlib.views.svg import Svg, document, el, group, legend
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, PINK, RED
 from kitlib.words.word import count
 
 QUESTION = "Which signs could have been seen, and when?"

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.lanes_look import CROSS
-from kitlib.views.look import BLUE, LEFT, ORANGE, PINK, RED
+from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import Svg, el, group
+from kitlib.words.glyphs import BLUE, CROSS, ORANGE, PINK, RED
 
 PARTS = {"all": "How much lies between what was produced and what is remembered?"}
 HAS_RECORDS = False
 TOP, TALL = 14, 190
-
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -71,13 +70,7 @@ def _chart(trace: Trace, xs: list[float], high: int, end_ms: int) -> Svg:
                 gap.append(corners)
         elif position < before:
             marks.append(
-                el(
-                    "path",
-                    d=f"M{x:.1f} {y(before):.1f}V{y(position):.1f}",
-                    stroke=RED,
-                    stroke_width=1.5,
-                    stroke_dasharray="3 3",
-                )
+                el("path", d=f"M{x:.1f} {y(before):.1f}V{y(position):.1f}", stroke=RED, stroke_width=1.5, stroke_dasharray="3 3")
             )
         stair.append(f"M{last_x:.1f} {y(stored_before):.1f}H{x:.1f}V{y(stored):.1f}")
         if step.what == "crash":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from kitlib.text import show_text
-from kitlib.views.look import DARK_GREY, DARK_INK, DARK_PAPER, GREY, INK, LEFT, PAPER, RED
+from kitlib.views.look import DARK_GREY, DARK_INK, DARK_PAPER, GREY, INK, LEFT, PAPER
+from kitlib.words.glyphs import RED
 
 LEGEND_COLUMN = 370  # from one column of a legend to the next
 

@@ -12,11 +12,13 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.lanes_look import CHAR, CHECK
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, WHITE
+from kitlib.views.lanes_look import CHAR
+from kitlib.views.look import LEFT
+from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.transaction_reader import ABORTED, COMMITTED, OPEN, PLAIN, READERS, Row, TransactionStory, fate_of
+from kitlib.words.glyphs import BLACK, BLUE, CHECK, GREEN, ORANGE, RED, WHITE
 
 STRIP_LEFT = AXIS_LEFT + 20
 MOST_WIDE, LEAST_WIDE, TALL = 28, 20, 24
@@ -32,14 +34,13 @@ BOX_LOOKS: dict[str, tuple[str, str, str]] = {  # fill, colour of the number, me
     "COMMIT": ("none", "ink", "a marker: commit"),
     "ABORT": ("none", "ink", "a marker: abort"),
 }
-HALO = {"cls": "ink paper-line", "stroke_width": 4, "paint_order": "stroke", "stroke_linejoin": "round"}
 MARKER = {"COMMIT": CHECK, "ABORT": "M-4 -4L4 4M4 -4L-4 4"}
 
 
 def draw_log_box(look: str, text: str, wide: float, tall: int = TALL) -> Svg:
     """A record's box with its number, or a marker's with its sign."""
     fill, colour, meaning = BOX_LOOKS[look]
-    edge: dict[str, Any] = {"stroke": RED} if look == ABORTED else {"cls": "ink-line"}
+    edge: dict[str, Any] = line_paint(RED if look == ABORTED else "ink")
     box = {"x": 0.5, "y": 0.5, "width": wide - 1, "height": tall - 1}
     if look in MARKER:
         sign = el(
@@ -51,7 +52,7 @@ def draw_log_box(look: str, text: str, wide: float, tall: int = TALL) -> Svg:
             stroke_width=2.2,
         )
         return group(el("title", meaning), el("rect", rx=8, fill="none", stroke_width=1.6, **box, **edge), sign)
-    words: dict[str, Any] = HALO if look == ABORTED else {"cls": "ink"} if colour == "ink" else {"fill": colour}
+    words: dict[str, Any] = letter_paint(colour, 4 * (look == ABORTED))
     number = el("text", text, x=wide / 2, y=16, text_anchor="middle", font_size=11, **words)
     return group(el("title", meaning), el("rect", fill=fill, **box, **edge), number)
 
@@ -181,13 +182,13 @@ class Panel:
         for offset, times in found.items():
             if offset >= first:
                 fate = fates.get(offset, OPEN)
-                edge: dict[str, Any] = {"stroke": RED} if fate == ABORTED else {"cls": "ink-line"}
+                edge: dict[str, Any] = line_paint(RED if fate == ABORTED else "ink")
                 box = {"x": self._x(offset, first) + 3, "y": y, "width": self.wide - 6, "height": 12}
                 parts.append(el("rect", fill=BOX_LOOKS[fate][0], stroke_width=0.8, **box, **edge))
                 if times > 1:
                     middle = self._x(offset, first) + self.wide / 2
                     parts.append(
-                        el("text", f"{times}×", x=middle, y=y + 10, text_anchor="middle", font_size=11, **HALO)
+                        el("text", f"{times}×", x=middle, y=y + 10, text_anchor="middle", font_size=11, **letter_paint("ink", 4))
                     )
         return group(*parts)
 

@@ -8,6 +8,7 @@ nothing was heard of it, and crossed out where it was lost.
 from __future__ import annotations
 
 from kitlib.views.forest import NEVER, Forest
+from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.svg import HATCH, Svg, el, group, legend
 from kitlib.views.tree_layout import Layout, Node
 from kitlib.views.tree_look import (
@@ -104,10 +105,10 @@ def draw_tuple(layout: Layout, node: Node, code: str, fault: str, *, is_current:
             fill=paint["fill"],
             stroke_dasharray=paint["dash"] or None,
             stroke_width=1.5 if paint["fill"] == "none" or look.hatch else 1,
-            **edge_paint_of(paint["edge"]),
+            **line_paint(paint["edge"]),
         )
     ]
-    words = letter_paint_of(paint["text"], look.hatch)
+    words = letter_paint(paint["text"], 4 * look.hatch)
     x, y = float(node.x), float(node.y)
     if layout.lines >= 2:
         rows = [node.task, *node.id.split("\n")]
@@ -162,19 +163,6 @@ def look_paint(look: TupleLook, is_loose: bool) -> dict[str, str]:
     return LOOSE_PAINT | ({"edge": look.edge} if look.code == "L" else {})
 
 
-def edge_paint_of(edge: str) -> dict[str, object]:
-    """The colour of a line: a class for the page's own colours, else a stroke."""
-    return {"cls": f"{edge}-line"} if edge in ("ink", "grey") else {"stroke": edge}
-
-
-def letter_paint_of(text: str, has_halo: bool = False) -> dict[str, object]:
-    """How to write on a box; on a hatch, letters get a border in the page's colour."""
-    if text not in ("ink", "grey"):
-        return {"fill": text}
-    halo = {"stroke_width": 4, "paint_order": "stroke", "stroke_linejoin": "round"} if has_halo else {}
-    return {"cls": f"{text} paper-line" if has_halo else text, **halo}
-
-
 def draw_sign(look: TupleLook, text: str) -> Svg:
     """The sign of a code, around 0, 0."""
     edge = look.edge if look.code == "L" else text
@@ -185,7 +173,7 @@ def draw_sign(look: TupleLook, text: str) -> Svg:
         stroke_width=2,
         stroke_linecap="round",
         stroke_linejoin="round",
-        **edge_paint_of(edge),
+        **line_paint(edge),
     )
 
 
@@ -204,5 +192,5 @@ def draw_tree_legend(codes: set[str], has_loose: bool, top: int) -> tuple[Svg, i
 
 def _swatch(look: TupleLook) -> Svg:
     paint = look_paint(look, False)
-    frame = el("rect", x=2, y=0.5, width=22, height=17, rx=2, fill=paint["fill"], **edge_paint_of(look.edge))
+    frame = el("rect", x=2, y=0.5, width=22, height=17, rx=2, fill=paint["fill"], **line_paint(look.edge))
     return group(frame, group(draw_sign(look, look.text), transform="translate(13 9)"))

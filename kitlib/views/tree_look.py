@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kitlib.views.look import BLACK, BLUE, GREEN, ORANGE, RED, WHITE
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, WHITE
 
 # Flags of one tuple in one tree after one step.
 SENT = 1  # it is on its way, or in its task's queue

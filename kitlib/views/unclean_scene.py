@@ -7,19 +7,30 @@ The panel has each broker's log with its epochs; what the leader's log does not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.clock import figure
-from kitlib.views.group_look import Sign, draw_sign
 from kitlib.views.history_picture import stair
-from kitlib.views.lanes_look import CHAR, CROSS, CROSSED_SQUARE, DIAMOND
-from kitlib.views.look import BLACK, BLUE, GREEN, LEFT, ORANGE, RED, SKY, WHITE
+from kitlib.views.lanes_look import CHAR
+from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import CHART_TALL, Strip
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, draw_axis, places
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import glyph_legend, glyphs_of, places, tick_legend
+from kitlib.words.glyphs import (
+    ALARM,
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    RED,
+    SKY,
+    WHITE,
+    Glyph,
+)
 from kitlib.words.word import count
 
 PARTS = {
@@ -27,58 +38,41 @@ PARTS = {
     "logs": "What lies on each broker?",
 }
 HAS_RECORDS = True
-SMALL_WORDS = frozenset({"emit", "process"})
 BAR_LEFT, BAR_RIGHT = 150, 660
 PANEL_HEAD, PANEL_ROW = 40, 40
 LINE = 13  # from one line of small words to the next
-SIGNS = {
-    "kill": Sign("is killed", CROSS, RED, 2.6),
-    "restart": Sign("comes back", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "pause": Sign("stands still", "M-3 -5.5V5.5M3 -5.5V5.5", "ink", 2.6),
-    "wake": Sign("goes on", "M-3.5 -5.5L5 0L-3.5 5.5Z", "ink", 1.6, "paper"),
-    "flip": Sign("a bit flips on its disk", "M1 -7L-4 1H3L-1 7", RED, 2),
-    "recover": Sign("cuts its log where a batch is broken", "M-6 0H1M2 -6V6M4 0H6", RED, 1.8),
-    "truncate": Sign("cuts off what its leader does not have", "M-6 0H1M2 -6V6M4 0H6", RED, 1.8),
-    "elect": Sign("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
-    "unclean": Sign("one is elected that was not in sync", f"{DIAMOND}M0 -3.2V0.6M0 2.4V3.2", RED, 2.2, "paper"),
-    "none": Sign("there is no leader", "M-5.5 0A5.5 5.5 0 1 0 5.5 0A5.5 5.5 0 1 0 -5.5 0M-4 4L4 -4", RED, 1.8, "paper"),
-    "refused": Sign("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
-    "differs": Sign("broker and model differ", f"{DIAMOND}", RED, 2.6),
-    "diverged": Sign("learns that its records are gone", DIAMOND, RED, 1.8, "paper"),
-}
-TICK_WORDS = frozenset({"a record is worked on", "a record is worked on once more", "a commit"})
-BROKER_WORDS = frozenset({"kill", "restart", "pause", "wake", "flip", "recover", "truncate"})
-CONTROLLER_WORDS = frozenset({"elect", "none", "differs"})
-
+UNCLEAN = {"unclean": Glyph("one is elected that was not in sync", ALARM, RED, 2.2, "paper")}
+BROKER_WORDS = ("kill", "restart", "pause", "wake", "flip", "recover", "truncate")
+SIGN_WORDS = (*BROKER_WORDS, "elect", "unclean", "none", "refused", "differs", "diverged")  # in the legend's order
+HALO = {"stroke_width": 3, "paint_order": "stroke"}
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "logs" leaves the readers and their chart away."""
-    xs = places(trace, room=lambda step: 0.12 if step.what in SMALL_WORDS else 1)
+    xs = places(trace)
     states = _states(trace)
-    strip = Strip(trace, xs)
+    strip = Strip(trace, xs, variants=UNCLEAN)
     for broker in sorted({name for state in states for name in state.get("replicas", {})}):
         _add_broker(strip, str(broker), states)
     _add_controller(strip)
     if part == "all":
         strip.add_consumers()
         _add_ends(strip)
-    foot = round(strip.y + 8)
-    strip.drawn.append(draw_axis(trace, xs, foot))
-    scene = Scene("A partition with copies", PARTS[part], height=foot + 24, top=4, bottom=foot)
     brokers = max((len(state.get("replicas", {})) for state in states), default=0)
-    scene.panel_height = PANEL_HEAD + PANEL_ROW * brokers + 24
-    scene.body = group(*strip.drawn)
-    scene.legend = _legend(strip)
-    high = max((_end(log) for state in states for log in state.get("replicas", {}).values()), default=0)
-    epochs = sorted({each[2] for state in states for log in state.get("replicas", {}).values() for each in log.get("log") or ()})
+    tall = PANEL_HEAD + PANEL_ROW * brokers + 24
+    return strip.compose("A partition with copies", PARTS[part], _panels(trace, states), tall, _legend(strip))
+
+
+def _panels(trace: Trace, states: list[Mapping[str, Any]]) -> Iterator[tuple[list[Svg], str]]:
+    """The panel after each step, and what it shows in words."""
+    logs = [log for state in states for log in state.get("replicas", {}).values()]
+    high = max((_end(log) for log in logs), default=0)
+    epochs = sorted({each[2] for log in logs for each in log.get("log") or ()})
     gone: list[tuple[int, int]] = []
-    for step, x, state in zip(trace.steps, xs, states, strict=True):
+    for step, state in zip(trace.steps, states, strict=True):
         if step.what == "cut":
             gone.append((int(step.data["to"]), int(step.data["from"])))
-        panel = _draw_panel(state, max(1, high), epochs, gone)
-        scene.add_step(x, trace.sentence(step), panel, _words(state, gone))
-    return scene
+        yield _draw_panel(state, max(1, high), epochs, gone), _words(state, gone)
 
 
 def _states(trace: Trace) -> list[Mapping[str, Any]]:
@@ -119,7 +113,7 @@ def _add_broker(strip: Strip, broker: str, states: list[Mapping[str, Any]]) -> N
         el("path", d=writes or "M0 0", stroke=GREEN, stroke_width=2.4),
         el("path", d=copies or "M0 0", stroke=GREEN, stroke_width=1.6),
         *names,
-        *_signs(strip, f"broker {broker}", BROKER_WORDS),
+        *strip.signs(strip.happened(BROKER_WORDS, f"broker {broker}"), 12),
     ]
     strip.row(f"broker {plain_text(broker, 6)}", parts, 32)
 
@@ -133,16 +127,6 @@ def _kind(broker: str, state: Mapping[str, Any]) -> str:
     return "in sync" if broker in {str(each) for each in state.get("in_sync") or ()} else "out"
 
 
-def _signs(strip: Strip, actor: str, words: frozenset[str]) -> list[Svg]:
-    parts, last = [], 0.0
-    for step, x in strip.steps(lambda step: step.actor == actor and step.what in words):
-        what = "unclean" if step.what == "elect" and step.data.get("unclean") else step.what
-        strip.seen.add(what)
-        last = max(x, min(last + 12, x + 24))
-        parts.append(draw_sign(SIGNS[what], last, 0))
-    return parts
-
-
 def _add_controller(strip: Strip) -> None:
     """Elections, and who is in sync from when on: each change in words, on a line of its own where it would cover another."""
     ticks, words = [], []
@@ -153,13 +137,15 @@ def _add_controller(strip: Strip) -> None:
         begin = x - wide if is_right else x
         line = next((number for number, end in enumerate(ends) if begin > end + 8), len(ends))
         ends[line:] = [begin + wide, *ends[line + 1 :]]
-        halo = {"stroke_width": 3, "paint_order": "stroke", "cls": "grey paper-line"}
-        words.append(el("text", told, x=x, y=16 + LINE * line, font_size=11, text_anchor="end" if is_right else None, **halo))
+        anchor = "end" if is_right else None
+        words.append(el("text", told, x=x, y=16 + LINE * line, font_size=11, text_anchor=anchor, **HALO, cls="grey paper-line"))
         ticks.append(el("path", d=f"M{x:.1f} 4v{4 + LINE * line}", cls="grey-line"))
-    strip.row("controller", [group(*ticks, *words), *_signs(strip, "controller", CONTROLLER_WORDS)], 40)
+    found = strip.steps(lambda step: step.actor == "controller" and step.what in ("elect", "none", "differs"))
+    signs = [("unclean" if step.what == "elect" and step.data.get("unclean") else step.what, x) for step, x in found]
+    strip.row("controller", [group(*ticks, *words), *strip.signs(signs, 12)], 40)
     strip.y += LINE * max(0, len(ends) - 1)
-    if refused := _signs(strip, "producer", frozenset({"refused"})):
-        strip.row("producer", refused)
+    if refused := strip.happened(("refused",), "producer"):
+        strip.row("producer", strip.signs(refused, 12))
 
 
 def _add_ends(strip: Strip) -> None:
@@ -189,8 +175,7 @@ def _add_ends(strip: Strip) -> None:
         top, low = y(int(step.data["from"])), y(int(step.data["to"]))
         parts.append(el("path", d=f"M{x:.1f} {top:g}V{low:g}m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8))
         label = f"−{figure(int(step.data['from']) - int(step.data['to']))}"
-        halo = {"stroke_width": 3, "paint_order": "stroke", "cls": "ink paper-line"}
-        parts.append(el("text", label, x=x - 8, y=(top + low) / 2 + 4, font_size=11, text_anchor="end", **halo))
+        parts.append(el("text", label, x=x - 8, y=(top + low) / 2 + 4, font_size=11, text_anchor="end", **HALO, cls="ink paper-line"))
     strip.drawn.append(group(*parts))
     strip.y = foot
 
@@ -234,8 +219,8 @@ def _draw_panel(state: Mapping[str, Any], high: int, epochs: list[Any], gone: li
 
 def _label(told: str, x: float, y: float) -> Svg:
     is_left = x > (BAR_LEFT + BAR_RIGHT) / 2
-    halo = {"stroke_width": 3, "paint_order": "stroke", "cls": "ink paper-line"}
-    return el("text", told, x=x + (-7 if is_left else 7), y=y, font_size=11, text_anchor="end" if is_left else None, **halo)
+    anchor = "end" if is_left else None
+    return el("text", told, x=x + (-7 if is_left else 7), y=y, font_size=11, text_anchor=anchor, **HALO, cls="ink paper-line")
 
 
 def _draw_replica(broker: str, replica: Mapping[str, Any], kind: str, leader: Mapping[str, Any] | None, epochs: list[Any], x: Any) -> Svg:
@@ -295,8 +280,8 @@ def _legend(strip: Strip) -> list[tuple[Svg, str]]:
         "out": (el("path", d="M2 9H24", stroke=ORANGE, stroke_width=1.6, stroke_dasharray="2 4"), "lives, and is not in sync"),
     }
     found = [lines[kind] for kind in lines if kind in strip.seen]
-    found += [(group(draw_sign(sign, 13, 9)), sign.meaning) for what, sign in SIGNS.items() if what in strip.seen and what != "wake"]
+    found += glyph_legend(glyphs_of(strip.trace, SIGN_WORDS, UNCLEAN), strip.seen - {"wake"})
     found.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="ink-line"), "is not in the leader's log: will be cut off"))
     if "cut" in strip.seen:
         found.append((el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8), "acknowledged records are gone"))
-    return found + [(swatch, told) for swatch, told in strip.legend() if told in TICK_WORDS]
+    return found + tick_legend(strip.seen)

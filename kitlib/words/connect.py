@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kitlib.words.glyphs import (
+    BAR,
+    CLOCK,
+    CROSS,
+    CROSSED_DISC,
+    EXIT,
+    ORANGE,
+    PLUS,
+    RED,
+    Glyph,
+)
 from kitlib.words.word import Data, Domain, Word
 
 MOST_TOLD = 6  # tasks that a sentence names
@@ -40,19 +51,35 @@ CONNECT = Domain(
     "connect",
     {
         "configure": Word(_configure, "connectors"),
-        "start": Word(lambda who, data: f"{who} starts and joins the group." if who != "group" else "It starts."),
-        "kill": Word(lambda who, data: f"{who} dies without a word; it ran {_work(data)}.", "connectors tasks"),
-        "leave": Word(lambda who, data: f"{who} is stopped in order and leaves; it ran {_work(data)}."),
-        "evict": Word("The coordinator gives {member} up: no heartbeat within the session time-out.", "member", "why"),
+        "start": Word(
+            lambda who, data: f"{who} starts and joins the group." if who != "group" else "It starts.",
+            glyph=Glyph("a worker starts", PLUS, "ink", 2.2),
+        ),
+        "leave": Word(
+            lambda who, data: f"{who} is stopped in order and leaves; it ran {_work(data)}.",
+            glyph=Glyph("a worker leaves", EXIT, "ink", 2),
+        ),
+        "kill": Word(
+            lambda who, data: f"{who} dies without a word; it ran {_work(data)}.",
+            "connectors tasks",
+            glyph=Glyph("a worker dies", CROSS, RED, 2.6),
+        ),
+        "evict": Word(
+            "The coordinator gives {member} up: no heartbeat within the session time-out.",
+            "member",
+            "why",
+            glyph=Glyph("the coordinator gives it up", CROSSED_DISC, RED, 1.8, "paper"),
+        ),
         "prepare": Word("A rebalance begins: {why}.", "why"),
-        "sync": Word(_sync, "generation leader members"),
         "assigned": Word(lambda who, data: f"{who} is told to begin {_work(data)}.", "connectors tasks"),
         "revoked": Word(lambda who, data: f"{who} is told to stop {_work(data)}.", "connectors tasks"),
         "delay": Word(
             lambda who, data: f"What was lost waits {_seconds(data['delay_ms'])} for its worker to come back.",
             "delay_ms",
             "until_ms",
+            glyph=Glyph("the scheduled delay begins", CLOCK, ORANGE, 1.8, "paper"),
         ),
+        "sync": Word(_sync, "generation leader members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2)),
         "idle": Word(_idle, "tasks", "longest_ms moved shuffled"),
     },
 )
@@ -87,7 +114,11 @@ STREAMS = Domain(
             "stateful tasks",
         ),
         "start": Word("{who} starts with {threads} threads.", "threads", "on_disk"),
-        "kill": Word(lambda who, data: f"{who} dies; it processed {', '.join(data['tasks']) or 'nothing'}.", "tasks"),
+        "kill": Word(
+            lambda who, data: f"{who} dies; it processed {', '.join(data['tasks']) or 'nothing'}.",
+            "tasks",
+            glyph=Glyph("an instance dies", CROSS, RED, 2.6),
+        ),
         "evict": replace(CONNECT.words["evict"], may="why", needs="member"),
         "prepare": CONNECT.words["prepare"],
         "assigned": Word(_assigned, "active generation probing_needed", "standby"),
@@ -142,10 +173,16 @@ PARTITIONS = Domain(
     "partitions",
     {
         "partitions": Word("The topic has {count} partitions: {why}.", "count why"),
-        "append": Word("Partition {partition} gets records {first} to {last}.", "first last", judged="append"),
+        "append": Word(
+            "Partition {partition} gets records {first} to {last}.", "first last", room=0.2, judged="append"
+        ),
         "process": Word(_processed, "effect key offset value", judged="process"),
         "commit": Word(
-            lambda who, data: f"{who.capitalize()} commits {data['offset']}.", "offset", "written", judged="commit"
+            lambda who, data: f"{who.capitalize()} commits {data['offset']}.",
+            "offset",
+            "written",
+            room=0.2,
+            judged="commit",
         ),
         "result": Word(
             "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "

@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from kitlib.text import plain_text
-from kitlib.words.word import Data, Domain, Word, count, span
+from kitlib.words.glyphs import (
+    ALARM,
+    BRACKET,
+    CLOCK,
+    CROSSED_DISC,
+    CROSSED_SQUARE,
+    DIAMOND,
+    EXIT,
+    GOES_ON,
+    IS_KILLED,
+    PAUSE,
+    PLAY,
+    PLUS,
+    RED,
+    Glyph,
+)
+from kitlib.words.word import Data, Domain, Word, count, span, with_room
 
 
 def partitions(data: Data) -> str:
@@ -201,89 +217,153 @@ def _judge(who: str, data: Data) -> str:
 
 GROUPS = Domain(
     "groups",
-    {
-        "append": Word(_append, "first last", judged="append"),
-        "start": Word(_start, "offset", "why", judged="start"),
-        "emit": Word("{who}'s poll hands out offset {offset:d} of partition {partition:d}.", "offset", judged="emit"),
-        "process": Word(
-            "{who} works on offset {offset:d} of partition {partition:d}: the effect happens now.",
-            "offset",
-            judged="process",
-        ),
-        "commit": Word(_commit, "offset", "error written", judged="commit"),
-        "store": Word(_store, "offset", "error"),
-        "join": Word(_join, "", "instance_id library member_id strategies"),
-        "assigned": Word(_assigned, "partitions", "generation"),
-        "revoked": Word(
-            lambda who, data: f"{who} gives {partitions(data)} back; it may still commit them.", "partitions"
-        ),
-        "lost": Word(
-            lambda who, data: f"{who} has lost {partitions(data)}: another member may have them already.", "partitions"
-        ),
-        "leave": Word("{who} leaves the group."),
-        "kill": Word("{who} is killed: it can say nothing to anybody.", "", "offset"),
-        "share": Word(
-            "{consumers} consumers: {at_work} have partitions, {idle} have none; nobody "
-            "has more than {most_partitions}, so all is done {speed:g} times as fast as by one.",
-            "at_work consumers idle most_partitions speed",
-        ),
-        "freeze": Word("{who} is frozen: it does nothing, its heartbeats neither, and knows nothing of it."),
-        "thaw": Word("{who} goes on as if nothing had happened."),
-        "late": Word("{who} has not polled for max.poll.interval.ms and leaves the group by itself."),
-        "cut_off": Word("{who} is cut off: nothing of it reaches the broker, and nothing comes back."),
-        "reconnect": Word("{who} reaches the broker again."),
-        "error": Word(
-            lambda who, data: f"{who} is told {_error(data)}, and cannot go on.", "", "error offset", judged="error"
-        ),
-        "alter": Word(_alter, "offset", "before error", judged="alter"),
-        "forget": Word(_forget, "", "before error"),
-        "reset": Word(_reset, "from to", "why", judged="reset"),
-        "refuse": Word("The {who} has a row for offset {offset:d} already: the effect is not made again.", "offset"),
-        "rows": Word(
-            lambda who, data: (
-                f"In the end the {who} has {count(data['rows'], 'row')} for {count(data['records'], 'record')}, "
-                f"from {count(data['effects'], 'try', 'tries')}; {data['refused']:,} were not made again."
+    with_room(
+        {
+            "append": Word(_append, "first last", judged="append"),
+            "start": Word(
+                _start, "offset", "why", judged="start", glyph=Glyph("begins to read", PLAY, "ink", 1.6, "paper")
             ),
-            "effects records refused rows",
-        ),
-        "partitions": Word(lambda who, data: f"The topic has {count(data['count'], 'partition')} now.", "count"),
-        "throw": Word(
-            "{who} fails at offset {offset:d} of partition {partition:d}, and nobody catches the error.", "offset"
-        ),
-        "lag": Word(_lag, "lag", "committed end log_end position unprocessed when"),
-        "judge": Word(
-            _judge,
-            "status why",
-            "lag rule silence_s stored_lag when",
-        ),
-        "delete": Word("The log now begins at offset {to:d}: what lay below it is deleted.", "to", judged="delete"),
-        "prepare": Word(_prepare, "", "state why"),
-        "sync": Word(_sync, "", "generation leader protocol"),
-        "stable": Word(_stable, "", "generation owners"),
-        "evict": Word(_evict, "member", "why"),
-        "empty": Word("The group has no member any more; its committed offsets stay.", "", "generation"),
-        "restarted": Word(_restarted, "strategies", "error paused protocol"),
-        "notify": Word(
-            lambda who, data: (
-                f"ZooKeeper tells {_names(data['members'])} that something has changed; nobody says what."
+            "emit": Word(
+                "{who}'s poll hands out offset {offset:d} of partition {partition:d}.", "offset", judged="emit"
             ),
-            "members",
-        ),
-        "heard": Word(
-            "{who} hears of it: it gives up what it has, reads the whole group's state, and deals for itself."
-        ),
-        "refused": Word(_not_taken, "", "error partitions says"),
-        "known": Word(
-            "{who} finds that offset {offset:d} of partition {partition:d} is done already, and passes over it.",
-            "offset",
-        ),
-        "failed": Word(
-            lambda who, data: (
-                f"{who} gives up after {count(data['tries'], 'try', 'tries')}: what it should read nobody reads."
+            "process": Word(
+                "{who} works on offset {offset:d} of partition {partition:d}: the effect happens now.",
+                "offset",
+                judged="process",
             ),
-            "tries",
-        ),
-        "expired": Word("{who} learns that its session has ended: its nodes are gone."),
-        "traffic": Word(_traffic, "coordinator_messages members messages", "notifications reads refused writes"),
-    },
+            "commit": Word(_commit, "offset", "error written", judged="commit"),
+            "store": Word(_store, "offset", "error"),
+            "join": Word(
+                _join, "", "instance_id library member_id strategies", glyph=Glyph("joins the group", PLUS, "ink", 2.2)
+            ),
+            "assigned": Word(_assigned, "partitions", "generation"),
+            "revoked": Word(
+                lambda who, data: f"{who} gives {partitions(data)} back; it may still commit them.", "partitions"
+            ),
+            "lost": Word(
+                lambda who, data: f"{who} has lost {partitions(data)}: another member may have them already.",
+                "partitions",
+            ),
+            "leave": Word("{who} leaves the group.", glyph=Glyph("leaves the group", EXIT, "ink", 2)),
+            "kill": Word("{who} is killed: it can say nothing to anybody.", "", "offset", glyph=IS_KILLED),
+            "share": Word(
+                "{consumers} consumers: {at_work} have partitions, {idle} have none; nobody "
+                "has more than {most_partitions}, so all is done {speed:g} times as fast as by one.",
+                "at_work consumers idle most_partitions speed",
+            ),
+            "freeze": Word(
+                "{who} is frozen: it does nothing, its heartbeats neither, and knows nothing of it.",
+                glyph=Glyph("is frozen", PAUSE, "ink", 2.6),
+            ),
+            "thaw": Word("{who} goes on as if nothing had happened.", glyph=GOES_ON),
+            "late": Word(
+                "{who} has not polled for max.poll.interval.ms and leaves the group by itself.",
+                glyph=Glyph("has not polled for too long", CLOCK, RED, 1.8, "paper"),
+            ),
+            "cut_off": Word(
+                "{who} is cut off: nothing of it reaches the broker, and nothing comes back.",
+                glyph=Glyph("is cut off from the broker", "M0 -8L-3 -4L3 0L-3 4L0 8", RED, 1.8),
+            ),
+            "reconnect": Word(
+                "{who} reaches the broker again.",
+                glyph=Glyph("reaches the broker again", "M-6 0A6 6 0 0 1 6 0M-3 0A3 3 0 0 1 3 0", "ink", 1.6),
+            ),
+            "error": Word(
+                lambda who, data: f"{who} is told {_error(data)}, and cannot go on.",
+                "",
+                "error offset",
+                judged="error",
+                glyph=Glyph("cannot go on", ALARM, RED, 1.8, "paper"),
+            ),
+            "alter": Word(
+                _alter,
+                "offset",
+                "before error",
+                judged="alter",
+                glyph=Glyph("an operator sets the commit", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
+            ),
+            "forget": Word(
+                _forget,
+                "",
+                "before error",
+                glyph=Glyph("an operator deletes the commit", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
+            ),
+            "reset": Word(
+                _reset,
+                "from to",
+                "why",
+                judged="reset",
+                glyph=Glyph("is sent elsewhere by its reset policy", DIAMOND, RED, 1.8, "paper"),
+            ),
+            "refuse": Word(
+                "The {who} has a row for offset {offset:d} already: the effect is not made again.", "offset"
+            ),
+            "rows": Word(
+                lambda who, data: (
+                    f"In the end the {who} has {count(data['rows'], 'row')} for {count(data['records'], 'record')}, "
+                    f"from {count(data['effects'], 'try', 'tries')}; {data['refused']:,} were not made again."
+                ),
+                "effects records refused rows",
+            ),
+            "partitions": Word(lambda who, data: f"The topic has {count(data['count'], 'partition')} now.", "count"),
+            "throw": Word(
+                "{who} fails at offset {offset:d} of partition {partition:d}, and nobody catches the error.", "offset"
+            ),
+            "lag": Word(_lag, "lag", "committed end log_end position unprocessed when"),
+            "judge": Word(_judge, "status why", "lag rule silence_s stored_lag when"),
+            "delete": Word(
+                "The log now begins at offset {to:d}: what lay below it is deleted.",
+                "to",
+                judged="delete",
+                glyph=Glyph("the log's start is deleted", BRACKET, RED, 1.8),
+            ),
+            "prepare": Word(_prepare, "", "state why"),
+            "sync": Word(_sync, "", "generation leader protocol"),
+            "stable": Word(_stable, "", "generation owners"),
+            "evict": Word(
+                _evict, "member", "why", glyph=Glyph("struck off the group", CROSSED_DISC, RED, 1.8, "paper")
+            ),
+            "empty": Word("The group has no member any more; its committed offsets stay.", "", "generation"),
+            "restarted": Word(_restarted, "strategies", "error paused protocol"),
+            "notify": Word(
+                lambda who, data: (
+                    f"ZooKeeper tells {_names(data['members'])} that something has changed; nobody says what."
+                ),
+                "members",
+            ),
+            "heard": Word(
+                "{who} hears of it: it gives up what it has, reads the whole group's state, and deals for itself.",
+                glyph=Glyph("hears that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
+            ),
+            "known": Word(
+                "{who} finds that offset {offset:d} of partition {partition:d} is done already, and passes over it.",
+                "offset",
+            ),
+            "refused": Word(
+                _not_taken,
+                "",
+                "error partitions says",
+                glyph=Glyph("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
+            ),
+            "failed": Word(
+                lambda who, data: (
+                    f"{who} gives up after {count(data['tries'], 'try', 'tries')}: what it should read nobody reads."
+                ),
+                "tries",
+                glyph=Glyph("gives up: cannot have its partitions", CROSSED_SQUARE, "ink", 1.6, "paper"),
+            ),
+            "expired": Word(
+                "{who} learns that its session has ended: its nodes are gone.",
+                glyph=Glyph("learns that it was struck off", DIAMOND, "ink", 1.6, "paper"),
+            ),
+            "traffic": Word(_traffic, "coordinator_messages members messages", "notifications reads refused writes"),
+        },
+        2.0,
+        append=0.3,
+        start=0.3,
+        emit=0.3,
+        process=0.3,
+        commit=0.3,
+        store=0.3,
+    ),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.text import plain_text
+from kitlib.words.glyphs import BLUE, BRACKET, BROOM, CROSS, CROSSED_SQUARE, RED, Glyph
 from kitlib.words.groups import GROUPS
-from kitlib.words.word import Data, Domain, Word, count, span
+from kitlib.words.word import Data, Domain, Word, count, span, with_room
 
 ROLES = frozenset({"coordinator", "reader", "new"})  # names of roles, which may begin a sentence
 
@@ -151,16 +152,27 @@ def in_words(duration_ms: int) -> str:
 _WORDS = GROUPS.having(
     {
         "write": Word(_write, "key offset value", "format members timestamp_ms"),
-        "roll": Word("A new segment begins at offset {base:d}: the one before it may be cleaned now.", "base"),
-        "clean": Word(_clean, "", "kept removed to"),
-        "retention": Word("Retention deletes the log's oldest segments: it begins at offset {start:d}.", "start"),
+        "roll": Word(
+            "A new segment begins at offset {base:d}: the one before it may be cleaned now.",
+            "base",
+            glyph=Glyph("a new segment begins", "M0 -7V7", "ink", 2.4),
+        ),
+        "clean": Word(_clean, "", "kept removed to", glyph=Glyph("the cleaner takes records out", BROOM, "ink", 1.8)),
+        "retention": Word(
+            "Retention deletes the log's oldest segments: it begins at offset {start:d}.",
+            "start",
+            glyph=Glyph("retention deletes the log's start", BRACKET, RED, 1.8),
+        ),
         "dies": Word(
             lambda who, data: (
                 f"The cleaner dies: {plain_text(data['why'], 140)}. Nothing else stops, and nobody is told."
             ),
             "why",
+            glyph=Glyph("the cleaner dies", CROSS, RED, 2.6),
         ),
-        "pass": Word(_pass, "", "dirty_ratio kept removed to"),
+        "pass": Word(
+            _pass, "", "dirty_ratio kept removed to", glyph=Glyph("the cleaner goes over the log", BROOM, "ink", 1.8)
+        ),
         "rest": Word(
             lambda who, data: (
                 f"The cleaner takes nothing: what lies behind its mark, offset {data['to']:d}, is younger than min.compaction.lag.ms."
@@ -170,7 +182,9 @@ _WORDS = GROUPS.having(
             "to",
             "why",
         ),
-        "move": Word(_move, "from to"),
+        "move": Word(
+            _move, "from to", glyph=Glyph("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2)
+        ),
         "load_begin": Word(
             lambda who, data: (
                 f"{who} begins to fill its cache from the log: {count(data['records'], 'record')} to read. "
@@ -183,15 +197,19 @@ _WORDS = GROUPS.having(
         "load_failed": Word(
             lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {plain_text(data['why'], 140)}",
             "at why",
+            glyph=Glyph("the load ends early", CROSS, RED, 2.6),
         ),
         "cache": Word(lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.", "value"),
-        "evict": Word(_evict, "why", "key member"),
+        "evict": Word(
+            _evict, "why", "key member", glyph=Glyph("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8)
+        ),
         "answer": Word(_answer, "offset", "error group"),
         "append": Word(_log_append, "first last", "keys values", judged="append"),
         "compact": Word(
             lambda who, data: f"O{_offsets(data['offsets'])[1:]}: taken out, as a later record of the key stands.",
             "offsets",
             judged="compact",
+            glyph=Glyph("replaced records are taken out", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
         ),
         "purge": Word(
             lambda who, data: (
@@ -200,8 +218,11 @@ _WORDS = GROUPS.having(
             ),
             "offsets",
             judged="purge",
+            glyph=Glyph("tombstones are taken out", CROSSED_SQUARE, "ink", 1.6, "paper"),
         ),
-        "gap": Word(_gap, "after next", "missing"),
+        "gap": Word(
+            _gap, "after next", "missing", glyph=Glyph("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8)
+        ),
         "view": Word(_view, "keys", "missing stale"),
         "away": Word(lambda who, data: f"{who} is away for {in_words(data['ms'])}.", "ms"),
         "control": Word("A transaction's marker takes offset {offset:d}: no reader is ever handed it.", "offset"),
@@ -210,8 +231,13 @@ _WORDS = GROUPS.having(
                 f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
             ),
             "keys records",
+            glyph=Glyph("many records of other groups are written", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
         ),
-        "clean_many": Word(lambda who, data: f"The cleaner takes out {count(data['removed'], 'record')}.", "removed"),
+        "clean_many": Word(
+            lambda who, data: f"The cleaner takes out {count(data['removed'], 'record')}.",
+            "removed",
+            glyph=Glyph("the cleaner takes records out", BROOM, "ink", 1.8),
+        ),
         "size": Word(
             lambda who, data: (
                 f"The log holds {count(data['records'], 'record')}, {data['bytes']:,} bytes in {count(data['segments'], 'segment')}; "
@@ -232,7 +258,11 @@ _WORDS = GROUPS.having(
         ),
     }
 )
-OFFSETS = Domain("offsets", _WORDS, _capital)
-INCIDENTS = Domain("incidents", _WORDS, _capital)
-COMPACTION = Domain("compaction", _WORDS, _capital)
-LAG = Domain("lag", _WORDS, _capital)
+_ROOM = {
+    **dict.fromkeys(("move", "load_begin", "load", "load_end", "load_failed", "evict", "answer"), 4.0),
+    **dict.fromkeys(("emit", "process", "append", "cache", "write", "health"), 0.3),
+}
+OFFSETS = Domain("offsets", with_room(_WORDS, **_ROOM), _capital)
+INCIDENTS = Domain("incidents", OFFSETS.words, _capital)
+COMPACTION = Domain("compaction", with_room(_WORDS, append=0.4, emit=0.4, process=0.4), _capital)
+LAG = Domain("lag", with_room(_WORDS, 0.3, lag=1.0, commit=1.0, judge=6.0), _capital)

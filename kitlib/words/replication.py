@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kitlib.text import plain_text
+from kitlib.words.glyphs import CROSSED_SQUARE, CUT, DIAMOND, GOES_ON, IS_KILLED, PAUSE, RED, Glyph
 from kitlib.words.groups import GROUPS
-from kitlib.words.word import Data, Domain, Word, count, span, spans
+from kitlib.words.word import Data, Domain, Word, count, span, spans, with_room
 
 
 def _append(who: str, data: Data) -> str:
@@ -55,29 +58,46 @@ _OWN = {
             f"The producer's {count(data['count'], 'record')} are refused: {plain_text(data['error'], 80)}. Nothing is written."
         ),
         "count error",
+        glyph=Glyph("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
     ),
-    "kill": Word("{who} is killed. Its disk stays as it is."),
-    "restart": Word("{who} comes back with the log that lies on its disk."),
-    "pause": Word("{who} stands still: it copies nothing, and does not know it."),
-    "wake": Word("{who} goes on."),
-    "flip": Word("A bit flips on the disk of {who}, in the record at offset {offset:d}.", "offset"),
+    "kill": Word("{who} is killed. Its disk stays as it is.", glyph=IS_KILLED),
+    "restart": Word(
+        "{who} comes back with the log that lies on its disk.", glyph=replace(GOES_ON, meaning="comes back")
+    ),
+    "pause": Word(
+        "{who} stands still: it copies nothing, and does not know it.", glyph=Glyph("stands still", PAUSE, "ink", 2.6)
+    ),
+    "wake": Word("{who} goes on.", glyph=GOES_ON),
+    "flip": Word(
+        "A bit flips on the disk of {who}, in the record at offset {offset:d}.",
+        "offset",
+        glyph=Glyph("a bit flips on its disk", "M1 -7L-4 1H3L-1 7", RED, 2),
+    ),
     "recover": Word(
         "{who} checks its log as it starts, and cuts it at offset {to:d}, where a batch is broken; it ended at {from:d}.",
         "from to",
+        glyph=Glyph("cuts its log where a batch is broken", CUT, RED, 1.8),
     ),
     "copy": Word("{who} copies from the leader, up to offset {to:d}.", "to"),
-    "truncate": Word(_truncate, "from to"),
+    "truncate": Word(_truncate, "from to", glyph=Glyph("cuts off what its leader does not have", CUT, RED, 1.8)),
     "lead": Word("{who} leads, epoch {epoch:d}.", "epoch"),
     "follow": Word("{who} follows broker {leader}, epoch {epoch:d}.", "epoch leader"),
     "isr": Word(_isr, "in_sync"),
-    "elect": Word(_elect, "epoch leader unclean", "why"),
+    "elect": Word(
+        _elect, "epoch leader unclean", "why", glyph=Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper")
+    ),
     "none": Word(
         "There is no leader: nobody who lives was in sync. Nothing can be written or read, and nothing is lost.",
         "",
         "epoch",
+        glyph=Glyph(
+            "there is no leader", "M-5.5 0A5.5 5.5 0 1 0 5.5 0A5.5 5.5 0 1 0 -5.5 0M-4 4L4 -4", RED, 1.8, "paper"
+        ),
     ),
     "differs": Word(
-        lambda who, data: f"The real brokers and the model differ: {plain_text(data['what'], 160)}.", "what"
+        lambda who, data: f"The real brokers and the model differ: {plain_text(data['what'], 160)}.",
+        "what",
+        glyph=Glyph("broker and model differ", DIAMOND, RED, 2.6),
     ),
     "cut": Word(_cut, "from to", "why", judged="cut"),
     "read": Word(
@@ -86,7 +106,9 @@ _OWN = {
         ),
         "records",
     ),
-    "diverged": Word(_diverged, "committed end epoch"),
+    "diverged": Word(
+        _diverged, "committed end epoch", glyph=Glyph("learns that its records are gone", DIAMOND, RED, 1.8, "paper")
+    ),
 }
 
 
@@ -94,4 +116,4 @@ def _capital(who: str, what: str, data: Data, said: str) -> str:
     return said[:1].upper() + said[1:] if what in _OWN else said
 
 
-REPLICATION = Domain("replication", GROUPS.having(_OWN), _capital)
+REPLICATION = Domain("replication", with_room(GROUPS.having(_OWN), emit=0.12, process=0.12), _capital)

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from kitlib.text import plain_text
+from kitlib.words.glyphs import (
+    ALARM,
+    BLUE,
+    CHECK,
+    CROSSED_SQUARE,
+    DIAMOND,
+    GOES_ON,
+    IS_KILLED,
+    PAUSE,
+    RED,
+    SMALL_CROSS,
+    Glyph,
+)
 from kitlib.words.idempotence import records
 from kitlib.words.word import Data, Domain, Word
 
@@ -153,6 +166,7 @@ TRANSACTIONS = Domain(
             "",
             "inputs",
             judged="open",
+            room=0.25,
         ),
         "id": Word(_id, "epoch pid transactional_id"),
         "begin": Word(
@@ -174,30 +188,53 @@ TRANSACTIONS = Domain(
             "group",
         ),
         "commit_tx": Word(
-            lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is committed.", "tx", judged="commit_tx"
+            lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is committed.",
+            "tx",
+            judged="commit_tx",
+            glyph=Glyph("the producer is told: committed", CHECK, BLUE, 2.6),
         ),
         "abort_tx": Word(
-            lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is aborted.", "tx", judged="abort_tx"
+            lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is aborted.",
+            "tx",
+            judged="abort_tx",
+            glyph=Glyph("the producer is told: aborted", SMALL_CROSS, "ink", 2.2),
         ),
-        "fenced": Word(_fenced, "", "error fatal must_abort tried tx"),
-        "unknown": Word(_unknown, "", "error fatal must_abort tried tx"),
-        "kill": Word(lambda who, data: f"{_who(who)} is killed; its transaction, if it has one, stays open."),
-        "freeze": Word(lambda who, data: f"{_who(who)} stands still, as in a long pause of its garbage collector."),
-        "thaw": Word(lambda who, data: f"{_who(who)} goes on, and does not know that it stood still."),
+        "fenced": Word(
+            _fenced, "", "error fatal must_abort tried tx", glyph=Glyph("is fenced", CROSSED_SQUARE, RED, 1.8, "paper")
+        ),
+        "unknown": Word(
+            _unknown, "", "error fatal must_abort tried tx", glyph=Glyph("hears an error", ALARM, RED, 1.8, "paper")
+        ),
+        "kill": Word(
+            lambda who, data: f"{_who(who)} is killed; its transaction, if it has one, stays open.", glyph=IS_KILLED
+        ),
+        "freeze": Word(
+            lambda who, data: f"{_who(who)} stands still, as in a long pause of its garbage collector.",
+            glyph=Glyph("stands still", PAUSE, "ink", 2.6),
+        ),
+        "thaw": Word(lambda who, data: f"{_who(who)} goes on, and does not know that it stood still.", glyph=GOES_ON),
         "transition": Word(_transition, "epoch pid to transactional_id", "why"),
         "write": Word(_write, "first last offset pid tx", "epoch", judged="write"),
         "marker": Word(_marker, "epoch kind offset pid", judged="marker"),
-        "refuse": Word(_refuse, "", "error first last tx"),
-        "read": Word(_read, "offset record tx", judged="read"),
+        "refuse": Word(
+            _refuse, "", "error first last tx", glyph=Glyph("refused by the broker", CROSSED_SQUARE, RED, 1.6, "paper")
+        ),
+        "read": Word(_read, "offset record tx", judged="read", room=0.25),
         "waits": Word(_waits, "at", "high_watermark", judged="waits"),
         "commit": Word(_commit, "end offset", "lag"),
         "end": Word(
             lambda who, data: f"{_reader(who)} stands at offset {data['position']:d} in the end.",
             "position",
             judged="end",
+            room=0.25,
         ),
-        "release": Word("What was held back arrives now."),
-        "late_marker": Word(_late_marker, "epoch kind pid", "error version"),
+        "release": Word(
+            "What was held back arrives now.",
+            glyph=Glyph("arrives after all", "M-6 0H4M0.5 -3.5L4.5 0L0.5 3.5", "ink", 1.8),
+        ),
+        "late_marker": Word(
+            _late_marker, "epoch kind pid", "error version", glyph=Glyph("a late marker", DIAMOND, "ink", 1.6, "paper")
+        ),
         "effect": Word(_effect, "charged record", "by", judged="effect"),
         "commit_offsets": Word(_commit_offsets, "offset", "error group"),
     },

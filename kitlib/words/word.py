@@ -16,11 +16,12 @@ glyphs are drawn (`kitlib.views`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
+from kitlib.words.glyphs import Glyph
 
 Data = dict[str, Any]
 Says = Callable[[str, Data], str]  # (who, data) -> the sentence
@@ -28,17 +29,6 @@ Range = list[int]  # [first, last], both inclusive
 
 ANYWHERE = frozenset({"topic", "partition"})
 MOST_SAID = 400  # characters of a sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Glyph:
-    """A small sign for a word, drawn around 0, 0."""
-
-    meaning: str
-    path: str
-    edge: str  # a colour or "ink"
-    thick: float = 1.8
-    fill: str = "none"  # or "paper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +111,18 @@ class Domain:
         word = self.word(what)
         return word.judged if word else ""
 
+    def room(self, what: str) -> float:
+        """How much of a time axis that counts steps a step with this verb takes; > 0."""
+        return self.words[what].room if what in self.words else 1.0
+
     def having(self, words: Mapping[str, Word]) -> dict[str, Word]:
         """This domain's words with some replaced and some added."""
         return {**self.words, **words}
+
+
+def with_room(words: Mapping[str, Word], others: float = 1.0, **room: float) -> dict[str, Word]:
+    """The words with the room that each takes on the time axis."""
+    return {what: replace(word, room=room.get(what, others)) for what, word in words.items()}
 
 
 def as_it_stands(actor: str, what: str, data: Data) -> str:

@@ -9,9 +9,9 @@ import pytest
 
 from kitlib import experiments
 from kitlib.trace import Step, Trace
-from kitlib.views.layout_bars import Bar, bars
 from kitlib.views.picture import show
 from kitlib.views.scenes import kind_of
+from kitlib.views.timeline import Bar, bars
 
 SCENES: dict[str, tuple[str, dict[str, Any], str]] = {
     "a worker that is lost": ("connect_worker_lost", {}, "connect_scene"),

@@ -14,8 +14,9 @@ from kitlib.experiments import get, names
 from kitlib.trace import Trace
 from kitlib.views import Player, scenes, show
 from kitlib.views.frames import to_frames
-from kitlib.views.scene import Scene, places, to_node
+from kitlib.views.scene import Scene, to_node
 from kitlib.views.svg import Svg, el, group
+from kitlib.views.timeline import places
 from tests.views import toy_scene
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.toy_scene import bell, toy

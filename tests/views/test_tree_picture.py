@@ -16,9 +16,10 @@ from kitlib.views.curves import bearable, to_samples
 from kitlib.views.frames import to_frames
 from kitlib.views.ledger import bits_of_number
 from kitlib.views.ledger_rows import WIDEST_TONED, to_hex, wrapped
-from kitlib.views.look import ALL_COLOURS, BLACK, WHITE
+from kitlib.views.look import ALL_COLOURS
 from kitlib.views.plot import curves_of
 from kitlib.views.tree_look import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, TUPLE_TABLE, tuple_code_of
+from kitlib.words.glyphs import BLACK, WHITE
 from kitlib.words.topology import bits_of, to_id, to_root
 from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
 from tests.views.payloads import HOSTILE, assert_only_text

@@ -6,8 +6,9 @@ import pytest
 
 from kitlib.trace import Trace
 from kitlib.views import scenes
-from kitlib.views.scene import Scene, draw_axis, places
+from kitlib.views.scene import Scene
 from kitlib.views.svg import HATCH, el, group
+from kitlib.views.timeline import draw_axis, places
 from kitlib.words import declare
 from kitlib.words.word import Domain, Word
 

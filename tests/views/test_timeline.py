@@ -1,0 +1,87 @@
+"""The grammar of scenes: places on the time axis, signs kept apart, words that fit, rows put together."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kitlib.trace import Trace
+from kitlib.views.look import ALL_COLOURS
+from kitlib.views.svg import el, group
+from kitlib.views.timeline import Drawn, Lane, Signs, apart, compose, fitting, glyph_marks, glyphs_of, places
+from kitlib.words import DOMAINS
+from kitlib.words.glyphs import CROSS, DISC, RED, Glyph
+from kitlib.words.word import Domain
+from tests.views.toy_scene import bell
+
+GLYPHS = {"ring": Glyph("the bell rings", DISC, "ink"), "hush": Glyph("it is quiet", CROSS, RED)}
+
+
+@given(st.lists(st.floats(0, 700), max_size=30).map(sorted), st.floats(1, 20), st.floats(20, 60))
+def test_apart_signs_too_near_move_right_and_not_further_than_asked(xs: list[float], gap: float, most: float) -> None:
+    """Each sign is at its place or right of it, by `most` at the furthest, and `gap` from the one before if that is near enough."""
+    found = apart(xs, gap, most)
+    assert len(found) == len(xs)
+    for number, (x, at) in enumerate(zip(xs, found, strict=True)):
+        assert x <= at <= x + most
+        assert not number or at >= min(found[number - 1] + gap, x + most)
+
+
+def test_fitting_the_longest_word_that_fits_is_taken() -> None:
+    """Of words from long to short the first one that fits, and nothing where none does."""
+    words = ("generation 7", "gen 7", "7")
+    assert [fitting(words, wide) for wide in (100, 50, 14, 8)] == [*words, ""]
+
+
+@pytest.mark.parametrize("domain", DOMAINS.values(), ids=lambda domain: domain.name)
+def test_glyphs_of_words_are_in_the_kits_colours_and_say_what_they_mean(domain: Domain) -> None:
+    """A word's glyph has a meaning for the legend, a path around 0, 0 and one of the colours that everybody can tell apart."""
+    for what, word in domain.words.items():
+        assert word.room > 0, what
+        if word.glyph is not None:
+            assert word.glyph.meaning and word.glyph.path.startswith("M"), what
+            assert word.glyph.edge in ALL_COLOURS | {"ink"} and word.glyph.fill in ("none", "paper"), what
+
+
+def test_places_a_word_with_more_room_takes_more_of_the_axis() -> None:
+    """How far it is from one step to the next at the same time is what the second one's word says."""
+    trace = Trace("x", "x", domain="transactions")
+    trace.record(0, "producer", "freeze")
+    trace.record(0, "producer", "thaw")
+    trace.record(0, "read_committed", "end", position=0)
+    first, second, third = places(trace, 0, 1000)
+    assert trace.vocabulary.room("end") == 0.25 and second - first == pytest.approx(4 * (third - second), abs=0.5)
+
+
+def test_glyphs_of_takes_words_in_the_order_asked_for_with_their_variants() -> None:
+    """Words without a glyph, and words of other domains, are left out; a variant stands where it is named."""
+    trace = Trace("x", "x", domain="replication")
+    found = glyphs_of(trace, ("wake", "unclean", "kill", "copy", "sing"), {"unclean": GLYPHS["ring"]})
+    assert list(found) == ["wake", "unclean", "kill"] and found["kill"].edge == RED
+
+
+def test_signs_words_without_a_glyph_are_passed_over_and_not_in_the_legend() -> None:
+    """The legend has what occurred and can be seen, in the order of the glyphs' table."""
+    signs = Signs({"bells": [("hush", 10.0), ("toll", 12.0), ("hush", 13.0)]}, GLYPHS, tall=20)
+    (drawn,) = signs.draw(0)
+    assert [meaning for _, meaning in signs.legend()] == ["it is quiet"]
+    shown = [each.get("transform") for each in ET.fromstring(drawn).iter("path") if each.get("transform")]
+    assert shown == ["translate(10.0 8)", "translate(21.0 8)"]
+
+
+def test_compose_rows_lie_below_each_other_and_the_axis_below_them() -> None:
+    """Each row begins where the one before ends; cursor, axis and panel follow from their heights."""
+    trace, seen = bell(), []
+    xs = places(trace)
+
+    def note(y: float) -> list[object]:
+        seen.append(y)
+        return [el("path", d=f"M0 {y:g}")]
+
+    rows = [Drawn(30, note), Lane("tower", [glyph_marks([("ring", 50.0)], GLYPHS), note]), Drawn(0, note)]  # type: ignore[arg-type, list-item]
+    scene = compose(trace, xs, "The bell", "When?", rows, [(group(), "")] * len(trace), 24, [])
+    assert seen == [8, 8 + 30 + 13, 8 + 30 + 26]
+    assert (scene.bottom, scene.height, scene.panel_height) == (68, 94, 24) and scene.x_of_step == xs
