@@ -113,7 +113,9 @@ STREAMS = Domain(
             ),
             "stateful tasks",
         ),
-        "start": Word("{who} starts with {threads} threads.", "threads", "on_disk"),
+        "start": Word(
+            "{who} starts with {threads} threads.", "threads", "on_disk", Glyph("an instance starts", PLUS, "ink", 2.2)
+        ),
         "kill": Word(
             lambda who, data: f"{who} dies; it processed {', '.join(data['tasks']) or 'nothing'}.",
             "tasks",
@@ -121,7 +123,9 @@ STREAMS = Domain(
         ),
         "evict": replace(CONNECT.words["evict"], may="why", needs="member"),
         "prepare": CONNECT.words["prepare"],
-        "assigned": Word(_assigned, "active generation probing_needed", "standby"),
+        "assigned": Word(
+            _assigned, "active generation probing_needed", "standby", Glyph("a rebalance ends", BAR, "ink", 1.2)
+        ),
         "restoring": Word("{who} restores {task}: {behind:,} records of its changelog are to be read.", "behind task"),
         "running": Word(
             lambda who, data: (
