@@ -194,11 +194,11 @@ def test_fork_here_and_start_over(page: Page) -> None:
 
 
 def test_fork_at_the_last_step_is_refused_and_no_knob_is_dead_afterwards(page: Page) -> None:
-    """There the browser says where to fork instead; each knob can still be turned, and one that is turned acts."""
+    """There the browser says what to do instead; each knob can still be turned, and one that is turned acts."""
     press(page, "End")
     page.get_by_role("button", name="Fork here").click()
     page.wait_for_selector(".kit-error:not([hidden])")
-    assert page.get_by_role("alert").inner_text().endswith("Go back to one of the steps 0 to 998 and fork there.")
+    assert page.get_by_role("alert").inner_text().endswith("or run the experiment anew with a larger max_steps.")
     assert page.locator("[data-knob]:disabled").count() == 0
     page.locator("input[data-knob=records]").focus()
     page.keyboard.press("Home")
@@ -278,13 +278,13 @@ def test_hostile_content_opens_no_dialog_and_asks_for_nothing(lab: Lab, make_pag
     page = watched.page
     lab.open(
         page,
-        "from kitlib.views import Player, show; from kitlib.trace import Trace; from tests.views.payloads import HOSTILE\n"
+        "from kitlib.views import Player, show; from kitlib.trace import Step, Trace; from tests.views.payloads import HOSTILE\n"
         "trace = Trace('x', HOSTILE[0], HOSTILE[1])\n"
         "for n, bad in enumerate(HOSTILE):\n"
         "    place = {'topic': bad, 'partition': 0}\n"
         "    trace.record(n, 'log', 'append', first=0, last=30, **place)\n"
         "    trace.record(n, 'spout', 'start', offset=2, stored=None, why=bad, **place)\n"
-        "    trace.record(n, bad, bad, note=bad, **place)\n"
+        "    trace.steps.append(Step(len(trace), n, bad, bad, {'note': bad} | place))\n"
         "    trace.record(n, 'spout', 'error', error=bad, message=bad, **place)\n"
         "player = Player(trace)\nplayer",
         "show(trace)",

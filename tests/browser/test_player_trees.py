@@ -244,15 +244,15 @@ def test_hostile_names_in_trees_are_only_text(lab: Lab, make_page: MakePage) -> 
     page = watched.page
     lab.open(
         page,
-        "from kitlib.views import Player; from kitlib.trace import Trace; from tests.views.payloads import HOSTILE\n"
-        "trace = Trace('x', HOSTILE[0], HOSTILE[1])\n"
+        "from kitlib.views import Player; from kitlib.trace import Step, Trace; from tests.views.payloads import HOSTILE\n"
+        "trace = Trace('x', HOSTILE[0], HOSTILE[1], domain='topology')\n"
         "for n, bad in enumerate(HOSTILE):\n"
         "    place = {'topic': bad, 'partition': 0, 'offset': n}\n"
         "    trace.record(n, bad, 'emit', **place, attempt=1, root=n, val=3, tuples=[[n, bad, 3]], values=[bad])\n"
         "    trace.record(n, bad, 'acker_init', root=n, val=3, spout_task=bad, before=None, after=3, end=None)\n"
         "    trace.record(n, bad, 'execute', tuple=n, values=[bad])\n"
         "    trace.record(n, bad, 'fault', tuple=n, kind=bad)\n"
-        "    trace.record(n, bad, bad, note=bad)\n"
+        "    trace.steps.append(Step(len(trace), n, bad, bad, {'note': bad}))\n"
         "player = Player(trace)\nplayer",
     )
     page.wait_for_selector(f"{ROOT}[data-step='0']")
