@@ -22,11 +22,13 @@ from kitlib.exercises.frame import (
 )
 from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
-from kitlib.experiments.knobs import MAX_OFFSET_BEHIND
+from kitlib.experiments.knobs import UNLIMITED, bind
+from kitlib.experiments.storm.knobs import MaxOffsetBehind
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace, from_ranges
 from kitlib.views import show
 
+MAX_OFFSET_BEHIND = bind("max_offset_behind", MaxOffsetBehind, UNLIMITED)
 FETCH = 250  # records that one fetch brings in the first exercise
 
 
@@ -176,7 +178,7 @@ def a_bound(value: Any) -> int:
 
 def shown(bound: int) -> str:
     """A bound as the notebook writes it."""
-    return "unlimited" if bound == MAX_OFFSET_BEHIND.high else f"{bound:,}"
+    return "unlimited" if bound == UNLIMITED else f"{bound:,}"
 
 
 def _exercise(name: str, question: str, check: Callable[[Any], str], *hints: str) -> Exercise:

@@ -1,20 +1,22 @@
 """An experiment turns knobs into a trace, on the model or on a real broker.
 
 Each experiment is a short story told to a run: append, start, let time pass, let retention or a crash
-come in between. What a run can do depends on its kind: a `SpoutRun` is one spout and a bolt, others
-bring whole topologies. Everything else that calls experiments (notebooks, widgets, the command line,
-sweeps, tests) calls `Experiment.run`.
+come in between. It is declared once, as a function: its parameters are the knobs, its docstring is the
+question. What a run can do depends on its kind: a `SpoutRun` is one spout and a bolt, others bring whole
+topologies. Everything else that calls experiments (notebooks, widgets, the command line, sweeps, tests)
+calls `Experiment.run`.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.experiments.knobs import Knob, settle
+from kitlib.experiments.knobs import Knob, bind, settle
 from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.trace import Trace
 
@@ -22,12 +24,10 @@ if TYPE_CHECKING:
     from kitlib.experiments.stage import Stage
 
 BACKENDS = ("model", "kafka")
-MAX_STEPS = Knob(
-    "max_steps", "int", 2_000, "Where the trace is cut, however the story goes on.", "steps", 10, 20_000, live=False
-)
+MAX_STEPS = Knob("Where the trace is cut, however the story goes on.", "steps", 10, 20_000, name="max_steps")
 
-
-RunKind = Callable[[Trace, "Stage", dict[str, Any], Fork | None], Any]
+Run = TypeVar("Run")
+RunKind = Callable[[Trace, "Stage", dict[str, Any], Fork | None], Run]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Experiment:
     title: str
     question: str  # what the learner should predict before running it
     knobs: tuple[Knob, ...]
-    story: Callable[[Any], None]  # told to a run of the kind below
-    kind: RunKind
+    story: Callable[Concatenate[Any, ...], None]  # told to a run of the kind below, with its parameters' knobs
+    kind: RunKind[Any]
     model_only: str = ""  # why there is nothing real to run it on; "" when there is
     domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
 
@@ -107,7 +107,7 @@ class Experiment:
         try:
             run = self.kind(trace, stage, dict(knobs), fork)
             try:
-                self.story(run)
+                self.story(run, **{name: knobs[name] for name in _parameters(self.story)})
             except RunIsOver as over:
                 trace.halt(over.max_steps)
             stage.publish(trace)
@@ -117,6 +117,41 @@ class Experiment:
 
     def __repr__(self) -> str:
         return f"<Experiment {self.name}: {self.title}>"
+
+
+def experiment(
+    title: str,
+    kind: RunKind[Run],
+    *,
+    shared: Sequence[type] = (),
+    max_steps: int = 2_000,
+    domain: str = "",
+    model_only: str = "",
+) -> Callable[[Callable[Concatenate[Run, ...], None]], Experiment]:
+    """The story that this decorates, as an experiment: its docstring is the question, its parameters are the knobs.
+
+    The story is called with each knob's first value. It reads a live knob from `run.knobs` where it needs the value of
+    that moment, as a fork may change it. Knobs that a run reads by itself are declared as the annotated attributes of a
+    class, for all experiments that have them; `shared` names those classes. A parameter may give one of these knobs
+    another default.
+    """
+
+    def declare(story: Callable[Concatenate[Run, ...], None]) -> Experiment:
+        hints, parameters = get_type_hints(story, include_extras=True), signature(story).parameters
+        knobs = {name: bind(name, hints.get(name), parameters[name].default) for name in _parameters(story)}
+        for group in shared:
+            for name, hint in get_type_hints(group, include_extras=True).items():
+                knobs.setdefault(name, bind(name, hint, getattr(group, name)))
+        knobs["max_steps"] = replace(MAX_STEPS, default=max_steps)
+        question = " ".join((story.__doc__ or "").split())
+        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain)
+
+    return declare
+
+
+def _parameters(story: Callable[..., None]) -> list[str]:
+    """The names of a story's parameters behind the run, which are knobs."""
+    return list(signature(story).parameters)[1:]
 
 
 def open_stage(backend: str, run: str) -> Stage:

@@ -1,6 +1,11 @@
 """Knobs: the settings of an experiment, described once.
 
-From one description come the slider, the command line's option with its help, and the sentence a
+A knob is a parameter of an experiment's function: its name and its default are the parameter's, its kind
+comes from the type, and the rest stands beside the type:
+
+    batches: Annotated[int, Knob("How many batches are written.", "batches", 1, 20)] = 6
+
+From this one description come the slider, the command line's option with its help, and the sentence a
 learner reads after a bad value.
 """
 
@@ -8,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from kitlib.errors import KnobError
 from kitlib.java.numbers import MAX_LONG
@@ -25,22 +30,22 @@ ENDINGS = (("ies", "y"), ("ches", "ch"), ("s", ""))  # of a plural and its singu
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One setting: its name, unit, range, default and one line of help.
+    """One setting: one line of help, its unit and range, and what `bind` takes from its parameter.
 
-    `low` and `high` are inclusive and matter for numbers; `choices` for kind "choice". A `live` knob
-    may change in the middle of a run (at a fork); the others shape the run from its first step.
+    `low` and `high` are inclusive and matter for numbers. A `live` knob may change in the middle of a run
+    (at a fork); the others shape the run from its first step.
     """
 
-    name: str
-    kind: Kind
-    default: Any
     help: str
     unit: str = ""
     low: float = 0
     high: float = 0
-    choices: tuple[str, ...] = ()
     scale: Literal["linear", "log"] = "linear"
-    live: bool = True
+    live: bool = False
+    name: str = ""
+    kind: Kind = "int"
+    default: Any = None
+    choices: tuple[str, ...] = ()  # of kind "choice"
 
     @property
     def range(self) -> str:
@@ -129,78 +134,18 @@ def settle(knobs: Iterable[Knob], given: Mapping[str, Any], where: str) -> dict[
     return {name: knob.check(given[name]) if name in given else knob.default for name, knob in by_name.items()}
 
 
-RECORDS = Knob("records", "int", 40, "How many records the topic holds at the start.", "records", 1, 5_000, live=False)
-FETCH_RECORDS = Knob("fetch_records", "int", 10, "How many records one fetch brings at most.", "records", 1, 1_000)
-MAX_OFFSET_BEHIND = Knob(
-    "max_offset_behind",
-    "int",
-    UNLIMITED,
-    "How far below the newest fetched offset a failure is still retried, and an unfinished record still remembered.",
-    "offsets",
-    0,
-    UNLIMITED,
-    scale="log",
-)
-MAX_SPOUT_PENDING = Knob(
-    "max_spout_pending", "int", 10, "How many tuples may be on their way at once.", "tuples", 1, 10_000, scale="log"
-)
-PROCESS_MS = Knob(
-    "process_ms", "int", 40, "How long the bolt works on a tuple, half to one and a half times.", "ms", 1, 5_000
-)
-FAIL_PERCENT = Knob("fail_percent", "int", 0, "How many of a hundred tuples fail, by chance.", "%", 0, 100)
-COMMIT_EVERY_MS = Knob("commit_every_ms", "int", 50, "How often the spout commits.", "ms", 10, 60_000)
-FORCE_FROM_START = Knob(
-    "force_from_start", "bool", False, "Lets start_offset_time decide where a new topology begins; else the log's end."
-)
-START_OFFSET_TIME = Knob(
-    "start_offset_time", "choice", "earliest", "Where a forced start begins.", choices=("earliest", "latest")
-)
-USE_START_OFFSET_TIME = Knob(
-    "use_start_offset_time_if_offset_out_of_range",
-    "bool",
-    True,
-    "Move on when the wanted offset is gone, instead of failing at each fetch.",
-)
-RELEASE = Knob(
-    "release",
-    "choice",
-    "0.9.3",
-    "Whose rules the PartitionManager follows: an earlier release's, Storm 0.9.3's, or those of the later retry manager.",
-    choices=("0.9.2", "0.9.3", "1.1.0"),
-    live=False,
-)
-TOPOLOGY_ACKERS = Knob(
-    "topology_ackers", "int", 1, "How many tasks follow the trees; 0: a tuple counts as acked when it is emitted.",
-    "ackers", 0, 50, live=False,
-)  # fmt: skip
-MESSAGE_TIMEOUT_SECS = Knob(
-    "topology_message_timeout_secs",
-    "int",
-    30,
-    "How often the pending maps rotate: a tree times out after one to two times this.",
-    "s",
-    1,
-    3_600,
-    scale="log",
-)
-ID_BITS = Knob("id_bits", "int", 64, "How many bits a tuple's id has; Storm's have 64.", "bits", 1, 64, live=False)
-ACKER_RELEASE = Knob(
-    "acker_release",
-    "choice",
-    "0.9.3",
-    "Whose rules the acker follows: Storm 0.9.3's, or those of Storm 2.",
-    choices=("0.9.3", "2.4.0"),
-    live=False,
-)
-FAN_OUT = Knob("fan_out", "int", 2, "How many tuples a bolt makes of one.", "tuples", 1, 8, live=False)
-DEPTH = Knob("depth", "int", 1, "How many such bolts come one after the other.", "bolts", 0, 4, live=False)
-EXECUTE_MS = Knob("execute_ms", "int", 10, "How long a bolt works on a tuple.", "ms", 0, 5_000)
-ANCHORED = Knob("anchored", "bool", True, "Whether the bolts anchor the tuples that they send.", live=False)
-MESSAGE_IDS = Knob("message_ids", "bool", True, "Whether the spout hands tuples out with a message id.", live=False)
-MESSAGE_TIMEOUTS = Knob(
-    "topology_enable_message_timeouts", "bool", True, "Whether trees time out at all; else what is lost stays pending."
-)
-TRANSFER_JITTER_MS = Knob(
-    "transfer_jitter_ms", "int", 0, "How much longer than 1 ms a message may take, by chance; acks may overtake inits.",
-    "ms", 0, 1_000,
-)  # fmt: skip
+KINDS: dict[Any, Kind] = {int: "int", float: "float", bool: "bool"}
+
+
+def bind(name: str, hint: Any, default: Any) -> Knob:
+    """The knob that `name: hint = default` declares. KnobError when it declares none, or its default is out of range."""
+    value_type, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    choices = get_args(value_type) if get_origin(value_type) is Literal else ()
+    found = next((extra for extra in extras if isinstance(extra, Knob)), None)
+    if found is None or not (choices or value_type in KINDS):
+        raise KnobError(
+            f"{name} is annotated with {hint}, expected Annotated[int, Knob(...)], with int, float, bool or a Literal of texts. "
+            "Annotate it so."
+        )
+    knob = replace(found, name=name, kind="choice" if choices else KINDS[value_type], choices=choices)
+    return replace(knob, default=knob.check(default))

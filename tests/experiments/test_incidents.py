@@ -300,7 +300,7 @@ def test_records_of_both_formats_are_those_of_the_real_decoder() -> None:
     """The model's log holds bytes: keys of type 0 and 1, values of versions 0 and 1."""
     knobs = {knob.name: knob.default for knob in get("stale_offset").knobs} | {"days": 3}
     told = OffsetsRun(Trace("r", "stale_offset", domain="incidents"), ModelStage("r"), knobs)
-    get("stale_offset").story(told)
+    get("stale_offset").story(told, days=3)
     found = [decode(record.key, record.value) for record in told.log.records()]
     assert {(each.type.number, each.version) for each in found} >= {(0, 0), (1, 1)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from kitlib import experiments
 from kitlib.errors import KnobError
 from kitlib.experiments import every
-from kitlib.experiments.knobs import MAX_OFFSET_BEHIND, UNLIMITED, Knob, settle
+from kitlib.experiments.knobs import UNLIMITED, Knob, bind, settle
+from kitlib.experiments.storm.knobs import MaxOffsetBehind
 
+MAX_OFFSET_BEHIND = bind("max_offset_behind", MaxOffsetBehind, UNLIMITED)
+OneToTen = Annotated[int, Knob("Help.", "", 1, 10)]
 EVERY_KNOB = [(experiment.name, knob) for experiment in every() for knob in experiment.knobs]
 NEVER_A_NUMBER: list[Any] = [
     float("nan"), float("inf"), float("-inf"), "", " ", "NaN", "inf", "many", True, False, None, [], {}, b"5", 1j, "0x10",
@@ -56,7 +59,7 @@ AMOUNTS = {
 @pytest.mark.parametrize(("unit", "number"), AMOUNTS)
 def test_value_with_its_unit_is_what_one_says(unit: str, number: str) -> None:
     """One of a thing is singular; an offset and a day are places, so their number comes last."""
-    assert Knob("knob", "int", 1, "", unit).with_unit(number) == AMOUNTS[unit, number]
+    assert Knob("Help.", unit).with_unit(number) == AMOUNTS[unit, number]
 
 
 @pytest.mark.parametrize(("name", "knob"), EVERY_KNOB, ids=[f"{name}.{knob.name}" for name, knob in EVERY_KNOB])
@@ -116,13 +119,13 @@ def test_check_text_of_a_large_number_keeps_every_digit() -> None:
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("YES", True), ("1", True), ("False", False), ("no", False), (" 0 ", False)])
 def test_check_text_of_a_truth_is_read(text: str, value: bool) -> None:
     """True and false may be written as a command line does."""
-    assert Knob("b", "bool", True, "Help.").check(text) is value
+    assert bind("b", Annotated[bool, Knob("Help.")], True).check(text) is value
 
 
 @given(st.one_of(st.integers(), st.floats(), st.text(), st.binary(), st.none(), st.booleans(), st.lists(st.integers())))
 def test_check_any_value_gives_one_in_the_range_or_a_knob_error(value: Any) -> None:
     """Whatever is given, the answer is a value of the knob's type inside its range, or a KnobError."""
-    for knob in (Knob("i", "int", 5, "Help.", "", 1, 10), Knob("f", "float", 5.0, "Help.", "", 1, 10), MAX_OFFSET_BEHIND):
+    for knob in (bind("i", OneToTen, 5), bind("f", Annotated[float, Knob("Help.", "", 1, 10)], 5.0), MAX_OFFSET_BEHIND):
         try:
             found = knob.check(value)
         except KnobError:
@@ -132,7 +135,7 @@ def test_check_any_value_gives_one_in_the_range_or_a_knob_error(value: Any) -> N
 
 def test_settle_gives_every_knob_a_value() -> None:
     """What is not given takes its default; what is given is checked."""
-    knobs = (Knob("a", "int", 5, "Help.", "", 1, 10), Knob("b", "bool", True, "Help."))
+    knobs = (bind("a", OneToTen, 5), bind("b", Annotated[bool, Knob("Help.")], True))
     assert settle(knobs, {"a": "7"}, "it") == {"a": 7, "b": True}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -14,9 +16,8 @@ from confluent_kafka.admin import AdminClient
 from kitlib import experiments
 from kitlib.errors import KitError, LabError
 from kitlib.experiments import get, kafka_stage
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.kafka_stage import KafkaStage, KafkaTopic, create_topic, publish
-from kitlib.experiments.knobs import MAX_SPOUT_PENDING
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
 from kitlib.experiments.storm.topology_story import TopologyStory
 from kitlib.experiments.storm.transactional_run import BatchRun
@@ -156,11 +157,12 @@ def dying(name: str, at: int) -> Experiment:
     """The experiment with a SIGKILL of the broker just before step `at` of its story is taken."""
     experiment = get(name)
 
-    def story(run: SpoutRun) -> None:
+    @wraps(experiment.story)
+    def story(run: SpoutRun, **knobs: Any) -> None:
         run.stage = DyingStage(run.stage, run.trace, at)  # type: ignore[assignment]
-        experiment.story(run)
+        experiment.story(run, **knobs)
 
-    return Experiment(experiment.name, experiment.title, experiment.question, experiment.knobs, story, experiment.kind)
+    return replace(experiment, story=story)
 
 
 class DyingStage:
@@ -357,4 +359,4 @@ def test_fetch_failing_over_the_network_is_a_failed_fetch(stage: KafkaStage) -> 
 def test_knobs_named_by_the_stories_are_those_of_the_table() -> None:
     """The knobs used above are knobs of their experiments."""
     for name, knobs in CASES:
-        assert set(knobs) <= {knob.name for knob in (*get(name).knobs, MAX_STEPS, MAX_SPOUT_PENDING)}
+        assert knobs.keys() <= {knob.name for knob in get(name).knobs}

@@ -15,8 +15,7 @@ from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.groups.model_members import ModelGroup
 from kitlib.experiments.groups.model_topic import ModelTopic
-from kitlib.experiments.offsets.reset_stories import BY_HOUR, STATES
-from kitlib.experiments.offsets.reset_stories import POLICY as POLICY_KNOB
+from kitlib.experiments.offsets.reset_stories import BY_HOUR
 from kitlib.experiments.stage import ModelStage
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
@@ -55,7 +54,8 @@ def not_zero(trace: Trace) -> dict[str, int]:
 
 def test_reset_policy_table_has_every_question() -> None:
     """Each state with each policy."""
-    assert set(RESETS) == {(state, policy) for state in STATES for policy in POLICY_KNOB.choices}
+    choices = {knob.name: knob.choices for knob in get("reset_policy").knobs}
+    assert set(RESETS) == {(state, policy) for state in choices["state"] for policy in choices["policy"]}
 
 
 @pytest.mark.parametrize("library", ["librdkafka", "java", "kafka-python"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 from kitlib import experiments
 from kitlib.errors import KitError, KnobError
 from kitlib.experiments import get, names
-from kitlib.experiments.knobs import UNLIMITED, Knob
+from kitlib.experiments.knobs import UNLIMITED, Knob, bind
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import Player, show
@@ -203,7 +203,7 @@ def test_stops_of_a_logarithmic_knob_grow_and_end_at_unlimited() -> None:
 
 def test_stops_of_a_fraction_are_even() -> None:
     """A knob of fractions has about a hundred even stops."""
-    stops = stops_of(Knob("share", "float", 0.5, "help", low=0, high=1), 0.5)
+    stops = stops_of(bind("share", Annotated[float, Knob("Help.", low=0, high=1)], 0.5), 0.5)
     assert len(stops) == 101 and stops[1] == 0.01
 
 

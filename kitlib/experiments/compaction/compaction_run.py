@@ -17,12 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from kitlib.experiments.compaction.keyed_log import KeyedLog, LogLook, Row, keyed_log
 from kitlib.experiments.run import Run
 from kitlib.kafka.log import FetchError, Record
 from kitlib.trace import to_ranges
+
+P = ParamSpec("P")
 
 PARTITION = 0
 NOTHING_COMMITTED = "auto.offset.reset=earliest, and nothing is committed"
@@ -187,12 +190,13 @@ def hold(table: dict[str, str], record: Record) -> None:
         table[key] = record.value.decode(errors="replace")
 
 
-def told(story: Callable[[CompactionRun], None]) -> Callable[[CompactionRun], None]:
+def told(story: Callable[Concatenate[CompactionRun, P], None]) -> Callable[Concatenate[CompactionRun, P], None]:
     """A story whose log is closed at its end, however that comes."""
 
-    def tell(run: CompactionRun) -> None:
+    @wraps(story)
+    def tell(run: CompactionRun, /, *args: P.args, **knobs: P.kwargs) -> None:
         try:
-            story(run)
+            story(run, *args, **knobs)
         finally:
             run.log.close()
 

@@ -11,10 +11,10 @@ The words of such a trace:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.compaction.sized_log import Size, SizedLog, sized_log
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
 
@@ -80,39 +80,35 @@ class SizeRun(Run):
         self.write(now_ms, actor, what, data, state)
 
 
-def _size_of_offsets_topic(run: SizeRun) -> None:
-    """Commits come segment by segment; between them the cleaner passes, or does not; at the end a coordinator has to load it all."""
-    knobs = run.knobs
-    rounds = knobs["segments"]
-    dies_at = {"runs": rounds + 1, "dies half-way": rounds // 2, "is off": 0}[knobs["cleaner"]]
+@experiment("How long the offsets topic is", SizeRun)
+def size_of_offsets_topic(
+    run: SizeRun,
+    cleaner: Annotated[
+        Literal["runs", "dies half-way", "is off"], Knob("Whether the log cleaner runs, ends half-way, or never ran.")
+    ] = "runs",
+    keys: Annotated[int, Knob("How many group-partitions commit.", "keys", 1, 100)] = 10,
+    segment_records: Annotated[int, Knob("After so many commits a segment is full.", "records", 1, 1_000)] = 500,
+    segments: Annotated[int, Knob("How many segments are written.", "segments", 1, 20)] = 6,
+    commits_per_s: Annotated[
+        int, Knob("How many commits a second there are on the model.", "commits/s", 1, 100_000, scale="log")
+    ] = 1_000,
+    load_records_per_s: Annotated[
+        int, Knob("How fast the model's new coordinator reads the log.", "records/s", 1, 10_000_000, scale="log")
+    ] = 10_000,
+) -> None:
+    """A few groups commit all the time. How many of their records does a new coordinator have to read, and how long does
+    it take?
+    """
+    # Commits come segment by segment; between them the cleaner passes, or does not; at the end a coordinator has to
+    # load it all.
+    dies_at = {"runs": segments + 1, "dies half-way": segments // 2, "is off": 0}[cleaner]
     try:
-        for number in range(rounds):
+        for number in range(segments):
             if number == dies_at:
                 run.kill_cleaner()
-            run.commit(knobs["segment_records"])
+            run.commit(segment_records)
             run.clean()
             run.look()
         run.load()
     finally:
         run.log.close()
-
-
-size_of_offsets_topic = Experiment(
-    "size_of_offsets_topic",
-    "How long the offsets topic is",
-    "A few groups commit all the time. How many of their records does a new coordinator have to read, and how long does it take?",
-    (
-        Knob("cleaner", "choice", "runs", "Whether the log cleaner runs, ends half-way, or never ran.",
-             choices=("runs", "dies half-way", "is off"), live=False),
-        Knob("keys", "int", 10, "How many group-partitions commit.", "keys", 1, 100, live=False),
-        Knob("segment_records", "int", 500, "After so many commits a segment is full.", "records", 1, 1_000, live=False),
-        Knob("segments", "int", 6, "How many segments are written.", "segments", 1, 20, live=False),
-        Knob("commits_per_s", "int", 1_000, "How many commits a second there are on the model.", "commits/s", 1, 100_000,
-             scale="log", live=False),
-        Knob("load_records_per_s", "int", 10_000, "How fast the model's new coordinator reads the log.", "records/s", 1,
-             10_000_000, scale="log", live=False),
-        MAX_STEPS,
-    ),
-    _size_of_offsets_topic,
-    kind=SizeRun,
-)  # fmt: skip

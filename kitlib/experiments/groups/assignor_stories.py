@@ -8,12 +8,13 @@ While a member's list has an eager assignor it gives up everything in each rebal
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from kitlib.errors import LabError
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
-from kitlib.experiments.groups.group_knobs import settings_of, told, wave
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.groups.group_knobs import settings_of, told, work_wave
 from kitlib.experiments.groups.group_run import POLL_MS, SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import LIBRARIES
+from kitlib.experiments.groups.group_stage import Library
 from kitlib.experiments.knobs import Knob
 from kitlib.lab.consumer_driver import Refused
 
@@ -28,31 +29,6 @@ NAMES = ("A", "B", "C")
 # ConsumerCoordinator._validate_rebalance_protocol. Java takes such a list, and is eager for as long as it has it.
 REFUSE_MIXED_LISTS = ("librdkafka", "kafka-python")
 MIXED_LIST = "MIXED_LIST"
-
-
-@told
-def _tell_mixed_assignors(run: GroupRun) -> None:
-    first, *rounds = DEPLOYS[run.knobs["deploy"]]
-    run.create(run.knobs["partitions"], run.knobs["wave"])
-    for name in NAMES:
-        if not _start(run, name, first):
-            return
-    run.settle()
-    wave(run, NAMES, 0, is_committed=True)
-    for strategies in rounds:
-        for name in NAMES:
-            begin, others = len(run.trace.steps), [each for each in NAMES if each != name]
-            run.close(name)
-            run.settle(others)
-            is_started = _start(run, name, strategies)
-            error = _refusal(run, name, others) if is_started else MIXED_LIST
-            _tell_restart(run, name, strategies, begin, error)
-            if error:  # the deploy stops; its consumer is taken away
-                if is_started:
-                    run.kill(name)
-                run.settle(others)
-                return wave(run, others, run.knobs["wave"], is_committed=True)
-            wave(run, NAMES, run.knobs["wave"], is_committed=True)
 
 
 def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
@@ -101,32 +77,41 @@ def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: in
     )  # fmt: skip
 
 
-mixed_assignors = Experiment(
-    "mixed_assignors",
-    "Another assignor for a running group",
-    "Three consumers are restarted one by one with cooperative-sticky in the place of range. By what does the group read "
-    "in between, and which restart stops the deploy?",
-    (
-        Knob(
-            "deploy",
-            "choice",
-            "two rounds",
-            "Which lists the members are given: the new assignor at once; both, and then the new one; or the new one after both.",
-            choices=tuple(DEPLOYS),
-            live=False,
-        ),
-        Knob("partitions", "int", 6, "How many partitions the topic has.", "partitions", 3, 24, live=False),
-        Knob("wave", "int", 2, "How many records each partition gets at a time.", "records", 1, 50, live=False),
-        Knob(
-            "library",
-            "choice",
-            "java",
-            "Whose consumer it is; only Java's takes a list with an eager and a cooperative assignor.",
-            choices=LIBRARIES,
-            live=False,
-        ),
-        MAX_STEPS,
-    ),
-    _tell_mixed_assignors,
-    kind=GroupRun,
-)
+@experiment("Another assignor for a running group", GroupRun)
+@told
+def mixed_assignors(
+    run: GroupRun,
+    deploy: Annotated[
+        Literal["one round", "two rounds", "one round from both"],
+        Knob("Which lists the members are given: the new assignor at once; both, and then the new one; or the new one after both."),
+    ] = "two rounds",
+    partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 3, 24)] = 6,
+    wave: Annotated[int, Knob("How many records each partition gets at a time.", "records", 1, 50)] = 2,
+    library: Annotated[
+        Library, Knob("Whose consumer it is; only Java's takes a list with an eager and a cooperative assignor.")
+    ] = "java",
+) -> None:
+    """Three consumers are restarted one by one with cooperative-sticky in the place of range. By what does the group read
+    in between, and which restart stops the deploy?
+    """
+    first, *rounds = DEPLOYS[deploy]
+    run.create(partitions, wave)
+    for name in NAMES:
+        if not _start(run, name, first):
+            return
+    run.settle()
+    work_wave(run, NAMES, 0, is_committed=True)
+    for strategies in rounds:
+        for name in NAMES:
+            begin, others = len(run.trace.steps), [each for each in NAMES if each != name]
+            run.close(name)
+            run.settle(others)
+            is_started = _start(run, name, strategies)
+            error = _refusal(run, name, others) if is_started else MIXED_LIST
+            _tell_restart(run, name, strategies, begin, error)
+            if error:  # the deploy stops; its consumer is taken away
+                if is_started:
+                    run.kill(name)
+                run.settle(others)
+                return work_wave(run, others, wave, is_committed=True)
+            work_wave(run, NAMES, wave, is_committed=True)

@@ -9,9 +9,18 @@ from __future__ import annotations
 import heapq
 from dataclasses import replace
 from random import Random
+from typing import Annotated, Literal
 
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
-from kitlib.experiments.groups.group_knobs import LIBRARY, SESSION_MS, evicted, settings_of, take_all, told, wave
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.groups.group_knobs import (
+    ClientLibrary,
+    SessionMs,
+    evicted,
+    settings_of,
+    take_all,
+    told,
+    work_wave,
+)
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.groups.group_seat import Record
 from kitlib.experiments.knobs import Knob
@@ -56,16 +65,33 @@ def _pool(run: GroupRun, crash_at: int) -> None:
     run.poll("A", 0)  # the queue is full; the next poll asks for nothing, and commits
 
 
+@experiment("Who commits what is not done", GroupRun, max_steps=6_000)
 @told
-def _tell_auto_commit(run: GroupRun) -> None:
-    knobs, rule = run.knobs, run.knobs["rule"]
-    is_stored_by_hand = rule == AFTER_WORK and knobs["library"] == "librdkafka"
+def auto_commit(
+    run: GroupRun,
+    library: ClientLibrary = "java",
+    rule: Annotated[
+        Literal["killed", "closed after an error", "kept after the work", "handed to a pool"],
+        Knob(
+            "How A works and ends: killed in a batch; close() after an error in it; killed, with offsets kept only after "
+            "the work; killed, with records handed to a pool of workers."
+        ),
+    ] = "killed",
+    records: Annotated[int, Knob("How many records the topic holds.", "records", 2, 600)] = 300,
+    poll_records: Annotated[int, Knob("How many records one poll hands out at most.", "records", 1, 500)] = 100,
+    crash_at: Annotated[int, Knob("The record in whose work A ends.", "offset", 0, 599)] = 150,
+    work_ms: Annotated[int, Knob("How long the work on one record takes.", "ms", 0, 20)] = 4,
+    auto_commit_interval_ms: Annotated[int, Knob("How often the library commits, if it commits by itself.", "ms", 50, 5_000)] = 200,
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """The library commits by itself, and A ends in the middle of a batch. What does its successor skip, what does it do again?"""
+    is_stored_by_hand = rule == AFTER_WORK and library == "librdkafka"
     settings = settings_of(
         run, auto_commit=rule != AFTER_WORK or is_stored_by_hand, auto_store=not is_stored_by_hand,
-        auto_commit_interval_ms=knobs["auto_commit_interval_ms"], max_poll_records=knobs["poll_records"],
+        auto_commit_interval_ms=auto_commit_interval_ms, max_poll_records=poll_records,
     )  # fmt: skip
-    crash_at = min(knobs["crash_at"], knobs["records"] - 1)
-    run.create(1, knobs["records"])
+    crash_at = min(crash_at, records - 1)
+    run.create(1, records)
     run.join("A", settings)
     run.settle()
     (_pool if rule == POOL else _batches)(run, crash_at)
@@ -76,44 +102,7 @@ def _tell_auto_commit(run: GroupRun) -> None:
         run.kill("A", (0, crash_at))
     run.join("B", replace(settings, auto_commit=False, auto_store=True))
     evicted(run, "A", ["B"])
-    wave(run, ["B"], 0, is_committed=True)
-
-
-auto_commit = Experiment(
-    "auto_commit",
-    "Who commits what is not done",
-    "The library commits by itself, and A ends in the middle of a batch. What does its successor skip, what does it do again?",
-    (
-        LIBRARY,
-        Knob(
-            "rule",
-            "choice",
-            "killed",
-            "How A works and ends: killed in a batch; close() after an error in it; killed, with offsets kept only after "
-            "the work; killed, with records handed to a pool of workers.",
-            choices=("killed", "closed after an error", AFTER_WORK, POOL),
-            live=False,
-        ),
-        Knob("records", "int", 300, "How many records the topic holds.", "records", 2, 600, live=False),
-        Knob("poll_records", "int", 100, "How many records one poll hands out at most.", "records", 1, 500, live=False),
-        Knob("crash_at", "int", 150, "The record in whose work A ends.", "offset", 0, 599, live=False),
-        Knob("work_ms", "int", 4, "How long the work on one record takes.", "ms", 0, 20, live=False),
-        Knob(
-            "auto_commit_interval_ms",
-            "int",
-            200,
-            "How often the library commits, if it commits by itself.",
-            "ms",
-            50,
-            5_000,
-            live=False,
-        ),
-        SESSION_MS,
-        replace(MAX_STEPS, default=6_000),
-    ),
-    _tell_auto_commit,
-    kind=GroupRun,
-)
+    work_wave(run, ["B"], 0, is_committed=True)
 
 
 # -- a pool of workers, each with a commit of its own ------------------------------------------------------
@@ -133,11 +122,25 @@ def _finish_order(run: GroupRun, records: list[Record], failing: range) -> list[
     return [record for _, record in sorted(finished)] + [last]
 
 
+@experiment("Eight workers, one offset", GroupRun)
 @told
-def _tell_worker_pool(run: GroupRun) -> None:
-    knobs, settings = run.knobs, settings_of(run)
-    failing = range(knobs["first_failed"], knobs["first_failed"] + knobs["failed"])
-    crash_after = max(knobs["crash_after"], failing.stop)
+def worker_pool(
+    run: GroupRun,
+    commits: Annotated[
+        Literal["own", "contiguous"],
+        Knob("What is committed when a record is finished: that record, or the end of what is finished without a gap."),
+    ] = "own",
+    workers: Annotated[int, Knob("How many records are worked on at once.", "workers", 1, 64)] = 8,
+    first_failed: Annotated[int, Knob("The first record that fails and waits for its retry.", "offset", 0, 200)] = 55,
+    failed: Annotated[int, Knob("How many fail.", "records", 0, 20)] = 4,
+    crash_after: Annotated[int, Knob("The last record that is finished before the crash.", "offset", 1, 400)] = 100,
+    library: ClientLibrary = "java",
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """Workers finish in any order, four records fail, and each worker commits its own record. What does a crash leave undone?"""
+    settings = settings_of(run)
+    failing = range(first_failed, first_failed + failed)
+    crash_after = max(crash_after, failing.stop)
     run.create(1, crash_after + 11)
     run.join("A", settings)
     run.settle()
@@ -147,7 +150,7 @@ def _tell_worker_pool(run: GroupRun) -> None:
     for record in _finish_order(run, batch, failing):
         run.process("A", record)
         done.add(record[1])
-        if knobs["commits"] == "own":
+        if commits == "own":
             run.commit("A", {0: record[1] + 1})
         elif record[1] == first_open:
             while first_open in done:
@@ -156,61 +159,27 @@ def _tell_worker_pool(run: GroupRun) -> None:
     run.kill("A")
     run.join("B", settings)
     evicted(run, "A", ["B"])
-    wave(run, ["B"], 0, is_committed=True)
-
-
-worker_pool = Experiment(
-    "worker_pool",
-    "Eight workers, one offset",
-    "Workers finish in any order, four records fail, and each worker commits its own record. What does a crash leave undone?",
-    (
-        Knob(
-            "commits",
-            "choice",
-            "own",
-            "What is committed when a record is finished: that record, or the end of what is finished without a gap.",
-            choices=("own", "contiguous"),
-            live=False,
-        ),
-        Knob("workers", "int", 8, "How many records are worked on at once.", "workers", 1, 64, live=False),
-        Knob(
-            "first_failed",
-            "int",
-            55,
-            "The first record that fails and waits for its retry.",
-            "offset",
-            0,
-            200,
-            live=False,
-        ),
-        Knob("failed", "int", 4, "How many fail.", "records", 0, 20, live=False),
-        Knob(
-            "crash_after",
-            "int",
-            100,
-            "The last record that is finished before the crash.",
-            "offset",
-            1,
-            400,
-            live=False,
-        ),
-        LIBRARY,
-        SESSION_MS,
-        MAX_STEPS,
-    ),
-    _tell_worker_pool,
-    kind=GroupRun,
-)
+    work_wave(run, ["B"], 0, is_committed=True)
 
 
 # -- an offset stored after the partition has gone -----------------------------------------------------------
 
 
+@experiment("An offset kept for too long", GroupRun)
 @told
-def _tell_store_after_revoke(run: GroupRun) -> None:
-    knobs, keeper = run.knobs, run.knobs["keeper"]
+def store_after_revoke(
+    run: GroupRun,
+    keeper: Annotated[
+        Literal["librdkafka", "librdkafka 1.4.1", "the user"],
+        Knob("Who keeps A's offset until it is committed: today's librdkafka, that of 2020, or the user himself."),
+    ] = "the user",
+    records: Annotated[int, Knob("How many records B commits.", "records", 2, 500)] = 200,
+    done: Annotated[int, Knob("How many of them A has done when it is ready at last.", "records", 1, 500)] = 40,
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """A is slow, its partition goes to B and comes back. A has kept an offset from before. Where does the next member begin?"""
     by_library = keeper != "the user"
-    done = min(knobs["done"], knobs["records"])
+    done = min(done, records)
     settings = settings_of(
         run, library="librdkafka", auto_commit=by_library, auto_store=False, auto_commit_interval_ms=200,
         release="1.4.1" if keeper == "librdkafka 1.4.1" else "",
@@ -218,12 +187,12 @@ def _tell_store_after_revoke(run: GroupRun) -> None:
     run.create(2)
     run.join("A", settings)
     run.settle()
-    run.append(1, knobs["records"])
+    run.append(1, records)
     batch = run.take("A", done)[:done]
     run.join("B", settings)
     run.settle()
     take_all(run, ["B"])
-    run.commit("B", {1: knobs["records"]})
+    run.commit("B", {1: records})
     run.work("A", batch)  # which was handed to it when the partition was its own
     if by_library:
         run.store("A", 1, done)
@@ -236,67 +205,30 @@ def _tell_store_after_revoke(run: GroupRun) -> None:
     run.close("A")
     run.join("C", settings)
     run.settle()
-    wave(run, ["C"], 0, is_committed=False)
-
-
-store_after_revoke = Experiment(
-    "store_after_revoke",
-    "An offset kept for too long",
-    "A is slow, its partition goes to B and comes back. A has kept an offset from before. Where does the next member begin?",
-    (
-        Knob(
-            "keeper",
-            "choice",
-            "the user",
-            "Who keeps A's offset until it is committed: today's librdkafka, that of 2020, or the user himself.",
-            choices=("librdkafka", "librdkafka 1.4.1", "the user"),
-            live=False,
-        ),
-        Knob("records", "int", 200, "How many records B commits.", "records", 2, 500, live=False),
-        Knob("done", "int", 40, "How many of them A has done when it is ready at last.", "records", 1, 500, live=False),
-        SESSION_MS,
-        MAX_STEPS,
-    ),
-    _tell_store_after_revoke,
-    kind=GroupRun,
-)
+    work_wave(run, ["C"], 0, is_committed=False)
 
 
 # -- the offset of the last record, or of the next --------------------------------------------------------------
 
 
+@experiment("The offset of the last record, or of the next", GroupRun)
 @told
-def _tell_off_by_one(run: GroupRun) -> None:
-    knobs = run.knobs
-    more = 1 if knobs["commits"] == "offset + 1" else 0
-    run.create(knobs["partitions"])
-    for _ in range(knobs["restarts"] + 1):
+def off_by_one(
+    run: GroupRun,
+    commits: Annotated[
+        Literal["offset", "offset + 1"], Knob("What is committed: the last record's offset, or the one after it.")
+    ] = "offset",
+    partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)] = 4,
+    restarts: Annotated[int, Knob("How often the consumer is restarted.", "restarts", 0, 20)] = 10,
+    library: ClientLibrary = "java",
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """After each batch the offset of its last record is committed, and the consumer is restarted. What is consumed twice?"""
+    more = 1 if commits == "offset + 1" else 0
+    run.create(partitions)
+    for _ in range(restarts + 1):
         run.join("A", settings_of(run))
         run.settle()
-        wave(run, ["A"], 2, is_committed=False)
+        work_wave(run, ["A"], 2, is_committed=False)
         run.commit("A", {partition: end - 1 + more for partition, end in run.ends.items()})
         run.close("A")
-
-
-off_by_one = Experiment(
-    "off_by_one",
-    "The offset of the last record, or of the next",
-    "After each batch the offset of its last record is committed, and the consumer is restarted. What is consumed twice?",
-    (
-        Knob(
-            "commits",
-            "choice",
-            "offset",
-            "What is committed: the last record's offset, or the one after it.",
-            choices=("offset", "offset + 1"),
-            live=False,
-        ),
-        Knob("partitions", "int", 4, "How many partitions the topic has.", "partitions", 1, 24, live=False),
-        Knob("restarts", "int", 10, "How often the consumer is restarted.", "restarts", 0, 20, live=False),
-        LIBRARY,
-        SESSION_MS,
-        MAX_STEPS,
-    ),
-    _tell_off_by_one,
-    kind=GroupRun,
-)

@@ -4,51 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import Annotated, Concatenate, Literal, ParamSpec
 
 from kitlib.errors import LabError
-from kitlib.experiments.experiment import MAX_STEPS
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import LIBRARIES, Library, MemberSettings
+from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.knobs import Knob
 
-__all__ = ["MAX_STEPS"]
+P = ParamSpec("P")
 
-LIBRARY = Knob(
-    "library",
-    "choice",
-    "java",
-    "Whose consumer it is; each has rules of its own for commits.",
-    choices=LIBRARIES,
-    live=False,
-)
-STRATEGY = Knob(
-    "strategy",
-    "choice",
-    "range",
-    "How partitions are dealt out; with cooperative-sticky members keep them through a rebalance.",
-    choices=("range", "roundrobin", "sticky", "cooperative-sticky"),
-    live=False,
-)
-SESSION_MS = Knob(
-    "session_ms",
-    "int",
-    1_500,
-    "Without a heartbeat for this long a member is removed.",
-    "ms",
-    1_000,
-    10_000,
-    live=False,
-)
-MAX_POLL_MS = Knob(
-    "max_poll_ms",
-    "int",
-    2_000,
-    "Without a poll for this long a consumer leaves the group by itself.",
-    "ms",
-    2_000,
-    10_000,
-    live=False,
-)
+
+ClientLibrary = Annotated[Library, Knob("Whose consumer it is; each has rules of its own for commits.")]
+Strategy = Annotated[
+    Literal["range", "roundrobin", "sticky", "cooperative-sticky"],
+    Knob("How partitions are dealt out; with cooperative-sticky members keep them through a rebalance."),
+]
+SessionMs = Annotated[int, Knob("Without a heartbeat for this long a member is removed.", "ms", 1_000, 10_000)]
+MaxPollMs = Annotated[
+    int, Knob("Without a poll for this long a consumer leaves the group by itself.", "ms", 2_000, 10_000)
+]
 HEARTBEAT_MS = 300
 PATIENT_SESSION_MS = 6_000  # where nobody dies: a busy machine shall not remove a member
 
@@ -67,13 +41,13 @@ def settings_of(run: GroupRun, **more: object) -> MemberSettings:
     return MemberSettings(**(chosen | more))  # type: ignore[arg-type]
 
 
-def told(story: Callable[[GroupRun], None]) -> Callable[[GroupRun], None]:
+def told(story: Callable[Concatenate[GroupRun, P], None]) -> Callable[Concatenate[GroupRun, P], None]:
     """The story, after which no member is left, however it ends."""
 
     @wraps(story)
-    def tell(run: GroupRun) -> None:
+    def tell(run: GroupRun, /, *args: P.args, **knobs: P.kwargs) -> None:
         try:
-            story(run)
+            story(run, *args, **knobs)
         finally:
             run.end()
 
@@ -113,7 +87,7 @@ def take_all(run: GroupRun, names: Sequence[str]) -> None:
         run.work(name, list(seat.waiting))
 
 
-def wave(run: GroupRun, names: Sequence[str], count: int, is_committed: bool) -> None:
+def work_wave(run: GroupRun, names: Sequence[str], count: int, is_committed: bool) -> None:
     """So many new records in each partition; these members work on them, and commit or do not."""
     for partition in run.ends if count else ():
         run.append(partition, count)

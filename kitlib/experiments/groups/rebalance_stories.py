@@ -9,33 +9,32 @@ partitions that do not move.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
 
 from kitlib.errors import KnobError
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group_knobs import told, until
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_stage import LIBRARIES, MemberSettings
+from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
 
-PROTOCOL = Knob(
-    "protocol", "choice", "eager",
-    "How partitions change hands: all are given up first (eager), those that move alone (cooperative), or the broker decides (consumer).",
-    choices=("eager", "cooperative", "consumer"), live=False,
-)  # fmt: skip
-LIBRARY = Knob("library", "choice", "librdkafka", "Whose client the members are.", choices=LIBRARIES, live=False)
-PARTITIONS = Knob("partitions", "int", 6, "How many partitions the topic has.", "partitions", 1, 12, live=False)
-COMMIT_EVERY = Knob(
-    "commit_every", "int", 8, "After so many records a member commits what it has processed.", "records", 1, 100, live=False
-)
-ROUND_MS = Knob("round_ms", "int", 40, "How often a record comes into each partition.", "ms", 5, 1_000, live=False)
-SESSION_TIMEOUT_MS = Knob(
-    "session_timeout_ms", "int", 1_500, "After so long without a heartbeat the coordinator removes a member.", "ms", 500, 60_000,
-    scale="log", live=False,
-)  # fmt: skip
+Protocol = Annotated[
+    Literal["eager", "cooperative", "consumer"],
+    Knob(
+        "How partitions change hands: all are given up first (eager), those that move alone (cooperative), or the broker decides "
+        "(consumer)."
+    ),
+]
+ClientLibrary = Annotated[Library, Knob("Whose client the members are.")]
+Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 12)]
+CommitEvery = Annotated[int, Knob("After so many records a member commits what it has processed.", "records", 1, 100)]
+RoundMs = Annotated[int, Knob("How often a record comes into each partition.", "ms", 5, 1_000)]
+SessionTimeoutMs = Annotated[
+    int, Knob("After so long without a heartbeat the coordinator removes a member.", "ms", 500, 60_000, scale="log")
+]
 QUIET_ROUNDS = 4  # rounds in which nothing happens to the group, before each event and at the end
 LONGEST_MS = 30_000  # a rebalance that is not over by then, beyond the session of who is killed, is an error
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -95,18 +94,27 @@ class Stream:
         until(run, lambda: quiet >= QUIET_ROUNDS, what, round_, run.knobs["session_timeout_ms"] + LONGEST_MS)
 
 
+@experiment("Who stands still", GroupRun, max_steps=20_000)
 @told
-def _tell_rebalance_protocols(run: GroupRun) -> None:
-    knobs = run.knobs
-    if knobs["protocol"] == "consumer" and run.group.backend == "model":
+def rebalance_protocols(
+    run: GroupRun,
+    protocol: Protocol = "eager",
+    library: ClientLibrary = "librdkafka",
+    partitions: Partitions = 6,
+    commit_every: CommitEvery = 8,
+    round_ms: RoundMs = 40,
+    session_timeout_ms: SessionTimeoutMs = 1_500,
+) -> None:
+    """Three consumers come, one leaves, one is killed. Which partitions stand still meanwhile, and what is consumed twice?"""
+    if protocol == "consumer" and run.group.backend == "model":
         raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker has. Use backend='kafka'.")
     settings = MemberSettings(
-        library=knobs["library"], session_timeout_ms=knobs["session_timeout_ms"], max_poll_interval_ms=60_000,
-        **SETTINGS[knobs["protocol"]],
+        library=library, session_timeout_ms=session_timeout_ms, max_poll_interval_ms=60_000,
+        **SETTINGS[protocol],
     )  # fmt: skip
     if run.group.backend == "kafka":
         cast(Any, run.group).waits = False  # the others go on while a process starts or ends
-    run.create(knobs["partitions"])
+    run.create(partitions)
     stream = Stream(run, {})
     for name in "ABC":
         run.join(name, settings)
@@ -116,16 +124,6 @@ def _tell_rebalance_protocols(run: GroupRun) -> None:
     run.kill("B")
     stream.flow()
     run.drain("C")
-
-
-rebalance_protocols = Experiment(
-    "rebalance_protocols",
-    "Who stands still",
-    "Three consumers come, one leaves, one is killed. Which partitions stand still meanwhile, and what is consumed twice?",
-    (PROTOCOL, LIBRARY, PARTITIONS, COMMIT_EVERY, ROUND_MS, SESSION_TIMEOUT_MS, replace(MAX_STEPS, default=20_000)),
-    _tell_rebalance_protocols,
-    GroupRun,
-)
 
 
 # -- what a run showed -----------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ when somebody dies between the two.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Annotated, Literal
 
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
-from kitlib.experiments.groups.group_knobs import LIBRARY, SESSION_MS, evicted, settings_of, told
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, told
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 
@@ -45,43 +45,39 @@ def _insert(run: GroupRun, table: set[int], offset: int) -> None:
     table.add(offset)
 
 
+@experiment("An offset is set back by hand", GroupRun)
 @told
-def _tell_reset_by_hand(run: GroupRun) -> None:
-    knobs, table, records = run.knobs, set[int](), run.knobs["records"]
+def reset_by_hand(
+    run: GroupRun,
+    check: Annotated[
+        Literal["none", "after the effect", "before the effect", "one step with the effect"],
+        Knob("When the table is asked whether a record was done: never, after its effect, before it, or in one transaction with it."),
+    ] = "after the effect",
+    records: Annotated[int, Knob("How many records there are.", "records", 1, 500)] = 60,
+    crash_at: Annotated[int, Knob("The record after whose effect the first consumer dies, before its row.", "offset", 0, 499)] = 25,
+    rewind_to: Annotated[int, Knob("Where the operator sets the offset to.", "offset", 0, 500)] = 0,
+    library: ClientLibrary = "librdkafka",
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """All records have had their effect, and a table has a row for each. An operator sets the offset back. Which effects
+    are made twice?
+    """
+    table = set[int]()
     settings = settings_of(run, max_poll_interval_ms=60_000)
     run.create(1, records)
     run.join("A", settings)
     run.settle()
-    crash_at = min(knobs["crash_at"], records - 1)
+    crash_at = min(crash_at, records - 1)
     _work(run, "A", table, crash_at + 1, crash_at)
     run.join("B", settings)
     evicted(run, "A", ["B"])
     _work(run, "B", table, records - (run.committed[0] or 0))
-    run.alter({0: min(knobs["rewind_to"], records)})  # B is still there: refused
+    run.alter({0: min(rewind_to, records)})  # B is still there: refused
     run.close("B")
-    run.alter({0: min(knobs["rewind_to"], records)})
+    run.alter({0: min(rewind_to, records)})
     run.join("C", settings)
     run.settle()
-    _work(run, "C", table, records - min(knobs["rewind_to"], records))
+    _work(run, "C", table, records - min(rewind_to, records))
     effects = sum(step.what == "process" for step in run.trace.steps)
     refused = sum(step.what == "refuse" for step in run.trace.steps)
     run.note("table", "rows", rows=len(table), refused=refused, effects=effects, records=records)
-
-
-reset_by_hand = Experiment(
-    "reset_by_hand",
-    "An offset is set back by hand",
-    "All records have had their effect, and a table has a row for each. An operator sets the offset back. Which effects are made twice?",
-    (
-        Knob("check", "choice", AFTER, "When the table is asked whether a record was done: never, after its effect, before it, or in "
-             "one transaction with it.", choices=(NO_CHECK, AFTER, BEFORE, WITH), live=False),
-        Knob("records", "int", 60, "How many records there are.", "records", 1, 500, live=False),
-        Knob("crash_at", "int", 25, "The record after whose effect the first consumer dies, before its row.", "offset", 0, 499, live=False),
-        Knob("rewind_to", "int", 0, "Where the operator sets the offset to.", "offset", 0, 500, live=False),
-        replace(LIBRARY, default="librdkafka"),
-        SESSION_MS,
-        MAX_STEPS,
-    ),
-    _tell_reset_by_hand,
-    kind=GroupRun,
-)  # fmt: skip

@@ -11,126 +11,106 @@ Source: LinkedIn's account of the two incidents (Kafka's trunk between 0.8.2 and
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import wraps
+from typing import Annotated, Concatenate, Literal, ParamSpec
 
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.offsets.incident_on_kafka import RealIncident, incident_run
 from kitlib.experiments.offsets.offsets_run import LATER, MINUTE_MS, OTHERS, SECOND_MS, OffsetsRun
 
+P = ParamSpec("P")
 
-def on_both(story: Callable[[OffsetsRun], None]) -> Callable[[OffsetsRun | RealIncident], None]:
+
+def on_both(story: Callable[Concatenate[OffsetsRun, P], None]) -> Callable[Concatenate[OffsetsRun | RealIncident, P], None]:
     """The story on the model, or on a real broker: there the model tells what happens, and it is done for real."""
 
-    def tell(run: OffsetsRun | RealIncident) -> None:
+    @wraps(story)
+    def tell(run: OffsetsRun | RealIncident, /, *args: P.args, **knobs: P.kwargs) -> None:
         if isinstance(run, RealIncident):
-            run.replay(story)
+            run.replay(lambda imagined: story(imagined, *args, **knobs))
         else:
-            story(run)
+            story(run, *args, **knobs)
 
     return tell
 
 
-RESET = Knob(
-    "auto_offset_reset", "choice", "latest", "Where A begins when it is told no usable offset.", choices=("earliest", "latest")
-)
-POLL = Knob("poll_records", "int", 5, "How many records A reads and commits at a time.", "records", 1, 100, live=False)
+Reset = Annotated[Literal["earliest", "latest"], Knob("Where A begins when it is told no usable offset.", live=True)]
+OffsetsRetentionDays = Annotated[int, Knob("For how long a committed offset is kept.", "days", 1, 60)]
+Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "records", 1, 100)]
 
 # -- the stale offset --------------------------------------------------------------------------------
 
 
+@experiment("The stale offset", incident_run, max_steps=4_000, domain="incidents")
 @on_both
-def _tell_stale_offset(run: OffsetsRun) -> None:
-    rules = run.knobs["coordinator_rules"]
+def stale_offset(
+    run: OffsetsRun,
+    coordinator_rules: Annotated[
+        Literal["2015-04", "0.9.0", "4.3.1"], Knob("Whose rules the upgraded coordinators follow.")
+    ] = "2015-04",
+    log_rules: Annotated[
+        Literal["0.8.2", "4.3.1"],
+        Knob("From when the age of a segment counts, after which it is rolled: the broker's start (0.8.2), or its first record (4.3.1)."),
+    ] = "0.8.2",
+    auto_offset_reset: Reset = "latest",
+    old_days: Annotated[int, Knob("For how long offsets were written in the old format.", "days", 1, 10)] = 4,
+    days: Annotated[int, Knob("How long ago that was.", "days", 1, 40)] = 21,
+    retention_days: Annotated[int, Knob("The topic's retention.", "days", 1, 40)] = 4,
+    roll_days: Annotated[int, Knob("After so long a segment of the topic is rolled.", "days", 1, 40)] = 7,
+    restart_every_days: Annotated[int, Knob("How often the topic's brokers are restarted.", "days", 1, 40)] = 3,
+    offsets_retention_days: OffsetsRetentionDays = 7,
+    asks_after_min: Annotated[
+        int, Knob("How long after the move A asks. The coordinator forgets what is too old every ten minutes.", "min", 0, 60)
+    ] = 1,
+    poll_records: Poll = 5,
+) -> None:
+    """Brokers write offsets in a new format. Weeks later the coordinator moves, and A asks where it was. What is it told,
+    what does it do?
+    """
     run.begin("0.8.2")
-    for _ in range(run.knobs["old_days"]):
+    for _ in range(old_days):
         run.day()
-    run.upgrade(rules)
-    for _ in range(run.knobs["days"]):
+    run.upgrade(coordinator_rules)
+    for _ in range(days):
         run.day()
     run.stop()
-    run.move(rules)
-    run.wait(run.knobs["asks_after_min"] * MINUTE_MS)
+    run.move(coordinator_rules)
+    run.wait(asks_after_min * MINUTE_MS)
     run.resume()
     run.look()
     run.go_on()
-
-
-stale_offset = Experiment(
-    "stale_offset",
-    "The stale offset",
-    "Brokers write offsets in a new format. Weeks later the coordinator moves, and A asks where it was. What is it told, what does it do?",
-    (
-        Knob(
-            "coordinator_rules", "choice", "2015-04", "Whose rules the upgraded coordinators follow.",
-            choices=("2015-04", "0.9.0", "4.3.1"), live=False,
-        ),
-        Knob(
-            "log_rules", "choice", "0.8.2",
-            "From when the age of a segment counts, after which it is rolled: the broker's start (0.8.2), or its first record (4.3.1).",
-            choices=("0.8.2", "4.3.1"), live=False,
-        ),
-        replace(RESET, default="latest"),
-        Knob("old_days", "int", 4, "For how long offsets were written in the old format.", "days", 1, 10, live=False),
-        Knob("days", "int", 21, "How long ago that was.", "days", 1, 40, live=False),
-        Knob("retention_days", "int", 4, "The topic's retention.", "days", 1, 40, live=False),
-        Knob("roll_days", "int", 7, "After so long a segment of the topic is rolled.", "days", 1, 40, live=False),
-        Knob("restart_every_days", "int", 3, "How often the topic's brokers are restarted.", "days", 1, 40, live=False),
-        Knob("offsets_retention_days", "int", 7, "For how long a committed offset is kept.", "days", 1, 60, live=False),
-        Knob(
-            "asks_after_min", "int", 1, "How long after the move A asks. The coordinator forgets what is too old every ten minutes.",
-            "min", 0, 60, live=False,
-        ),
-        POLL,
-        replace(MAX_STEPS, default=4_000),
-    ),
-    _tell_stale_offset,
-    kind=incident_run,
-    domain="incidents",
-)  # fmt: skip
 
 # -- the dead cleaner --------------------------------------------------------------------------------
 
 
+@experiment("The dead cleaner", incident_run, max_steps=4_000, domain="incidents")
 @on_both
-def _tell_dead_cleaner(run: OffsetsRun) -> None:
-    knobs, rules = run.knobs, run.knobs["coordinator_rules"]
-    run.begin(rules, OTHERS + LATER)
-    for day in range(knobs["days"]):
-        if knobs["cleaner"] == "dies" and day == min(knobs["dies_on_day"], knobs["days"] - 1):
+def dead_cleaner(
+    run: OffsetsRun,
+    coordinator_rules: Annotated[Literal["0.8.2", "0.9.0", "4.3.1"], Knob("Whose rules the coordinator follows.")] = "0.8.2",
+    cleaner: Annotated[Literal["dies", "runs"], Knob("What becomes of the log cleaner.")] = "dies",
+    auto_offset_reset: Reset = "earliest",
+    days: Annotated[int, Knob("After so long the coordinator moves.", "days", 2, 40)] = 12,
+    dies_on_day: Annotated[int, Knob("The day on which the cleaner dies.", "day", 0, 39)] = 3,
+    load_records_per_s: Annotated[int, Knob("How fast a coordinator reads the offsets topic.", "records/s", 1, 1_000)] = 1,
+    check_interval_s: Annotated[
+        int, Knob("How often a coordinator forgets what is too old; the incident's did every ten minutes.", "s", 1, 3_600)
+    ] = 30,
+    offsets_retention_days: OffsetsRetentionDays = 1,
+    rounds_a_day: Annotated[int, Knob("How often each group commits in a day.", "commits", 1, 6)] = 2,
+    poll_records: Poll = 5,
+) -> None:
+    """The log cleaner has died, and the offsets topic has grown. The coordinator moves and reads it. What does A hear when
+    it asks again?
+    """
+    run.begin(coordinator_rules, OTHERS + LATER)
+    for day in range(days):
+        if cleaner == "dies" and day == min(dies_on_day, days - 1):
             run.kill_cleaner()
         run.day()
     run.stop()
-    run.move(rules, since_check_ms=min(5, knobs["check_interval_s"] - 1) * SECOND_MS)
+    run.move(coordinator_rules, since_check_ms=min(5, check_interval_s - 1) * SECOND_MS)
     run.resume()
     run.look()
     run.go_on()
-
-
-dead_cleaner = Experiment(
-    "dead_cleaner",
-    "The dead cleaner",
-    "The log cleaner has died, and the offsets topic has grown. The coordinator moves and reads it. What does A hear when it asks again?",
-    (
-        Knob(
-            "coordinator_rules", "choice", "0.8.2", "Whose rules the coordinator follows.",
-            choices=("0.8.2", "0.9.0", "4.3.1"), live=False,
-        ),
-        Knob("cleaner", "choice", "dies", "What becomes of the log cleaner.", choices=("dies", "runs"), live=False),
-        replace(RESET, default="earliest"),
-        Knob("days", "int", 12, "After so long the coordinator moves.", "days", 2, 40, live=False),
-        Knob("dies_on_day", "int", 3, "The day on which the cleaner dies.", "day", 0, 39, live=False),
-        Knob("load_records_per_s", "int", 1, "How fast a coordinator reads the offsets topic.", "records/s", 1, 1_000, live=False),
-        Knob(
-            "check_interval_s", "int", 30, "How often a coordinator forgets what is too old; the incident's did every ten minutes.",
-            "s", 1, 3_600, live=False,
-        ),
-        Knob("offsets_retention_days", "int", 1, "For how long a committed offset is kept.", "days", 1, 60, live=False),
-        Knob("rounds_a_day", "int", 2, "How often each group commits in a day.", "commits", 1, 6, live=False),
-        POLL,
-        replace(MAX_STEPS, default=4_000),
-    ),
-    _tell_dead_cleaner,
-    kind=incident_run,
-    domain="incidents",
-)  # fmt: skip

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import ClassVar
+from typing import ClassVar, Concatenate, ParamSpec
 
 from kitlib.experiments.groups.group_run import GroupRun
+
+P = ParamSpec("P")
 
 MIRROR = "mirror"
 
@@ -59,14 +61,14 @@ class _Mirror(GroupRun):
         """Nothing is opened."""
 
 
-def both_told(story: Callable[[MirrorRun], None]) -> Callable[[MirrorRun], None]:
+def both_told(story: Callable[Concatenate[MirrorRun, P], None]) -> Callable[Concatenate[MirrorRun, P], None]:
     """The story, after which no member of either group is left, however it ends."""
 
     @wraps(story)
-    def tell(run: MirrorRun) -> None:
+    def tell(run: MirrorRun, /, *args: P.args, **knobs: P.kwargs) -> None:
         with ExitStack() as rest:
             rest.callback(run.end)
             rest.callback(lambda: run.mirror.end() if run.twin else None)
-            story(run)
+            story(run, *args, **knobs)
 
     return tell

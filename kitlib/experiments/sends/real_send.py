@@ -27,7 +27,7 @@ from kitlib.experiments.kafka_stage import KafkaStage, create_topic
 from kitlib.experiments.leader_stage import PARTITION
 from kitlib.experiments.producer.producer_client import in_log_order
 from kitlib.experiments.run import Fork
-from kitlib.experiments.sends.send_stories import SOURCE_TIMES
+from kitlib.experiments.sends.send_stories import SourceTimes
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.lab.clients import Cluster
 from kitlib.trace import Trace
@@ -49,7 +49,7 @@ ONLY_REAL: dict[str, Any] = {"release": "4.3", "names_new_leader": True, "reques
 MODELS_ALONE: dict[str, tuple[str, ...]] = {
     "two_sends": (
         "wait_ms", "release", "request_timeout_ms", "metadata_max_age_ms", "retry_backoff_ms", "max_block_ms", "linger_ms",
-        "batch_size", *(knob.name for knob in SOURCE_TIMES),
+        "batch_size", *SourceTimes.__annotations__,
     ),
     "blocked_send": ("round_trip_ms", "jitter"),
     "unflushed_sends": ("records_per_ms", "round_trip_ms"),

@@ -7,85 +7,64 @@ by where it came from, a queue that sees the connection break or a log read from
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from typing import Annotated, Literal
 
-from kitlib.experiments import knobs as k
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.storm.knobs import AckerRelease, Depth, FailPercent, IdBits, Records, TopologyAckers, TreeKnobs
 from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
-from kitlib.experiments.storm.tree_stories import COMMIT_EVERY_MS, PARALLELISM
 from kitlib.experiments.storm.trees import STORE, begin, drain, planted
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import Fault
 
-SOURCE = Knob(
-    "source",
-    "choice",
-    "kafka",
-    "Where the records come from: a topic and a stored offset, or a queue that gives open messages back.",
-    choices=("kafka", "kestrel"),
-    live=False,
-)
-CRASH_AT_MS = Knob("crash_at_ms", "int", 60, "When the task dies.", "ms", 1, 600_000, live=False)
-RESTART_MS = Knob("restart_ms", "int", 1_000, "After how long a new one is there.", "ms", 1, 600_000, live=False)
-
-_KNOBS = (
-    replace(k.RECORDS, default=20),
-    CRASH_AT_MS,
-    RESTART_MS,
-    SOURCE,
-    k.FAN_OUT,
-    k.DEPTH,
-    k.FAIL_PERCENT,
-    k.MESSAGE_TIMEOUT_SECS,
-    k.TOPOLOGY_ACKERS,
-    k.MAX_SPOUT_PENDING,
-    k.EXECUTE_MS,
-    PARALLELISM,
-    replace(k.ID_BITS, default=64),
-    k.ACKER_RELEASE,
-    k.FETCH_RECORDS,
-    COMMIT_EVERY_MS,
-    MAX_STEPS,
-)
+Source = Annotated[
+    Literal["kafka", "kestrel"],
+    Knob("Where the records come from: a topic and a stored offset, or a queue that gives open messages back."),
+]
+CrashAtMs = Annotated[int, Knob("When the task dies.", "ms", 1, 600_000)]
+RestartMs = Annotated[int, Knob("After how long a new one is there.", "ms", 1, 600_000)]
 
 
-def _crash_of(component: str) -> Callable[[TopologyStory], None]:
-    """The story in which the first task of this component dies."""
+class CrashKnobs(TreeKnobs):
+    """What the three have in common."""
 
-    def tell(story: TopologyStory) -> None:
-        knobs = story.knobs
-        crash = Fault("crash", component, at_ms=knobs["crash_at_ms"])
-        begin(story, lambda: [crash, *planted(knobs)], knobs["source"], restart_ms=knobs["restart_ms"])
-        drain(story)
+    records: Records = 20
+    crash_at_ms: CrashAtMs = 60
+    restart_ms: RestartMs = 1_000
+    source: Source = "kafka"
+    depth: Depth = 1
+    fail_percent: FailPercent = 0
+    topology_ackers: TopologyAckers = 1
+    id_bits: IdBits = 64
+    acker_release: AckerRelease = "0.9.3"
 
-    return tell
+
+@experiment("A bolt's task dies", TopologyStory, shared=(CrashKnobs,))
+def bolt_crash(story: TopologyStory) -> None:
+    """A task dies with tuples in its hands. Nobody acks or fails them. Who notices, and when?"""
+    _crash(story, STORE)
 
 
-bolt_crash = Experiment(
-    "bolt_crash",
-    "A bolt's task dies",
-    "A task dies with tuples in its hands. Nobody acks or fails them. Who notices, and when?",
-    _KNOBS,
-    _crash_of(STORE),
-    kind=TopologyStory,
-)
+@experiment("An acker dies", TopologyStory, shared=(CrashKnobs,))
+def acker_crash(
+    story: TopologyStory,
+    topology_ackers: Annotated[
+        int, Knob("How many tasks follow the trees; 0: a tuple counts as acked when it is emitted.", "ackers", 1, 50)
+    ] = 2,
+) -> None:
+    """The bolts have done their work, but who kept count of it is gone. What happens to those trees?"""
+    _crash(story, ACKER_COMPONENT_ID)
 
-acker_crash = Experiment(
-    "acker_crash",
-    "An acker dies",
-    "The bolts have done their work, but who kept count of it is gone. What happens to those trees?",
-    tuple(replace(knob, default=2, low=1) if knob is k.TOPOLOGY_ACKERS else knob for knob in _KNOBS),
-    _crash_of(ACKER_COMPONENT_ID),
-    kind=TopologyStory,
-)
 
-spout_crash = Experiment(
-    "spout_crash",
-    "The spout dies",
-    "The spout dies, and with it the list of what it had handed out. Where do those records come from again?",
-    tuple(replace(knob, default="kestrel") if knob is SOURCE else knob for knob in _KNOBS),
-    _crash_of(SPOUT),
-    kind=TopologyStory,
-)
+@experiment("The spout dies", TopologyStory, shared=(CrashKnobs,))
+def spout_crash(story: TopologyStory, source: Source = "kestrel") -> None:
+    """The spout dies, and with it the list of what it had handed out. Where do those records come from again?"""
+    _crash(story, SPOUT)
+
+
+def _crash(story: TopologyStory, component: str) -> None:
+    """The first task of this component dies."""
+    knobs = story.knobs
+    crash = Fault("crash", component, at_ms=knobs["crash_at_ms"])
+    begin(story, lambda: [crash, *planted(knobs)], knobs["source"], restart_ms=knobs["restart_ms"])
+    drain(story)

@@ -6,16 +6,14 @@ its count so far), as the tasks themselves forget everything when they die.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from kitlib.errors import KnobError
-from kitlib.experiments import knobs as k
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.storm.knobs import Anchored, ExecuteMs, MessageIds, TopologyAckers, TopologyKnobs
 from kitlib.experiments.storm.lines import count_words, make_lines
 from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
-from kitlib.experiments.storm.tree_stories import COMMIT_EVERY_MS
 from kitlib.experiments.storm.trees import drain
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
@@ -79,46 +77,26 @@ def _faults(knobs: dict[str, Any]) -> list[Fault]:
     return found
 
 
-def _tell_word_count(story: TopologyStory) -> None:
-    knobs = story.knobs
-    lines = make_lines(knobs["lines"], story.trace.seed)
-    story.append(lines, parts=[len(line.split()) for line in lines], name="lines")
+@experiment("The word count, lines in and counts out", TopologyStory, shared=(TopologyKnobs,), max_steps=20_000)
+def word_count(
+    story: TopologyStory,
+    lines: Annotated[int, Knob("How many lines the topic holds.", "lines", 1, 5_000)] = 24,
+    split_tasks: Annotated[int, Knob("How many tasks split lines.", "tasks", 1, 20)] = 2,
+    count_tasks: Annotated[int, Knob("How many tasks count words.", "tasks", 1, 20)] = 4,
+    fail_percent: Annotated[int, Knob("How many of a hundred words the counting bolt fails.", "%", 0, 100, live=True)] = 3,
+    lose_percent: Annotated[int, Knob("How many of a hundred words are lost on their way to be counted.", "%", 0, 100, live=True)] = 2,
+    crash: Annotated[Literal["none", "split", "count", "acker", "spout"], Knob("Whose first task dies.")] = "none",
+    crash_at_ms: Annotated[int, Knob("When it dies.", "ms", 1, 600_000)] = 40,
+    topology_ackers: TopologyAckers = 1,
+    message_ids: MessageIds = True,
+    anchored: Anchored = True,
+    execute_ms: ExecuteMs = 5,
+) -> None:
+    """Words are lost and tasks die on the way. The counts are kept in a table. Is each word counted once?"""
+    text = make_lines(lines, story.trace.seed)
+    story.append(text, parts=[len(line.split()) for line in text], name="lines")
     table = story.stage.create_table("counts")
-    story.start(word_count_topology(story, table), lambda: _faults(knobs))
+    story.start(word_count_topology(story, table), lambda: _faults(story.knobs))
     drain(story)
     counts = {word: int(count) for word, count in table.all().items()}
-    story.note("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(lines).items())))
-
-
-word_count = Experiment(
-    "word_count",
-    "The word count, lines in and counts out",
-    "Words are lost and tasks die on the way. The counts are kept in a table. Is each word counted once?",
-    (
-        Knob("lines", "int", 24, "How many lines the topic holds.", "lines", 1, 5_000, live=False),
-        Knob("split_tasks", "int", 2, "How many tasks split lines.", "tasks", 1, 20, live=False),
-        Knob("count_tasks", "int", 4, "How many tasks count words.", "tasks", 1, 20, live=False),
-        replace(k.FAIL_PERCENT, help="How many of a hundred words the counting bolt fails.", default=3),
-        Knob("lose_percent", "int", 2, "How many of a hundred words are lost on their way to be counted.", "%", 0, 100),
-        Knob(
-            "crash",
-            "choice",
-            "none",
-            "Whose first task dies.",
-            choices=("none", "split", "count", "acker", "spout"),
-            live=False,
-        ),
-        Knob("crash_at_ms", "int", 40, "When it dies.", "ms", 1, 600_000, live=False),
-        k.TOPOLOGY_ACKERS,
-        k.MESSAGE_IDS,
-        k.ANCHORED,
-        k.MESSAGE_TIMEOUT_SECS,
-        k.MAX_SPOUT_PENDING,
-        replace(k.EXECUTE_MS, default=5),
-        k.FETCH_RECORDS,
-        COMMIT_EVERY_MS,
-        replace(MAX_STEPS, default=20_000),
-    ),
-    _tell_word_count,
-    kind=TopologyStory,
-)
+    story.note("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(text).items())))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Annotated, Literal
 
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.streams.streams_run import MODEL_ONLY, StreamsRun
 from kitlib.kafka.streams.app import StreamsSettings
@@ -12,55 +12,35 @@ from kitlib.kafka.streams.assignor import AssignmentSettings
 
 _APP, _DECIDES = StreamsSettings(), AssignmentSettings()
 
-PARTITIONS = Knob("partitions", "int", 6, "How many partitions the input topic has.", "partitions", 1, 24, live=False)
-REPARTITION = Knob(
-    "repartition_partitions",
-    "int",
-    4,
-    "How many partitions the repartition topic has.",
-    "partitions",
-    1,
-    24,
-    live=False,
-)
-INSTANCES = Knob("instances", "int", 2, "How many instances run.", "instances", 1, 4, live=False)
-THREADS = Knob(
-    "threads", "int", 1, "How many threads each instance has (num.stream.threads).", "threads", 1, 12, live=False
-)
-STANDBYS = Knob(
-    "num_standby_replicas", "int", _DECIDES.num_standby_replicas, "How many copies of each store follow its changelog.",
-    "replicas", 0, 2, live=False,
-)  # fmt: skip
-LAG = Knob(
-    "acceptable_recovery_lag", "int", _DECIDES.acceptable_recovery_lag,
-    "A copy that is behind by no more than this may take its task over at once.", "records", 0, 1_000_000, scale="log", live=False,
-)  # fmt: skip
-SESSION_MS = Knob(
-    "session_timeout_ms", "int", _APP.session_timeout_ms, "Without a heartbeat for this long an instance is given up.",
-    "ms", 1_000, 60_000, live=False,
-)  # fmt: skip
-RUN_S = Knob(
-    "run_s", "int", 120, "For how long the application has run when the instance dies.", "s", 1, 900, live=False
-)
+Partitions = Annotated[int, Knob("How many partitions the input topic has.", "partitions", 1, 24)]
+Repartition = Annotated[int, Knob("How many partitions the repartition topic has.", "partitions", 1, 24)]
+Instances = Annotated[int, Knob("How many instances run.", "instances", 1, 4)]
+Threads = Annotated[int, Knob("How many threads each instance has (num.stream.threads).", "threads", 1, 12)]
+Standbys = Annotated[int, Knob("How many copies of each store follow its changelog.", "replicas", 0, 2)]
+Lag = Annotated[
+    int, Knob("A copy that is behind by no more than this may take its task over at once.", "records", 0, 1_000_000, scale="log")
+]
+SessionMs = Annotated[int, Knob("Without a heartbeat for this long an instance is given up.", "ms", 1_000, 60_000)]
+RunS = Annotated[int, Knob("For how long the application has run when the instance dies.", "s", 1, 900)]
 
 
-def _tell_tasks(run: StreamsRun) -> None:
-    for number in range(run.knobs["instances"]):
+class ApplicationKnobs:
+    """The application's topics, threads and stores."""
+
+    partitions: Partitions = 6
+    repartition_partitions: Repartition = 4
+    threads: Threads = 1
+    num_standby_replicas: Standbys = _DECIDES.num_standby_replicas
+
+
+@experiment("As many tasks as partitions, and no more", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY)
+def streams_tasks(run: StreamsRun, instances: Instances = 2, threads: Threads = 2) -> None:
+    """Instances and threads are added. When do more of them help, and what does a narrow topic in the middle do?"""
+    for number in range(instances):
         run.start(f"i{number + 1}")
         run.run_for(2_000)
     run.run_until_settled(60_000)
     run.tell_idle()
-
-
-streams_tasks = Experiment(
-    "streams_tasks",
-    "As many tasks as partitions, and no more",
-    "Instances and threads are added. When do more of them help, and what does a narrow topic in the middle do?",
-    (PARTITIONS, REPARTITION, INSTANCES, replace(THREADS, default=2), STANDBYS, MAX_STEPS),
-    _tell_tasks,
-    StreamsRun,
-    model_only=MODEL_ONLY,
-)
 
 
 def _begin(run: StreamsRun) -> str:
@@ -72,40 +52,41 @@ def _begin(run: StreamsRun) -> str:
     return f"i{run.knobs['instances']}"
 
 
-def _tell_failover(run: StreamsRun) -> None:
+@experiment("An instance dies with its stores", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY)
+def streams_failover(
+    run: StreamsRun,
+    instances: Instances = 2,
+    acceptable_recovery_lag: Lag = _DECIDES.acceptable_recovery_lag,
+    run_s: RunS = 120,
+    back_after_s: Annotated[int, Knob("When the instance is started again; 0: never.", "s", 0, 300)] = 0,
+    keeps_disk: Annotated[bool, Knob("Whether it finds its stores on its disk then.")] = True,
+    restore_per_s: Annotated[int, Knob("How fast a changelog is read.", "records/s", 100, 100_000, scale="log")] = _APP.restore_per_s,
+    session_timeout_ms: SessionMs = _APP.session_timeout_ms,
+) -> None:
+    """An instance is killed. Who takes its tasks, and how much of the changelog must be read before they go on?"""
     lost = _begin(run)
     run.kill(lost)
-    back_ms = run.knobs["back_after_s"] * 1_000
+    back_ms = back_after_s * 1_000
     if back_ms:
         run.run_for(back_ms)
-        run.start(lost, disk=run.knobs["keeps_disk"])
-    elif run.knobs["instances"] == 1:
+        run.start(lost, disk=keeps_disk)
+    elif instances == 1:
         run.start("i2")
-    run.run_for(run.knobs["session_timeout_ms"] + 2_000)
+    run.run_for(session_timeout_ms + 2_000)
     run.run_until_settled(300_000)
     run.tell_idle()
 
 
-streams_failover = Experiment(
-    "streams_failover",
-    "An instance dies with its stores",
-    "An instance is killed. Who takes its tasks, and how much of the changelog must be read before they go on?",
-    (
-        PARTITIONS, REPARTITION, INSTANCES, THREADS, STANDBYS, LAG, RUN_S,
-        Knob("back_after_s", "int", 0, "When the instance is started again; 0: never.", "s", 0, 300, live=False),
-        Knob("keeps_disk", "bool", True, "Whether it finds its stores on its disk then.", live=False),
-        Knob("restore_per_s", "int", _APP.restore_per_s, "How fast a changelog is read.", "records/s", 100, 100_000,
-             scale="log", live=False),
-        SESSION_MS, MAX_STEPS,
-    ),
-    _tell_failover,
-    StreamsRun,
-    model_only=MODEL_ONLY,
-)  # fmt: skip
-
-
-def _tell_queries(run: StreamsRun) -> None:
-    key, stale = run.knobs["key"], run.knobs["stale"]
+@experiment("Who holds the key, and what does it say?", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY)
+def streams_queries(
+    run: StreamsRun,
+    instances: Annotated[int, Knob("How many instances run.", "instances", 2, 4)] = 2,
+    run_s: RunS = 120,
+    key: Annotated[Literal["alice", "bob", "carol", "dave"], Knob("The customer.")] = "alice",
+    stale: Annotated[bool, Knob("Whether standbys and restoring copies may answer (enableStaleStores).")] = False,
+    session_timeout_ms: SessionMs = _APP.session_timeout_ms,
+) -> None:
+    """The count of one customer is asked for while its instance dies. Which answers are right, old, missing, or an error?"""
     other = "i1"
     lost = _begin(run)
     run.ask(key, stale=stale)
@@ -122,19 +103,3 @@ def _tell_queries(run: StreamsRun) -> None:
     run.run_until_settled(300_000)
     run.ask(key, stale=stale)
     run.tell_idle()
-
-
-streams_queries = Experiment(
-    "streams_queries",
-    "Who holds the key, and what does it say?",
-    "The count of one customer is asked for while its instance dies. Which answers are right, old, missing, or an error?",
-    (
-        PARTITIONS, REPARTITION, replace(INSTANCES, low=2), STANDBYS, RUN_S,
-        Knob("key", "choice", "alice", "The customer.", choices=("alice", "bob", "carol", "dave"), live=False),
-        Knob("stale", "bool", False, "Whether standbys and restoring copies may answer (enableStaleStores).", live=False),
-        THREADS, SESSION_MS, MAX_STEPS,
-    ),
-    _tell_queries,
-    StreamsRun,
-    model_only=MODEL_ONLY,
-)  # fmt: skip

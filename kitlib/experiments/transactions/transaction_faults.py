@@ -7,14 +7,19 @@ position. The verdict asks what a reader of the output is given of each input re
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Annotated, Literal
 
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
+from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.transactions.transaction_books import Actor
 from kitlib.experiments.transactions.transaction_client import Told
 from kitlib.experiments.transactions.transaction_run import TransactionRun, closing
-from kitlib.experiments.transactions.transaction_stories import ISOLATION, TRANSACTION_TIMEOUT_MS, TX_RECORDS, VERSION
+from kitlib.experiments.transactions.transaction_stories import (
+    TransactionKnobs,
+    TransactionTimeoutMs,
+    TxRecords,
+    Version,
+)
 from kitlib.kafka.transactions.offsets import GroupIdentity
 
 WAIT_MS = 6_000  # beyond the time-out of a transaction, until a story gives up waiting
@@ -37,29 +42,13 @@ def _settled(run: TransactionRun) -> bool:
     return run.wait_until(lambda look: look.lso == look.high_watermark, most_ms)
 
 
-RECORDS = Knob("records", "int", 9, "How many records the input has.", "records", 1, 200, live=False)
-OFFSETS = Knob(
-    "offsets", "choice", "inside", "Whether the group's position is committed with the transaction, or by itself.",
-    choices=("inside", "outside"), live=False,
-)  # fmt: skip
+Records = Annotated[int, Knob("How many records the input has.", "records", 1, 200)]
+Offsets = Annotated[
+    Literal["inside", "outside"], Knob("Whether the group's position is committed with the transaction, or by itself.")
+]
 
 
 # -- consume, transform, produce -----------------------------------------------------------------------------
-
-
-@closing
-def _tell_consume_transform_produce(run: TransactionRun) -> None:
-    run.begin(inputs=run.knobs["records"])
-    crash_left = run.knobs["crash"] != "no"
-    while True:
-        worker = run.start(WORKER, 60_000) if run.knobs["transactional"] else run.start_plain()
-        try:
-            for number, batch in enumerate(_batches(run, run.position())):
-                _work(run, worker, batch, crash_left and number == min(1, run.knobs["crash_in"]))
-            break
-        except _Crashed:
-            crash_left = False
-    run.finish()
 
 
 def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> None:
@@ -89,52 +78,44 @@ def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> No
             raise _Crashed
 
 
-TRANSACTIONAL = Knob("transactional", "bool", True, "Writes the output in transactions.", live=False)
-ORDER = Knob(
-    "order", "choice", "output first", "What comes first where the position is committed by itself.",
-    choices=("output first", "offsets first"), live=False,
-)  # fmt: skip
-CRASH = Knob(
-    "crash", "choice", "after output", "Behind which step of a batch the worker is killed; another one begins at the group's position.",
-    choices=("no", "after begin", "after output", "after position", "after commit"), live=False,
-)  # fmt: skip
-CRASH_IN = Knob("crash_in", "int", 1, "In which batch: the first (0) or the second (1).", "", 0, 1, live=False)
+Transactional = Annotated[bool, Knob("Writes the output in transactions.")]
+Order = Annotated[
+    Literal["output first", "offsets first"], Knob("What comes first where the position is committed by itself.")
+]
+Crash = Annotated[
+    Literal["no", "after begin", "after output", "after position", "after commit"],
+    Knob("Behind which step of a batch the worker is killed; another one begins at the group's position."),
+]
+CrashIn = Annotated[int, Knob("In which batch: the first (0) or the second (1).", "", 0, 1)]
 
-consume_transform_produce = Experiment(
-    "consume_transform_produce",
-    "Read, transform, write, crash",
-    "A worker is killed, and another one goes on where the group's position says. What is in the output twice, or not at all?",
-    (RECORDS, TX_RECORDS, TRANSACTIONAL, OFFSETS, ORDER, CRASH, CRASH_IN, ISOLATION, VERSION, MAX_STEPS),
-    _tell_consume_transform_produce,
-    TransactionRun,
-)
+
+@experiment("Read, transform, write, crash", TransactionRun, shared=(TransactionKnobs,))
+@closing
+def consume_transform_produce(
+    run: TransactionRun,
+    records: Records = 9,
+    tx_records: TxRecords = 3,
+    transactional: Transactional = True,
+    offsets: Offsets = "inside",
+    order: Order = "output first",
+    crash: Crash = "after output",
+    crash_in: CrashIn = 1,
+) -> None:
+    """A worker is killed, and another one goes on where the group's position says. What is in the output twice, or not at all?"""
+    run.begin(inputs=records)
+    crash_left = crash != "no"
+    while True:
+        worker = run.start(WORKER, 60_000) if transactional else run.start_plain()
+        try:
+            for number, batch in enumerate(_batches(run, run.position())):
+                _work(run, worker, batch, crash_left and number == min(1, crash_in))
+            break
+        except _Crashed:
+            crash_left = False
+    run.finish()
 
 
 # -- the zombie --------------------------------------------------------------------------------------------------
-
-
-@closing
-def _tell_zombie(run: TransactionRun) -> None:
-    knobs = run.knobs
-    run.begin(inputs=knobs["records"])
-    same = knobs["ids"] == "same"
-    first = run.start(WORKER if same else f"{WORKER}-1")
-    who = run.join(first) if knobs["generation"] else run.nobody()
-    batch = _batches(run, 0)[0]
-    run.begin_tx(first)
-    run.send(first, batch)
-    run.freeze(first)
-    second = run.start(WORKER if same else f"{WORKER}-2")
-    heir = run.join(second) if knobs["generation"] else run.nobody()
-    for each in _batches(run, run.position()):
-        run.begin_tx(second)
-        run.send(second, each)
-        _end(run, second, each.stop, heir)
-    if knobs["pause"] == "beyond the time-out":
-        _settled(run)
-    run.thaw(first)
-    _end(run, first, batch.stop, who)
-    run.finish()
 
 
 def _end(run: TransactionRun, worker: Actor, offset: int, who: GroupIdentity) -> bool:
@@ -152,55 +133,101 @@ def _end(run: TransactionRun, worker: Actor, offset: int, who: GroupIdentity) ->
     return not told.error
 
 
-IDS = Knob(
-    "ids", "choice", "same", "Whether each start of the worker uses the same transactional id, or one of its own.",
-    choices=("same", "new per start"), live=False,
-)  # fmt: skip
-GENERATION = Knob(
-    "generation",
-    "bool",
-    True,
-    "The position is committed with the group's member and generation (KIP-447).",
-    live=False,
-)
-PAUSE = Knob(
-    "pause", "choice", "until the other is done", "How long the first worker stands still.",
-    choices=("until the other is done", "beyond the time-out"), live=False,
-)  # fmt: skip
+Ids = Annotated[
+    Literal["same", "new per start"], Knob("Whether each start of the worker uses the same transactional id, or one of its own.")
+]
+Generation = Annotated[bool, Knob("The position is committed with the group's member and generation (KIP-447).")]
+Pause = Annotated[
+    Literal["until the other is done", "beyond the time-out"], Knob("How long the first worker stands still.")
+]
 
-zombie = Experiment(
-    "zombie",
-    "The one that comes back",
-    "A worker stands still in the middle of a transaction, another one takes its place, and then the first goes on. What stops it?",
-    (
-        replace(RECORDS, default=6), TX_RECORDS, IDS, OFFSETS, GENERATION, PAUSE, replace(TRANSACTION_TIMEOUT_MS, default=20_000),
-        ISOLATION, VERSION, MAX_STEPS,
-    ),
-    _tell_zombie,
-    TransactionRun,
-)  # fmt: skip
+
+@experiment("The one that comes back", TransactionRun, shared=(TransactionKnobs,))
+@closing
+def zombie(
+    run: TransactionRun,
+    records: Records = 6,
+    tx_records: TxRecords = 3,
+    ids: Ids = "same",
+    offsets: Offsets = "inside",
+    generation: Generation = True,
+    pause: Pause = "until the other is done",
+    transaction_timeout_ms: TransactionTimeoutMs = 20_000,
+) -> None:
+    """A worker stands still in the middle of a transaction, another one takes its place, and then the first goes on. What
+    stops it?
+    """
+    run.begin(inputs=records)
+    same = ids == "same"
+    first = run.start(WORKER if same else f"{WORKER}-1")
+    who = run.join(first) if generation else run.nobody()
+    batch = _batches(run, 0)[0]
+    run.begin_tx(first)
+    run.send(first, batch)
+    run.freeze(first)
+    second = run.start(WORKER if same else f"{WORKER}-2")
+    heir = run.join(second) if generation else run.nobody()
+    for each in _batches(run, run.position()):
+        run.begin_tx(second)
+        run.send(second, each)
+        _end(run, second, each.stop, heir)
+    if pause == "beyond the time-out":
+        _settled(run)
+    run.thaw(first)
+    _end(run, first, batch.stop, who)
+    run.finish()
 
 
 # -- the time-out ------------------------------------------------------------------------------------------------
 
 
+Cause = Annotated[
+    Literal["kill", "freeze", "slow"],
+    Knob("Why the first transaction stays open: the worker is killed, stands still, or works for too long."),
+]
+Successor = Annotated[
+    Literal["at once", "after the time-out"], Knob("When the next worker with the same transactional id starts.")
+]
+OnFenced = Annotated[
+    Literal["continue", "go back"],
+    Knob("What the slow worker does about the error: log it and continue, or go back to the group's position."),
+]
+
+NextCall = Annotated[
+    Literal["position", "batch"], Knob("What the slow worker asks for first: its position's commit, or one more batch.")
+]
+
+
+@experiment("Left open", TransactionRun, shared=(TransactionKnobs,))
 @closing
-def _tell_transaction_timeout(run: TransactionRun) -> None:
-    knobs = run.knobs
-    run.begin(inputs=knobs["records"])
+def transaction_timeout(
+    run: TransactionRun,
+    records: Records = 9,
+    tx_records: TxRecords = 3,
+    cause: Cause = "kill",
+    successor: Successor = "after the time-out",
+    on_fenced: OnFenced = "go back",
+    next_call: NextCall = "position",
+    offsets: Offsets = "inside",
+    transaction_timeout_ms: TransactionTimeoutMs = 1_500,
+) -> None:
+    """A transaction is left open. For how long do readers of committed records wait, who ends it, and what is its producer
+    told?
+    """
+    run.begin(inputs=records)
     first = run.start(WORKER)
     batches = _batches(run, 0)
-    half = len(batches[0]) // 2 if knobs["cause"] == "slow" and knobs["next_call"] == "batch" else len(batches[0])
+    half = len(batches[0]) // 2 if cause == "slow" and next_call == "batch" else len(batches[0])
     other = run.start("bystander", 60_000)  # its transaction is committed, and lies behind the open one
     run.begin_tx(first)
     run.send(first, batches[0][:half])
     run.begin_tx(other)
-    run.send(other, range(knobs["records"], knobs["records"] + knobs["tx_records"]))
+    run.send(other, range(records, records + tx_records))
     run.commit(other)
     worker = first
-    if knobs["cause"] != "slow":
-        (run.kill if knobs["cause"] == "kill" else run.freeze)(first)
-        if knobs["successor"] == "after the time-out":
+    if cause != "slow":
+        (run.kill if cause == "kill" else run.freeze)(first)
+        if successor == "after the time-out":
             _settled(run)
         worker = run.start(WORKER)
         left = _batches(run, run.position())
@@ -213,129 +240,105 @@ def _tell_transaction_timeout(run: TransactionRun) -> None:
         if first.is_closed:
             worker = run.start(WORKER)
         # "continue" takes the error for somebody else's success and goes on with what comes next.
-        left = batches[1:] if done or knobs["on_fenced"] == "continue" else _batches(run, run.position())
+        left = batches[1:] if done or on_fenced == "continue" else _batches(run, run.position())
     for batch in left:
         run.begin_tx(worker)
         run.send(worker, batch)
         _end(run, worker, batch.stop, run.nobody())
-    if knobs["cause"] == "freeze":
+    if cause == "freeze":
         run.thaw(first)
         _end(run, first, batches[0].stop, run.nobody())
     run.finish()
 
 
-CAUSE = Knob(
-    "cause", "choice", "kill", "Why the first transaction stays open: the worker is killed, stands still, or works for too long.",
-    choices=("kill", "freeze", "slow"), live=False,
-)  # fmt: skip
-SUCCESSOR = Knob(
-    "successor", "choice", "after the time-out", "When the next worker with the same transactional id starts.",
-    choices=("at once", "after the time-out"), live=False,
-)  # fmt: skip
-ON_FENCED = Knob(
-    "on_fenced", "choice", "go back", "What the slow worker does about the error: log it and continue, or go back to the group's position.",
-    choices=("continue", "go back"), live=False,
-)  # fmt: skip
-
-NEXT_CALL = Knob(
-    "next_call", "choice", "position", "What the slow worker asks for first: its position's commit, or one more batch.",
-    choices=("position", "batch"), live=False,
-)  # fmt: skip
-
-transaction_timeout = Experiment(
-    "transaction_timeout",
-    "Left open",
-    "A transaction is left open. For how long do readers of committed records wait, who ends it, and what is its producer told?",
-    (
-        RECORDS, TX_RECORDS, CAUSE, SUCCESSOR, ON_FENCED, NEXT_CALL, OFFSETS, TRANSACTION_TIMEOUT_MS,
-        ISOLATION, VERSION, MAX_STEPS,
-    ),
-    _tell_transaction_timeout,
-    TransactionRun,
-)  # fmt: skip
-
-
 # -- messages that come late -----------------------------------------------------------------------------------------
 
 
+LateMarker = Annotated[bool, Knob("The first transaction's abort marker comes a second time.")]
+
+
+@experiment("A marker too late", TransactionRun, shared=(TransactionKnobs,))
 @closing
-def _tell_delayed_marker(run: TransactionRun) -> None:
-    size = run.knobs["tx_records"]
+def delayed_marker(
+    run: TransactionRun,
+    tx_records: TxRecords = 3,
+    late_marker: LateMarker = True,
+    version: Version = "1",
+) -> None:
+    """A second copy of an aborted transaction's marker arrives when its producer's next transaction is open. What is
+    committed?
+    """
     run.begin()
     who = run.start(WORKER)
     run.begin_tx(who)
-    run.send(who, range(size))
+    run.send(who, range(tx_records))
     run.abort(who)
     state = next(step for step in reversed(run.trace.steps) if step.what == "marker").data
     marker = (run.books.ids[state["pid"]], state["epoch"])
     run.begin_tx(who)
-    run.send(who, range(size, 2 * size))
-    if run.knobs["late_marker"]:
-        run.late_marker(marker, commit=False, version=int(run.knobs["version"]))
-    run.send(who, range(2 * size, 3 * size))
+    run.send(who, range(tx_records, 2 * tx_records))
+    if late_marker:
+        run.late_marker(marker, commit=False, version=int(version))
+    run.send(who, range(2 * tx_records, 3 * tx_records))
     run.commit(who)
     run.finish()
 
 
-LATE_MARKER = Knob("late_marker", "bool", True, "The first transaction's abort marker comes a second time.", live=False)
-
-delayed_marker = Experiment(
-    "delayed_marker",
-    "A marker too late",
-    "A second copy of an aborted transaction's marker arrives when its producer's next transaction is open. What is committed?",
-    (TX_RECORDS, LATE_MARKER, VERSION, ISOLATION, MAX_STEPS),
-    _tell_delayed_marker,
-    TransactionRun,
-)
+Verification = Annotated[bool, Knob("A leader asks the coordinator before a transaction begins there.")]
+Rescue = Annotated[bool, Knob("An administrator ends it by hand (kafka-transactions.sh abort).")]
 
 
+@experiment("A transaction that nobody ends", TransactionRun, shared=(TransactionKnobs,))
 @closing
-def _tell_hanging_transaction(run: TransactionRun) -> None:
-    knobs = run.knobs
-    size = knobs["tx_records"]
+def hanging_transaction(
+    run: TransactionRun,
+    tx_records: TxRecords = 3,
+    verification: Verification = False,
+    rescue: Rescue = False,
+    transaction_timeout_ms: TransactionTimeoutMs = 500,
+) -> None:
+    """A batch arrives after the end of its transaction. To the partition it is the first one of a new transaction. Who
+    ends that?
+    """
     run.begin()
     who = run.start(WORKER)
     run.begin_tx(who)
-    run.send(who, range(size))
-    run.send(who, range(size, 2 * size), hold=True)
+    run.send(who, range(tx_records))
+    run.send(who, range(tx_records, 2 * tx_records), hold=True)
     run.abort(who)
     run.release(who)
     other = run.start("bystander", 60_000)
     run.begin_tx(other)
-    run.send(other, range(2 * size, 3 * size))
+    run.send(other, range(2 * tx_records, 3 * tx_records))
     run.commit(other)
-    run.pass_ms(knobs["transaction_timeout_ms"] + 1_000)  # no time-out ends what the coordinator knows nothing of
-    if knobs["rescue"]:
+    run.pass_ms(transaction_timeout_ms + 1_000)  # no time-out ends what the coordinator knows nothing of
+    if rescue:
         hangs = [step for step in run.trace.steps if step.what == "write"][1].data
         run.late_marker((run.books.ids[hangs["pid"]], hangs["epoch"]), commit=False, version=1)
     run.finish()
 
 
-VERIFICATION = Knob(
-    "verification", "bool", False, "A leader asks the coordinator before a transaction begins there.",
-    live=False,
-)  # fmt: skip
-RESCUE = Knob("rescue", "bool", False, "An administrator ends it by hand (kafka-transactions.sh abort).", live=False)
-
-hanging_transaction = Experiment(
-    "hanging_transaction",
-    "A transaction that nobody ends",
-    "A batch arrives after the end of its transaction. To the partition it is the first one of a new transaction. Who ends that?",
-    (TX_RECORDS, VERIFICATION, RESCUE, replace(TRANSACTION_TIMEOUT_MS, default=500), VERSION, ISOLATION, MAX_STEPS),
-    _tell_hanging_transaction,
-    TransactionRun,
-)
-
-
 # -- the world outside -------------------------------------------------------------------------------------------------
 
 
+UniqueKey = Annotated[bool, Knob("The database refuses a second row for the same record.")]
+
+
+@experiment("What the transaction does not reach", TransactionRun, shared=(TransactionKnobs,))
 @closing
-def _tell_outside_effect(run: TransactionRun) -> None:
-    knobs = run.knobs
-    run.begin(inputs=knobs["records"])
+def outside_effect(
+    run: TransactionRun,
+    records: Records = 9,
+    tx_records: TxRecords = 3,
+    unique_key: UniqueKey = False,
+    crash: Annotated[bool, Knob("The worker is killed in its second batch.")] = True,
+) -> None:
+    """A worker writes to a database too, and is killed before its commit. How often is each record in the output, and in
+    the database?
+    """
+    run.begin(inputs=records)
     charged: set[int] = set()  # the database's rows, which outlive the worker
-    crash_left = knobs["crash"]
+    crash_left = crash
     while True:
         worker = run.start(WORKER, 60_000)
         batches = _batches(run, run.position())
@@ -343,7 +346,7 @@ def _tell_outside_effect(run: TransactionRun) -> None:
             run.begin_tx(worker)
             run.send(worker, batch)
             for record in batch:
-                is_new = not (knobs["unique_key"] and record in charged)
+                is_new = not (unique_key and record in charged)
                 charged.add(record)
                 run.effect(worker, record, is_new)
             if crash_left and number == min(1, len(batches) - 1):
@@ -355,18 +358,3 @@ def _tell_outside_effect(run: TransactionRun) -> None:
             break
         crash_left = False
     run.finish()
-
-
-UNIQUE_KEY = Knob("unique_key", "bool", False, "The database refuses a second row for the same record.", live=False)
-
-outside_effect = Experiment(
-    "outside_effect",
-    "What the transaction does not reach",
-    "A worker writes to a database too, and is killed before its commit. How often is each record in the output, and in the database?",
-    (
-        RECORDS, TX_RECORDS, UNIQUE_KEY, Knob("crash", "bool", True, "The worker is killed in its second batch.", live=False),
-        ISOLATION, VERSION, MAX_STEPS,
-    ),
-    _tell_outside_effect,
-    TransactionRun,
-)  # fmt: skip

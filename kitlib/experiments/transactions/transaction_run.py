@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from kitlib.experiments.run import Run
 from kitlib.experiments.stage import Stage
@@ -26,6 +26,8 @@ from kitlib.experiments.transactions.transaction_stage import (
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.reader import ISOLATION
 from kitlib.trace import Trace
+
+P = ParamSpec("P")
 
 # What these do, no ordinary client does: on a real broker the kit's own client does it, by the wire.
 UNKIND = ("delayed_marker", "hanging_transaction")
@@ -303,13 +305,13 @@ class TransactionRun(Run):
         self.write(self.place.now_ms, actor, what, data, self.books.shown(self.last, self.told_transitions, self.positions))
 
 
-def closing(story: Callable[[TransactionRun], None]) -> Callable[[TransactionRun], None]:
+def closing(story: Callable[Concatenate[TransactionRun, P], None]) -> Callable[Concatenate[TransactionRun, P], None]:
     """The story, after which the run's producers and connections are let go of, however it ends."""
 
     @wraps(story)
-    def tell(run: TransactionRun) -> None:
+    def tell(run: TransactionRun, /, *args: P.args, **knobs: P.kwargs) -> None:
         try:
-            story(run)
+            story(run, *args, **knobs)
         finally:
             run.place.close()
 

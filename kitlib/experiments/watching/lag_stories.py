@@ -6,29 +6,46 @@ It does not say whether the work is done, whether anybody reads on, or whether t
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
 
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
-from kitlib.experiments.groups.group_knobs import LIBRARY, SESSION_MS, evicted, settings_of, told, until
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, told, until
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.reset_stories import POLICY, read_on, settings_under
+from kitlib.experiments.offsets.reset_stories import read_on, settings_under
 from kitlib.monitor.lag import Commit, PartitionStatus
 from kitlib.monitor.lag_window import LagStorage
-
-POOL, AFTER_WORK = "handed to a pool", "committed after the work"
 
 # -- lag 0, and nothing is done -----------------------------------------------------------------------------
 
 
+def _idle(run: GroupRun, name: str) -> None:
+    """Nothing more is asked for; a library that commits in its polls does so."""
+    run.pass_ms(100)
+    run.poll(name, 0)
+
+
+@experiment("The lag is 0, and nothing is done", GroupRun)
 @told
-def _tell_lag_is_zero(run: GroupRun) -> None:
-    knobs, is_pool = run.knobs, run.knobs["rule"] == POOL
-    done = min(knobs["done"], knobs["records"])
+def lag_is_zero(
+    run: GroupRun,
+    rule: Annotated[
+        Literal["handed to a pool", "committed after the work"],
+        Knob("Who commits what: the library all that was handed out, or A what is done."),
+    ] = "handed to a pool",
+    records: Annotated[int, Knob("How many records A is handed.", "records", 1, 500)] = 200,
+    done: Annotated[int, Knob("How many of them the pool has finished.", "records", 0, 500)] = 40,
+    library: ClientLibrary = "librdkafka",
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """A has handed all records to a pool of workers. The lag is 0. A is killed: what does B find to do?"""
+    is_pool = rule == "handed to a pool"
+    done = min(done, records)
     settings = settings_of(run, auto_commit=is_pool, auto_commit_interval_ms=200, max_poll_interval_ms=60_000)
-    run.create(1, knobs["records"])
+    run.create(1, records)
     run.join("A", settings)
     run.settle()
-    handed = run.take("A", knobs["records"])
+    handed = run.take("A", records)
     run.work("A", handed[:done])
     run.tell_lag("all is handed out")
     if is_pool:
@@ -41,30 +58,6 @@ def _tell_lag_is_zero(run: GroupRun) -> None:
     evicted(run, "A", ["B"])
     read_on(run, "B")
     run.tell_lag("B has taken over")
-
-
-def _idle(run: GroupRun, name: str) -> None:
-    """Nothing more is asked for; a library that commits in its polls does so."""
-    run.pass_ms(100)
-    run.poll(name, 0)
-
-
-lag_is_zero = Experiment(
-    "lag_is_zero",
-    "The lag is 0, and nothing is done",
-    "A has handed all records to a pool of workers. The lag is 0. A is killed: what does B find to do?",
-    (
-        Knob("rule", "choice", POOL, "Who commits what: the library all that was handed out, or A what is done.",
-             choices=(POOL, AFTER_WORK), live=False),
-        Knob("records", "int", 200, "How many records A is handed.", "records", 1, 500, live=False),
-        Knob("done", "int", 40, "How many of them the pool has finished.", "records", 0, 500, live=False),
-        replace(LIBRARY, default="librdkafka"),
-        SESSION_MS,
-        MAX_STEPS,
-    ),
-    _tell_lag_is_zero,
-    kind=GroupRun,
-)  # fmt: skip
 
 
 # -- a lag that stands still, and jumps ---------------------------------------------------------------------
@@ -106,22 +99,33 @@ class _Monitor:
         self.run.note_lane("monitor", "judge", 0, status=self.status, why=why, stored_lag=stored_lag, lag=window.current_lag, when=when)
 
 
+@experiment("The lag was flat, and then it jumped", GroupRun)
 @told
-def _tell_flat_lag(run: GroupRun) -> None:
-    knobs, settings, monitor = run.knobs, settings_of(run, max_poll_interval_ms=60_000), _Monitor(run)
+def flat_lag(
+    run: GroupRun,
+    commits: Annotated[int, Knob("How many times A commits.", "commits", 2, 50)] = 6,
+    every_ms: Annotated[int, Knob("How often.", "ms", 10, 60_000)] = 300,
+    produced: Annotated[int, Knob("How many records arrive when A is gone.", "records", 1, 55_000)] = 5_000,
+    library: ClientLibrary = "librdkafka",
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """A commits, is killed, and thousands of records arrive. A monitor keeps the lag of each commit. What does it show,
+    and when?
+    """
+    settings, monitor = settings_of(run, max_poll_interval_ms=60_000), _Monitor(run)
     run.create(1, 1)
     run.join("A", settings)
     run.settle()
-    for number in range(knobs["commits"]):
+    for number in range(commits):
         if number % 2 == 0:
             run.append(0, 2)
         run.work("A", run.take("A", 1))
         run.commit_done("A")
         monitor.saw_commit(run.committed[0] or 0)
-        run.pass_ms(knobs["every_ms"])
+        run.pass_ms(every_ms)
     monitor.tell("A works")
     run.kill("A")
-    run.append(0, knobs["produced"])
+    run.append(0, produced)
     monitor.look()
     monitor.tell("A is gone, records arrive")
 
@@ -129,7 +133,7 @@ def _tell_flat_lag(run: GroupRun) -> None:
         run.pass_ms(100)
         monitor.look()
 
-    most_ms = 2 * knobs["commits"] * knobs["every_ms"] + SETTLE_MS
+    most_ms = 2 * commits * every_ms + SETTLE_MS
     until(run, lambda: monitor.status != "OK", "the monitor's alarm", goes_by, most_ms)
     monitor.tell("nobody commits")
     run.join("B", settings)
@@ -140,61 +144,40 @@ def _tell_flat_lag(run: GroupRun) -> None:
     monitor.tell("B has committed")
 
 
-flat_lag = Experiment(
-    "flat_lag",
-    "The lag was flat, and then it jumped",
-    "A commits, is killed, and thousands of records arrive. A monitor keeps the lag of each commit. What does it show, and when?",
-    (
-        Knob("commits", "int", 6, "How many times A commits.", "commits", 2, 50, live=False),
-        Knob("every_ms", "int", 300, "How often.", "ms", 10, 60_000, live=False),
-        Knob("produced", "int", 5_000, "How many records arrive when A is gone.", "records", 1, 55_000, live=False),
-        replace(LIBRARY, default="librdkafka"),
-        SESSION_MS,
-        MAX_STEPS,
-    ),
-    _tell_flat_lag,
-    kind=GroupRun,
-)  # fmt: skip
-
-
 # -- a commit that is never replaced -------------------------------------------------------------------------
 
 
+@experiment("A great lag, and nothing to read", GroupRun)
 @told
-def _tell_stale_commit_lag(run: GroupRun) -> None:
-    knobs = run.knobs
-    run.create(1, knobs["records"])
+def stale_commit_lag(
+    run: GroupRun,
+    commits: Annotated[
+        Literal["done work", "the position"],
+        Knob("What is committed: work that is done, or the position, once the policy has moved it."),
+    ] = "done work",
+    policy: Annotated[
+        Literal["earliest", "latest"],
+        Knob("auto.offset.reset: where to begin without a usable committed offset; by_duration is Java's alone."),
+    ] = "latest",
+    records: Annotated[int, Knob("How many records the group has done.", "records", 1, 500)] = 100,
+    deleted: Annotated[int, Knob("How many records arrive and are deleted.", "records", 1, 5_000)] = 400,
+    restarts: Annotated[int, Knob("How often it is started then.", "starts", 1, 10)] = 2,
+    library: ClientLibrary = "librdkafka",
+) -> None:
+    """A group has committed, later records are deleted, and none arrive. It is started again and again. Where does it read?"""
+    run.create(1, records)
     run.join("A", settings_under(run, "earliest"))
     run.settle()
-    run.work("A", run.take("A", knobs["records"]))
+    run.work("A", run.take("A", records))
     run.commit_done("A")
     run.close("A")
-    run.append(0, knobs["deleted"])
+    run.append(0, deleted)
     run.delete_before(0, run.ends[0])
-    for number in range(1, knobs["restarts"] + 1):
-        run.join("B", settings_under(run, knobs["policy"]))
+    for number in range(1, restarts + 1):
+        run.join("B", settings_under(run, policy))
         run.settle()
         position = run.seats["B"].position[0]
-        if knobs["commits"] == "the position":
+        if commits == "the position":
             run.commit("B", {0: position})
         run.tell_lag(f"start {number}")
         run.close("B")
-
-
-stale_commit_lag = Experiment(
-    "stale_commit_lag",
-    "A great lag, and nothing to read",
-    "A group has committed, later records are deleted, and none arrive. It is started again and again. Where does it read?",
-    (
-        Knob("commits", "choice", "done work", "What is committed: work that is done, or the position, once the policy has moved it.",
-             choices=("done work", "the position"), live=False),
-        replace(POLICY, choices=("earliest", "latest")),
-        Knob("records", "int", 100, "How many records the group has done.", "records", 1, 500, live=False),
-        Knob("deleted", "int", 400, "How many records arrive and are deleted.", "records", 1, 5_000, live=False),
-        Knob("restarts", "int", 2, "How often it is started then.", "starts", 1, 10, live=False),
-        replace(LIBRARY, default="librdkafka"),
-        MAX_STEPS,
-    ),
-    _tell_stale_commit_lag,
-    kind=GroupRun,
-)  # fmt: skip

@@ -12,10 +12,10 @@ nothing but its own reading of the log's end had happened for `silence_s`; nobod
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.experiment import MAX_STEPS, Experiment
-from kitlib.experiments.groups.group_knobs import LIBRARY
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.groups.group_knobs import ClientLibrary
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
 from kitlib.experiments.watching.marker_log import MarkerLog, marker_log
@@ -25,7 +25,6 @@ from kitlib.trace import to_ranges
 
 PARTITION, GROUP = 0, "billing"
 READS_END_S = 10  # how often the monitor reads the log's end; Burrow v1.9.5, offset-refresh
-BY_RECORD, BY_POSITION = "last record + 1", "position"
 
 
 @dataclass(slots=True)
@@ -58,7 +57,7 @@ class TransactionalLagRun(Run):
             self._record("A", "emit", offset=offset)
             self.processed.add(offset)
             self._record("A", "process", offset=offset)
-        by_record = self.knobs["commits"] == BY_RECORD
+        by_record = self.knobs["commits"] == "last record + 1"
         self.committed = self.log.commit(self.position if by_record else None)
         self.commits += 1
         self._record("A", "commit", offset=self.committed, written=True)
@@ -89,29 +88,25 @@ class TransactionalLagRun(Run):
         self.write(self.log.now_ms, actor, what, where | data, ledger)
 
 
-def _tell_transactional_lag(run: TransactionalLagRun) -> None:
+@experiment("A lag that never becomes 0", TransactionalLagRun)
+def transactional_lag(
+    run: TransactionalLagRun,
+    commits: Annotated[
+        Literal["last record + 1", "position"],
+        Knob("What the consumer commits: the offset after its last record, or its own position, by commit() without an offset."),
+    ] = "last record + 1",
+    transactions: Annotated[int, Knob("How many transactions there are.", "transactions", 1, 100)] = 10,
+    records: Annotated[int, Knob("How many records each of them has.", "records", 1, 100)] = 1,
+    silence_s: Annotated[int, Knob("After how much silence the monitor judges again.", "s", 0, 86_400)] = 120,
+    library: ClientLibrary = "java",
+) -> None:
+    """Ten transactions of one record each are read to the end and committed. What is the lag, and what does a monitor say
+    of it?
+    """
     try:
-        for _ in range(run.knobs["transactions"]):
+        for _ in range(transactions):
             run.transaction()
         run.judge(0)
-        run.judge(run.knobs["silence_s"])
+        run.judge(silence_s)
     finally:
         run.log.close()
-
-
-transactional_lag = Experiment(
-    "transactional_lag",
-    "A lag that never becomes 0",
-    "Ten transactions of one record each are read to the end and committed. What is the lag, and what does a monitor say of it?",
-    (
-        Knob("commits", "choice", BY_RECORD,
-             "What the consumer commits: the offset after its last record, or its own position, by commit() without an offset.",
-             choices=(BY_RECORD, BY_POSITION), live=False),
-        Knob("transactions", "int", 10, "How many transactions there are.", "transactions", 1, 100, live=False),
-        Knob("records", "int", 1, "How many records each of them has.", "records", 1, 100, live=False),
-        Knob("silence_s", "int", 120, "After how much silence the monitor judges again.", "s", 0, 86_400, live=False),
-        LIBRARY, MAX_STEPS,
-    ),
-    _tell_transactional_lag,
-    kind=TransactionalLagRun,
-)  # fmt: skip

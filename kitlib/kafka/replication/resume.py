@@ -14,7 +14,6 @@ from kitlib.kafka.positions import ResetPolicy
 from kitlib.kafka.replication.epochs import NO_EPOCH, NO_OFFSET
 
 Library = Literal["java", "librdkafka"]
-LIBRARIES: tuple[Library, ...] = ("java", "librdkafka")
 
 COMMITTED, TRUNCATED = "committed offset", "log truncation"  # besides the policy's names, why a consumer begins where it does
 

@@ -1,0 +1,144 @@
+"""An experiment is declared once, as a function: its parameters are the knobs, its docstring is the question."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from inspect import unwrap
+from types import CodeType
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from kitlib.errors import KnobError
+from kitlib.experiments import every
+from kitlib.experiments.experiment import Experiment, experiment
+from kitlib.experiments.knobs import Knob
+from kitlib.experiments.run import Fork
+from kitlib.experiments.stage import Stage
+from kitlib.experiments.storm.knobs import FetchRecords, Records
+from kitlib.experiments.storm.spout_run import SpoutRun
+from kitlib.trace import Trace
+
+Ending = Annotated[Literal["close", "kill"], Knob("How it ends.")]
+
+
+class WaitKnobs:
+    wait_ms: Annotated[int, Knob("How long it waits.", "ms", 0, 100)] = 10
+    ending: Ending = "close"
+
+
+@dataclass
+class Told:
+    """A run that keeps what its story is called with."""
+
+    trace: Trace
+    stage: Stage
+    knobs: dict[str, Any]
+    fork: Fork | None = None
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+@experiment("A title", Told, shared=(WaitKnobs,), max_steps=50, domain="spout")
+def a_story(
+    run: Told, batches: Annotated[int, Knob("How many batches.", "batches", 1, 20, live=True)] = 6, ending: Ending = "kill"
+) -> None:
+    """What comes first,
+    and what comes then?
+    """
+    run.given.update(batches=batches, ending=ending, max_steps=run.knobs["max_steps"])
+    run.trace.knobs["given"] = run.given
+
+
+def test_experiment_is_what_its_function_declares() -> None:
+    """The name is the function's, the question its docstring in one line."""
+    assert (a_story.name, a_story.title, a_story.question) == ("a_story", "A title", "What comes first, and what comes then?")
+    assert (a_story.kind, a_story.domain, a_story.model_only) == (Told, "spout", "")
+
+
+def test_knobs_are_the_parameters_then_the_shared_ones_then_max_steps() -> None:
+    """A knob's name, kind, choices and default come from the parameter; a parameter's default wins over a shared one."""
+    assert [(knob.name, knob.kind, knob.default) for knob in a_story.knobs] == [
+        ("batches", "int", 6), ("ending", "choice", "kill"), ("wait_ms", "int", 10), ("max_steps", "int", 50),
+    ]  # fmt: skip
+    batches, ending, *_ = a_story.knobs
+    assert (batches.help, batches.range, batches.live) == ("How many batches.", "1 to 20 batches", True)
+    assert (ending.choices, ending.live) == (("close", "kill"), False)
+
+
+def test_story_is_called_with_the_checked_values_of_its_parameters() -> None:
+    """What was given as a text arrives as a number; a knob that is no parameter stays with the run."""
+    assert a_story.run(batches="7", wait_ms=5).knobs["given"] == {"batches": 7, "ending": "kill", "max_steps": 50}
+
+
+def test_live_knob_is_the_runs_from_the_fork_on() -> None:
+    """The parameter is the first value; after a fork `run.knobs` has another one."""
+    seen: list[tuple[int, int]] = []
+
+    @experiment("A title", SpoutRun)
+    def forked(run: SpoutRun, records: Records = 5, fetch_records: FetchRecords = 10) -> None:
+        """What?"""
+        topic = run.stage.create_topic("events", fetch_records)
+        for _ in range(3):
+            run.append(topic, records)
+            seen.append((fetch_records, run.knobs["fetch_records"]))
+
+    forked.fork(forked.run(), 1, fetch_records=20)
+    assert seen[3:] == [(10, 10), (10, 20), (10, 20)]
+
+
+def not_annotated(run: Told, batches: int = 6) -> None:
+    """What?"""
+
+
+def without_annotation(run: Told, batches=6) -> None:  # type: ignore[no-untyped-def]
+    """What?"""
+
+
+def of_no_kind(run: Told, batches: Annotated[bytes, Knob("Help.")] = b"") -> None:
+    """What?"""
+
+
+def out_of_range(run: Told, batches: Annotated[int, Knob("Help.", "", 1, 5)] = 6) -> None:
+    """What?"""
+
+
+def without_default(run: Told, batches: Annotated[int, Knob("Help.", "", 1, 5)]) -> None:
+    """What?"""
+
+
+WRONG = {
+    not_annotated: r"^batches is annotated with <class 'int'>, expected Annotated\[int, Knob",
+    without_annotation: r"^batches is annotated with None, expected Annotated\[int, Knob",
+    of_no_kind: r"^batches is annotated with .*bytes.*, expected Annotated\[int, Knob",
+    out_of_range: r"^batches is 6, expected 1 to 5",
+    without_default: r"^batches is <class 'inspect._empty'>, expected 1 to 5",
+}
+
+
+@pytest.mark.parametrize("story", WRONG, ids=lambda story: story.__name__)
+def test_parameter_that_is_no_knob_is_refused(story: Any) -> None:
+    """When it has no Knob, a type that no knob has, or a default outside of its range."""
+    with pytest.raises(KnobError, match=WRONG[story]):
+        experiment("A title", Told)(story)
+
+
+def loads(code: CodeType) -> Iterator[str]:
+    """The local names that a function reads, also in the functions inside of it."""
+    yield from (each.argval for each in dis.get_instructions(code) if each.opname.startswith(("LOAD_FAST", "LOAD_DEREF")))
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from loads(inner)
+
+
+@pytest.mark.parametrize("declared", [*every()], ids=lambda declared: declared.name)
+def test_story_reads_live_knobs_from_the_run(declared: Experiment) -> None:
+    """A parameter holds the first value only, so a story that read a live knob's parameter would not notice a fork."""
+    live = {knob.name for knob in declared.knobs if knob.live}
+    assert not live & set(loads(unwrap(declared.story).__code__))
+
+
+def test_every_question_asks() -> None:
+    """The docstring that is an experiment's question ends with a question mark."""
+    assert [declared.name for declared in every() if not declared.question.endswith("?")] == []
