@@ -144,10 +144,25 @@ def draw_glyph(glyph: Glyph, x: float, y: float) -> Svg:
     )  # fmt: skip
 
 
+def occurred(rows: Iterable[tuple[object, Svg, str]]) -> list[Item]:
+    """A legend of what occurred: of (whether it did, swatch, meaning) those that did."""
+    return [(swatch, meaning) for has, swatch, meaning in rows if has]
+
+
+def box_swatch(**paint: Any) -> Svg:
+    """A box for the legend."""
+    return el("rect", x=3, y=2, width=20, height=14, **paint)
+
+
+def line_swatch(**paint: Any) -> Svg:
+    """A line for the legend."""
+    return el("path", d="M2 9H24", **paint)
+
+
 def glyph_legend(glyphs: Mapping[str, Glyph], seen: Iterable[str]) -> list[Item]:
     """The glyphs that occurred, in the order of their table."""
-    occurred = set(seen)
-    return [(group(draw_glyph(glyph, 13, 9)), glyph.meaning) for what, glyph in glyphs.items() if what in occurred]
+    found = set(seen)
+    return occurred((what in found, group(draw_glyph(glyph, 13, 9)), glyph.meaning) for what, glyph in glyphs.items())
 
 
 # -- the rows ------------------------------------------------------------------------------------------
@@ -245,7 +260,7 @@ def draw_tick(what: str, xs: list[float], y: float) -> Svg:
 def tick_legend(seen: Collection[str]) -> list[Item]:
     """The ticks that occurred."""
     line = el("path", d="M2 6H24", cls="grey-line")
-    return [(group(line, draw_tick(what, [9.0, 17.0], 6)), meaning) for what, (_, meaning) in TICKS.items() if what in seen]
+    return occurred((what in seen, group(line, draw_tick(what, [9.0, 17.0], 6)), meaning) for what, (_, meaning) in TICKS.items())
 
 
 @dataclass(frozen=True, slots=True)
