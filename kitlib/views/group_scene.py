@@ -4,6 +4,8 @@ Time runs to the right. The topmost row is the group as its coordinator sees it:
 rebalances between them. Below are the members with what befell them, and then a lane for each partition
 with its holder's texture; where nobody holds it although the group has members the lane is hatched in
 red. The panel shows after each step how far each partition was fetched, processed and committed.
+
+The lanes are drawn by hand: two members may hold a partition at once, and all boxes with one texture are one path.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The body has a row for each actor: the user's calls, the metadata, the batches, the sender's loop, the
 network and the broker. The steps that the source counts have its numbers. The panel is the pipeline
 after the step, with the metadata's clock beside it.
+
+The rows are drawn by hand: a run has thousands of signs, so all of one kind are one path, and messages go from row to row.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ Found = Sequence[tuple[str, float]]  # what happened, and where it lies on the t
 def compose(
     trace: Trace, xs: Sequence[float], title: str, question: str, rows: Iterable[Row], panels: Iterable[tuple[Panel, str]],
     panel_height: int, legend: list[Item], *, begin: float = 8, top: int = 4, gap: float = 4, below: int = 26, left: float = AXIS_LEFT,
+    has_axis: bool = True,
 ) -> Scene:  # fmt: skip
     """The scene of a run: rows from `begin` on, `gap` above the axis, `below` under it; for each step its panel, and that in words."""
     drawn: list[Svg] = []
@@ -53,7 +54,7 @@ def compose(
         y += row.tall
     foot = round(y + gap)
     scene = Scene(title, question, height=foot + below, panel_height=panel_height, top=top, bottom=foot, legend=legend)
-    scene.body = group(*drawn, draw_axis(trace, xs, foot, left))
+    scene.body = group(*drawn, *([draw_axis(trace, xs, foot, left)] if has_axis else []))
     for step, x, (panel, words) in zip(trace.steps, xs, panels, strict=True):
         scene.add_step(x, trace.sentence(step), panel, words)
     return scene

@@ -3,6 +3,8 @@
 Time runs to the right. A row for each broker: a thick line while it leads, a thin one while it is in sync, dashed
 while it is not, none while it is dead. Below is where the log ended for its readers, and where they had committed.
 The panel has each broker's log with its epochs; what the leader's log does not have is hatched.
+
+A broker's line is drawn by hand: its weight and its dash say what the broker is.
 """
 
 from __future__ import annotations
