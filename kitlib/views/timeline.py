@@ -1,13 +1,13 @@
 """The grammar of a scene: rows over time, a panel for each step, a legend of what occurred.
 
-A picture of a run is a list of rows, the topmost first. A row has its height and draws its marks: signs where
-something happened, spans of what held from when to when, stairs and bars of a number that changes, ticks below
-a line. `compose` puts rows, time axis and panels together:
+A picture of a run is a list of rows, the topmost first. A row has its height and draws itself from a height on:
+`Signs` where something happened, `Spans` of what held from when to when, a `Lane` with marks of its own, or
+`Drawn`, what fits none of them. `compose` puts rows, time axis and panels together:
 
     xs = places(trace)
-    signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs)]}, glyphs_of(trace), 22)
+    signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs)]}, glyphs_of(trace), tall=22)
     spans = Spans({name: bars([owner(state, name) for state in states], xs) for name in names})
-    scene = compose(trace, xs, "Connect", PARTS[part], [signs, spans], panels, tall, [*spans.legend(), *signs.legend()])
+    scene = compose(trace, xs, "Connect", PARTS[part], [signs, spans], panels, panel_height, signs.legend())
 
 How much of the time axis a step takes, and the glyph that stands for it, belong to its word (`kitlib.words`).
 
