@@ -4,6 +4,8 @@ Time runs to the right. The topmost row is the group as its coordinator sees it:
 rebalances between them. Below are the members with what befell them, and then a lane for each partition
 with its holder's texture; where nobody holds it although the group has members the lane is hatched in
 red. The panel shows after each step how far each partition was fetched, processed and committed.
+
+The lanes are drawn by hand: two members may hold a partition at once, and all boxes with one texture are one path.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from kitlib.views.timeline import (
     draw_tick,
     glyph_marks,
     glyphs_of,
+    occurred,
     places,
     tick_legend,
 )
@@ -201,23 +204,21 @@ class _Spells:
 def _legend(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Item]:
     box = {"x": 1, "y": 1, "width": 24, "height": 16, "fill": "none"}
     spells = [spell for lane in story.lanes.values() for spell in lane.spells]
-    found: list[Item] = []
-    if any(generation is None for _, _, generation in story.bands):
-        found.append((el("rect", **(box | {"fill": ORANGE}), stroke=BLACK), "a rebalance goes on"))
-    if any(spell.is_missed for spell in spells):
-        swatch = el("rect", **(box | {"fill": HATCH}), stroke=RED)
-        found.append((swatch, "nobody holds the partition: it stands still"))
-    if any(is_frozen for spell in spells for _, is_frozen in spell.holders):
-        found.append(
-            (el("rect", **box, stroke=RED, stroke_width=1.6, stroke_dasharray="4 3"), "held by one who is frozen")
-        )
-    if any(len(spell.holders) > 1 for spell in spells):
-        swatch = group(el("rect", **box, cls="ink-line"), el("path", d="M1 9H25", cls="ink-line"))
-        found.append((swatch, "two believe that they hold it"))
+    rebalances = [generation is None for _, _, generation in story.bands]
+    frozen = [is_frozen for spell in spells for _, is_frozen in spell.holders]
+    two = group(el("rect", **box, cls="ink-line"), el("path", d="M1 9H25", cls="ink-line"))
+    held = el("rect", **box, stroke=RED, stroke_width=1.6, stroke_dasharray="4 3")
+    missed = el("rect", **box | {"fill": HATCH}, stroke=RED)
+    spans = [
+        (any(rebalances), el("rect", **box | {"fill": ORANGE}, stroke=BLACK), "a rebalance goes on"),
+        (any(spell.is_missed for spell in spells), missed, "nobody holds the partition: it stands still"),
+        (any(frozen), held, "held by one who is frozen"),
+        (any(len(spell.holders) > 1 for spell in spells), two, "two believe that they hold it"),
+    ]
     ticks = {what for lane in story.lanes.values() for what, xs in lane.ticks.items() if xs}
-    found += tick_legend(ticks)
     signs = {what for row in story.members.values() for what, _ in row.signs}
-    return found + [(draw_glyph(glyph, 13, 9), glyph.meaning) for what, glyph in glyphs.items() if what in signs]
+    shown = [(what in signs, draw_glyph(glyph, 13, 9), glyph.meaning) for what, glyph in glyphs.items()]
+    return [*occurred(spans), *tick_legend(ticks), *occurred(shown)]
 
 
 def _frozen(ranges: list[Range]) -> Ranges:

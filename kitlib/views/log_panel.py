@@ -18,6 +18,7 @@ from kitlib.views.history_picture import short
 from kitlib.views.look import LEFT, STRIP
 from kitlib.views.paint import letter_paint
 from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.timeline import Item, box_swatch, line_swatch, occurred
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY, WHITE
 from kitlib.words.word import count
 
@@ -309,27 +310,19 @@ def log_words(log: KeyedLog) -> str:
     return told + (f"; the cleaner is {log.cleaner}" if log.cleaner == "dead" else "")
 
 
-def box_legend(has_cache: bool, has_clean: bool, has_old: bool = False) -> list[tuple[Svg, str]]:
-    """Swatches of 26 x 18 with their meanings."""
-
-    def box(fill: str, edge: str, dash: str | None = None) -> Svg:
-        return el("rect", x=3, y=2, width=20, height=14, fill=fill, cls=edge, stroke_dasharray=dash)
-
+def box_legend(has_cache: bool, has_clean: bool, has_old: bool = False) -> list[Item]:
+    """What the boxes, and the lines below them, mean."""
     cross = el("path", d="M9 5l8 8m0 -8l-8 8", stroke=RED, stroke_width=2)
-    found = [
-        (box(BLUE, "ink-line"), "the live record of its key: the last one"),
-        (box("none", "grey-line", "3 2"), "replaced by a later record of its key"),
-        (group(box("none", "ink-line"), cross), "a tombstone: its key is gone"),
-        (el("path", d="M13 1V17", cls="ink-line", stroke_width=2.5), "a segment begins here"),
-        (el("path", d="M2 9H24", stroke=ORANGE, stroke_width=3), "the active segment: never cleaned"),
-    ]
-    if has_clean:
-        found.append((el("path", d="M2 9H24", stroke=GREEN, stroke_width=3), "the cleaner has been over this part"))
-    if has_old:
-        old = el("text", "a°", cls="ink", x=6, y=14, font_weight="bold")
-        found.append((old, "a in the old format: another key to the cleaner"))
-    if has_cache:
-        none = el("text", NO_OFFSET, cls="ink", x=13, y=13, text_anchor="middle", font_size=11, font_weight="bold")
-        found.append((none, "no offset of this key: the answer is −1"))
-        found.append((el("path", d="M9 5l8 8m0 -8l-8 8", stroke=RED, stroke_width=2), "the cache differs from the log"))
-    return found
+    old = el("text", "a°", cls="ink", x=6, y=14, font_weight="bold")
+    none = el("text", NO_OFFSET, cls="ink", x=13, y=13, text_anchor="middle", font_size=11, font_weight="bold")
+    return occurred([
+        (True, box_swatch(fill=BLUE, cls="ink-line"), "the live record of its key: the last one"),
+        (True, box_swatch(fill="none", cls="grey-line", stroke_dasharray="3 2"), "replaced by a later record of its key"),
+        (True, group(box_swatch(fill="none", cls="ink-line"), cross), "a tombstone: its key is gone"),
+        (True, el("path", d="M13 1V17", cls="ink-line", stroke_width=2.5), "a segment begins here"),
+        (True, line_swatch(stroke=ORANGE, stroke_width=3), "the active segment: never cleaned"),
+        (has_clean, line_swatch(stroke=GREEN, stroke_width=3), "the cleaner has been over this part"),
+        (has_old, old, "a in the old format: another key to the cleaner"),
+        (has_cache, none, "no offset of this key: the answer is −1"),
+        (has_cache, cross, "the cache differs from the log"),
+    ])

@@ -172,7 +172,10 @@ def lane_of_signs(trace: Trace) -> tuple[str, int]:
 
 
 def signs_scene(trace: Trace) -> Scene:
-    """What a monitor would have seen of one partition in a run, with the signs in it; for any run with commits."""
+    """What a monitor would have seen of one partition in a run, with the signs in it; for any run with commits.
+
+    It is put together by hand: its curves lie over the time axis.
+    """
     xs = places(trace, left=SIGNS_LEFT, room=lambda step: OFFSETS.room(step.what))
     clock = StepClock([step.at_ms for step in trace], xs, SIGNS_LEFT, AXIS_RIGHT)
     scene = Scene("The signs of an offset that goes back", PARTS["signs"], height=SIGNS_TALL + 30, top=0, bottom=SIGNS_TALL + 6)

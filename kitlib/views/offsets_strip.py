@@ -22,12 +22,14 @@ from kitlib.views.timeline import (
     Item,
     Panel,
     apart,
+    box_swatch,
     centred,
     compose,
     draw_glyph,
     draw_tick,
     glyph_legend,
     glyphs_of,
+    occurred,
     tick_legend,
 )
 from kitlib.words.glyphs import BLACK, BLUE, DISC, ORANGE, RED, Glyph
@@ -195,31 +197,26 @@ class Strip:
         rows = [Drawn(self.y - 8, lambda y: self.drawn)]
         return compose(self.trace, self.xs, title, question, rows, panels, panel_height, legend, gap=8, below=24)
 
-    def legend(self) -> list[tuple[Svg, str]]:
-        """Swatches for what was drawn."""
-        found: list[tuple[Svg, str]] = []
-        if "write" in self.seen:
-            found.append((el("path", d="M13 5v8", stroke=BLUE, stroke_width=1.6), "a record is written"))
-        if "tombstone" in self.seen:
-            found.append((el("path", d="M13 5v8", stroke=RED, stroke_width=2.4), "a tombstone is written"))
-        found += glyph_legend(glyphs_of(self.trace, SIGN_WORDS), self.seen - ({"pass"} if "clean" in self.seen else set()))
-        if "loading" in self.seen:
-            found.append((el("rect", x=3, y=2, width=20, height=14, fill=ORANGE, cls="ink-line"), "its cache is being loaded"))
-        if "cached" in self.seen:
-            found += [
-                (el("path", d="M2 12H13V6H24", fill="none", stroke=BLUE, stroke_width=2), "the offset in the cache"),
-                (el("path", d="M2 12H13V6H24", fill="none", cls="grey-line", stroke_width=4, opacity="0.5"), "what the log says"),
-                (el("path", d="M4 9h3m4 0h3m4 0h3", stroke=RED, stroke_width=3), "not in the cache: an answer would be −1"),
-            ]
-        if "sizes" in self.seen:
-            found.append((el("rect", x=3, y=2, width=20, height=14, fill=BLUE, opacity=0.8), "records that lie in the log"))
-            found.append((el("rect", x=3, y=2, width=20, height=14, cls="grey", opacity=0.3), "records that were ever written"))
-        if "failed" in self.seen:
-            found.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="ink-line"), "its cache is not all of the log"))
-        for kind, (_, meaning) in ANSWERS.items():
-            if kind in self.seen:
-                found.append((group(answer_path(kind, "M-4.5 0" + DISC[7:]), transform="translate(13 9)"), meaning))
-        return found + tick_legend(self.seen)
+    def legend(self) -> list[Item]:
+        """What occurred."""
+        seen, stair = self.seen, "M2 12H13V6H24"
+        answers = {kind: group(answer_path(kind, "M-4.5 0" + DISC[7:]), transform="translate(13 9)") for kind in ANSWERS}
+        writes = [
+            ("write" in seen, el("path", d="M13 5v8", stroke=BLUE, stroke_width=1.6), "a record is written"),
+            ("tombstone" in seen, el("path", d="M13 5v8", stroke=RED, stroke_width=2.4), "a tombstone is written"),
+        ]
+        states = [
+            ("loading" in seen, box_swatch(fill=ORANGE, cls="ink-line"), "its cache is being loaded"),
+            ("cached" in seen, el("path", d=stair, fill="none", stroke=BLUE, stroke_width=2), "the offset in the cache"),
+            ("cached" in seen, el("path", d=stair, fill="none", cls="grey-line", stroke_width=4, opacity="0.5"), "what the log says"),
+            ("cached" in seen, el("path", d="M4 9h3m4 0h3m4 0h3", stroke=RED, stroke_width=3), "not in the cache: an answer would be −1"),
+            ("sizes" in seen, box_swatch(fill=BLUE, opacity=0.8), "records that lie in the log"),
+            ("sizes" in seen, box_swatch(cls="grey", opacity=0.3), "records that were ever written"),
+            ("failed" in seen, box_swatch(fill=HATCH, cls="ink-line"), "its cache is not all of the log"),
+            *((kind in seen, answers[kind], meaning) for kind, (_, meaning) in ANSWERS.items()),
+        ]
+        signs = glyph_legend(glyphs_of(self.trace, SIGN_WORDS), seen - ({"pass"} if "clean" in seen else set()))
+        return [*occurred(writes), *signs, *occurred(states), *tick_legend(seen)]
 
 
 def _is_consumer(actor: str) -> bool:

@@ -6,12 +6,12 @@ because it has not happened yet. The *panel* below shows what holds after the st
 kept once, and so are equal pieces of them. The SVG of `show` and the browser's player put the same pieces together, so a reader scrubs
 without the kernel.
 
-A domain makes its scene step by step:
+`kitlib.views.timeline.compose` makes a scene of rows; it lays out one step after the other:
 
     scene = Scene("A rebalance", "Who holds what, and when does nobody?", height=200, panel_height=90)
     for step, x in zip(trace, places(trace), strict=True):
-        scene.add_step(x, tell(step), panel_of(step.state), words_of(step.state))
-    scene.body = group(*drawn, draw_axis(trace, scene))
+        scene.add_step(x, trace.sentence(step), panel_of(step.state), words_of(step.state))
+    scene.body = group(*drawn)
 
 Left out: which traces have which scene (`kitlib.views.scenes`), and what each domain draws.
 """

@@ -3,6 +3,8 @@
 The body has a row for each actor: the user's calls, the metadata, the batches, the sender's loop, the
 network and the broker. The steps that the source counts have its numbers. The panel is the pipeline
 after the step, with the metadata's clock beside it.
+
+The rows are drawn by hand: a run has thousands of signs, so all of one kind are one path, and messages go from row to row.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.send_panel import PANEL_TALL, draw_clock, draw_pipeline, words_of
 from kitlib.views.send_reader import paths
 from kitlib.views.svg import Svg, el, group
-from kitlib.views.timeline import Drawn, Item, apart, compose, places
+from kitlib.views.timeline import Drawn, Item, apart, compose, line_swatch, occurred, places
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 PARTS = {
@@ -198,13 +200,13 @@ class _Body:
 
     def legend(self) -> list[Item]:
         """What occurred."""
-        found = [(_stage(13, 9, 1), "one of the nine steps of a first send")] if self.stages else []
-        found += [(mark.swatch(), mark.meaning) for word, mark in MARKS.items() if word in self.found]
-        if self.waits:
-            found.append((el("rect", x=2, y=5, width=22, height=8, fill=SKY, stroke=BLACK, stroke_width=0.6), "a call that blocks"))
-        if self.sleeps and "sender" in self.rows:
-            found.append((el("path", d="M2 9H24", cls="grey-line", stroke_width=3), "the sender's loop sleeps"))
-        return found
+        blocks = el("rect", x=2, y=5, width=22, height=8, fill=SKY, stroke=BLACK, stroke_width=0.6)
+        return occurred([
+            (self.stages, _stage(13, 9, 1), "one of the nine steps of a first send"),
+            *((word in self.found, mark.swatch(), mark.meaning) for word, mark in MARKS.items()),
+            (self.waits, blocks, "a call that blocks"),
+            (self.sleeps and "sender" in self.rows, line_swatch(cls="grey-line", stroke_width=3), "the sender's loop sleeps"),
+        ])
 
 
 def _row_of(step: Step) -> str:

@@ -1,13 +1,13 @@
 """The grammar of a scene: rows over time, a panel for each step, a legend of what occurred.
 
-A picture of a run is a list of rows, the topmost first. A row has its height and draws its marks: signs where
-something happened, spans of what held from when to when, stairs and bars of a number that changes, ticks below
-a line. `compose` puts rows, time axis and panels together:
+A picture of a run is a list of rows, the topmost first. A row has its height and draws itself from a height on:
+`Signs` where something happened, `Spans` of what held from when to when, a `Lane` with marks of its own, or
+`Drawn`, what fits none of them. `compose` puts rows, time axis and panels together:
 
     xs = places(trace)
-    signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs)]}, glyphs_of(trace), 22)
+    signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs)]}, glyphs_of(trace), tall=22)
     spans = Spans({name: bars([owner(state, name) for state in states], xs) for name in names})
-    scene = compose(trace, xs, "Connect", PARTS[part], [signs, spans], panels, tall, [*spans.legend(), *signs.legend()])
+    scene = compose(trace, xs, "Connect", PARTS[part], [signs, spans], panels, panel_height, signs.legend())
 
 How much of the time axis a step takes, and the glyph that stands for it, belong to its word (`kitlib.words`).
 
@@ -44,6 +44,7 @@ Found = Sequence[tuple[str, float]]  # what happened, and where it lies on the t
 def compose(
     trace: Trace, xs: Sequence[float], title: str, question: str, rows: Iterable[Row], panels: Iterable[tuple[Panel, str]],
     panel_height: int, legend: list[Item], *, begin: float = 8, top: int = 4, gap: float = 4, below: int = 26, left: float = AXIS_LEFT,
+    has_axis: bool = True,
 ) -> Scene:  # fmt: skip
     """The scene of a run: rows from `begin` on, `gap` above the axis, `below` under it; for each step its panel, and that in words."""
     drawn: list[Svg] = []
@@ -53,7 +54,7 @@ def compose(
         y += row.tall
     foot = round(y + gap)
     scene = Scene(title, question, height=foot + below, panel_height=panel_height, top=top, bottom=foot, legend=legend)
-    scene.body = group(*drawn, draw_axis(trace, xs, foot, left))
+    scene.body = group(*drawn, *([draw_axis(trace, xs, foot, left)] if has_axis else []))
     for step, x, (panel, words) in zip(trace.steps, xs, panels, strict=True):
         scene.add_step(x, trace.sentence(step), panel, words)
     return scene
@@ -144,10 +145,25 @@ def draw_glyph(glyph: Glyph, x: float, y: float) -> Svg:
     )  # fmt: skip
 
 
+def occurred(rows: Iterable[tuple[object, Svg, str]]) -> list[Item]:
+    """A legend of what occurred: of (whether it did, swatch, meaning) those that did."""
+    return [(swatch, meaning) for has, swatch, meaning in rows if has]
+
+
+def box_swatch(**paint: Any) -> Svg:
+    """A box for the legend."""
+    return el("rect", x=3, y=2, width=20, height=14, **paint)
+
+
+def line_swatch(**paint: Any) -> Svg:
+    """A line for the legend."""
+    return el("path", d="M2 9H24", **paint)
+
+
 def glyph_legend(glyphs: Mapping[str, Glyph], seen: Iterable[str]) -> list[Item]:
     """The glyphs that occurred, in the order of their table."""
-    occurred = set(seen)
-    return [(group(draw_glyph(glyph, 13, 9)), glyph.meaning) for what, glyph in glyphs.items() if what in occurred]
+    found = set(seen)
+    return occurred((what in found, group(draw_glyph(glyph, 13, 9)), glyph.meaning) for what, glyph in glyphs.items())
 
 
 # -- the rows ------------------------------------------------------------------------------------------
@@ -245,7 +261,7 @@ def draw_tick(what: str, xs: list[float], y: float) -> Svg:
 def tick_legend(seen: Collection[str]) -> list[Item]:
     """The ticks that occurred."""
     line = el("path", d="M2 6H24", cls="grey-line")
-    return [(group(line, draw_tick(what, [9.0, 17.0], 6)), meaning) for what, (_, meaning) in TICKS.items() if what in seen]
+    return occurred((what in seen, group(line, draw_tick(what, [9.0, 17.0], 6)), meaning) for what, (_, meaning) in TICKS.items())
 
 
 @dataclass(frozen=True, slots=True)

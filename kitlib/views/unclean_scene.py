@@ -3,6 +3,8 @@
 Time runs to the right. A row for each broker: a thick line while it leads, a thin one while it is in sync, dashed
 while it is not, none while it is dead. Below is where the log ended for its readers, and where they had committed.
 The panel has each broker's log with its epochs; what the leader's log does not have is hatched.
+
+A broker's line is drawn by hand: its weight and its dash say what the broker is.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import CHART_TALL, Strip
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.views.timeline import glyph_legend, glyphs_of, places, tick_legend
+from kitlib.views.timeline import Item, box_swatch, glyph_legend, glyphs_of, line_swatch, occurred, places, tick_legend
 from kitlib.words.glyphs import (
     ALARM,
     BLACK,
@@ -273,15 +275,16 @@ def _words(state: Mapping[str, Any], gone: list[tuple[int, int]]) -> str:
     return "; ".join(told) + (f"; {count(number, 'record')} gone for the readers" if gone else "")
 
 
-def _legend(strip: Strip) -> list[tuple[Svg, str]]:
-    lines = {
-        "leader": (el("path", d="M2 9H24", stroke=BLUE, stroke_width=5), "leads"),
-        "in sync": (el("path", d="M2 9H24", stroke=BLUE, stroke_width=1.6), "follows, and is in sync"),
-        "out": (el("path", d="M2 9H24", stroke=ORANGE, stroke_width=1.6, stroke_dasharray="2 4"), "lives, and is not in sync"),
-    }
-    found = [lines[kind] for kind in lines if kind in strip.seen]
-    found += glyph_legend(glyphs_of(strip.trace, SIGN_WORDS, UNCLEAN), strip.seen - {"wake"})
-    found.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="ink-line"), "is not in the leader's log: will be cut off"))
-    if "cut" in strip.seen:
-        found.append((el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8), "acknowledged records are gone"))
-    return found + tick_legend(strip.seen)
+def _legend(strip: Strip) -> list[Item]:
+    seen, cut = strip.seen, el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8)
+    lines = [
+        ("leader" in seen, line_swatch(stroke=BLUE, stroke_width=5), "leads"),
+        ("in sync" in seen, line_swatch(stroke=BLUE, stroke_width=1.6), "follows, and is in sync"),
+        ("out" in seen, line_swatch(stroke=ORANGE, stroke_width=1.6, stroke_dasharray="2 4"), "lives, and is not in sync"),
+    ]
+    gone = [
+        (True, box_swatch(fill=HATCH, cls="ink-line"), "is not in the leader's log: will be cut off"),
+        ("cut" in seen, cut, "acknowledged records are gone"),
+    ]
+    signs = glyph_legend(glyphs_of(strip.trace, SIGN_WORDS, UNCLEAN), seen - {"wake"})
+    return [*occurred(lines), *signs, *occurred(gone), *tick_legend(seen)]
