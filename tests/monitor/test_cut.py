@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.monitor.reasons import Handled
-from kitlib.monitor.replica_reasons import ReplicaSettings
+from kitlib.monitor.reasons import Handled, ReplicaSettings
 from tests.monitor.stories import APPEND, START, Told, each, told, written
 
 CUT: tuple[str, dict[str, Any]] = ("cut", {"from": 10, "to": 6, "why": "an unclean election"})

@@ -23,7 +23,6 @@ from kitlib.kafka.groups.group_protocol import (
     SyncGroup,
     Told,
 )
-from kitlib.kafka.groups.rebalance import Rebalance
 
 NOW = GroupConfig(group_initial_rebalance_delay_ms=0)  # the first member waits for nobody
 
@@ -50,7 +49,7 @@ class Desk:
 
     def wait(self, ms: int) -> None:
         self.now_ms += ms
-        self._take(Rebalance.advance(self.coordinator, self.now_ms))
+        self._take(self.coordinator.advance(self.now_ms))
 
     def _take(self, effects: list[Any]) -> None:
         for effect in effects:
