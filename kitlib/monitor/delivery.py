@@ -52,9 +52,9 @@ from kitlib.monitor.reasons import (
     RETENTION,
     WAITS_FOR_RETRY,
     GroupSettings,
-    Handled,
     KeptSettings,
     OffsetSettings,
+    RecordHistory,
     ReplicaSettings,
     Settings,
     Stall,
@@ -322,8 +322,8 @@ class DeliveryLedger:
             is_processed=self._is_processed(offset),
         )
 
-    def _handled(self, offset: int) -> Handled:
-        return Handled(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, self.went_back)
+    def _handled(self, offset: int) -> RecordHistory:
+        return RecordHistory(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, self.went_back)
 
     def _is_processed(self, offset: int) -> bool:
         parts = self.parts.get(offset)

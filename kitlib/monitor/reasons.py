@@ -29,7 +29,7 @@ EARLY = ("0.8.2", "2015-04")  # rules by which a coordinator may tell an offset 
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class RecordHistory:
     """What the spout or member knows of one record: how often it was handed out, and what it heard."""
 
     times_emitted: int
@@ -109,7 +109,7 @@ class Settings:
             return f"a tree that is not complete in topology_message_timeout_secs={secs} is begun again without limit"
         return "a record that keeps failing is retried without limit"
 
-    def unseen(self, record: Handled) -> str:
+    def unseen(self, record: RecordHistory) -> str:
         """Why the topology may count a record as done before every tuple of its tree is."""
         knobs = self.knobs
         if not record.times_emitted:
@@ -130,7 +130,7 @@ class Settings:
             return "anchored=false: an unanchored child can be lost unseen"
         return ""
 
-    def reorder(self, record: Handled) -> str:
+    def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one."""
         if record.times_emitted > 1:
             return "a record that is handed out again comes after newer ones"
@@ -139,7 +139,7 @@ class Settings:
             return f"max_spout_pending={'unlimited' if at_once is None else at_once} lets tuples finish in any order"
         return self.unseen(record)
 
-    def again(self, record: Handled, times_processed: int, times_begun: int) -> str:
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed once more; so often was its partition begun at or below it."""
         return AT_LEAST_ONCE
 
@@ -192,7 +192,7 @@ class GroupSettings(Settings):
         """Why a member may jump from an offset that is not in the log."""
         return f"auto.offset.reset={why}, and the offset is out of range"
 
-    def unseen(self, record: Handled) -> str:
+    def unseen(self, record: RecordHistory) -> str:
         """Why a commit may have passed a record that is not processed; never one that nobody was handed."""
         knobs, rule = self.knobs, self.knobs.get("rule", "")
         library = knobs.get("library")
@@ -206,7 +206,7 @@ class GroupSettings(Settings):
             return f"rule=closed after an error: in close() {library} commits all that was handed out"
         return self._own_commits("a commit claims everything below it")
 
-    def again(self, record: Handled, times_processed: int, times_begun: int) -> str:
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed once more: it was handed out once for each time its partition was begun."""
         if not times_processed <= record.times_emitted <= times_begun:
             return ""
@@ -223,7 +223,7 @@ class GroupSettings(Settings):
             return "a member that is none any more still commits: nobody asks whose commit it is"
         return self._own_commits("workers finish in any order, and each commits its own record")
 
-    def reorder(self, record: Handled) -> str:
+    def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one."""
         if self.knobs.get("workers", 1) > 1:
             return f"workers={self.knobs['workers']} finish in any order"
@@ -261,7 +261,7 @@ class OffsetSettings(GroupSettings):
         told = "an old offset is told, which is out of range" if is_out else "no offset is told, though one was committed"
         return f"{self.rules}: {told}, and auto.offset.reset={policy}"
 
-    def again(self, record: Handled, times_processed: int, times_begun: int) -> str:
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed once more."""
         is_told = times_processed <= record.times_emitted <= times_begun
         return self.rules and f"{self.rules}: the consumer was told an offset that was not its last one" if is_told else ""
@@ -289,7 +289,7 @@ class KeptSettings(GroupSettings):
         policy = "" if why == "committed offset" else f", and auto.offset.reset={why}"
         return self.cause and self.cause + policy
 
-    def again(self, record: Handled, times_processed: int, times_begun: int) -> str:
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed once more."""
         return self.cause if times_processed <= record.times_emitted <= times_begun else ""
 
@@ -324,11 +324,11 @@ class ReplicaSettings(Settings):
             return "library=librdkafka commits the leader epoch and does not ask for its end when it begins"
         return ""
 
-    def again(self, record: Handled, times_processed: int, times_begun: int) -> str:
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed once more: the log was read from its start again."""
         policy = self.knobs.get("auto_offset_reset")
         return f"auto.offset.reset={policy} reads the log again" if policy == "earliest" and times_begun >= times_processed else ""
 
-    def reorder(self, record: Handled) -> str:
+    def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one: never, here."""
         return ""

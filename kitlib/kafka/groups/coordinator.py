@@ -27,22 +27,22 @@ from kitlib.kafka.groups.group_protocol import (
     Answer,
     Answered,
     Committed,
+    CoordinatorEvent,
     Effect,
     Fetched,
     FindCoordinator,
     Found,
     GroupError,
     Heartbeat,
+    HeartbeatResponse,
     Joined,
     JoinGroup,
     LeaveGroup,
-    Noted,
     OffsetCommit,
     OffsetFetch,
     Request,
     Synced,
     SyncGroup,
-    Told,
 )
 
 EMPTY, PREPARING, COMPLETING, STABLE = (
@@ -95,7 +95,7 @@ class GroupCoordinator:
             case SyncGroup():
                 self._sync(request)
             case Heartbeat():
-                self._answer(request.asked, Told(self._heartbeat(request)))
+                self._answer(request.asked, HeartbeatResponse(self._heartbeat(request)))
             case LeaveGroup():
                 self._leave(request)
             case OffsetCommit():
@@ -280,16 +280,16 @@ class GroupCoordinator:
     def _leave(self, request: LeaveGroup) -> None:
         group, member_id = self.group, request.member_id
         if group is None:
-            return self._answer(request.asked, Told(GroupError.UNKNOWN_MEMBER_ID))
+            return self._answer(request.asked, HeartbeatResponse(GroupError.UNKNOWN_MEMBER_ID))
         if group.is_in(GroupState.DEAD):
-            return self._answer(request.asked, Told(GroupError.COORDINATOR_NOT_AVAILABLE))
+            return self._answer(request.asked, HeartbeatResponse(GroupError.COORDINATOR_NOT_AVAILABLE))
         error = GroupError.NONE
         if not member_id:
             member_id = group.static_members.get(request.group_instance_id or "", "")
             error = GroupError.NONE if member_id else GroupError.UNKNOWN_MEMBER_ID
         elif member_id not in group.pending_join_members:
             error = group.validate_member(member_id, request.group_instance_id)
-        self._answer(request.asked, Told(error))
+        self._answer(request.asked, HeartbeatResponse(error))
         if error is not GroupError.NONE:
             return
         self._remove(group, member_id, request.reason)
@@ -486,7 +486,7 @@ class GroupCoordinator:
         self.effects.append(Answered(asked, answer))
 
     def _note(self, what: str, **data: Any) -> None:
-        self.effects.append(Noted(what, data))
+        self.effects.append(CoordinatorEvent(what, data))
 
     def _taken(self) -> list[Effect]:
         taken, self.effects = self.effects, []

@@ -36,9 +36,9 @@ from kitlib.kafka.offsets.offset_rules import (
     KAFKA_4_3_1,
     NO_OFFSET,
     Clock,
-    Noted,
     OffsetConfig,
     OffsetError,
+    OffsetEvent,
     OffsetRules,
 )
 from kitlib.kafka.offsets.records import CONSUMER, GROUP_METADATA_TYPE, UNKNOWN_TYPE, OffsetsRecord, decode, encode
@@ -120,12 +120,12 @@ class OffsetLoad:
         self.chunk = records_from(self.log, self.next_offset, end, self.config.load_chunk_records)
         self.due_ms = now_ms + -(-len(self.chunk) * 1000 // self.config.load_records_per_s)
 
-    def step(self) -> list[Noted]:
+    def step(self) -> list[OffsetEvent]:
         """Put the chunk into the cache, and begin the next one. BrokenRecordError at a record that ends the load.
 
         What stood before that record in the chunk is in the cache then; `next_offset` is the record's.
         """
-        notes: list[Noted] = []
+        notes: list[OffsetEvent] = []
         first = self.chunk[0].offset
         for record in self.chunk:
             self.next_offset = record.offset
@@ -135,10 +135,10 @@ class OffsetLoad:
             else:
                 gone = self.cache.replay(record.offset, found)
                 if gone is not None:
-                    notes.append(Noted("evict", {"key": key_text(gone), "why": "tombstone"}))
+                    notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": "tombstone"}))
             self.records_read += 1
             self.next_offset = record.offset + 1
-        notes.insert(0, Noted("load", {"from": first, "to": self.next_offset - 1}))
+        notes.insert(0, OffsetEvent("load", {"from": first, "to": self.next_offset - 1}))
         self.next_chunk(self.due_ms)
         return notes
 
@@ -209,7 +209,7 @@ class OffsetManager:
 
     # -- leading and not leading ---------------------------------------------------------------------
 
-    def lead(self, partition: int, log: SegmentedLog, now_ms: int) -> list[Noted]:
+    def lead(self, partition: int, log: SegmentedLog, now_ms: int) -> list[OffsetEvent]:
         """Become the leader of a partition with this log: the load begins. KitError when it leads it already."""
         if partition in self.led:
             raise KitError(f"broker {self.broker} leads partition {partition} already. Let it resign first.")
@@ -219,14 +219,14 @@ class OffsetManager:
         led.next_purge_ms = self.started_ms + ((now_ms - self.started_ms) // interval + 1) * interval
         self.led[partition] = led
         self.now_ms = max(self.now_ms, now_ms)
-        begun = Noted("load_begin", {"records": led.load.progress()[1]})
+        begun = OffsetEvent("load_begin", {"records": led.load.progress()[1]})
         return [begun, *self._end_load(led)] if led.load.is_done else [begun]
 
-    def resign(self, partition: int) -> list[Noted]:
+    def resign(self, partition: int) -> list[OffsetEvent]:
         """Lead a partition no more: its part of the cache goes. Nothing happens when it is not led."""
         led = self.led.pop(partition, None)
         keys = [] if led is None else list(led.cache.offsets)
-        return [Noted("evict", {"key": key_text(key), "why": "moved"}) for key in keys]
+        return [OffsetEvent("evict", {"key": key_text(key), "why": "moved"}) for key in keys]
 
     def next_due(self) -> int | None:
         """When something happens by itself; None while nothing is led."""
@@ -237,14 +237,14 @@ class OffsetManager:
             return led.next_purge_ms
         return led.load.due_ms if self.rules.load_is_exclusive else min(led.load.due_ms, led.next_purge_ms)
 
-    def advance(self, now_ms: int) -> list[Noted]:
+    def advance(self, now_ms: int) -> list[OffsetEvent]:
         """Let time go on: loads get further and purges run, in the order of their times.
 
         KitError when the time goes back.
         """
         if now_ms < self.now_ms:
             raise KitError(f"broker {self.broker}: the time went from {self.now_ms} back to {now_ms} ms.")
-        notes: list[Noted] = []
+        notes: list[OffsetEvent] = []
         while self.led:
             led = min(self.led.values(), key=self._due)
             due_ms = self._due(led)
@@ -261,28 +261,28 @@ class OffsetManager:
         self.now_ms = now_ms
         return notes
 
-    def _load_step(self, led: LedPartition) -> list[Noted]:
+    def _load_step(self, led: LedPartition) -> list[OffsetEvent]:
         load = led.load
         assert load is not None
         try:
             notes = load.step()
         except BrokenRecordError as error:
             led.failure = f"offset {load.next_offset}: {error}"
-            failed = Noted("load_failed", {"at": load.next_offset, "why": str(error)})
+            failed = OffsetEvent("load_failed", {"at": load.next_offset, "why": str(error)})
             if self.rules.serves_after_failed_load:
                 return [failed, *self._end_load(led)]
             led.state, led.load, led.cache = LedState.FAILED, None, OffsetCache()
             return [failed]
         return notes + self._end_load(led) if load.is_done else notes
 
-    def _end_load(self, led: LedPartition) -> list[Noted]:
+    def _end_load(self, led: LedPartition) -> list[OffsetEvent]:
         load = led.load
         assert load is not None
         ended_ms = load.due_ms
         led.state, led.load = LedState.ACTIVE, None
         if self.rules.clock is Clock.GROUP_EMPTY:  # its timer belongs to the partition, not to the broker
             led.next_purge_ms = ended_ms + self.config.retention_check_interval_ms
-        return [Noted("load_end", {"records": load.records_read, "ms": ended_ms - load.begun_ms})]
+        return [OffsetEvent("load_end", {"records": load.records_read, "ms": ended_ms - load.begun_ms})]
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -305,7 +305,7 @@ class OffsetManager:
         leader_epoch: int | None = None,
         retention_ms: int | None = None,
         topic_id: str = ZERO_UUID,
-    ) -> tuple[dict[TopicPartition, OffsetError], list[Noted]]:
+    ) -> tuple[dict[TopicPartition, OffsetError], list[OffsetEvent]]:
         """Write the offsets, one record each in one batch; (each partition's error, what happened).
 
         `retention_ms` is what versions 2 to 4 of the request can say; 0.8.2 knows nothing of it.
@@ -364,7 +364,7 @@ class OffsetManager:
 
     def delete(
         self, group: str, partitions: Iterable[TopicPartition], now_ms: int
-    ) -> tuple[dict[TopicPartition, OffsetError], list[Noted]]:
+    ) -> tuple[dict[TopicPartition, OffsetError], list[OffsetEvent]]:
         """Forget offsets on request (OffsetDelete): a tombstone for each that there is.
 
         GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic; NON_EMPTY_GROUP for a group with members of another
@@ -396,7 +396,7 @@ class OffsetManager:
         protocol_type: str = CONSUMER,
         protocol: str | None = "range",
         members: Mapping[str, bytes] | None = None,
-    ) -> list[Noted]:
+    ) -> list[OffsetEvent]:
         """Write what became of a group: its members by id, each with its subscription's bytes; none: it is empty now."""
         told = [
             {
@@ -414,7 +414,7 @@ class OffsetManager:
 
     # -- the purge -----------------------------------------------------------------------------------
 
-    def purge(self, partition: int, now_ms: int) -> list[Noted]:
+    def purge(self, partition: int, now_ms: int) -> list[OffsetEvent]:
         """Forget what is too old, with a tombstone each; since 2.1 also a group that is empty and has no offset left."""
         led = self.led[partition]
         cache = led.cache
@@ -469,14 +469,14 @@ class OffsetManager:
             RECORD_TYPES[self.rules.written_type], {"group": group, "topic": topic, "partition": partition}, version, fields
         )
 
-    def _forget(self, led: LedPartition, keys: list[Key], now_ms: int, why: str) -> list[Noted]:
+    def _forget(self, led: LedPartition, keys: list[Key], now_ms: int, why: str) -> list[OffsetEvent]:
         kind = RECORD_TYPES[self.rules.written_type]
         names = ({"group": group, "topic": topic, "partition": partition} for group, topic, partition in keys)
         return self._write(led, [OffsetsRecord(kind, each) for each in names], now_ms, why)
 
     def _write(
         self, led: LedPartition, records: list[OffsetsRecord], now_ms: int, why: str = "tombstone"
-    ) -> list[Noted]:
+    ) -> list[OffsetEvent]:
         """Append the records as one batch and play them into the cache; with no records nothing happens."""
         if not records:
             return []
@@ -486,7 +486,7 @@ class OffsetManager:
             gone = led.cache.replay(offset, record)
             notes += noted(offset, record, now_ms)
             if gone is not None:
-                notes.append(Noted("evict", {"key": key_text(gone), "why": why}))
+                notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": why}))
         return notes
 
     # -- figures -------------------------------------------------------------------------------------
