@@ -54,6 +54,24 @@ def test_pure_rooms_import_only_the_pure_part_of_the_standard_library(path: Path
             assert node.func.id not in IMPURE_CALLS, f"line {node.lineno}"
 
 
+def test_no_module_of_a_pure_room_imports_itself_through_others() -> None:
+    """Imports in a pure room go one way between modules too, those for annotations included."""
+    names = {".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__"): path for path in pure_modules()}
+    imports = {
+        name: {
+            found
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom)
+            for found in [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+            if found in names
+        }
+        for name, path in names.items()
+    }
+    while free := {name for name, wanted in imports.items() if not wanted}:
+        imports = {name: wanted - free for name, wanted in imports.items() if name not in free}
+    assert imports == {}, f"a circle, or what imports one: {sorted(imports)}"
+
+
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "tests").rglob("test_*.py")), ids=lambda path: path.name)
 def test_tests_do_not_sleep_and_say_what_they_hold(path: Path) -> None:
     """No test waits by sleeping, and each has a docstring that is a sentence."""

@@ -12,8 +12,7 @@ from typing import Any
 from kitlib.exercises.frame import Exercise, NotYet, told, unbroken, whole_number
 from kitlib.exercises.recorded_acker import check_own_acker
 from kitlib.exercises.sandbox import run_steps
-from kitlib.storm.acker import Acker, bounds_of
-from kitlib.storm.acker_odds import years_to_false_completion
+from kitlib.storm.acker import Acker, bounds_of, years_to_false_completion
 from kitlib.storm.topology import BasicBolt, Bolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
 from kitlib.text import plain_text
 

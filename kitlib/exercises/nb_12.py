@@ -18,7 +18,7 @@ from kitlib.kafka.offsets.records import OffsetsRecord, encode
 from kitlib.kafka.offsets.segments import SegmentedLog
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.lag import Status
-from kitlib.monitor.lag_of_run import judged_commits
+from kitlib.monitor.lag_window import judged_commits
 from kitlib.monitor.signs import signs_of
 from kitlib.trace import Trace
 from kitlib.views import show

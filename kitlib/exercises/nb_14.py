@@ -9,7 +9,7 @@ from kitlib.exercises.capstone import CAPSTONE
 from kitlib.exercises.frame import Exercise, NotYet, a_function, one_of, told, values_of, whole_number
 from kitlib.monitor.commit_history import Committed
 from kitlib.monitor.lag import Status, Window, evaluate
-from kitlib.monitor.lag_story import window_after
+from kitlib.monitor.lag_window import window_after
 from kitlib.monitor.rewinds import rewinds
 from kitlib.views import draw_window
 

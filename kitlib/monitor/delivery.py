@@ -31,7 +31,7 @@ key stands for it. A tombstone that is taken out (`purge`) has nothing that stan
 A log whose end is cut off (`log cut {from, to, why}`) loses what was not processed, and gives its offsets out
 again: what is at them from then on are other records.
 
-The members of a consumer group say `start`, `emit`, `process` and `commit` themselves; `kitlib.monitor.group_reasons`
+The members of a consumer group say `start`, `emit`, `process` and `commit` themselves; `kitlib.monitor.reasons`
 says what allows what there. What the tasks of a topology say besides is listed in `kitlib.monitor.trees`. A lane that begins with a
 producer's `send` is judged by what was stored instead of what was processed: `kitlib.monitor.producing`;
 one that begins with `open` or `effect` by what a reader was given: `kitlib.monitor.transactions`.
@@ -49,17 +49,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kitlib.errors import TraceError
-from kitlib.monitor.group_reasons import GroupSettings, KeptSettings, OffsetSettings
 from kitlib.monitor.producing import ProducerLedger
 from kitlib.monitor.reasons import (
     MAX_OFFSET,
     RETENTION,
     WAITS_FOR_RETRY,
-    Handled,
+    GroupSettings,
+    KeptSettings,
+    OffsetSettings,
+    RecordHistory,
+    ReplicaSettings,
     Settings,
     Stall,
 )
-from kitlib.monitor.replica_reasons import ReplicaSettings
 from kitlib.monitor.transactions import TransactionLedger
 from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Tally, Verdict
 from kitlib.trace import Step, Trace, from_ranges
@@ -327,8 +329,8 @@ class DeliveryLedger:
             is_processed=self._is_processed(offset),
         )
 
-    def _handled(self, offset: int) -> Handled:
-        return Handled(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, self.went_back)
+    def _handled(self, offset: int) -> RecordHistory:
+        return RecordHistory(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, self.went_back)
 
     def _is_processed(self, offset: int) -> bool:
         parts = self.parts.get(offset)

@@ -4,6 +4,9 @@ An anomaly is *allowed* when a setting explains it. Each function here gets what
 and answers with the explanation, which names the setting; an empty answer means that none explains it,
 and then the anomaly is a violation. Where several could explain it, the first one stands.
 
+`Settings` answers for a spout and a bolt; a run with a group, with committed offsets or with replicas, known by
+the state of its steps, has a class of its own here.
+
 Left out: finding the anomalies (see `kitlib.monitor.delivery`).
 """
 
@@ -20,10 +23,13 @@ RETENTION = "retention deleted records that were not yet processed"
 AT_LEAST_ONCE = "at least once hands a record out again"
 PENDING_AGAIN = "a record that failed after its ack is pending again"
 WAITS_FOR_RETRY = "a record that keeps failing waits for its next retry"
+BEGINS_AGAIN = "a new owner begins at the committed offset, and what was processed above it comes again"
+REFUSED = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "COMMIT_FAILED", "_FATAL")  # a commit of no member's
+EARLY = ("0.8.2", "2015-04")  # rules by which a coordinator may tell an offset that is not so
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class RecordHistory:
     """What the spout or member knows of one record: how often it was handed out, and what it heard."""
 
     times_emitted: int
@@ -102,7 +108,7 @@ class Settings:
             return f"a tree that is not complete in topology_message_timeout_secs={secs} is begun again without limit"
         return "a record that keeps failing is retried without limit"
 
-    def unseen(self, record: Handled) -> str:
+    def unseen(self, record: RecordHistory) -> str:
         """Why the topology may count a record as done before every tuple of its tree is."""
         knobs = self.knobs
         if not record.times_emitted:
@@ -123,7 +129,7 @@ class Settings:
             return "anchored=false: an unanchored child can be lost unseen"
         return ""
 
-    def reorder(self, record: Handled) -> str:
+    def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one."""
         if record.times_emitted > 1:
             return "a record that is handed out again comes after newer ones"
@@ -132,7 +138,7 @@ class Settings:
             return f"max_spout_pending={'unlimited' if at_once is None else at_once} lets tuples finish in any order"
         return self.unseen(record)
 
-    def again(self, record: Handled, times_processed: int, times_begun: int) -> str:
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed once more; so often was its partition begun at or below it."""
         return AT_LEAST_ONCE
 
@@ -168,3 +174,166 @@ class Settings:
     @property
     def _bound_told(self) -> str:
         return f"max_offset_behind={'unlimited' if self._bound == MAX_OFFSET else self._bound}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings(Settings):
+    """The knobs of a run with a group, asked for explanations.
+
+    A group promises less than most of its users think: that a partition has one owner, and that a new owner
+    begins at the committed offset. So records are consumed twice when the old owner had gone further than
+    that, and lost when the commit had gone further than the work. The first belongs to every rebalance. The
+    second, and a commit that goes back, need a setting that commits what it should not; each is named here.
+    """
+
+    def start(self, why: str) -> str:
+        """Why a member may begin where it does: empty at the committed offset, else what its policy says."""
+        if why == "committed offset":
+            return ""
+        policy, _, is_out = why.partition(", ")
+        return self.reset(policy) if is_out else f"auto.offset.reset={policy}, and no offset is committed"
+
+    def reset(self, why: str = "") -> str:
+        """Why a member may jump from an offset that is not in the log."""
+        return f"auto.offset.reset={why}, and the offset is out of range"
+
+    def unseen(self, record: RecordHistory) -> str:
+        """Why a commit may have passed a record that is not processed; never one that nobody was handed."""
+        knobs, rule = self.knobs, self.knobs.get("rule", "")
+        library = knobs.get("library")
+        if not record.times_emitted:
+            return ""
+        if rule == "handed to a pool":
+            return f"rule=handed to a pool: {library} commits what was handed out, wherever it is worked on"
+        if rule == "killed" and library == "librdkafka":
+            return "library=librdkafka counts a record as done when it hands it out, and a thread commits that"
+        if rule == "closed after an error":
+            return f"rule=closed after an error: in close() {library} commits all that was handed out"
+        return self._own_commits("a commit claims everything below it")
+
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
+        """Why a record may be processed once more: it was handed out once for each time its partition was begun."""
+        if not times_processed <= record.times_emitted <= times_begun:
+            return ""
+        if self.knobs.get("commits") == "offset":
+            return "commits=offset names the last record that was read; the committed offset is the next to be read"
+        return record.went_back or BEGINS_AGAIN
+
+    def back(self) -> str:
+        """Why a commit may be below the one before it."""
+        keeper = self.knobs.get("keeper", "librdkafka")
+        if keeper != "librdkafka":
+            return f"keeper={keeper}: an offset from before the partition was given away is committed when it is back"
+        if "zookeeper_session_timeout_ms" in self.knobs:
+            return "a member that is none any more still commits: nobody asks whose commit it is"
+        return self._own_commits("workers finish in any order, and each commits its own record")
+
+    def reorder(self, record: RecordHistory) -> str:
+        """Why a record may be processed after a newer one."""
+        if self.knobs.get("workers", 1) > 1:
+            return f"workers={self.knobs['workers']} finish in any order"
+        return "a record that is handed out again comes after newer ones" if record.times_emitted > 1 else ""
+
+    def stall(self, stall: Stall) -> str:
+        """Why commits may stand still."""
+        if stall.last_error in REFUSED:
+            return "the commits of a consumer that is no member any more are refused"
+        if stall.last_error == "REBALANCE_IN_PROGRESS":
+            return "a commit in the middle of a rebalance is refused"
+        return ""
+
+    def _own_commits(self, why: str) -> str:
+        return f"commits=own: {why}" if self.knobs.get("commits") == "own" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSettings(GroupSettings):
+    """The knobs of a run whose coordinator follows the rules of a release, asked for explanations."""
+
+    @property
+    def rules(self) -> str:
+        """The rules that explain a wrong answer, as a reason names them; empty when they explain none."""
+        rules = str(self.knobs["coordinator_rules"])
+        return f"coordinator_rules={rules}" if rules in EARLY else ""
+
+    def start(self, why: str) -> str:
+        """Why a member may begin where it does: by what a coordinator of then told it."""
+        if not self.rules:
+            return GroupSettings.start(self, why)
+        if why == "committed offset":
+            return f"{self.rules}: what a load that ended early has left in the cache is told, an old offset too"
+        policy, _, is_out = why.partition(", ")
+        told = "an old offset is told, which is out of range" if is_out else "no offset is told, though one was committed"
+        return f"{self.rules}: {told}, and auto.offset.reset={policy}"
+
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
+        """Why a record may be processed once more."""
+        is_told = times_processed <= record.times_emitted <= times_begun
+        return self.rules and f"{self.rules}: the consumer was told an offset that was not its last one" if is_told else ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSettings(GroupSettings):
+    """The knobs of a run whose coordinator forgets offsets or loads them, asked for explanations."""
+
+    @property
+    def cause(self) -> str:
+        """Why the consumer was told what it was; empty when nothing explains it."""
+        rules = self.knobs.get("rules", "4.3.1")
+        if "offsets_retention_ms" in self.knobs:
+            return f"offsets_retention_ms={self.knobs['offsets_retention_ms']}: the committed offset has expired"
+        if rules != "4.3.1":
+            return f"rules={rules}: a load that ended early is answered from"
+        told = "a new leader answers from what it knows to be on all copies"
+        return "" if self.knobs.get("require_stable", True) else f"require_stable=false: {told}"
+
+    def start(self, why: str) -> str:
+        """Why a consumer may begin where it does."""
+        if why == "committed offset" and "offsets_retention_ms" in self.knobs:
+            return ""
+        policy = "" if why == "committed offset" else f", and auto.offset.reset={why}"
+        return self.cause and self.cause + policy
+
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
+        """Why a record may be processed once more."""
+        return self.cause if times_processed <= record.times_emitted <= times_begun else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSettings(Settings):
+    """The knobs of a run with a replicated partition, asked for explanations.
+
+    An acknowledgement with acks=all says that the in-sync set has the record. It is worth no more than that set
+    was large and than what may lead afterwards: `min.insync.replicas` and `unclean.leader.election.enable`. What a
+    reader makes of a log that was cut off is up to what it had committed: an offset alone, or its leader epoch too.
+    """
+
+    def cut(self, why: str) -> str:
+        """Why acknowledged records may vanish from the end of the log."""
+        knobs = self.knobs
+        if why == "a flipped bit":
+            return "replicas=1: no other copy had what was behind the flipped bit" if knobs.get("replicas") == 1 else ""
+        if not knobs.get("unclean_leader_election"):
+            return ""
+        return "unclean.leader.election.enable=true: a copy leads that had not got them"
+
+    def start(self, why: str) -> str:
+        """Why a reader may begin where it does."""
+        if why in ("earliest", "latest"):
+            return f"auto.offset.reset={why}: the committed offset is none of the log's"
+        if why != "committed offset":
+            return ""
+        if not self.knobs.get("leader_epoch"):
+            return "leader_epoch=false: the log was cut off below the committed offset and has grown past it, and nothing tells"
+        if self.knobs.get("library") == "librdkafka":
+            return "library=librdkafka commits the leader epoch and does not ask for its end when it begins"
+        return ""
+
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
+        """Why a record may be processed once more: the log was read from its start again."""
+        policy = self.knobs.get("auto_offset_reset")
+        return f"auto.offset.reset={policy} reads the log again" if policy == "earliest" and times_begun >= times_processed else ""
+
+    def reorder(self, record: RecordHistory) -> str:
+        """Why a record may be processed after a newer one: never, here."""
+        return ""

@@ -22,6 +22,7 @@ from kitlib.errors import KitError
 from kitlib.java.numbers import MAX_LONG, MIN_LONG
 from kitlib.storm.rotating_map import RotatingMap
 
+SECONDS_A_YEAR = 365.25 * 24 * 3600
 ACKER_COMPONENT_ID = "__acker"
 ACKER_INIT_STREAM_ID = "__ack_init"  # spout -> acker: root id, the XOR of its first edges, the spout's task
 ACKER_ACK_STREAM_ID = "__ack_ack"  # bolt -> acker: root id, acked edge XOR new edges; acker -> spout: root id
@@ -159,3 +160,20 @@ def bounds_of(id_bits: int) -> tuple[int, int]:
     if not 1 <= id_bits <= 64:
         raise KitError(f"id_bits is {id_bits}, expected 1 to 64. Storm's own ids have 64.")
     return (MIN_LONG, MAX_LONG) if id_bits == 64 else (0, 2**id_bits - 1)
+
+
+def false_completion_rate(id_bits: int, numbers: int) -> float:
+    """The part of trees called finished too early, when each shows so many `numbers` before its last one.
+
+    While a tree is open its number is the XOR of random ids, so each value of `id_bits` bits is equally likely,
+    zero too. Data are lost only when a tuple of that very tree is lost as well.
+    A tree of n acked tuples shows n: one after the init, and one after each ack but the last.
+    """
+    bounds_of(id_bits)
+    return 1 - (1 - 0.5**id_bits) ** numbers
+
+
+def years_to_false_completion(id_bits: int = 64, acks_per_second: float = 10_000) -> float:
+    """The mean time until some ack leaves zero by chance, in years."""
+    bounds_of(id_bits)
+    return 2.0**id_bits / acks_per_second / SECONDS_A_YEAR

@@ -25,7 +25,7 @@ from kitlib.experiments.watching.lag_watch import Look, PartitionLook
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.monitor.lag import GroupStatus, Status, evaluate
-from kitlib.monitor.lag_story import window_after
+from kitlib.monitor.lag_window import window_after
 from tests.cli.conftest import CommandLine
 
 

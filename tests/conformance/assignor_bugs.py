@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kitlib.kafka.groups.assignors import ASSIGNORS, cooperative_sticky, range, round_robin, sticky, sticky_general
-from kitlib.kafka.groups.assignors.movements import Movements
-from kitlib.kafka.groups.assignors.sticky import Claims
-from kitlib.kafka.groups.assignors.sticky_constrained import Constrained
-from kitlib.kafka.groups.assignors.sticky_general import General
+from kitlib.kafka.groups import assignors
+from kitlib.kafka.groups.assignors import ASSIGNORS, sticky
+from kitlib.kafka.groups.assignors.sticky import Claims, Constrained, General, Movements
 from kitlib.kafka.groups.assignors.subscription import Assignment, Subscription, TopicPartition, by_java_order, by_topic
 
 Patch = tuple[Any, str, Any]  # where, which name, what stands there instead
@@ -39,7 +37,7 @@ def _ids_as_numbers(subscription: Subscription) -> tuple[int, str]:
 def _each_topic_from_the_first(partitions: Any, subscriptions: Sequence[Subscription]) -> Assignment:
     """The deal does not go on from topic to topic."""
     deals = [
-        round_robin.assign_round_robin({topic: count}, subscriptions) for topic, count in sorted(partitions.items())
+        assignors.assign_round_robin({topic: count}, subscriptions) for topic, count in sorted(partitions.items())
     ]
     return {each.member: [part for deal in deals for part in deal[each.member]] for each in subscriptions}
 
@@ -119,9 +117,9 @@ def _one_less_is_uneven(self: General) -> bool:
 
 
 BUGS: dict[str, Patch] = {
-    "range: static members are not first": (range, "by_instance_id", _by_member_id),
-    "range: ids are ordered as numbers": (range, "by_instance_id", _ids_as_numbers),
-    "round robin: static members last": (round_robin, "by_instance_id", _static_last),
+    "range: static members are not first": (assignors, "by_instance_id", _by_member_id),
+    "range: ids are ordered as numbers": (assignors, "by_instance_id", _ids_as_numbers),
+    "round robin: static members last": (assignors, "by_instance_id", _static_last),
     "round robin: each topic from the first member": (ASSIGNORS, "roundrobin", _each_topic_from_the_first),
     "sticky: always the general algorithm": (sticky, "all_subscriptions_equal", lambda subscriptions: False),
     "sticky: an empty subscription is no first one": (sticky, "all_subscriptions_equal", _equal_without_the_bug),
@@ -136,8 +134,8 @@ BUGS: dict[str, Patch] = {
     "general: any member gets what is free": (General, "by_count", _any_member),
     "general: balanced only when equal": (General, "is_balanced", _one_less_is_uneven),
     "general: always balanced": (General, "is_balanced", lambda self: True),
-    "general: what was moved is never undone": (sticky_general, "score", lambda assignment: -len(str(assignment))),
+    "general: what was moved is never undone": (sticky, "score", lambda assignment: -len(str(assignment))),
     "general: moves both ways": (Movements, "actual_partition", lambda self, partition, giver, taker: partition),
     "cooperative: gives at once": (ASSIGNORS, "cooperative-sticky", _gives_at_once),
-    "cooperative: waits for what is free": (cooperative_sticky, "changing_hands", _all_that_is_new),
+    "cooperative: waits for what is free": (sticky, "changing_hands", _all_that_is_new),
 }

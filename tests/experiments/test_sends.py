@@ -16,8 +16,7 @@ from kitlib.kafka.client import network_client
 from kitlib.kafka.client.earlier_metadata import EarlierMetadata
 from kitlib.kafka.client.metadata import ProducerMetadata
 from kitlib.kafka.producer.config import ConfigError
-from kitlib.kafka.producer.pooled import PooledAccumulator
-from kitlib.kafka.producer.send_path import KafkaProducer
+from kitlib.kafka.producer.send_path import KafkaProducer, PooledAccumulator
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.monitor.reasons import Handled
-from kitlib.monitor.replica_reasons import ReplicaSettings
+from kitlib.monitor.reasons import RecordHistory, ReplicaSettings
 from tests.monitor.stories import APPEND, START, Told, each, told, written
 
 CUT: tuple[str, dict[str, Any]] = ("cut", {"from": 10, "to": 6, "why": "an unclean election"})
@@ -79,6 +78,6 @@ def test_start_is_allowed_by_what_was_committed(knobs: dict[str, Any], why: str,
 
 def test_twice_is_allowed_by_the_policy_that_reads_again() -> None:
     """Only earliest reads again, and only as often as the log was begun; nothing makes old records come late."""
-    earliest, record = ReplicaSettings({"auto_offset_reset": "earliest"}), Handled(2, False, False)
+    earliest, record = ReplicaSettings({"auto_offset_reset": "earliest"}), RecordHistory(2, False, False)
     assert earliest.again(record, 2, 2) and not earliest.again(record, 2, 1)
     assert not ReplicaSettings({"auto_offset_reset": "latest"}).again(record, 2, 2) and not earliest.reorder(record)

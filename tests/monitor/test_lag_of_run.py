@@ -8,7 +8,7 @@ import pytest
 
 from kitlib.errors import KnobError, TraceError
 from kitlib.monitor.lag import Status
-from kitlib.monitor.lag_of_run import judged_commits
+from kitlib.monitor.lag_window import judged_commits
 from kitlib.trace import Trace
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.monitor.lag import evaluate
-from kitlib.monitor.lag_story import window_after
+from kitlib.monitor.lag_window import window_after
 
 RISING = [100 * each for each in range(1, 11)]
 

@@ -20,7 +20,7 @@ from kitlib.kafka.connect.cluster import ConnectCluster, Worker
 from kitlib.kafka.connect.eager import assign_eagerly
 from kitlib.kafka.connect.protocol import (
     OFFERED,
-    Told,
+    ExtendedAssignment,
     decode_assignment,
     decode_metadata,
     encode_assignment,
@@ -133,7 +133,7 @@ class KafkaConnectCluster(ConnectCluster):
         return {name: found[name] for name in up}
 
     def _ask_to_join(self, name: str, worker: Worker) -> None:
-        runs = Told("", URL, CONFIG_OFFSET, Assignment(worker.work, ConnectorsAndTasks()))
+        runs = ExtendedAssignment("", URL, CONFIG_OFFSET, Assignment(worker.work, ConnectorsAndTasks()))
         offers = [
             (protocol, encode_metadata(URL, CONFIG_OFFSET, protocol, runs if worker.is_member else None))
             for protocol in OFFERED[self.settings.protocol]
@@ -151,6 +151,6 @@ class KafkaConnectCluster(ConnectCluster):
                 self.published, leader.last_completed_generation, joined.generation, runs, self.now_ms
             )
         return {
-            member: encode_assignment(Told(joined.member_id, URL, CONFIG_OFFSET, assignment), joined.protocol)
+            member: encode_assignment(ExtendedAssignment(joined.member_id, URL, CONFIG_OFFSET, assignment), joined.protocol)
             for member, assignment in told.items()
         }

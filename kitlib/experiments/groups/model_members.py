@@ -30,10 +30,10 @@ from kitlib.kafka.groups.group_protocol import (
     Answer,
     Answered,
     Committed,
+    CoordinatorEvent,
     Effect,
     GroupError,
     Joined,
-    Noted,
     OffsetCommit,
 )
 from kitlib.kafka.groups.member import ConsumerConfig, MemberMetadata
@@ -335,7 +335,7 @@ class ModelGroup:
             asker = self.askers.get(effect.asked)
             if asker is not None and isinstance(effect.answer, Joined) and effect.answer.member_id:
                 self.names[effect.answer.member_id] = asker.name
-        self.steps += [self._told(effect) for effect in effects if isinstance(effect, Noted)]
+        self.steps += [self._told(effect) for effect in effects if isinstance(effect, CoordinatorEvent)]
         for effect in answered:
             asker = self.askers.pop(effect.asked, None)
             if asker is None or asker.is_dead or asker.is_cut_off:
@@ -349,7 +349,7 @@ class ModelGroup:
         """Its connection is a new one: nothing that it asked on the old one will reach it."""
         self.askers = {number: asker for number, asker in self.askers.items() if asker is not member}
 
-    def _told(self, note: Noted) -> Happened:
+    def _told(self, note: CoordinatorEvent) -> Happened:
         data = dict(note.data)
         for key in ("member", "leader"):
             if key in data:

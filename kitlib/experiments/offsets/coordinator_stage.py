@@ -13,7 +13,7 @@ from kitlib.experiments.stage import Stage, Topic
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
 from kitlib.kafka.offsets.offset_manager import OffsetManager
-from kitlib.kafka.offsets.offset_rules import RULES, Noted, OffsetConfig, OffsetError
+from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
 from kitlib.kafka.offsets.records import decode
 from kitlib.kafka.offsets.segments import LogRecord, SegmentedLog
 from kitlib.kafka.offsets.wire import INTEGERS, BrokenRecordError, write_message
@@ -73,7 +73,7 @@ class Keeper(Protocol):
         """Let so much time pass."""
         ...
 
-    def notes(self) -> list[tuple[str, Noted]]:
+    def notes(self) -> list[tuple[str, OffsetEvent]]:
         """What the coordinators did since the last call, each with its name; real ones do not tell."""
         ...
 
@@ -103,7 +103,7 @@ class ModelKeeper:
     known: int = 1  # the member's idea of it
     generation: int = 0
     replicated_ms: int = 0  # when the new leader knows of all
-    happened: list[tuple[str, Noted]] = field(default_factory=list)
+    happened: list[tuple[str, OffsetEvent]] = field(default_factory=list)
     _rows: dict[int, list[Any]] = field(default_factory=dict)  # by offset, as the steps show them
     _keys: dict[str, int] = field(default_factory=dict)  # and the numbers of their keys
     _shown: dict[str, Any] | None = None
@@ -185,11 +185,11 @@ class ModelKeeper:
         for number, broker in self.brokers.items():
             self._note(broker.advance(self.now_ms), number)
 
-    def _note(self, notes: list[Noted], number: int | None = None) -> None:
+    def _note(self, notes: list[OffsetEvent], number: int | None = None) -> None:
         name = f"coordinator {number or self.leader}"
         self.happened += [("offsets log" if each.what == "write" else name, each) for each in notes]
 
-    def notes(self) -> list[tuple[str, Noted]]:
+    def notes(self) -> list[tuple[str, OffsetEvent]]:
         happened, self.happened = self.happened, []
         return happened
 

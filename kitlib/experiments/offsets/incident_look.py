@@ -9,7 +9,7 @@ from kitlib.experiments.offsets.offsets_book import health_in
 from kitlib.experiments.offsets.offsets_run import DAY_MS
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.health import alarms
-from kitlib.monitor.lag_of_run import judged_commits
+from kitlib.monitor.lag_window import judged_commits
 from kitlib.monitor.signs import signs_of
 from kitlib.trace import Step, Trace
 

@@ -24,7 +24,7 @@ from kitlib.experiments.stage import Stage, Topic
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import TopicPartition
-from kitlib.kafka.offsets.offset_rules import Noted, OffsetConfig, OffsetError
+from kitlib.kafka.offsets.offset_rules import OffsetConfig, OffsetError, OffsetEvent
 from kitlib.kafka.offsets.wire import INTEGERS, write_message
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import made
@@ -177,7 +177,7 @@ class KafkaKeeper:
                 f"the broker has removed the expired offsets of group {self.group}",
             )
 
-    def notes(self) -> list[tuple[str, Noted]]:
+    def notes(self) -> list[tuple[str, OffsetEvent]]:
         return []
 
     def shown(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from kitlib.experiments.run import Run
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
 from kitlib.kafka.offsets.offset_cache import key_text
 from kitlib.kafka.offsets.offset_manager import OffsetManager
-from kitlib.kafka.offsets.offset_rules import Noted
+from kitlib.kafka.offsets.offset_rules import OffsetEvent
 from kitlib.kafka.offsets.segments import SegmentedLog
 from kitlib.monitor.health import Health
 from kitlib.trace import Trace
@@ -74,7 +74,7 @@ class OffsetsBook(Run):
         }  # fmt: skip
         self._step(actor, what, {"topic": self.topic, "partition": 0} | data, state | self._state())
 
-    def take_notes(self, notes: Iterable[Noted]) -> None:
+    def take_notes(self, notes: Iterable[OffsetEvent]) -> None:
         """Write down what a coordinator did."""
         happened = list(notes)
         for noted in happened:  # before any step: the log has all of them by now

@@ -20,7 +20,7 @@ from kitlib.experiments.offsets.offsets_book import OffsetsBook
 from kitlib.experiments.offsets.small_topic import SmallTopic
 from kitlib.kafka.offsets.compaction import must_be_cleaned
 from kitlib.kafka.offsets.offset_manager import OffsetManager
-from kitlib.kafka.offsets.offset_rules import RULES, Noted, OffsetConfig, OffsetError
+from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
 from kitlib.trace import add_to_ranges
 
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
@@ -207,7 +207,7 @@ class OffsetsRun(OffsetsBook):
             idle_ms = min(end_ms, oldest_ms + config.offsets_retention_ms) - led.next_purge_ms
             led.next_purge_ms += max(0, idle_ms // config.retention_check_interval_ms) * config.retention_check_interval_ms
 
-    def _notice_load(self, notes: Sequence[Noted]) -> None:
+    def _notice_load(self, notes: Sequence[OffsetEvent]) -> None:
         ended = [each.data["ms"] for each in notes if each.what == "load_end"]
         if ended:
             self.load_ms = ended[-1]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kitlib.experiments.run import Run
 from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import NO_EPOCH
-from kitlib.kafka.replication.partition import Happened, Replica, ReplicatedPartition, ReplicationConfig
+from kitlib.kafka.replication.partition import Replica, ReplicaEvent, ReplicatedPartition, ReplicationConfig
 from kitlib.kafka.replication.resume import TRUNCATED, resume
 from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
@@ -190,7 +190,7 @@ class ReplicaRun(Run):
 
     # -- the trace -------------------------------------------------------------------------------------
 
-    def _changed(self, happened: Iterable[Happened]) -> None:
+    def _changed(self, happened: Iterable[ReplicaEvent]) -> None:
         """Write what became of a deed once the brokers say the same; and what readers see less of."""
         told = list(happened)
         if self.real:
@@ -200,7 +200,7 @@ class ReplicaRun(Run):
         if leader is not None and leader.end < self.visible_end:
             self._cut(leader, told)
 
-    def _cut(self, leader: Replica, told: list[Happened]) -> None:
+    def _cut(self, leader: Replica, told: list[ReplicaEvent]) -> None:
         """The log that clients know ends earlier than it did."""
         before, self.visible_end = self.visible_end, leader.end
         self.processed = [[first, min(last, leader.end - 1)] for first, last in self.processed if first < leader.end]
@@ -208,7 +208,7 @@ class ReplicaRun(Run):
         why = "a flipped bit" if recovered else "an unclean election"
         self._lane("log", "cut", **{"to": leader.end, "from": before}, why=why)
 
-    def _tell(self, happened: Iterable[Happened]) -> None:
+    def _tell(self, happened: Iterable[ReplicaEvent]) -> None:
         for each in happened:
             self._write(each.actor, each.what, each.state, **each.data)
             if each.what == "elect":

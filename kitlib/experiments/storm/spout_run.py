@@ -22,6 +22,7 @@ from kitlib.experiments.storm.ledgers import ShownLedgers
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.errors import FailedFetchError, TooManyTupleFailuresError
+from kitlib.storm.kafka_spout import why_begun
 from kitlib.storm.offset_store import read_stored_offset
 from kitlib.storm.partition_manager import (
     Emission,
@@ -29,7 +30,6 @@ from kitlib.storm.partition_manager import (
     SpoutConfig,
 )
 from kitlib.storm.retry import BackoffPartitionManager
-from kitlib.storm.start_reason import why_begun
 from kitlib.storm.uncommitted_cap import UncommittedCapManager
 from kitlib.trace import add_to_ranges, to_ranges
 from kitlib.words.word import Range

@@ -29,7 +29,7 @@ MOST_ITEMS = 100_000  # connectors, or tasks of one, in a message that is read
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ExtendedAssignment:
     """One worker's assignment as it travels: the leader's word, with its name and the configuration that it used."""
 
     leader: str
@@ -85,7 +85,7 @@ class _Reader:
         return found
 
 
-def encode_metadata(url: str, config_offset: int, protocol: str, told: Told | None) -> bytes:
+def encode_metadata(url: str, config_offset: int, protocol: str, told: ExtendedAssignment | None) -> bytes:
     """What a worker writes into JoinGroup under this protocol: its configuration's offset, and what it runs.
 
     `told` holds what it runs as an assignment, None for a worker that has never had one.
@@ -111,7 +111,7 @@ def decode_metadata(data: bytes) -> tuple[str, int, ConnectorsAndTasks]:
     return url, offset, decode_assignment(reader.take(size)).assignment.assigned
 
 
-def encode_assignment(told: Told, protocol: str) -> bytes:
+def encode_assignment(told: ExtendedAssignment, protocol: str) -> bytes:
     """What the leader writes into SyncGroup for one worker."""
     version = VERSIONS[protocol]
     head = struct.pack(">hh", version, told.error) + _text(told.leader) + _text(told.leader_url)
@@ -122,14 +122,14 @@ def encode_assignment(told: Told, protocol: str) -> bytes:
     return body + _work(revoked.connectors, revoked.tasks) + struct.pack(">i", told.assignment.delay_ms)
 
 
-def decode_assignment(data: bytes) -> Told:
+def decode_assignment(data: bytes) -> ExtendedAssignment:
     """A worker's assignment, in the order in which it was written. ConnectError for bytes that are none."""
     reader = _Reader(data)
     version = _version(reader)
     error, leader, url, offset = reader.number("h"), reader.text(), reader.text(), reader.number("q")
     assigned = reader.work()
     revoked, delay_ms = (reader.work(), reader.number("i")) if version else (ConnectorsAndTasks(), 0)
-    return Told(leader, url, offset, Assignment(assigned, revoked, delay_ms), error)
+    return ExtendedAssignment(leader, url, offset, Assignment(assigned, revoked, delay_ms), error)
 
 
 def _version(reader: _Reader) -> int:

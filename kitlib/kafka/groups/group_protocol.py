@@ -148,7 +148,7 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HeartbeatResponse:
     """The answer to a heartbeat or a leave: an error and nothing else."""
 
     error: GroupError = GroupError.NONE
@@ -177,7 +177,7 @@ class Found:
     error: GroupError = GroupError.NONE
 
 
-Answer = Joined | Synced | Told | Committed | Fetched | Found
+Answer = Joined | Synced | HeartbeatResponse | Committed | Fetched | Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +189,11 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class CoordinatorEvent:
     """What happened in the group: prepare, sync, stable, evict or empty, with the members' ids."""
 
     what: str
     data: dict[str, Any] = field(default_factory=dict)
 
 
-Effect = Answered | Noted
+Effect = Answered | CoordinatorEvent

@@ -35,13 +35,13 @@ from kitlib.kafka.groups.group_protocol import (
     Answer,
     GroupError,
     Heartbeat,
+    HeartbeatResponse,
     Joined,
     JoinGroup,
     LeaveGroup,
     Request,
     Synced,
     SyncGroup,
-    Told,
 )
 from kitlib.kafka.positions import ResetPolicy
 
@@ -252,7 +252,7 @@ class GroupMembership:
                 self._joined(answer, now_ms)
             case SyncGroup(), Synced():
                 self._synced(request, answer, now_ms)
-            case Heartbeat(), Told():
+            case Heartbeat(), HeartbeatResponse():
                 self._beaten(request, answer)
             case _:
                 self.other_answer(request, answer, now_ms)
@@ -308,7 +308,7 @@ class GroupMembership:
         self.events.append(MemberEvent("assigned", added, self.generation))
         self.after_assigned(added, now_ms)
 
-    def _beaten(self, request: Heartbeat, answer: Told) -> None:
+    def _beaten(self, request: Heartbeat, answer: HeartbeatResponse) -> None:
         if answer.error is GroupError.NONE or request.generation != self.generation:
             return
         if answer.error is GroupError.REBALANCE_IN_PROGRESS:

@@ -20,7 +20,7 @@ from typing import Any
 
 from kitlib.kafka.offsets.expiry import CachedGroup
 from kitlib.kafka.offsets.messages import RECORD_TYPES, SUBSCRIPTION, ZERO_UUID
-from kitlib.kafka.offsets.offset_rules import NO_PRODUCER_ID, Noted
+from kitlib.kafka.offsets.offset_rules import NO_PRODUCER_ID, OffsetEvent
 from kitlib.kafka.offsets.records import CONSUMER, GROUP_METADATA_TYPE, OffsetsRecord
 from kitlib.kafka.offsets.wire import INTEGERS, Reader, WireError, read_message
 
@@ -184,13 +184,13 @@ def group_tombstones(name: str, group: CachedGroup) -> list[OffsetsRecord]:
     return [OffsetsRecord(RECORD_TYPES[kind], {"groupId": name}) for kind in (MODERN_TARGET, MODERN_PARTITIONS, MODERN_GROUP)]
 
 
-def noted(offset: int, record: OffsetsRecord, now_ms: int) -> list[Noted]:
+def noted(offset: int, record: OffsetsRecord, now_ms: int) -> list[OffsetEvent]:
     """A written record in the words of a trace; the value of a group's record is told as its number of members."""
     if not record.is_commit:
         members = None if record.value is None else len(record.value.get("members", ()))
         told = {"offset": offset, "key": f"group {record.group}", "value": members, "timestamp_ms": now_ms}
-        return [Noted("write", told)]
+        return [OffsetEvent("write", told)]
     key, value = key_text(key_of(record)), None if record.value is None else record.value["offset"]
     told = {"offset": offset, "key": key, "value": value, "timestamp_ms": now_ms}
-    written = Noted("write", told | ({} if record.version is None else {"format": record.version}))
-    return [written] if value is None else [written, Noted("cache", {"key": key, "value": value})]
+    written = OffsetEvent("write", told | ({} if record.version is None else {"format": record.version}))
+    return [written] if value is None else [written, OffsetEvent("cache", {"key": key, "value": value})]

@@ -32,19 +32,133 @@ from kitlib.kafka.offsets.offset_cache import (
     key_text,
     noted,
 )
-from kitlib.kafka.offsets.offset_load import OffsetLoad, replicated_part
 from kitlib.kafka.offsets.offset_rules import (
     KAFKA_4_3_1,
     NO_OFFSET,
     Clock,
-    Noted,
     OffsetConfig,
     OffsetError,
+    OffsetEvent,
     OffsetRules,
 )
-from kitlib.kafka.offsets.records import CONSUMER, GROUP_METADATA_TYPE, OffsetsRecord, encode
-from kitlib.kafka.offsets.segments import SegmentedLog
+from kitlib.kafka.offsets.records import CONSUMER, GROUP_METADATA_TYPE, UNKNOWN_TYPE, OffsetsRecord, decode, encode
+from kitlib.kafka.offsets.segments import LogRecord, SegmentedLog
 from kitlib.kafka.offsets.wire import BrokenRecordError
+
+
+def records_from(log: SegmentedLog, offset: int, end: int, most: int) -> list[LogRecord]:
+    """Up to `most` records of the log in [offset, end); those that compaction took out leave no trace."""
+    found: list[LogRecord] = []
+    if offset >= end:
+        return found
+    for segment in log.segments_between(max(offset, log.start_offset), end):
+        for batch in segment.batches:
+            if batch.last_offset < offset:
+                continue
+            for record in batch.records:
+                if offset <= record.offset < end:
+                    found.append(record)
+                    if len(found) == most:
+                        return found
+    return found
+
+
+def read_as(rules: OffsetRules, record: LogRecord) -> OffsetsRecord | None:
+    """The record as a release reads it; None when it passes over it. BrokenRecordError ends the load.
+
+    A release that lists its record types fails at any other, and at a commit's value of a later version than
+    it knows.
+    """
+    try:
+        found = decode(record.key, record.value)
+    except BrokenRecordError as error:
+        if error.java_class == UNKNOWN_TYPE and rules.known_types is None:
+            return None
+        raise
+    if rules.known_types is not None and found.type.number not in rules.known_types:
+        raise BrokenRecordError(f"Unknown offset schema version {found.type.number}")
+    if found.is_commit and found.version is not None and found.version > rules.known_version:
+        raise BrokenRecordError(f"A commit of version {found.version} cannot be read")
+    return found
+
+
+@dataclass(slots=True)
+class OffsetLoad:
+    """How a new coordinator fills its cache: the log's records, from the first to the last, a chunk at a time.
+
+    The time it takes is the log's length by the reading speed, so it is the compaction of the offsets topic
+    that keeps it short. Who asks meanwhile is told to ask again. What is written to the log while the load runs
+    is read as well, at the end.
+
+    Source: Apache Kafka 0.8.2.2 `OffsetManager.loadOffsetsFromLog`; 4.3.1 `CoordinatorLoaderImpl.doLoad`.
+    Differs: a chunk is so many records instead of bytes and takes the time that the reading speed gives it.
+    """
+
+    rules: OffsetRules
+    config: OffsetConfig
+    log: SegmentedLog
+    cache: OffsetCache
+    begun_ms: int
+    next_offset: int = 0  # everything below it is in the cache
+    records_read: int = 0
+    records_skipped: int = 0  # of unknown types
+    chunk: list[LogRecord] = field(default_factory=list)  # read, but not yet in the cache
+    due_ms: int = 0  # when the chunk will be in the cache
+
+    def __post_init__(self) -> None:
+        self.next_offset = self.log.start_offset
+        self.next_chunk(self.begun_ms)
+
+    @property
+    def is_done(self) -> bool:
+        """True when nothing is left to read."""
+        return not self.chunk
+
+    def next_chunk(self, now_ms: int) -> None:
+        """Begin to read the next records. They must be below the end as it is now, not as it was at the start."""
+        end = self.log.end_offset if self.rules.loads_to_end else self.log.high_watermark
+        self.chunk = records_from(self.log, self.next_offset, end, self.config.load_chunk_records)
+        self.due_ms = now_ms + -(-len(self.chunk) * 1000 // self.config.load_records_per_s)
+
+    def step(self) -> list[OffsetEvent]:
+        """Put the chunk into the cache, and begin the next one. BrokenRecordError at a record that ends the load.
+
+        What stood before that record in the chunk is in the cache then; `next_offset` is the record's.
+        """
+        notes: list[OffsetEvent] = []
+        first = self.chunk[0].offset
+        for record in self.chunk:
+            self.next_offset = record.offset
+            found = read_as(self.rules, record)
+            if found is None:
+                self.records_skipped += 1
+            else:
+                gone = self.cache.replay(record.offset, found)
+                if gone is not None:
+                    notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": "tombstone"}))
+            self.records_read += 1
+            self.next_offset = record.offset + 1
+        notes.insert(0, OffsetEvent("load", {"from": first, "to": self.next_offset - 1}))
+        self.next_chunk(self.due_ms)
+        return notes
+
+    def progress(self) -> tuple[int, int]:
+        """How many records are in the cache, and how many there are to load as far as is known now."""
+        left = sum(1 for batch in self.log.batches() for each in batch.records if each.offset >= self.next_offset)
+        return self.records_read, self.records_read + left
+
+    def __repr__(self) -> str:
+        return f"<OffsetLoad up to {self.next_offset} of {self.log.end_offset}, next chunk at {self.due_ms} ms>"
+
+
+def replicated_part(log: SegmentedLog, rules: OffsetRules) -> OffsetCache:
+    """What a cache holds of the records below the high watermark; BrokenRecordError as `read_as`."""
+    cache = OffsetCache()
+    for record in records_from(log, log.start_offset, log.high_watermark, log.end_offset + 1):
+        found = read_as(rules, record)
+        if found is not None:
+            cache.replay(record.offset, found)
+    return cache
 
 
 class LedState(Enum):
@@ -95,7 +209,7 @@ class OffsetManager:
 
     # -- leading and not leading ---------------------------------------------------------------------
 
-    def lead(self, partition: int, log: SegmentedLog, now_ms: int) -> list[Noted]:
+    def lead(self, partition: int, log: SegmentedLog, now_ms: int) -> list[OffsetEvent]:
         """Become the leader of a partition with this log: the load begins. KitError when it leads it already."""
         if partition in self.led:
             raise KitError(f"broker {self.broker} leads partition {partition} already. Let it resign first.")
@@ -105,14 +219,14 @@ class OffsetManager:
         led.next_purge_ms = self.started_ms + ((now_ms - self.started_ms) // interval + 1) * interval
         self.led[partition] = led
         self.now_ms = max(self.now_ms, now_ms)
-        begun = Noted("load_begin", {"records": led.load.progress()[1]})
+        begun = OffsetEvent("load_begin", {"records": led.load.progress()[1]})
         return [begun, *self._end_load(led)] if led.load.is_done else [begun]
 
-    def resign(self, partition: int) -> list[Noted]:
+    def resign(self, partition: int) -> list[OffsetEvent]:
         """Lead a partition no more: its part of the cache goes. Nothing happens when it is not led."""
         led = self.led.pop(partition, None)
         keys = [] if led is None else list(led.cache.offsets)
-        return [Noted("evict", {"key": key_text(key), "why": "moved"}) for key in keys]
+        return [OffsetEvent("evict", {"key": key_text(key), "why": "moved"}) for key in keys]
 
     def next_due(self) -> int | None:
         """When something happens by itself; None while nothing is led."""
@@ -123,14 +237,14 @@ class OffsetManager:
             return led.next_purge_ms
         return led.load.due_ms if self.rules.load_is_exclusive else min(led.load.due_ms, led.next_purge_ms)
 
-    def advance(self, now_ms: int) -> list[Noted]:
+    def advance(self, now_ms: int) -> list[OffsetEvent]:
         """Let time go on: loads get further and purges run, in the order of their times.
 
         KitError when the time goes back.
         """
         if now_ms < self.now_ms:
             raise KitError(f"broker {self.broker}: the time went from {self.now_ms} back to {now_ms} ms.")
-        notes: list[Noted] = []
+        notes: list[OffsetEvent] = []
         while self.led:
             led = min(self.led.values(), key=self._due)
             due_ms = self._due(led)
@@ -147,28 +261,28 @@ class OffsetManager:
         self.now_ms = now_ms
         return notes
 
-    def _load_step(self, led: LedPartition) -> list[Noted]:
+    def _load_step(self, led: LedPartition) -> list[OffsetEvent]:
         load = led.load
         assert load is not None
         try:
             notes = load.step()
         except BrokenRecordError as error:
             led.failure = f"offset {load.next_offset}: {error}"
-            failed = Noted("load_failed", {"at": load.next_offset, "why": str(error)})
+            failed = OffsetEvent("load_failed", {"at": load.next_offset, "why": str(error)})
             if self.rules.serves_after_failed_load:
                 return [failed, *self._end_load(led)]
             led.state, led.load, led.cache = LedState.FAILED, None, OffsetCache()
             return [failed]
         return notes + self._end_load(led) if load.is_done else notes
 
-    def _end_load(self, led: LedPartition) -> list[Noted]:
+    def _end_load(self, led: LedPartition) -> list[OffsetEvent]:
         load = led.load
         assert load is not None
         ended_ms = load.due_ms
         led.state, led.load = LedState.ACTIVE, None
         if self.rules.clock is Clock.GROUP_EMPTY:  # its timer belongs to the partition, not to the broker
             led.next_purge_ms = ended_ms + self.config.retention_check_interval_ms
-        return [Noted("load_end", {"records": load.records_read, "ms": ended_ms - load.begun_ms})]
+        return [OffsetEvent("load_end", {"records": load.records_read, "ms": ended_ms - load.begun_ms})]
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -191,7 +305,7 @@ class OffsetManager:
         leader_epoch: int | None = None,
         retention_ms: int | None = None,
         topic_id: str = ZERO_UUID,
-    ) -> tuple[dict[TopicPartition, OffsetError], list[Noted]]:
+    ) -> tuple[dict[TopicPartition, OffsetError], list[OffsetEvent]]:
         """Write the offsets, one record each in one batch; (each partition's error, what happened).
 
         `retention_ms` is what versions 2 to 4 of the request can say; 0.8.2 knows nothing of it.
@@ -250,7 +364,7 @@ class OffsetManager:
 
     def delete(
         self, group: str, partitions: Iterable[TopicPartition], now_ms: int
-    ) -> tuple[dict[TopicPartition, OffsetError], list[Noted]]:
+    ) -> tuple[dict[TopicPartition, OffsetError], list[OffsetEvent]]:
         """Forget offsets on request (OffsetDelete): a tombstone for each that there is.
 
         GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic; NON_EMPTY_GROUP for a group with members of another
@@ -282,7 +396,7 @@ class OffsetManager:
         protocol_type: str = CONSUMER,
         protocol: str | None = "range",
         members: Mapping[str, bytes] | None = None,
-    ) -> list[Noted]:
+    ) -> list[OffsetEvent]:
         """Write what became of a group: its members by id, each with its subscription's bytes; none: it is empty now."""
         told = [
             {
@@ -300,7 +414,7 @@ class OffsetManager:
 
     # -- the purge -----------------------------------------------------------------------------------
 
-    def purge(self, partition: int, now_ms: int) -> list[Noted]:
+    def purge(self, partition: int, now_ms: int) -> list[OffsetEvent]:
         """Forget what is too old, with a tombstone each; since 2.1 also a group that is empty and has no offset left."""
         led = self.led[partition]
         cache = led.cache
@@ -355,14 +469,14 @@ class OffsetManager:
             RECORD_TYPES[self.rules.written_type], {"group": group, "topic": topic, "partition": partition}, version, fields
         )
 
-    def _forget(self, led: LedPartition, keys: list[Key], now_ms: int, why: str) -> list[Noted]:
+    def _forget(self, led: LedPartition, keys: list[Key], now_ms: int, why: str) -> list[OffsetEvent]:
         kind = RECORD_TYPES[self.rules.written_type]
         names = ({"group": group, "topic": topic, "partition": partition} for group, topic, partition in keys)
         return self._write(led, [OffsetsRecord(kind, each) for each in names], now_ms, why)
 
     def _write(
         self, led: LedPartition, records: list[OffsetsRecord], now_ms: int, why: str = "tombstone"
-    ) -> list[Noted]:
+    ) -> list[OffsetEvent]:
         """Append the records as one batch and play them into the cache; with no records nothing happens."""
         if not records:
             return []
@@ -372,7 +486,7 @@ class OffsetManager:
             gone = led.cache.replay(offset, record)
             notes += noted(offset, record, now_ms)
             if gone is not None:
-                notes.append(Noted("evict", {"key": key_text(gone), "why": why}))
+                notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": why}))
         return notes
 
     # -- figures -------------------------------------------------------------------------------------

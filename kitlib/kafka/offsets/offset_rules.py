@@ -93,7 +93,7 @@ class OffsetConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class OffsetEvent:
     """What happened, in the words of a trace: write, load_begin, load, load_end, load_failed, cache, evict."""
 
     what: str

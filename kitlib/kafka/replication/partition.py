@@ -29,7 +29,7 @@ class ReplicationConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class ReplicaEvent:
     """One thing that a broker or the controller did, in the words of a trace."""
 
     actor: str
@@ -45,7 +45,7 @@ class Appended:
     error: str = ""
     first: int = NO_OFFSET
     last: int = NO_OFFSET
-    happened: tuple[Happened, ...] = field(default=(), compare=False)  # what the brokers did
+    happened: tuple[ReplicaEvent, ...] = field(default=(), compare=False)  # what the brokers did
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class ReplicatedPartition:
 
     # -- followers -----------------------------------------------------------------------------------
 
-    def copy(self) -> list[Happened]:
+    def copy(self) -> list[ReplicaEvent]:
         """Every follower that works fetches all there is; one that has caught up joins the in-sync set."""
         leader, happened = self.leader, []
         if leader is None:
@@ -183,7 +183,7 @@ class ReplicatedPartition:
                 follower.high_watermark = min(leader.high_watermark, follower.end)
         return happened
 
-    def _cut_off(self, leader: Replica, follower: Replica) -> list[Happened]:
+    def _cut_off(self, leader: Replica, follower: Replica) -> list[ReplicaEvent]:
         """Truncate a follower to where its log and the leader's part."""
         before = follower.end
         while follower.epochs.latest != NO_EPOCH:
@@ -211,23 +211,23 @@ class ReplicatedPartition:
 
     # -- brokers -------------------------------------------------------------------------------------
 
-    def kill(self, broker: int) -> list[Happened]:
+    def kill(self, broker: int) -> list[ReplicaEvent]:
         """The broker is dead. Nobody knows it yet."""
         self._replica(broker).is_alive = False
         return [self._note(f"broker {broker}", "kill")]
 
-    def pause(self, broker: int) -> list[Happened]:
+    def pause(self, broker: int) -> list[ReplicaEvent]:
         """The broker stands still (SIGSTOP). Nobody knows it yet."""
         self._replica(broker).is_paused = True
         return [self._note(f"broker {broker}", "pause")]
 
-    def fence(self, broker: int) -> list[Happened]:
+    def fence(self, broker: int) -> list[ReplicaEvent]:
         """The controller has not heard of the broker for broker.session.timeout.ms: it is out of sync and leads no more."""
         self._replica(broker)
         self.fenced.add(broker)
         return self._decide([each for each in self.state.in_sync if each != broker])
 
-    def wake(self, broker: int) -> list[Happened]:
+    def wake(self, broker: int) -> list[ReplicaEvent]:
         """A paused broker goes on (SIGCONT), is unfenced and copies what it has missed."""
         self._replica(broker).is_paused = False
         happened = [self._note(f"broker {broker}", "wake")]
@@ -236,7 +236,7 @@ class ReplicatedPartition:
             happened += self._decide(self.state.in_sync)
         return happened + self.copy()
 
-    def start(self, broker: int) -> list[Happened]:
+    def start(self, broker: int) -> list[ReplicaEvent]:
         """A dead broker comes back: it reads its log, registers as one that died, may lead again, and copies."""
         replica = self._replica(broker)
         replica.is_alive = True
@@ -253,7 +253,7 @@ class ReplicatedPartition:
         happened += self._decide(self.state.in_sync)
         return happened + self.copy()
 
-    def flip_bit(self, broker: int, offset: int) -> list[Happened]:
+    def flip_bit(self, broker: int, offset: int) -> list[ReplicaEvent]:
         """A dead broker's disk spoils one bit of a record. KnobError unless the broker is dead and has the record."""
         replica = self._replica(broker)
         if replica.is_alive or not 0 <= offset < replica.end:
@@ -270,7 +270,7 @@ class ReplicatedPartition:
 
     def _decide(
         self, in_sync: Sequence[int], without: Collection[int] = (), unclean_shutdown: Collection[int] = ()
-    ) -> list[Happened]:
+    ) -> list[ReplicaEvent]:
         """Let the controller decide, and carry it out; what changed."""
         before, config = self.state, self.config
         acceptable = [each for each in self.brokers if each not in self.fenced and each not in without]
@@ -293,8 +293,8 @@ class ReplicatedPartition:
         elected = {"leader": after.leader, "epoch": after.leader_epoch, "unclean": change.why == "unclean", "why": change.why}
         return [*happened, self._note(CONTROLLER, "elect", **elected)]
 
-    def _note(self, actor: str, what: str, /, **data: Any) -> Happened:
-        return Happened(actor, what, data, self.shown())
+    def _note(self, actor: str, what: str, /, **data: Any) -> ReplicaEvent:
+        return ReplicaEvent(actor, what, data, self.shown())
 
     def shown(self) -> dict[str, Any]:
         """The partition as a step's state holds it."""

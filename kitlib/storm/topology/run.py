@@ -19,20 +19,17 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from kitlib.errors import KitError
 from kitlib.java.hash_codes import list_hash_code
 from kitlib.storm.acker import ACKER_COMPONENT_ID
-from kitlib.storm.topology.acker_task import AckerTask
-from kitlib.storm.topology.bolt_task import BoltTask
 from kitlib.storm.topology.builder import Component, Topology, TopologyConfig
 from kitlib.storm.topology.components import TopologyContext, TopologyError, task_name
 from kitlib.storm.topology.faults import Fault, FaultPlan
 from kitlib.storm.topology.groupings import Chooser, chooser_of
 from kitlib.storm.topology.ids import Chance, Rng, generate_id
-from kitlib.storm.topology.spout_task import SpoutTask
-from kitlib.storm.topology.task import ComponentTask, Task
+from kitlib.storm.topology.tasks import AckerTask, BoltTask, ComponentTask, Made, SpoutTask, Task
 
 MAX_EVENTS_AT_ONCE = 1_000_000  # at one and the same millisecond: more is a loop without an end
 
@@ -41,9 +38,6 @@ class Observer(Protocol):
     """Who is told what happens: the task, the word, and its data."""
 
     def __call__(self, actor: str, what: str, data: dict[str, Any], /) -> None: ...
-
-
-Made = TypeVar("Made")  # a spout or a bolt
 
 
 def _nobody(_actor: str, _what: str, _data: dict[str, Any]) -> None:

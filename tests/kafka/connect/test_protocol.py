@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.kafka.connect.protocol import Told, decode_assignment, decode_metadata, encode_assignment, encode_metadata
+from kitlib.kafka.connect.protocol import (
+    ExtendedAssignment,
+    decode_assignment,
+    decode_metadata,
+    encode_assignment,
+    encode_metadata,
+)
 from kitlib.kafka.connect.work import Assignment, ConnectError, ConnectorsAndTasks
 
 RECORDED = (Path(__file__).parent / "recorded_messages.txt").read_text(encoding="utf-8").splitlines()
@@ -33,7 +39,7 @@ def test_messages_are_those_of_the_real_classes(line: str) -> None:
     leader, url, offset, *held, delay, sessioned, owns = told.split("|")
     protocol = "sessioned" if sessioned == "1" else "compatible"
     assigned, revoked = work(held[0], held[1]), work(held[2], held[3])
-    message = Told(leader, url, int(offset), Assignment(assigned, revoked, int(delay)))
+    message = ExtendedAssignment(leader, url, int(offset), Assignment(assigned, revoked, int(delay)))
     wanted_assignment, wanted_metadata, wanted_eager = recorded.split(" ")
     assert encode_assignment(message, protocol).hex() == wanted_assignment
     assert encode_metadata(url, int(offset), protocol, message if owns == "1" else None).hex() == wanted_metadata
@@ -45,7 +51,7 @@ def test_what_is_written_is_read_again(
     assigned: ConnectorsAndTasks, revoked: ConnectorsAndTasks, delay_ms: int, protocol: str
 ) -> None:
     """The same work, the same delay; and inside a worker's metadata too."""
-    told = Told("w1", "http://h/", 7, Assignment(assigned, revoked, delay_ms))
+    told = ExtendedAssignment("w1", "http://h/", 7, Assignment(assigned, revoked, delay_ms))
     read = decode_assignment(encode_assignment(told, protocol))
     assert (read.leader, read.config_offset, read.assignment.delay_ms) == ("w1", 7, delay_ms)
     assert set(read.assignment.assigned.tasks) == set(assigned.tasks)
@@ -72,7 +78,7 @@ def test_bytes_that_are_none_are_refused_in_a_sentence(data: bytes) -> None:
 
 def test_each_cut_message_is_refused() -> None:
     """An assignment without its last byte, and every shorter one."""
-    whole = encode_assignment(Told("w1", "u", 1, Assignment(work("a,b", "a/0,b/1"), work("c", "c/2"), 9)), "sessioned")
+    whole = encode_assignment(ExtendedAssignment("w1", "u", 1, Assignment(work("a,b", "a/0,b/1"), work("c", "c/2"), 9)), "sessioned")
     for end in range(len(whole)):
         with pytest.raises(ConnectError, match="ends at byte"):
             decode_assignment(whole[:end])

@@ -11,19 +11,18 @@ from kitlib.kafka.groups.group_protocol import (
     Answer,
     Answered,
     Committed,
+    CoordinatorEvent,
     GroupError,
     Heartbeat,
+    HeartbeatResponse,
     Joined,
     JoinGroup,
     LeaveGroup,
-    Noted,
     OffsetCommit,
     Request,
     Synced,
     SyncGroup,
-    Told,
 )
-from kitlib.kafka.groups.rebalance import Rebalance
 
 NOW = GroupConfig(group_initial_rebalance_delay_ms=0)  # the first member waits for nobody
 
@@ -37,7 +36,7 @@ class Desk:
     now_ms: int = 0
     numbers: Any = field(default_factory=count)
     answers: dict[int, Answer] = field(default_factory=dict)
-    notes: list[Noted] = field(default_factory=list)
+    notes: list[CoordinatorEvent] = field(default_factory=list)
     coordinator: GroupCoordinator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -50,7 +49,7 @@ class Desk:
 
     def wait(self, ms: int) -> None:
         self.now_ms += ms
-        self._take(Rebalance.advance(self.coordinator, self.now_ms))
+        self._take(self.coordinator.advance(self.now_ms))
 
     def _take(self, effects: list[Any]) -> None:
         for effect in effects:
@@ -125,7 +124,7 @@ class Person:
     def beat(self, **more: Any) -> GroupError:
         fields = {"generation": self.generation, "group_instance_id": self.instance_id} | more
         answer = self.desk.answers[self.desk.ask(Heartbeat(next(self.desk.numbers), self.member_id, **fields))]
-        assert isinstance(answer, Told)
+        assert isinstance(answer, HeartbeatResponse)
         return answer.error
 
     def commit(self, offset: int, **more: Any) -> GroupError:
@@ -142,7 +141,7 @@ class Person:
     def leave(self, **more: Any) -> GroupError:
         fields = {"member_id": self.member_id, "group_instance_id": self.instance_id} | more
         answer = self.desk.answers[self.desk.ask(LeaveGroup(next(self.desk.numbers), **fields))]
-        assert isinstance(answer, Told)
+        assert isinstance(answer, HeartbeatResponse)
         return answer.error
 
 

@@ -13,7 +13,7 @@ from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
 from kitlib.kafka.offsets.messages import RECORD_TYPES
 from kitlib.kafka.offsets.offset_cache import TopicPartition
 from kitlib.kafka.offsets.offset_manager import LedState, OffsetManager
-from kitlib.kafka.offsets.offset_rules import RULES, Noted, OffsetConfig, OffsetError
+from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
 from kitlib.kafka.offsets.records import OffsetsRecord, decode, encode
 from kitlib.kafka.offsets.segments import SegmentedLog
 from tests.kafka.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
@@ -39,7 +39,7 @@ def test_load_takes_its_time_and_a_reader_is_told_to_ask_again(rules: str) -> No
     assert offset_of(manager) == (OffsetError.COORDINATOR_LOAD_IN_PROGRESS, -1)
     load = manager.led[0].load
     assert load is not None and load.progress() == (10, 12) and manager.led[0].cache.offsets[("g", *T)].committed_offset == 10
-    assert manager.advance(1_200)[-1] == Noted("load_end", {"records": 12, "ms": 1_200})
+    assert manager.advance(1_200)[-1] == OffsetEvent("load_end", {"records": 12, "ms": 1_200})
     assert offset_of(manager) == (OffsetError.NONE, 12) and manager.led[0].state is LedState.ACTIVE
 
 

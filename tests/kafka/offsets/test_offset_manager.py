@@ -11,7 +11,7 @@ from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import RECORD_TYPES, SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import OffsetCache, TopicPartition
 from kitlib.kafka.offsets.offset_manager import Fetched, OffsetManager
-from kitlib.kafka.offsets.offset_rules import RULES, Noted, OffsetConfig, OffsetError
+from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
 from kitlib.kafka.offsets.records import OffsetsRecord, decode, encode
 from kitlib.kafka.offsets.segments import SegmentedLog
 from kitlib.kafka.offsets.wire import write_message
@@ -20,7 +20,7 @@ from tests.kafka.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_
 OLD_RULES = ("0.8.2", "2015-04", "0.9.0")
 
 
-def words(notes: list[Noted]) -> list[str]:
+def words(notes: list[OffsetEvent]) -> list[str]:
     """What the notes tell of."""
     return [each.what for each in notes]
 
@@ -80,7 +80,7 @@ def test_commit_with_too_much_metadata_writes_nothing_but_makes_the_group() -> N
     assert [decode(*encode_of(each)).type.name for each in manager.purge(0, 1)] == ["GROUP_METADATA"]
 
 
-def encode_of(note: Noted) -> tuple[bytes, bytes | None]:
+def encode_of(note: OffsetEvent) -> tuple[bytes, bytes | None]:
     """The bytes of a group's tombstone that a note tells of."""
     assert note.what == "write" and note.data["value"] is None
     return encode(OffsetsRecord(RECORD_TYPES[2], {"group": note.data["key"].removeprefix("group ")}))
@@ -101,7 +101,7 @@ def test_answers_elsewhere_are_not_coordinator() -> None:
     manager.lead(manager.partition_of("g"), SegmentedLog(), 0)
     assert manager.commit("h", {T: 1}, 0)[0] == {T: OffsetError.NOT_COORDINATOR} == {T: manager.fetch("h", [T])[0]}
     manager.commit("g", {T: 1}, 0)
-    assert manager.resign(manager.partition_of("g")) == [Noted("evict", {"key": "g orders-0", "why": "moved"})]
+    assert manager.resign(manager.partition_of("g")) == [OffsetEvent("evict", {"key": "g orders-0", "why": "moved"})]
     assert manager.fetch("g", [T]) == (OffsetError.NOT_COORDINATOR, {T: Fetched(error=OffsetError.NOT_COORDINATOR)})
     assert manager.resign(3) == [] and manager.next_due() is None
     with pytest.raises(KitError, match="broker 1 does not lead partition"):

@@ -57,7 +57,7 @@ def test_spout_that_does_what_it_may_not_is_told_so(
     does: Callable[[Any], object], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who, what was got, what was expected; and the run ends instead of hanging."""
-    monkeypatch.setattr("kitlib.storm.topology.task.MAX_TUPLES_A_CALL", 1_000)
+    monkeypatch.setattr("kitlib.storm.topology.tasks.MAX_TUPLES_A_CALL", 1_000)
     run, _ = started(chain(spout_that(does), Store))
     with pytest.raises(TopologyError, match=says):
         run.run_for(10)
@@ -65,7 +65,7 @@ def test_spout_that_does_what_it_may_not_is_told_so(
 
 def test_bolt_that_sends_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in execute a loop without an end is found by what it sends."""
-    monkeypatch.setattr("kitlib.storm.topology.task.MAX_TUPLES_A_CALL", 1_000)
+    monkeypatch.setattr("kitlib.storm.topology.tasks.MAX_TUPLES_A_CALL", 1_000)
 
     def sends(bolt: Any, given: Any) -> None:
         while True:

@@ -15,13 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 
 from kitlib.errors import KnobError
 from kitlib.java.hash_tables import in_hash_order
-from kitlib.kafka.groups.assignors.cooperative_sticky import Assign, assign_cooperative_sticky, rounds
-from kitlib.kafka.groups.assignors.range import assign_ranges
-from kitlib.kafka.groups.assignors.round_robin import assign_round_robin
-from kitlib.kafka.groups.assignors.sticky import assign_sticky
+from kitlib.kafka.groups.assignors.sticky import Assign, assign_cooperative_sticky, assign_sticky, rounds
 from kitlib.kafka.groups.assignors.subscription import (
     NO_GENERATION,
     Assignment,
@@ -29,8 +27,53 @@ from kitlib.kafka.groups.assignors.subscription import (
     Partitions,
     Subscription,
     TopicPartition,
+    all_partitions,
+    by_instance_id,
     by_java_order,
+    partitions_of,
 )
+
+
+def assign_ranges(partitions: Partitions, subscriptions: Sequence[Subscription]) -> Assignment:
+    """Each topic by itself, cut into one run of neighbouring partitions for each member.
+
+    The partitions of equal numbers of two topics come to the same member, so that they can be joined. The price:
+    the odd partitions of every topic (`partitions % members`, one each) go to the same first members.
+
+    Source: Apache Kafka 4.3.1, `RangeAssignor.assignPartitions`.
+    Differs: racks are left out, and with them the matching of co-partitioned topics to racks.
+    """
+    assignment: Assignment = {each.member: [] for each in subscriptions}
+    for topic in partitions:
+        readers = sorted((each for each in subscriptions if topic in each.topics), key=by_instance_id)
+        if not readers:
+            continue
+        unassigned = partitions_of(topic, partitions)
+        each_gets, get_one_more = divmod(len(unassigned), len(readers))
+        for number, reader in enumerate(readers):
+            count = each_gets + (number < get_one_more)
+            assignment[reader.member] += unassigned[:count]
+            unassigned = unassigned[count:]
+    return assignment
+
+
+def assign_round_robin(partitions: Partitions, subscriptions: Sequence[Subscription]) -> Assignment:
+    """All partitions of all topics in one row, dealt out one by one to the members as range orders them.
+
+    With equal subscriptions nobody has more than one partition more than another. A member that does not read
+    a topic is passed over, and it stays passed over: the next partition goes to the one after.
+
+    Source: Apache Kafka 4.3.1, `RoundRobinAssignor.assign`.
+    Differs: nothing.
+    """
+    assignment: Assignment = {each.member: [] for each in subscriptions}
+    readable = {topic for each in subscriptions for topic in each.topics} & set(partitions)
+    members = cycle(sorted(subscriptions, key=by_instance_id))
+    for partition in all_partitions(sorted(readable, key=by_java_order), partitions):
+        reader = next(each for each in members if partition.topic in each.topics)
+        assignment[reader.member].append(partition)
+    return assignment
+
 
 ASSIGNORS: dict[str, Assign] = {  # by the name that members send when they join
     "range": assign_ranges,
