@@ -82,8 +82,8 @@ PREVIOUS: dict[ProducerState, frozenset[ProducerState]] = {
     _S.FATAL_ERROR: frozenset(_S),
 }
 
-# Where the answer to a request for an id leads, if it is none of these nor retriable: FATAL_ERROR. After a refusal the
-# client fails what waits and asks again.
+# After these answers to a request for an id the client fails what waits and asks again. Other errors that are not
+# retriable are fatal.
 NO_PERMISSION = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 
 
