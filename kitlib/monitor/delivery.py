@@ -138,6 +138,7 @@ class DeliveryLedger:
     idle_commits: int = 0
     stall_begin: Step | None = None
     open_ms: int | None = None  # for how long the record that is waited for was out at the last idle commit
+    was_processed: bool = False  # whether it was processed by then
     last_step: int = 0
     last_error: str = ""
     tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally(kind) for kind in ANOMALIES})
@@ -301,6 +302,7 @@ class DeliveryLedger:
             self.idle_commits += 1
             since = self.open_since.get(offset)
             self.open_ms = None if since is None else step.at_ms - since
+            self.was_processed = self._is_processed(offset)
         else:
             self._end_stall()
 
@@ -326,7 +328,7 @@ class DeliveryLedger:
             last_error=self.last_error,
             fate=self.fates.get(offset, ""),
             open_ms=self.open_ms,
-            is_processed=self._is_processed(offset),
+            is_processed=self.was_processed,
         )
 
     def _handled(self, offset: int) -> RecordHistory:

@@ -47,7 +47,7 @@ class Stall:
     last_error: str  # the spout's last error, or ""
     fate: str  # why its last failure holds it up, or "" when it never failed
     open_ms: int | None  # since when its last tuple is out, neither acked nor failed; None when none is
-    is_processed: bool
+    is_processed: bool  # at the last of these commits
 
 
 @dataclass(frozen=True, slots=True)
