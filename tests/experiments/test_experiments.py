@@ -402,6 +402,13 @@ def test_commits_that_wait_for_a_slow_bolt_are_no_violation(process_ms: int) -> 
     assert verdict.counts["stalled"] > 0 and verdict.violations == ()
 
 
+@pytest.mark.parametrize("name", ["bolt_crash", "acker_crash", "spout_crash"])
+def test_a_task_dies_when_its_knob_says_so_also_after_all_is_done(name: str) -> None:
+    """The knob acts over its whole range: a story that has settled waits for its crash."""
+    trace = get(name).run(crash_at_ms=5_000)
+    assert [step.at_ms for step in trace if step.what == "crash"] == [5_000]
+
+
 def test_registry_loads_no_story_before_it_is_asked_for() -> None:
     """`import kitlib.experiments` loads at most 40 of our modules, and the story of none."""
     program = "import sys, kitlib.experiments; print(*[name for name in sys.modules if name.startswith('kitlib')])"

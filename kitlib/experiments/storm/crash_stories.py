@@ -63,8 +63,8 @@ def spout_crash(story: TopologyStory, source: Source = "kestrel") -> None:
 
 
 def _crash(story: TopologyStory, component: str) -> None:
-    """The first task of this component dies."""
+    """The first task of this component dies, also when everything is done by then."""
     knobs = story.knobs
     crash = Fault("crash", component, at_ms=knobs["crash_at_ms"])
     begin(story, lambda: [crash, *planted(knobs)], knobs["source"], restart_ms=knobs["restart_ms"])
-    drain(story)
+    drain(story, knobs["crash_at_ms"])

@@ -130,9 +130,9 @@ def begin(
     return story.start(tree_topology(story, spout(FIELDS, first_piece)), faults, **config)
 
 
-def drain(story: TopologyStory) -> None:
-    """Let the topology run until every record is finished, or for as long as that may take; then end it."""
-    story.run_for(patience_ms(story.knobs), until=story.is_done)
+def drain(story: TopologyStory, after_ms: int = -1) -> None:
+    """Let the topology run until, later than `after_ms`, every record is finished, or for as long as that may take; then end it."""
+    story.run_for(patience_ms(story.knobs), until=lambda: story.now_ms > after_ms and story.is_done())
     story.stop()
 
 
