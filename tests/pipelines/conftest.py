@@ -16,7 +16,8 @@ from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production, transaction_audit
 from kitlib.pipelines.audit_result import AuditResult
 from kitlib.pipelines.audit_rows import TraceRead, count, follow, follow_records, result_of
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
+from tests.monitor.stories import DELIVERY
 
 Lines = Sequence[tuple[str, int, bytes | None]]  # run, line, value
 
@@ -86,11 +87,11 @@ def runs_of_steps(draw: st.DrawFn) -> list[tuple[int, str, dict[str, Any]]]:
 
 def as_trace(run: str, steps: Sequence[tuple[int, str, dict[str, Any]]], is_cut: bool = False) -> Trace:
     """The steps as a trace on the model, of a run that was cut after them or not."""
-    trace = Trace(run=run, experiment="made_up")
+    trace = Trace(run=run, experiment="made_up", domain=DELIVERY)
     at_ms = 0
     for wait_ms, word, data in steps:
         at_ms += wait_ms
-        trace.record(at_ms, "somebody", word, **data)
+        trace.steps.append(Step(len(trace), at_ms, "somebody", word, data))
     if is_cut:
         trace.halt(99)
     return trace

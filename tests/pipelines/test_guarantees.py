@@ -23,7 +23,7 @@ from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines import guarantees as pipeline
 from kitlib.pipelines.guarantees import measure_guarantees
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 from tests.conftest import REPOSITORY, wait_for
 
 STORED = REPOSITORY / "notebooks" / "data" / "guarantees.json"
@@ -71,7 +71,7 @@ def test_cell_tells_what_was_lost_in_silence_from_what_was_told_as_failed() -> N
         ("send", {"first": 0, "last": 9}), ("delivered", {"first": 0, "last": 6}), ("undelivered", {"first": 7, "last": 9}),
         ("read", {"first_offset": 0, "records": [[0, 4], [7, 7]]}),
     ):  # fmt: skip
-        trace.record(0, "producer", what, topic="t", partition=0, **data)
+        trace.steps.append(Step(len(trace), 0, "producer", what, {"topic": "t", "partition": 0, **data}))
     cell = Cell.of(PLAIN, "none", judge(trace).counts, trace)
     assert cell.counts == {"lost": 2, "told_failed": 2, "duplicated": 0, "reordered": 0, "indefinite": 1}
     assert str(cell) == "2 lost, 2 told failed, not stored, 1 told failed, yet stored"

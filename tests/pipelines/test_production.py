@@ -18,14 +18,17 @@ from kitlib.errors import LabError
 from kitlib.experiments.kafka_stage import create_topic, publish
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
-from kitlib.monitor.delivery import judge
+from kitlib.monitor.delivery import LEDGERS, judge
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production
 from kitlib.pipelines.audit import AuditResult, audit, audit_stream
 from kitlib.pipelines.audit_rows import TraceRead, result_of
 from kitlib.pipelines.production import audit_producers
-from kitlib.trace import Trace
-from kitlib.words.word import Range
+from kitlib.trace import Step, Trace
+from kitlib.words import declare
+from kitlib.words.idempotence import IDEMPOTENCE
+from kitlib.words.spout import SPOUT
+from kitlib.words.word import Domain, Range
 from tests.pipelines.conftest import as_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(360)]
@@ -55,19 +58,24 @@ STEPS = st.one_of(
 
 @st.composite
 def producer_runs(draw: st.DrawFn) -> list[tuple[str, dict[str, Any]]]:
-    """Steps in up to three lanes, most of which begin with a send."""
+    """Steps in three lanes, each of which begins with a send, as a producer's lane does."""
     lanes = [("a", 0), ("a", 1), ("b", 0)]
     begin = [("send", {"topic": topic, "partition": partition, "first": 0, "last": 7}) for topic, partition in lanes]
     steps = draw(st.lists(st.tuples(st.sampled_from(lanes), STEPS), max_size=14))
     named = [(word, {"topic": topic, "partition": partition, **data}) for (topic, partition), (word, data) in steps]
-    return begin[: draw(st.integers(1, 3))] + named
+    return begin + named
 
 
-def as_trace(run: str, steps: Steps, backend: str = "model") -> Trace:
+# A run with a producer and a spout: each lane is judged as in the domain that has such lanes alone.
+MIXED = declare(Domain("mixed", {**SPOUT.words, **IDEMPOTENCE.words})).name
+LEDGERS[MIXED] = lambda topic, *rest: LEDGERS["idempotence" if topic.endswith(".sent") else "spout"](topic, *rest)
+
+
+def as_trace(run: str, steps: Steps, backend: str = "model", domain: str = "idempotence") -> Trace:
     """The steps as a trace, each 3 ms after the one before."""
-    trace = Trace(run=run, experiment="made_up", backend=backend, domain="idempotence")
+    trace = Trace(run=run, experiment="made_up", backend=backend, domain=domain)
     for number, (word, data) in enumerate(steps):
-        trace.record(3 * number, "somebody", word, **data)
+        trace.steps.append(Step(number, 3 * number, "somebody", word, data))
     return trace
 
 
@@ -228,7 +236,7 @@ def test_audit_of_producers_on_the_broker_believes_the_topics(
     for run in (clean, strange):
         at = {"topic": topics[run], "partition": 0}
         traces[run].record(20, "broker", "read", **at, first_offset=0, records=[[2, 5], [0, 1], [4, 5]])
-    traces[model].record(20, "broker", "write", topic=topics[model], partition=0, first=0, last=8, offset=0)
+    traces[model].record(20, "broker", "write", topic=topics[model], partition=0, batch=0, first=0, last=8, offset=0)
     for trace in traces.values():
         publish(trace, broker)
 
@@ -255,7 +263,7 @@ def test_audit_of_a_run_with_a_producer_and_a_spout_has_both_tables(
     for topic, values in ((sent_to, [b"0", b"1", b"1"]), (read_from, [b"a", b"b", b"c"])):
         create_topic(admin, topic, 1)
         write_lines(run, values, topic)
-    trace = as_trace(run, handed(sent_to), "kafka")
+    trace = as_trace(run, handed(sent_to), "kafka", MIXED)
     trace.record(10, "log", "append", topic=read_from, partition=0, first=0, last=2)
     trace.record(11, "bolt", "process", topic=read_from, partition=0, offset=2)
     trace.record(12, "bolt", "process", topic=read_from, partition=0, offset=1)

@@ -15,7 +15,7 @@ from kitlib.errors import LabError
 from kitlib.lab.clients import Cluster
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines.audit import AuditResult, audit, audit_stream
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 from tests.experiments.test_transactions import CLAIMS
 from tests.pipelines.conftest import as_lines
 
@@ -70,7 +70,8 @@ def as_trace(name: str, made: tuple[list[tuple[str, str, dict[str, Any], int | N
     first: dict[str, Any] = {"inputs": inputs} if inputs else {}
     trace.record(0, "broker", "open", topic="t", partition=0, **first)
     for number, (actor, what, data, at) in enumerate(steps, start=1):
-        trace.record(3 * number, actor, what, topic="t", partition=0, state={} if at is None else {"committed_input": at}, **data)
+        state = {} if at is None else {"committed_input": at}
+        trace.steps.append(Step(number, 3 * number, actor, what, {"topic": "t", "partition": 0, **data}, state))
     return trace
 
 
