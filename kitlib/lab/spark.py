@@ -210,13 +210,15 @@ def _settings(app: str, master: str, java_flags: tuple[str, ...], jars: list[Pat
 
 
 def _sockets() -> dict[str, str]:
-    """Let Java and Python meet in a folder, if its path is short enough for a socket, and not at a port.
+    """Let Java and Python meet in a folder, if its path is fit for a socket, and not at a port.
 
     At a port Java serves whoever comes first, and that can be a Kafka client which looks for a broker that
-    listened there before.
+    listened there before. A path may be too long for a socket; and PySpark 4.2's worker puts that of a state
+    server into lower case (`worker.py`, `Conf.get`), so one with a capital letter in it would not be found.
     """
     folder = _socket_folder()
-    if len(os.fsencode(folder) + SOCKET_NAME.encode()) > LONGEST_SOCKET_PATH:
+    is_short = len(os.fsencode(folder) + SOCKET_NAME.encode()) <= LONGEST_SOCKET_PATH
+    if not is_short or str(folder) != str(folder).lower():
         return {}
     folder.mkdir(parents=True, exist_ok=True)
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,13 @@ except LabError as error:
     assert err == ""
     assert "Spark local[2] did not start with Java" in out
     assert "kit doctor" in out
+
+
+@pytest.mark.parametrize(("home", "has_sockets"), [("lab", True), ("Lab", False), ("l" * 90, False)], ids=["plain", "capital", "too long"])
+def test_java_and_python_meet_at_a_port_where_a_path_is_not_fit_for_sockets(
+    home: str, has_sockets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark's worker puts a state server's path into lower case, so a home with a capital letter in it has no sockets."""
+    with tempfile.TemporaryDirectory(prefix="kit-") as room:  # tmp_path would be too long
+        monkeypatch.setenv("KIT_HOME", str(Path(room) / home))
+        assert bool(kit_spark._sockets()) is has_sockets
