@@ -166,5 +166,5 @@ def test_java_and_python_meet_at_a_port_where_a_path_is_not_fit_for_sockets(
 ) -> None:
     """PySpark's worker puts a state server's path into lower case, so a home with a capital letter in it has no sockets."""
     with tempfile.TemporaryDirectory(prefix="kit-") as room:  # tmp_path would be too long
-        monkeypatch.setenv("KIT_HOME", str(Path(room) / home))
+        monkeypatch.setattr(kit_spark, "_socket_folder", lambda: Path(room) / home)
         assert bool(kit_spark._sockets()) is has_sockets
