@@ -160,11 +160,12 @@ except LabError as error:
     assert "kit doctor" in out
 
 
-@pytest.mark.parametrize(("home", "has_sockets"), [("lab", True), ("Lab", False), ("l" * 90, False)], ids=["plain", "capital", "too long"])
+@pytest.mark.parametrize(("name", "has_sockets"), [("lab", True), ("Lab", False), ("l" * 90, False)], ids=["plain", "capital", "too long"])
 def test_java_and_python_meet_at_a_port_where_a_path_is_not_fit_for_sockets(
-    home: str, has_sockets: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, has_sockets: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PySpark's worker puts a state server's path into lower case, so a home with a capital letter in it has no sockets."""
-    with tempfile.TemporaryDirectory(prefix="kit-") as room:  # tmp_path would be too long
-        monkeypatch.setattr(kit_spark, "_socket_folder", lambda: Path(room) / home)
+    """PySpark's worker puts a state server's path into lower case, so a folder with a capital letter in it has no sockets."""
+    with tempfile.TemporaryDirectory(prefix="kit-") as room:
+        monkeypatch.setattr(kit_spark, "_socket_folder", lambda: Path(room) / name)
+        monkeypatch.setattr(kit_spark, "LONGEST_SOCKET_PATH", len(room) + len("/lab") + len(kit_spark.SOCKET_NAME))
         assert bool(kit_spark._sockets()) is has_sockets
