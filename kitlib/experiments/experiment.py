@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
@@ -149,9 +150,10 @@ def experiment(
     return declare
 
 
-def _parameters(story: Callable[..., None]) -> list[str]:
+@cache
+def _parameters(story: Callable[..., None]) -> tuple[str, ...]:
     """The names of a story's parameters behind the run, which are knobs."""
-    return list(signature(story).parameters)[1:]
+    return tuple(signature(story).parameters)[1:]
 
 
 def open_stage(backend: str, run: str) -> Stage:

@@ -44,13 +44,6 @@ def _truncate(who: str, data: Data) -> str:
     return f"{who} cuts {count(number, 'record')} off its log, back to offset {data['to']:d}: its leader does not have them."
 
 
-def _diverged(who: str, data: Data) -> str:
-    return (
-        f"{who} asks where epoch {data['epoch']} ends: at {data['end']}, below its committed {data['committed']}. "
-        "So it knows that its offset is of records that are gone."
-    )
-
-
 _OWN = {
     "append": Word(_append, "first last", judged="append"),
     "refused": Word(
@@ -107,7 +100,10 @@ _OWN = {
         "records",
     ),
     "diverged": Word(
-        _diverged, "committed end epoch", glyph=Glyph("learns that its records are gone", DIAMOND, RED, 1.8, "paper")
+        "{who} asks where epoch {epoch} ends: at {end}, below its committed {committed}. "
+        "So it knows that its offset is of records that are gone.",
+        "committed end epoch",
+        glyph=Glyph("learns that its records are gone", DIAMOND, RED, 1.8, "paper"),
     ),
 }
 

@@ -42,10 +42,6 @@ def _start(who: str, data: Data) -> str:
     )
 
 
-def _call(who: str, data: Data) -> str:
-    return f"The user calls send for record {data['record']:d}."
-
-
 def _blocked(who: str, data: Data) -> str:
     for_what = {"metadata": "The topic is not known", "memory": "No memory is left"}.get(
         data.get("on", ""), "It cannot go on"
@@ -82,10 +78,6 @@ def _flush(who: str, data: Data) -> str:
     return f"The user calls flush and waits for {data.get('waiting', 0):,} records."
 
 
-def _exit(who: str, data: Data) -> str:
-    return "The process ends. What lies in its memory was never anywhere else."
-
-
 def _request_update(who: str, data: Data) -> str:
     what = "of everything" if data.get("full", True) else "of the new topic"
     why = f": {plain_text(data['why'], 80)}" if data.get("why") else ""
@@ -102,22 +94,10 @@ def _update(who: str, data: Data) -> str:
     return f"The client has {version}: {errors or led}." + (" It will ask again." if data.get("need_update") else "")
 
 
-def _failed_update(who: str, data: Data) -> str:
-    return f"The metadata could not be had, failure {data['attempts']:d} in a row; the next request waits longer."
-
-
 def _leader(who: str, data: Data) -> str:
     if "to" in data:
         return f"The refusal named the new leader, broker {data['to']:d}: the client believes it without asking."
     return f"Broker {data['leader']:d} leads now."
-
-
-def _new_batch(who: str, data: Data) -> str:
-    return f"Batch {data['batch']:d} is new: the sender's loop is woken."
-
-
-def _full(who: str, data: Data) -> str:
-    return f"Batch {data['batch']:d} is full: the sender's loop is woken."
 
 
 def _request(who: str, data: Data) -> str:
@@ -141,14 +121,6 @@ def _no_answer(who: str, data: Data) -> str:
 
 def _requeue(who: str, data: Data) -> str:
     return f"Batch {data['batch']:d} goes back into its queue, for attempt {data.get('attempt', 1) + 1:d}."
-
-
-def _expire(who: str, data: Data) -> str:
-    return f"The time of batch {data['batch']:d} is over; the sender gives it up."
-
-
-def _id(who: str, data: Data) -> str:
-    return f"The producer has its id: {data['pid']:d}, epoch {data['epoch']:d}."
 
 
 def _connect(who: str, data: Data) -> str:
@@ -186,10 +158,6 @@ def _refuse(who: str, data: Data) -> str:
     return f"The broker refuses batch {data['batch']:d}: {error_name(data)}."
 
 
-def _move_leader(who: str, data: Data) -> str:
-    return f"Broker {data['to']:d} leads the partition from now on. The client does not know."
-
-
 def _stop_copying(who: str, data: Data) -> str:
     return f"The followers stop copying: brokers {', '.join(f'{number:d}' for number in data['brokers'])}."
 
@@ -217,26 +185,37 @@ SEND_PATH = Domain(
     "send_path",
     {
         "start": Word(_start, "", "release version"),
-        "call": Word(_call, "", "first last record stage why"),
+        "call": Word("The user calls send for record {record:d}.", "", "first last record stage why"),
         "blocked": Word(_blocked, "", "most_ms ms on record"),
         "returned": Word(_returned, "", "record waited_ms", room=0.4),
         "send": Word(_send, "first last", "batch record records stage waited_ms", judged="send", room=0.4),
         "undelivered": Word(_undelivered, "first last", "batch error message waited_ms", judged="undelivered"),
         "delivered": Word(_delivered, "first last", "batch offset", judged="delivered"),
         "flush": Word(_flush, "", "waiting"),
-        "exit": Word(_exit, "", "left told", judged="exit"),
+        "exit": Word(
+            "The process ends. What lies in its memory was never anywhere else.", "", "left told", judged="exit"
+        ),
         "request_update": Word(_request_update, "", "full name version why"),
         "update": Word(_update, "", "errors leader need_update nodes partial partitions stage version"),
-        "failed_update": Word(_failed_update, "", "attempts"),
+        "failed_update": Word(
+            "The metadata could not be had, failure {attempts:d} in a row; the next request waits longer.",
+            "",
+            "attempts",
+        ),
         "leader": Word(_leader, "", "leader leader_epoch to why"),
-        "new_batch": Word(_new_batch, "", "batch first last records stage"),
-        "full": Word(_full, "", "batch first last records"),
+        "new_batch": Word("Batch {batch:d} is new: the sender's loop is woken.", "", "batch first last records stage"),
+        "full": Word("Batch {batch:d} is full: the sender's loop is woken.", "", "batch first last records"),
         "request": Word(_request, "", "attempt batch first last node request stage", judged="request"),
         "answer": Word(_answer, "", "batch error first last offset request stage", judged="answer"),
         "no_answer": Word(_no_answer, "", "batch request why"),
         "requeue": Word(_requeue, "", "attempt batch first last"),
-        "expire": Word(_expire, "", "attempt batch first last", judged="expire"),
-        "id": Word(_id, "", "epoch pid why"),
+        "expire": Word(
+            "The time of batch {batch:d} is over; the sender gives it up.",
+            "",
+            "attempt batch first last",
+            judged="expire",
+        ),
+        "id": Word("The producer has its id: {pid:d}, epoch {epoch:d}.", "", "epoch pid why"),
         "connect": Word(_connect, "", "address node stage why"),
         "connected": Word(_connected, "", "node"),
         "disconnected": Word(_disconnected, "", "node why"),
@@ -244,7 +223,9 @@ SEND_PATH = Domain(
         "id_request": Word(_id_request, "", "node"),
         "select": Word(_select, "", "metadata poll request timeout", room=0.4),
         "refuse": Word(_refuse, "", "batch error first last node request"),
-        "move_leader": Word(_move_leader, "", "leader_epoch to"),
+        "move_leader": Word(
+            "Broker {to:d} leads the partition from now on. The client does not know.", "", "leader_epoch to"
+        ),
         "stop_copying": Word(_stop_copying, "", "broker brokers"),
         "shrink_isr": Word(_shrink_isr, "", "brokers in_sync left"),
         "destroy": Word(_destroy, "", "broker gone leader leader_epoch records_gone unclean", judged="destroy"),

@@ -17,10 +17,6 @@ def _append(who: str, data: Data) -> str:
     return f"{count(number, 'record')} {arrives} in the log: {span(first, last)}."
 
 
-def _delete(who: str, data: Data) -> str:
-    return f"Retention deletes the log's start: it now begins at offset {data['to']:d}."
-
-
 def _compact(who: str, data: Data) -> str:
     offsets = data["offsets"]
     return f"Compaction removes {count(len(offsets), 'record')}; their offsets stay empty."
@@ -134,7 +130,7 @@ SPOUT = Domain(
     "spout",
     {
         "append": Word(_append, "first last", "offsets parts", judged="append"),
-        "delete": Word(_delete, "to", judged="delete"),
+        "delete": Word("Retention deletes the log's start: it now begins at offset {to:d}.", "to", judged="delete"),
         "compact": Word(_compact, "offsets", judged="compact"),
         "start": Word(_start, "offset", "stored topology_id txid why", judged="start"),
         "emit": Word(_emit, "offset", "attempt parts txid", judged="emit"),

@@ -113,7 +113,8 @@ class Domain:
 
     def room(self, what: str) -> float:
         """How much of a time axis that counts steps a step with this verb takes; > 0."""
-        return self.words[what].room if what in self.words else 1.0
+        word = self.word(what)
+        return word.room if word else 1.0
 
     def having(self, words: Mapping[str, Word]) -> dict[str, Word]:
         """This domain's words with some replaced and some added."""
