@@ -22,13 +22,13 @@ from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.trace import Trace
 
 if TYPE_CHECKING:
-    from kitlib.experiments.stage import Stage
+    from kitlib.experiments.backend import Backend
 
 BACKENDS = ("model", "kafka")
 MAX_STEPS = Knob("Where the trace is cut, however the story goes on.", "steps", 10, 20_000, name="max_steps")
 
 Run = TypeVar("Run")
-RunKind = Callable[[Trace, "Stage", dict[str, Any], Fork | None], Run]
+RunKind = Callable[[Trace, "Backend", dict[str, Any], Fork | None], Run]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,16 @@ class Experiment:
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
         trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=self.domain or getattr(self.kind, "domain", ""))
-        stage = open_stage(backend, run_name)
+        place = open_backend(backend, run_name)
         try:
-            run = self.kind(trace, stage, dict(knobs), fork)
+            run = self.kind(trace, place, dict(knobs), fork)
             try:
                 self.story(run, **{name: knobs[name] for name in _parameters(self.story)})
             except RunIsOver as over:
                 trace.halt(over.max_steps)
-            stage.publish(trace)
+            place.publish(trace)
         finally:
-            stage.close()
+            place.close()
         return trace
 
     def __repr__(self) -> str:
@@ -156,12 +156,12 @@ def _parameters(story: Callable[..., None]) -> tuple[str, ...]:
     return tuple(signature(story).parameters)[1:]
 
 
-def open_stage(backend: str, run: str) -> Stage:
-    """The stage of a backend; the real one is opened only when it is asked for."""
-    if backend == "kafka":
-        from kitlib.experiments.kafka_stage import KafkaStage
+def open_backend(name: str, run: str) -> Backend:
+    """The backend of this name for one run; the real one is imported only when it is asked for."""
+    if name == "kafka":
+        from kitlib.experiments.kafka_backend import KafkaBackend
 
-        return KafkaStage.open(run)
-    from kitlib.experiments.stage import ModelStage
+        return KafkaBackend.open(run)
+    from kitlib.experiments.backend import ModelBackend
 
-    return ModelStage(run)
+    return ModelBackend(run)

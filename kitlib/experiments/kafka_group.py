@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.experiments.stage import Topic
+from kitlib.experiments.backend import Topic
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab.clients import Cluster, answered, client_config
 from kitlib.lab.processes import wait_until

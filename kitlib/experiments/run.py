@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kitlib.trace import Trace
 
 if TYPE_CHECKING:
-    from kitlib.experiments.stage import Stage
+    from kitlib.experiments.backend import Backend
 
 MAX_STEPS = 20_000  # a run that goes on for ever is cut here
 
@@ -40,7 +40,7 @@ class Run:
     domain: ClassVar[str]  # whose words its trace is told in
 
     trace: Trace
-    stage: Stage
+    backend: Backend
     knobs: dict[str, Any]  # the live ones change at the fork
     fork: Fork | None = None
 

@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_stage import create_topic
+from kitlib.experiments.kafka_backend import create_topic
 from kitlib.lab import made, workspace
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.processes import wait_until

@@ -9,10 +9,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
+from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.compaction.compaction_run import CompactionRun, told
 from kitlib.experiments.compaction.keyed_log import ModelKeyedLog
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.stage import ModelStage
 from kitlib.kafka.log import FetchError
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
@@ -129,7 +129,7 @@ def test_clean_names_what_is_replaced_and_what_is_purged() -> None:
 
     experiment = Experiment("deletes", "", "?", (), story, CompactionRun)
     trace = Trace("deletes", "deletes", knobs={"delete_retention_ms": 0}, domain="compaction")
-    story(CompactionRun(trace, ModelStage("deletes"), trace.knobs))
+    story(CompactionRun(trace, ModelBackend("deletes"), trace.knobs))
     assert experiment.kind is CompactionRun
     assert found(trace, "compact", "offsets") == [([0, 1],)] and found(trace, "purge", "offsets") == [([2],)]
 
@@ -219,20 +219,20 @@ def test_lag_on_the_broker_is_that_of_the_model(broker: Cluster, library: str, c
 def test_records_that_would_come_of_age_during_a_real_run_are_refused() -> None:
     """On a real broker nobody can say whether the cleaner comes before or after that."""
     from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
-    from kitlib.experiments.kafka_stage import KafkaStage
+    from kitlib.experiments.kafka_backend import KafkaBackend
 
-    stage = KafkaStage.__new__(KafkaStage)
-    stage.cluster = Cluster("127.0.0.1:1", "id", 1, "kit")
+    backend = KafkaBackend.__new__(KafkaBackend)
+    backend.cluster = Cluster("127.0.0.1:1", "id", 1, "kit")
     with pytest.raises(KnobError, match="min_compaction_lag_ms=5000 and age_ms=4000: on a real broker the records would come of age"):
-        KafkaKeyedLog.open(stage, "kit.run.customers", 0, 5_000, 4_000)
+        KafkaKeyedLog.open(backend, "kit.run.customers", 0, 5_000, 4_000)
 
 
 def test_cleaner_of_a_foreign_broker_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of brokers that are not the kit's cannot be read: the run says so before it makes a topic."""
     from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
-    from kitlib.experiments.kafka_stage import KafkaStage
+    from kitlib.experiments.kafka_backend import KafkaBackend
 
-    stage = KafkaStage.__new__(KafkaStage)
-    stage.cluster = Cluster("broker.example:9092", "id", 3, "external")
+    backend = KafkaBackend.__new__(KafkaBackend)
+    backend.cluster = Cluster("broker.example:9092", "id", 3, "external")
     with pytest.raises(LabError, match=r"brokers at broker\.example:9092 is not the kit's to watch\. Unset KIT_KAFKA_BOOTSTRAP"):
-        KafkaKeyedLog.open(stage, "kit.run.customers", 0)
+        KafkaKeyedLog.open(backend, "kit.run.customers", 0)

@@ -13,10 +13,10 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments import every
+from kitlib.experiments.backend import Backend
 from kitlib.experiments.experiment import Experiment, experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Fork
-from kitlib.experiments.stage import Stage
 from kitlib.experiments.storm.knobs import FetchRecords, Records
 from kitlib.experiments.storm.spout_run import SpoutRun
 from kitlib.trace import Trace
@@ -34,7 +34,7 @@ class Told:
     """A run that keeps what its story is called with."""
 
     trace: Trace
-    stage: Stage
+    backend: Backend
     knobs: dict[str, Any]
     fork: Fork | None = None
     given: dict[str, Any] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def test_live_knob_is_the_runs_from_the_fork_on() -> None:
     @experiment("A title", SpoutRun)
     def forked(run: SpoutRun, records: Records = 5, fetch_records: FetchRecords = 10) -> None:
         """What?"""
-        topic = run.stage.create_topic("events", fetch_records)
+        topic = run.backend.create_topic("events", fetch_records)
         for _ in range(3):
             run.append(topic, records)
             seen.append((fetch_records, run.knobs["fetch_records"]))

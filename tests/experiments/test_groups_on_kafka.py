@@ -13,7 +13,7 @@ from kitlib.experiments import get
 from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.groups.kafka_members import KafkaGroup, KafkaMember
 from kitlib.experiments.groups.rebalance_stories import compare, rebalance_protocols, rebalances
-from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab.consumer_driver import Refused
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
@@ -89,11 +89,11 @@ def test_rebalance_protocols_differ_in_what_is_given_up(broker: Cluster) -> None
 
 @pytest.fixture
 def group(broker: Cluster) -> Iterator[KafkaGroup]:
-    stage = KafkaStage.open(f"group-tests-{uuid.uuid4().hex[:8]}")
-    group = KafkaGroup.open(stage, stage.run)
+    backend = KafkaBackend.open(f"group-tests-{uuid.uuid4().hex[:8]}")
+    group = KafkaGroup.open(backend, backend.run)
     yield group
     group.close()
-    stage.close()
+    backend.close()
 
 
 def poll_all(group: KafkaGroup, members: list[KafkaMember], until: Callable[[], bool]) -> set[str]:

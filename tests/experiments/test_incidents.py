@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import get, run
+from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.offsets.incident_signs import signs_in_topic
 from kitlib.experiments.offsets.offsets_book import health_in
 from kitlib.experiments.offsets.offsets_run import DAY_MS, HOUR_MS, OffsetsRun
 from kitlib.experiments.offsets.small_topic import SmallTopic
-from kitlib.experiments.stage import ModelStage
 from kitlib.kafka.offsets.records import decode
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.health import alarms
@@ -179,7 +179,7 @@ def test_health_with_a_figure_that_there_is_none_of_is_refused() -> None:
     assert health_in(trace) == []
 
 
-# -- the trace and the stage ---------------------------------------------------------------------------
+# -- the trace and the backend ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["stale_offset", "dead_cleaner"])
@@ -216,7 +216,7 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
 
     def told() -> Trace:
         trace = Trace("r", "stale_offset", domain="incidents")
-        told = OffsetsRun(trace, ModelStage("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
+        told = OffsetsRun(trace, ModelBackend("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
         told.begin("0.8.2")
         told.day()
         told.groups = ()
@@ -299,7 +299,7 @@ def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
 def test_records_of_both_formats_are_those_of_the_real_decoder() -> None:
     """The model's log holds bytes: keys of type 0 and 1, values of versions 0 and 1."""
     knobs = {knob.name: knob.default for knob in get("stale_offset").knobs} | {"days": 3}
-    told = OffsetsRun(Trace("r", "stale_offset", domain="incidents"), ModelStage("r"), knobs)
+    told = OffsetsRun(Trace("r", "stale_offset", domain="incidents"), ModelBackend("r"), knobs)
     get("stale_offset").story(told, days=3)
     found = [decode(record.key, record.value) for record in told.log.records()]
     assert {(each.type.number, each.version) for each in found} >= {(0, 0), (1, 1)}

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import run
-from kitlib.experiments.kafka_stage import create_topic
+from kitlib.experiments.kafka_backend import create_topic
 from kitlib.experiments.producer.unwilling_broker import watch_all
 from kitlib.experiments.sends import real_unflushed
 from kitlib.experiments.sends.real_expired import expiries
@@ -52,9 +52,9 @@ def a_topic(cluster: Cluster) -> str:
 def test_two_sends_real_log_has_the_models_nine_steps(broker: Cluster) -> None:
     """librdkafka's log has the nine steps of the source, in its order and in the model's words; the second send asks nothing."""
     model, real = both("two_sends", pause_ms=100, partitions=1)
-    steps = [[(step.data["stage"], step.actor, step.what) for step in trace if "stage" in step.data] for trace in (model, real)]
-    assert steps[0] == steps[1] and [stage for stage, *_ in steps[1]] == list(range(1, 10))
-    ninth = [next(step.number for step in trace if step.data.get("stage") == 9) for trace in (model, real)]
+    steps = [[(step.data["backend"], step.actor, step.what) for step in trace if "backend" in step.data] for trace in (model, real)]
+    assert steps[0] == steps[1] and [backend for backend, *_ in steps[1]] == list(range(1, 10))
+    ninth = [next(step.number for step in trace if step.data.get("backend") == 9) for trace in (model, real)]
     after = [[step.what for step in trace.steps[at + 1 :] if step.what in WORDS] for trace, at in zip((model, real), ninth, strict=True)]
     assert after[0][0] == "call" and after[0][1:] == after[1] == ["send", "new_batch", "request", "answer"]
     frames = next(step.data["stages"] for step in real if step.what == "frames")

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
+from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.groups.group_knobs import settings_of, told
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.groups.model_members import ModelGroup
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.reset_stories import BY_HOUR
-from kitlib.experiments.stage import ModelStage
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 
@@ -165,7 +165,7 @@ def test_mirror_repeats_and_loses_the_same_records() -> None:
 
 
 def new_run(records: int = 30) -> GroupRun:
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelStage("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
     run.create(1, records)
     return run
 
@@ -285,7 +285,7 @@ def _reads_again(run: GroupRun) -> None:
 
 def test_verdict_on_an_offset_set_back_by_hand_names_the_hand() -> None:
     """Neither the rewind nor what is repeated is a violation; without the step that tells of the hand both would be."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelStage("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
     _reads_again(run)
     verdict = judge(run.trace)
     assert verdict.violations == () and (verdict.counts["duplicated"], verdict.counts["rewound"]) == (15, 1)

@@ -10,7 +10,7 @@ import pytest
 from kitlib.experiments import get
 from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.groups.kafka_members import KafkaGroup
-from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.offsets.reset_stories import BY_HOUR
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
@@ -49,8 +49,8 @@ def test_reset_on_kafka_comes_to_the_models_verdict(broker: Cluster, case: tuple
 
 def test_operator_on_kafka_is_refused_as_by_the_model(broker: Cluster) -> None:
     """No group, an offset set without a member, both requests refused with one, both taken when it has left."""
-    stage = KafkaStage.open(f"operator-{uuid.uuid4().hex[:8]}")
-    group = KafkaGroup.open(stage, stage.run)
+    backend = KafkaBackend.open(f"operator-{uuid.uuid4().hex[:8]}")
+    group = KafkaGroup.open(backend, backend.run)
     try:
         group.create(1)
         group.append(0, 10)
@@ -65,4 +65,4 @@ def test_operator_on_kafka_is_refused_as_by_the_model(broker: Cluster) -> None:
         assert group.delete_before(0, 4) == 4
     finally:
         group.close()
-        stage.close()
+        backend.close()

@@ -9,8 +9,8 @@ import pytest
 
 from kitlib import experiments
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.connect.connect_stories import connect_layouts
-from kitlib.experiments.stage import ModelStage
 from kitlib.kafka.connect.protocol import encode_metadata
 from kitlib.lab.wire_group import GroupWire
 from kitlib.monitor.delivery import judge
@@ -240,10 +240,10 @@ def test_group_of_another_kind_refuses_a_connect_worker(broker: Any) -> None:
 def test_standalone_is_no_group() -> None:
     """There is nothing real about one process that runs everything; KIT's broker is not even asked for a group."""
     run_alone = connect_layouts.kind
-    stage = ModelStage("x")
-    stage.backend = "kafka"
+    backend = ModelBackend("x")
+    backend.name = "kafka"
     with pytest.raises(KnobError, match="mode=standalone has no group"):
-        run_alone(Trace("x", "connect_layouts", domain="connect"), stage, {"mode": "standalone"}, None)
+        run_alone(Trace("x", "connect_layouts", domain="connect"), backend, {"mode": "standalone"}, None)
 
 
 @pytest.mark.kafka

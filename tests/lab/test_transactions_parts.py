@@ -10,7 +10,7 @@ import pytest
 
 from kitlib.errors import LabError
 from kitlib.experiments.connect.kafka_connect import KafkaConnectCluster
-from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.transactions.kafka_transactions import KafkaTransactions
 from kitlib.kafka.connect.settings import ConnectSettings
 from kitlib.lab import producer_process
@@ -93,11 +93,11 @@ def test_full_queue_is_waited_for(child: producer_process._Child, monkeypatch: p
 
 def test_real_runs_by_one_connection_are_refused_on_three_brokers() -> None:
     """Before anything is made there: transactions, and the group of Connect's workers."""
-    stage: Any = KafkaStage("three", Cluster("127.0.0.1:1", None, 3, "kit"), *[None] * 3)  # type: ignore[arg-type]
+    backend: Any = KafkaBackend("three", Cluster("127.0.0.1:1", None, 3, "kit"), *[None] * 3)  # type: ignore[arg-type]
     with pytest.raises(LabError, match=r"needs one broker, the cluster at 127\.0\.0\.1:1 has 3"):
-        KafkaTransactions.open(stage, "three", {}, kit_client=False)
+        KafkaTransactions.open(backend, "three", {}, kit_client=False)
     with pytest.raises(LabError, match=r"needs one broker, the cluster at 127\.0\.0\.1:1 has 3"):
-        KafkaConnectCluster.open(stage, "three", ConnectSettings())
+        KafkaConnectCluster.open(backend, "three", ConnectSettings())
 
 
 def test_whoever_speaks_to_one_broker_says_so_of_three() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_stage import TRACE_PREFIX, publish
+from kitlib.experiments.kafka_backend import TRACE_PREFIX, publish
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster

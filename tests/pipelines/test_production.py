@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import LabError
-from kitlib.experiments.kafka_stage import create_topic, publish
+from kitlib.experiments.kafka_backend import create_topic, publish
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import LEDGERS, judge

@@ -53,7 +53,7 @@ class CompactionRun(Run):
     def __post_init__(self) -> None:
         lag_ms, age_ms = self.knobs.get("min_compaction_lag_ms", 0), self.knobs.get("age_ms", 0)
         self.is_too_young = age_ms < lag_ms
-        self.log = keyed_log(self.stage, self.trace.run, self.knobs.get("delete_retention_ms", 86_400_000), lag_ms, age_ms)
+        self.log = keyed_log(self.backend, self.trace.run, self.knobs.get("delete_retention_ms", 86_400_000), lag_ms, age_ms)
         self._look()
 
     # -- the topic -----------------------------------------------------------------------------------

@@ -20,11 +20,11 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.backend import Backend
 from kitlib.experiments.compaction.keyed_log import LogLook, Row
 from kitlib.experiments.groups.kafka_operator import set_topic
+from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
-from kitlib.experiments.kafka_stage import KafkaStage, create_topic, replicas_of
-from kitlib.experiments.stage import Stage
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.kafka.log import Fetch, FetchError, Record
 from kitlib.lab import made, workspace
@@ -51,7 +51,7 @@ class KafkaKeyedLog:
     """The real log. Its reader is librdkafka's consumer; what lies in it is read by the kit's own wire and from the files."""
 
     name: str
-    stage: KafkaStage
+    backend: KafkaBackend
     folder: Path  # of the partition, on its leader
     wire: Wire
     reader: Consumer
@@ -63,19 +63,19 @@ class KafkaKeyedLog:
 
     @classmethod
     def open(
-        cls, stage: Stage, name: str, delete_retention_ms: int, min_compaction_lag_ms: int = 0, age_ms: int = 0
+        cls, backend: Backend, name: str, delete_retention_ms: int, min_compaction_lag_ms: int = 0, age_ms: int = 0
     ) -> KafkaKeyedLog:
         """Create the topic. LabError when the broker refuses, or when it is not the kit's: its files cannot be read then.
 
         KnobError when the records would come of age while the run goes on: a broker's cleaner comes when it comes.
         """
-        assert isinstance(stage, KafkaStage)
+        assert isinstance(backend, KafkaBackend)
         if 0 < min_compaction_lag_ms - age_ms < LONGEST_RUN_MS:
             raise KnobError(
                 f"min_compaction_lag_ms={min_compaction_lag_ms} and age_ms={age_ms}: on a real broker the records would come of "
                 f"age during the run. Let the first be {LONGEST_RUN_MS} ms more than the second, or not more at all."
             )
-        cluster = stage.cluster
+        cluster = backend.cluster
         if cluster.source != "kit":
             raise LabError(
                 f"The cleaner of the brokers at {cluster.bootstrap} is not the kit's to watch. Unset KIT_KAFKA_BOOTSTRAP, "
@@ -86,9 +86,9 @@ class KafkaKeyedLog:
             DIRTY_RATIO: NEVER, "delete.retention.ms": str(delete_retention_ms),
             "min.compaction.lag.ms": str(min_compaction_lag_ms),
         }  # fmt: skip
-        create_topic(stage.admin, name, replicas_of(cluster), config)
+        create_topic(backend.admin, name, replicas_of(cluster), config)
         made.remember("group", name)
-        leader = stage.admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions[0].leader
+        leader = backend.admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions[0].leader
         folder = workspace.data_dir() / f"kafka-{cluster.brokers}" / f"node-{leader}" / f"{name}-0"
         settings = {
             "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
@@ -97,7 +97,7 @@ class KafkaKeyedLog:
         wire = TopicReader.open(cluster, name).wire  # whose broker knows that it leads
         reader = Consumer(client_config(cluster, **settings))
         first_ms = int(time.time() * 1000) - age_ms
-        return cls(name, stage, folder, wire, reader, min_compaction_lag_ms=min_compaction_lag_ms, first_ms=first_ms)
+        return cls(name, backend, folder, wire, reader, min_compaction_lag_ms=min_compaction_lag_ms, first_ms=first_ms)
 
     @property
     def now_ms(self) -> int:
@@ -108,7 +108,7 @@ class KafkaKeyedLog:
     def append(self, rows: Sequence[Row], *, rolls: bool = False, transactional: bool = False) -> list[int]:
         """LabError when one is not acknowledged within DEADLINE_S."""
         self.segment += rolls
-        producer = self._transactional() if transactional else self.stage.producer
+        producer = self._transactional() if transactional else self.backend.producer
         stored: list[int] = []
         troubles: list[str] = []
 
@@ -143,7 +143,7 @@ class KafkaKeyedLog:
     def _transactional(self) -> Producer:
         if self.transactions is None:
             settings = {"transactional.id": self.name, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
-            self.transactions = Producer(client_config(self.stage.cluster, **settings))
+            self.transactions = Producer(client_config(self.backend.cluster, **settings))
             self.transactions.init_transactions(DEADLINE_S)
         return self.transactions
 
@@ -169,7 +169,7 @@ class KafkaKeyedLog:
 
     def _let_clean(self, ratio: str) -> None:
         """From how dirty a log on the cleaner comes: between two calls of `clean` never, however slow the story is."""
-        admin = self.stage.admin
+        admin = self.backend.admin
         set_topic(admin, self.name, DIRTY_RATIO, int(ratio))
         where = ConfigResource(ResourceType.TOPIC, self.name)
 

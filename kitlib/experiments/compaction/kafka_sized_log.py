@@ -17,10 +17,10 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import LabError
+from kitlib.experiments.backend import Backend
 from kitlib.experiments.compaction.kafka_keyed_log import APART_MS, KafkaKeyedLog
 from kitlib.experiments.compaction.sized_log import Commit, Size, commit_bytes
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
-from kitlib.experiments.stage import Stage
 from kitlib.kafka.offsets.offset_cache import OffsetCache
 from kitlib.kafka.offsets.records import decode
 from kitlib.lab.clients import answered
@@ -37,9 +37,9 @@ class KafkaSizedLog:
     rolls: int = 0
 
     @classmethod
-    def open(cls, stage: Stage, name: str) -> KafkaSizedLog:
+    def open(cls, backend: Backend, name: str) -> KafkaSizedLog:
         """Create the topic; as KafkaKeyedLog.open."""
-        return cls(KafkaKeyedLog.open(stage, name, DELETE_RETENTION_MS))
+        return cls(KafkaKeyedLog.open(backend, name, DELETE_RETENTION_MS))
 
     @property
     def now_ms(self) -> int:
@@ -47,7 +47,7 @@ class KafkaSizedLog:
 
     def append(self, commits: list[Commit], every_ms: float) -> None:
         """As fast as the broker takes them. LabError when one is not acknowledged within DEADLINE_S."""
-        producer, troubles = self.log.stage.producer, list[str]()
+        producer, troubles = self.log.backend.producer, list[str]()
         stored = 0
 
         def note(error: KafkaError | None, message: Message) -> None:
@@ -84,7 +84,7 @@ class KafkaSizedLog:
         """No record of the topic may be cleaned any more. LabError when the broker does not take it."""
         entry = ConfigEntry("min.compaction.lag.ms", str(NEVER_MS), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self.log.name, incremental_configs=[entry])
-        asked = self.log.stage.admin.incremental_alter_configs([resource], request_timeout=DEADLINE_S)[resource]
+        asked = self.log.backend.admin.incremental_alter_configs([resource], request_timeout=DEADLINE_S)[resource]
         answered(asked, f"topic {self.log.name}: its cleaning could not be forbidden")
 
     def look(self) -> Size:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.backend import Backend
 from kitlib.kafka.log import Fetch, FetchError, Record
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
 from kitlib.kafka.offsets.segments import RecordBatch, Segment, SegmentedLog
@@ -186,11 +186,11 @@ class ModelKeyedLog:
 
 
 def keyed_log(
-    stage: Stage, run: str, delete_retention_ms: int, min_compaction_lag_ms: int = 0, age_ms: int = 0
+    backend: Backend, run: str, delete_retention_ms: int, min_compaction_lag_ms: int = 0, age_ms: int = 0
 ) -> KeyedLog:
-    """A new, empty log on the backend of the stage; the records of its first segment will be `age_ms` older than the run."""
-    if stage.backend == "kafka":
+    """A new, empty log on this backend; the records of its first segment will be `age_ms` older than the run."""
+    if backend.name == "kafka":
         from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
 
-        return KafkaKeyedLog.open(stage, f"kit.{run}.customers", delete_retention_ms, min_compaction_lag_ms, age_ms)
+        return KafkaKeyedLog.open(backend, f"kit.{run}.customers", delete_retention_ms, min_compaction_lag_ms, age_ms)
     return ModelKeyedLog("customers", delete_retention_ms, min_compaction_lag_ms, age_ms)

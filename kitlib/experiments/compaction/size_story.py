@@ -33,7 +33,7 @@ class SizeRun(Run):
     is_clean: bool = True  # the cleaner runs
 
     def __post_init__(self) -> None:
-        self.log = sized_log(self.stage, self.trace.run, self.knobs["load_records_per_s"])
+        self.log = sized_log(self.backend, self.trace.run, self.knobs["load_records_per_s"])
 
     def commit(self, count: int) -> None:
         """The groups commit so often, each of their partitions in turn, and the segment is full."""

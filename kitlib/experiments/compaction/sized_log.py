@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.backend import Backend
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
 from kitlib.kafka.offsets.messages import RECORD_TYPES
 from kitlib.kafka.offsets.offset_manager import OffsetManager
@@ -131,10 +131,10 @@ class ModelSizedLog:
         """Nothing to let go of."""
 
 
-def sized_log(stage: Stage, run: str, load_records_per_s: int) -> SizedLog:
-    """A new, empty log on the backend of the stage."""
-    if stage.backend == "kafka":
+def sized_log(backend: Backend, run: str, load_records_per_s: int) -> SizedLog:
+    """A new, empty log on this backend."""
+    if backend.name == "kafka":
         from kitlib.experiments.compaction.kafka_sized_log import KafkaSizedLog
 
-        return KafkaSizedLog.open(stage, f"kit.{run}.offsets")
+        return KafkaSizedLog.open(backend, f"kit.{run}.offsets")
     return ModelSizedLog(load_records_per_s)

@@ -48,7 +48,7 @@ class ConnectRun(Run):
         knobs = self.knobs
         names = ("scheduled_rebalance_max_delay_ms", "session_timeout_ms", "join_ms", "protocol")
         settings = ConnectSettings(**{name: knobs[name] for name in names if name in knobs})
-        self.is_real = self.stage.backend == "kafka"
+        self.is_real = self.backend.name == "kafka"
         if self.is_real:
             if knobs.get("mode") == "standalone":
                 raise KnobError(
@@ -56,7 +56,7 @@ class ConnectRun(Run):
                 )
             from kitlib.experiments.connect.kafka_connect import KafkaConnectCluster
 
-            self.cluster = KafkaConnectCluster.open(self.stage, self.trace.run, settings)
+            self.cluster = KafkaConnectCluster.open(self.backend, self.trace.run, settings)
         else:
             self.cluster = ConnectCluster(settings)
         if knobs.get("mode") == "standalone":

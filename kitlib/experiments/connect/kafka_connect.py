@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from kitlib.errors import KnobError
+from kitlib.experiments.backend import Backend
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.kafka_stage import KafkaStage
-from kitlib.experiments.stage import Stage
 from kitlib.kafka.connect.cluster import ConnectCluster, Worker
 from kitlib.kafka.connect.eager import assign_eagerly
 from kitlib.kafka.connect.protocol import (
@@ -40,23 +40,23 @@ CONFIG_OFFSET = 1  # nobody is behind the configuration
 class KafkaConnectCluster(ConnectCluster):
     """A cluster whose group is real. Time is real; what is due happens at once, and nothing is waited for."""
 
-    stage: KafkaStage | None = None
+    backend: KafkaBackend | None = None
     group: str = ""
     wires: dict[str, GroupWire] = field(default_factory=dict)  # by worker
     began_s: float = 0.0
 
     @classmethod
-    def open(cls, stage: Stage, run: str, settings: ConnectSettings) -> KafkaConnectCluster:
+    def open(cls, backend: Backend, run: str, settings: ConnectSettings) -> KafkaConnectCluster:
         """A cluster without workers; its group is `kit.<run>`. LabError when there is more than one broker."""
-        assert isinstance(stage, KafkaStage)
-        sole_broker(stage.cluster, "a real group of workers")
+        assert isinstance(backend, KafkaBackend)
+        sole_broker(backend.cluster, "a real group of workers")
         made.remember("group", f"kit.{run}")
-        return cls(settings, stage=stage, group=f"kit.{run}", began_s=time.monotonic())
+        return cls(settings, backend=backend, group=f"kit.{run}", began_s=time.monotonic())
 
     def start(self, name: str) -> None:
         """A worker connects; it joins in the rebalance that begins."""
-        assert self.stage is not None
-        host, port = sole_broker(self.stage.cluster, "a real group of workers")
+        assert self.backend is not None
+        host, port = sole_broker(self.backend.cluster, "a real group of workers")
         ConnectCluster.start(self, name)
         self.wires[name] = GroupWire.open(host, port, name, DEADLINE_S)
 

@@ -34,7 +34,7 @@ MIXED_LIST = "MIXED_LIST"
 def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
     """Start a consumer; False when its own library refuses the list, before any broker is asked."""
     settings, said = settings_of(run, strategies=strategies), {}
-    if run.group.backend == "model":
+    if run.backend.name == "model":
         is_refused = settings.library in REFUSE_MIXED_LISTS and len(strategies) > 1
     else:
         try:

@@ -47,7 +47,7 @@ class GroupBook(Run):
     twin: GroupBook | None = None  # of another group on the same topic; the states hold both
 
     def __post_init__(self) -> None:
-        self.group = open_group(self.stage, self.trace.run)
+        self.group = open_group(self.backend, self.trace.run)
 
     @property
     def topic(self) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from kitlib.errors import KnobError
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.backend import Backend
 from kitlib.kafka.positions import ResetPolicyError, reset_since_ms
 
 Library = Literal["librdkafka", "java", "kafka-python"]
@@ -29,7 +29,7 @@ class MemberSettings:
     """How one consumer is set up. The time-outs are short, so that a real run ends in seconds.
 
     `release` is for the model alone ("" is the newest): librdkafka's rules for stored offsets changed with
-    1.4.2 and 1.9.0. A real stage refuses any other with a KnobError.
+    1.4.2 and 1.9.0. A real backend refuses any other with a KnobError.
     """
 
     library: Library = "librdkafka"
@@ -165,7 +165,6 @@ class GroupMember(Protocol):
 class GroupStage(Protocol):
     """One topic and one group of a run, on the model or on a real broker."""
 
-    backend: str
     topic: str  # the topic's full name
     through_proxy: bool  # to be set before `join`: only a member that joined through it can be cut off later
 
@@ -213,7 +212,7 @@ class GroupStage(Protocol):
     def happened(self) -> list[Happened]:
         """The coordinator's steps since the last call, oldest first.
 
-        A real stage compares views; then `why` may be missing, and the run fills it in from what it knows.
+        A real backend compares views; then `why` may be missing, and the run fills it in from what it knows.
         """
         ...
 
@@ -243,7 +242,7 @@ class GroupStage(Protocol):
     def retain(self, partition: int, retention_ms: int) -> int:
         """Set the topic's `retention.ms`, and wait until the broker has deleted something; where the partition's log begins then.
 
-        A real broker looks every second. LabError when it has not by the stage's deadline.
+        A real broker looks every second. LabError when it has not by the backend's deadline.
         """
         ...
 
@@ -252,12 +251,12 @@ class GroupStage(Protocol):
         ...
 
 
-def open_group(stage: Stage, run: str) -> GroupStage:
-    """The group of a run on the backend of its stage."""
-    if stage.backend == "kafka":
+def open_group(backend: Backend, run: str) -> GroupStage:
+    """The group of a run on its backend."""
+    if backend.name == "kafka":
         from kitlib.experiments.groups.kafka_members import KafkaGroup
 
-        return KafkaGroup.open(stage, run)
+        return KafkaGroup.open(backend, run)
     from kitlib.experiments.groups.model_members import ModelGroup
 
     return ModelGroup(run)

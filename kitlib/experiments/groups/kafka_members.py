@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.backend import Backend
 from kitlib.experiments.groups.group_stage import (
     LIBRARIES,
     GroupEvent,
@@ -38,9 +39,8 @@ from kitlib.experiments.groups.kafka_operator import (
     set_topic,
     wait_for_start,
 )
+from kitlib.experiments.kafka_backend import KafkaBackend, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
-from kitlib.experiments.kafka_stage import KafkaStage, replicas_of
-from kitlib.experiments.stage import Stage
 from kitlib.lab import made
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import Cluster, answered, client_config, file_config
@@ -147,13 +147,12 @@ class KafkaMember:
 class KafkaGroup:
     """One topic and one group of a real broker; `kitlib.experiments.groups.group_stage.GroupStage`."""
 
-    stage: KafkaStage
+    backend: KafkaBackend
     run: str
     topic: str
     group: str
     watch: GroupWatch
     began_s: float
-    backend: str = "kafka"
     partitions: int = 0
     through_proxy: bool = False  # whether those who join from now on can be cut off
     waits: bool = True  # until a process that joins has subscribed, and one that leaves has closed
@@ -164,18 +163,18 @@ class KafkaGroup:
     has_timeouts: bool = False  # of the newer protocol, on the broker
 
     @classmethod
-    def open(cls, stage: Stage, run: str, suffix: str = "") -> KafkaGroup:
-        """The group of a run on a real stage, or one more of its groups. LabError when the broker finds no coordinator for it."""
-        assert isinstance(stage, KafkaStage)
+    def open(cls, backend: Backend, run: str, suffix: str = "") -> KafkaGroup:
+        """The group of a run on a real backend, or one more of its groups. LabError when the broker finds no coordinator for it."""
+        assert isinstance(backend, KafkaBackend)
         topic, group, began_s = f"kit.{run}.orders", f"kit.{run}{suffix}", time.monotonic()
         made.remember("group", group)
         names: dict[str, str] = {}
-        admin = AdminClient(client_config(stage.cluster))
+        admin = AdminClient(client_config(backend.cluster))
         watch = GroupWatch(
             admin, group, lambda client: names.get(client, client), lambda: round((time.monotonic() - began_s) * 1000), topic
         )
-        find_coordinator(stage.cluster, topic, group)
-        return cls(stage, run, topic, group, watch, began_s, names=names)
+        find_coordinator(backend.cluster, topic, group)
+        return cls(backend, run, topic, group, watch, began_s, names=names)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -201,27 +200,27 @@ class KafkaGroup:
         if partitions not in PARTITIONS:
             raise KnobError(f"topic {self.topic}: {partitions} partitions, expected {PARTITIONS[0]} to {PARTITIONS[-1]}.")
         made.remember("topic", self.topic)
-        create_partitions(self.stage.admin, self.topic, partitions, replicas_of(self.stage.cluster))
+        create_partitions(self.backend.admin, self.topic, partitions, replicas_of(self.backend.cluster))
         self.partitions = partitions
         self.watch.start()
 
     def add_partitions(self, partitions: int) -> None:
-        asked = self.stage.admin.create_partitions([NewPartitions(self.topic, partitions)], operation_timeout=DEADLINE_S)[self.topic]
+        asked = self.backend.admin.create_partitions([NewPartitions(self.topic, partitions)], operation_timeout=DEADLINE_S)[self.topic]
         answered(asked, f"topic {self.topic}: it could not be given {partitions} partitions")
-        wait_until_led(self.stage.admin, self.topic, partitions)
-        self.stage.producer.list_topics(self.topic, timeout=DEADLINE_S)  # or it would not know them for minutes
+        wait_until_led(self.backend.admin, self.topic, partitions)
+        self.backend.producer.list_topics(self.topic, timeout=DEADLINE_S)  # or it would not know them for minutes
         self.partitions = partitions
 
     def append(self, partition: int, count: int, age_ms: int = 0) -> int:
         first: list[int] = []
         stamp_ms = round(time.time() * 1000) - age_ms if age_ms else 0  # 0: librdkafka's own
         for number in range(count):
-            self.stage.producer.produce(
+            self.backend.producer.produce(
                 self.topic, b"record %d" % number, partition=partition, on_delivery=lambda error, message: first.append(
                     -1 if error is not None else int(message.offset() or 0)
                 ), timestamp=stamp_ms,
             )  # fmt: skip
-        self.stage.producer.flush(DEADLINE_S)
+        self.backend.producer.flush(DEADLINE_S)
         if len(first) < count or min(first, default=0) < 0:
             raise LabError(f"{self.topic}-{partition}: {count} records, {len(first)} acknowledged in {DEADLINE_S:g} s. {ADVICE}")
         return min(first, default=0)
@@ -236,10 +235,10 @@ class KafkaGroup:
         number = sum(1 for each in self.members if each.name == name)
         client_id = f"{name}{'-' + str(number + 1) if number else ''}"
         proxy = self._proxy() if self.through_proxy else None
-        more = dict(file_config()) if self.stage.cluster.source != "kit" and settings.library == "librdkafka" else {}
+        more = dict(file_config()) if self.backend.cluster.source != "kit" and settings.library == "librdkafka" else {}
         told = asdict(settings) | {
             "topic": self.topic, "group": self.group, "client_id": client_id, "more": more,
-            "bootstrap": proxy.bootstrap if proxy else self.stage.cluster.bootstrap,
+            "bootstrap": proxy.bootstrap if proxy else self.backend.cluster.bootstrap,
         }  # fmt: skip
         member = KafkaMember(name, client_id, ConsumerProcess.start(name, told, self.waits), proxy, self.waits)
         self.names[client_id] = name
@@ -248,7 +247,7 @@ class KafkaGroup:
 
     def _proxy(self) -> ChaosProxy:
         if self.proxy is None:
-            self.proxy = ChaosProxy.before(self.stage.cluster)
+            self.proxy = ChaosProxy.before(self.backend.cluster)
         return self.proxy
 
     def _set_timeouts(self, settings: MemberSettings) -> None:
@@ -260,7 +259,7 @@ class KafkaGroup:
         from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
         from kafka.errors import KafkaError as KafkaPythonError
         try:
-            admin = KafkaAdminClient(bootstrap_servers=self.stage.cluster.bootstrap, client_id="kit")
+            admin = KafkaAdminClient(bootstrap_servers=self.backend.cluster.bootstrap, client_id="kit")
             try:
                 told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, self.group, wanted)])["group"][self.group]
             finally:
@@ -291,28 +290,28 @@ class KafkaGroup:
         return self.watch.take()
 
     def beside(self, name: str) -> KafkaGroup:
-        other = KafkaGroup.open(self.stage, self.run, f".{name}")
+        other = KafkaGroup.open(self.backend, self.run, f".{name}")
         other.partitions, other.began_s = self.partitions, self.began_s
         other.watch.start()
         return other
 
     def alter(self, offsets: dict[int, int]) -> str:
-        return alter_offsets(self.stage.cluster, self.group, self.topic, offsets)
+        return alter_offsets(self.backend.cluster, self.group, self.topic, offsets)
 
     def forget(self, partitions: Sequence[int]) -> str:
-        return delete_offsets(self.stage.cluster, self.group, self.topic, partitions)
+        return delete_offsets(self.backend.cluster, self.group, self.topic, partitions)
 
     def delete_before(self, partition: int, offset: int) -> int:
-        self.starts[partition] = delete_records(self.stage.admin, self.topic, partition, offset)
+        self.starts[partition] = delete_records(self.backend.admin, self.topic, partition, offset)
         return self.starts[partition]
 
     def roll_after(self, segment_ms: int) -> None:
-        set_topic(self.stage.admin, self.topic, "segment.ms", segment_ms)
+        set_topic(self.backend.admin, self.topic, "segment.ms", segment_ms)
 
     def retain(self, partition: int, retention_ms: int) -> int:
-        set_topic(self.stage.admin, self.topic, "retention.ms", retention_ms)
+        set_topic(self.backend.admin, self.topic, "retention.ms", retention_ms)
         before = self.starts.get(partition, 0)
-        self.starts[partition] = wait_for_start(self.stage.cluster, self.topic, partition, before)
+        self.starts[partition] = wait_for_start(self.backend.cluster, self.topic, partition, before)
         return self.starts[partition]
 
     def close(self) -> None:

@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import LabError
+from kitlib.experiments.backend import Backend
 from kitlib.experiments.groups.partition_stage import Keyed
+from kitlib.experiments.kafka_backend import KafkaBackend, deliver, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
-from kitlib.experiments.kafka_stage import KafkaStage, deliver, replicas_of
-from kitlib.experiments.stage import Stage
 from kitlib.lab import made
 from kitlib.lab.clients import answered, client_config
 
@@ -24,35 +24,35 @@ class KafkaKeyedTopic:
 
     name: str
     partitions: int
-    stage: KafkaStage
+    backend: KafkaBackend
 
     @classmethod
-    def open(cls, stage: Stage, name: str, partitions: int) -> KafkaKeyedTopic:
+    def open(cls, backend: Backend, name: str, partitions: int) -> KafkaKeyedTopic:
         """Create the topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
-        assert isinstance(stage, KafkaStage)
+        assert isinstance(backend, KafkaBackend)
         made.remember("topic", name)
-        topic = cls(name, partitions, stage)
-        create_partitions(stage.admin, name, partitions, replicas_of(stage.cluster))
+        topic = cls(name, partitions, backend)
+        create_partitions(backend.admin, name, partitions, replicas_of(backend.cluster))
         return topic
 
     def grow(self, partitions: int) -> None:
         """CreatePartitions; a producer that starts later knows the new number. LabError as `open`."""
         wanted = NewPartitions(self.name, partitions)
-        asked = self.stage.admin.create_partitions([wanted], operation_timeout=DEADLINE_S)[self.name]
+        asked = self.backend.admin.create_partitions([wanted], operation_timeout=DEADLINE_S)[self.name]
         answered(asked, f"topic {self.name}: {partitions} partitions were refused")
         self.partitions = partitions
-        wait_until_led(self.stage.admin, self.name, partitions)
+        wait_until_led(self.backend.admin, self.name, partitions)
 
     def append(self, records: Sequence[Keyed]) -> list[tuple[int, int]]:
         """Through a producer of its own, one batch after the other in the order of the records."""
         settings = {"enable.idempotence": True, "partitioner": "murmur2", "delivery.timeout.ms": int(DEADLINE_S * 1000)}
-        producer = Producer(client_config(self.stage.cluster, **settings))
+        producer = Producer(client_config(self.backend.cluster, **settings))
         return deliver(producer, self.name, [(key.encode(), value.encode()) for key, value in records])
 
     def read(self, positions: Mapping[int, int]) -> dict[int, list[Keyed]]:
         """LabError when the ends are not reached within DEADLINE_S."""
         settings = {"group.id": f"{self.name}.reader", "enable.auto.commit": False, "enable.partition.eof": True}
-        consumer = Consumer(client_config(self.stage.cluster, **settings))
+        consumer = Consumer(client_config(self.backend.cluster, **settings))
         found: dict[int, list[Keyed]] = {partition: [] for partition in positions}
         open_ones = set(positions)
         deadline = time.monotonic() + DEADLINE_S

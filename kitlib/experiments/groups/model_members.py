@@ -188,10 +188,9 @@ class ModelMember:
 
 @dataclass(slots=True)
 class ModelGroup:
-    """The model's stage for a group."""
+    """The model's backend for a group."""
 
     run: str
-    backend: str = "model"
     through_proxy: bool = False  # nothing to the model: every member's network can be cut
     topic: str = field(init=False)
     coordinator: GroupCoordinator = field(init=False)
@@ -209,7 +208,7 @@ class ModelGroup:
         self.log = ModelTopic(self.topic)
         self.coordinator = GroupCoordinator(f"kit.{self.run}", CONFIG)
 
-    # -- the stage -----------------------------------------------------------------------------------
+    # -- the backend -----------------------------------------------------------------------------------
 
     def create(self, partitions: int) -> None:
         self.add_partitions(partitions)

@@ -39,7 +39,7 @@ class PartitionRun(Run):
     told_ends: dict[int, int] = field(default_factory=dict)  # partition -> the end that a step has told of
 
     def __post_init__(self) -> None:
-        self.topic = keyed_topic(self.stage, self.trace.run, "orders", self.knobs["partitions"])
+        self.topic = keyed_topic(self.backend, self.trace.run, "orders", self.knobs["partitions"])
         self._open("created")
 
     def grow(self) -> None:

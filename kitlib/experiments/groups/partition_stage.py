@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.backend import Backend
 from kitlib.kafka.hashes import partition_of_key
 
 Keyed = tuple[str, str]  # key, value
@@ -62,10 +62,10 @@ class ModelKeyedTopic:
         return {partition: self.logs[partition][offset:] for partition, offset in positions.items()}
 
 
-def keyed_topic(stage: Stage, run: str, name: str, partitions: int) -> KeyedTopic:
-    """A new, empty topic on the backend of the stage."""
-    if stage.backend == "kafka":
+def keyed_topic(backend: Backend, run: str, name: str, partitions: int) -> KeyedTopic:
+    """A new, empty topic on this backend."""
+    if backend.name == "kafka":
         from kitlib.experiments.groups.kafka_partitions import KafkaKeyedTopic
 
-        return KafkaKeyedTopic.open(stage, f"kit.{run}.{name}", partitions)
+        return KafkaKeyedTopic.open(backend, f"kit.{run}.{name}", partitions)
     return ModelKeyedTopic(name, partitions)

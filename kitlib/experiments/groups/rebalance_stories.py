@@ -73,7 +73,7 @@ class Stream:
         The model's commits wait, so they are put off until the rebalance is over. Whether it was made.
         """
         run, seat = self.run, self.run.seats[name]
-        if run.group.backend == "model":
+        if run.backend.name == "model":
             if run.group.view().state != "Stable":
                 return False
             run.commit_done(name)
@@ -106,13 +106,13 @@ def rebalance_protocols(
     session_timeout_ms: SessionTimeoutMs = 1_500,
 ) -> None:
     """Three consumers come, one leaves, one is killed. Which partitions stand still meanwhile, and what is consumed twice?"""
-    if protocol == "consumer" and run.group.backend == "model":
+    if protocol == "consumer" and run.backend.name == "model":
         raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker has. Use backend='kafka'.")
     settings = MemberSettings(
         library=library, session_timeout_ms=session_timeout_ms, max_poll_interval_ms=60_000,
         **SETTINGS[protocol],
     )  # fmt: skip
-    if run.group.backend == "kafka":
+    if run.backend.name == "kafka":
         cast(Any, run.group).waits = False  # the others go on while a process starts or ends
     run.create(partitions)
     stream = Stream(run, {})

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.errors import LabError
+from kitlib.experiments.backend import Topic
 from kitlib.experiments.offsets.coordinator_stage import MEMBER, Keeper, keeper
 from kitlib.experiments.run import Run
-from kitlib.experiments.stage import Topic
 from kitlib.kafka.log import FetchError
 from kitlib.kafka.offsets.offset_rules import NO_OFFSET, OffsetConfig, OffsetError
 from kitlib.kafka.positions import ResetPolicy
@@ -66,14 +66,14 @@ class CoordinatorRun(Run):
             load_records_per_s=knobs.get("load_records_per_s", default.load_records_per_s),
             load_chunk_records=knobs.get("load_chunk_records", default.load_chunk_records),
         )
-        self.keeper = keeper(self.stage, self.trace.run, knobs, config)
+        self.keeper = keeper(self.backend, self.trace.run, knobs, config)
 
     # -- what a story calls --------------------------------------------------------------------------
 
     def create(self, *names: str) -> None:
         """Topics of one partition each."""
         for name in names:
-            self.lanes[name] = Lane(self.stage.create_topic(name, FETCH_RECORDS))
+            self.lanes[name] = Lane(self.backend.create_topic(name, FETCH_RECORDS))
 
     def append(self, name: str, count: int) -> None:
         """So many records come."""

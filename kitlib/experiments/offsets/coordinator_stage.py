@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kitlib.experiments.stage import Stage, Topic
+from kitlib.experiments.backend import Backend, Topic
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
 from kitlib.kafka.offsets.offset_manager import OffsetManager
@@ -240,12 +240,12 @@ def told_of(record: LogRecord) -> tuple[str, int | None]:
     return key, None if found.value is None else int(found.value["offset"])
 
 
-def keeper(stage: Stage, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> Keeper:
-    """The coordinator of a new group on the backend of the stage."""
-    if stage.backend == "kafka":
+def keeper(backend: Backend, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> Keeper:
+    """The coordinator of a new group on this backend."""
+    if backend.name == "kafka":
         from kitlib.experiments.offsets.kafka_coordinator import KafkaKeeper
 
-        return KafkaKeeper.open(stage, run, knobs, config)
+        return KafkaKeeper.open(backend, run, knobs, config)
     return ModelKeeper(
         knobs["rules"], config, knobs.get("odd_record", "none"), knobs.get("require_stable", True), knobs.get("unreplicated", 0)
     )

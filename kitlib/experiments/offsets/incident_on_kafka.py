@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kitlib.experiments.backend import Backend, ModelBackend
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.offsets.offsets_run import NAME, OffsetsRun
 from kitlib.experiments.run import Fork, RunIsOver
-from kitlib.experiments.stage import ModelStage, Stage
 from kitlib.trace import Step, Trace
 
 
@@ -32,7 +32,7 @@ class RealIncident(GroupRun):
     def replay(self, story: Callable[[OffsetsRun], None]) -> None:
         """Tell the story to the model, then do it."""
         name = self.trace.run
-        imagined = OffsetsRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelStage(name), dict(self.knobs))
+        imagined = OffsetsRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelBackend(name), dict(self.knobs))
         cut: RunIsOver | None = None
         try:
             story(imagined)
@@ -83,6 +83,6 @@ class RealIncident(GroupRun):
         self.commit(NAME, {0: next_offset})
 
 
-def incident_run(trace: Trace, stage: Stage, knobs: dict[str, Any], fork: Fork | None = None) -> OffsetsRun | RealIncident:
-    """The run of an incident on the backend of its stage."""
-    return (RealIncident if stage.backend == "kafka" else OffsetsRun)(trace, stage, knobs, fork)
+def incident_run(trace: Trace, backend: Backend, knobs: dict[str, Any], fork: Fork | None = None) -> OffsetsRun | RealIncident:
+    """The run of an incident on its backend."""
+    return (RealIncident if backend.name == "kafka" else OffsetsRun)(trace, backend, knobs, fork)

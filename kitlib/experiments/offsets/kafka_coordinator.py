@@ -17,10 +17,10 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.backend import Backend, Topic
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import first_position, group_member
-from kitlib.experiments.kafka_stage import KafkaStage
 from kitlib.experiments.offsets.coordinator_stage import MEMBER
-from kitlib.experiments.stage import Stage, Topic
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import TopicPartition
@@ -45,7 +45,7 @@ MODERN = "4.3.1"
 class KafkaKeeper:
     """The real one."""
 
-    stage: KafkaStage
+    backend: KafkaBackend
     group: str
     retention_ms: int  # of each commit; -1: the broker's
     coordinator: Coordinator
@@ -56,9 +56,9 @@ class KafkaKeeper:
     check_ms: int = 0  # how often the broker looks for expired offsets
 
     @classmethod
-    def open(cls, stage: Stage, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> KafkaKeeper:
+    def open(cls, backend: Backend, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> KafkaKeeper:
         """Find the coordinator of a new group. KnobError for what no broker of today does; LabError when none answers."""
-        assert isinstance(stage, KafkaStage)
+        assert isinstance(backend, KafkaBackend)
         if knobs["rules"] != MODERN:
             raise KnobError(f"rules are {knobs['rules']}: a real broker follows those of {MODERN}. Run it on the model.")
         if knobs.get("odd_record", "none") != "none":
@@ -66,13 +66,13 @@ class KafkaKeeper:
                 f"odd_record is {knobs['odd_record']}: it would stay in the cluster's own offsets topic. Run it on the model."
             )
         expires = "offsets_retention_ms" in knobs
-        check_ms = checked_every_ms(stage.cluster) if expires else 0
-        group = group_of_first_partition(f"kit.{run}.group", partitions_of(stage, stage.cluster))
+        check_ms = checked_every_ms(backend.cluster) if expires else 0
+        group = group_of_first_partition(f"kit.{run}.group", partitions_of(backend, backend.cluster))
         made.remember("group", group)
-        found = find_coordinator(stage.cluster, group, DEADLINE_S)
+        found = find_coordinator(backend.cluster, group, DEADLINE_S)
         wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
         return cls(
-            stage, group, config.offsets_retention_ms if expires else -1, found, wire, check_ms=check_ms,
+            backend, group, config.offsets_retention_ms if expires else -1, found, wire, check_ms=check_ms,
             require_stable=knobs.get("require_stable", True),
         )
 
@@ -122,9 +122,9 @@ class KafkaKeeper:
 
     def others_commit(self, records: int, keys: int) -> None:
         """One group more, whose partition is the same: `keys` offsets in each request."""
-        other = group_of_first_partition(f"{self.group}.others", partitions_of(self.stage, self.stage.cluster))
+        other = group_of_first_partition(f"{self.group}.others", partitions_of(self.backend, self.backend.cluster))
         made.remember("group", other)
-        topic = next(iter(self.stage.topics), None)
+        topic = next(iter(self.backend.topics), None)
         if topic is None:
             raise LabError(f"group {other}: there is no topic to commit offsets of. Create one first.")
         for number in range(records):
@@ -136,7 +136,7 @@ class KafkaKeeper:
         """A committed offset that is in the log needs no policy; for the others a real consumer is asked."""
         if committed is not None:
             return start_position(committed, topic.start, topic.end, policy)
-        with group_member(self.stage.cluster, self.group, policy) as member:
+        with group_member(self.backend.cluster, self.group, policy) as member:
             return first_position(member, topic)
 
     def move(self) -> tuple[int, int]:
@@ -144,7 +144,7 @@ class KafkaKeeper:
 
         LabError without three brokers.
         """
-        cluster, before = self.stage.cluster, self.coordinator[0]
+        cluster, before = self.backend.cluster, self.coordinator[0]
         if cluster.brokers < 3:
             raise LabError(
                 f"A coordinator moves where another broker has a copy; the cluster at {cluster.bootstrap} has {cluster.brokers}. "
@@ -192,10 +192,10 @@ def group_of_first_partition(name: str, partitions: int) -> str:
     return next(each for each in (f"{name}{number}" for number in range(100 * partitions)) if not group_partition(each, partitions))
 
 
-def partitions_of(stage: KafkaStage, cluster: Cluster) -> int:
+def partitions_of(backend: KafkaBackend, cluster: Cluster) -> int:
     """How many partitions the offsets topic has; it is made by whoever first asks for a coordinator."""
     find_coordinator(cluster, "none", DEADLINE_S)
-    found = stage.admin.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics.get(OFFSETS_TOPIC)
+    found = backend.admin.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics.get(OFFSETS_TOPIC)
     if found is None or not found.partitions:
         raise LabError(f"The cluster at {cluster.bootstrap} tells of no {OFFSETS_TOPIC}. Look at `kit status`.")
     return len(found.partitions)

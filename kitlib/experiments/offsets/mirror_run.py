@@ -30,7 +30,7 @@ class MirrorRun(GroupRun):
     def create(self, partitions: int, records: int = 0) -> None:
         """Create the topic, and begin with the second group."""
         GroupRun.create(self, partitions)
-        self.mirror = _Mirror(self.trace, self.stage, self.knobs, self.fork)
+        self.mirror = _Mirror(self.trace, self.backend, self.knobs, self.fork)
         self.mirror.group = self.group.beside(MIRROR)
         self.mirror.label = MIRROR
         for partition in self.ends:
@@ -48,14 +48,14 @@ class MirrorRun(GroupRun):
 
     def keep_time(self) -> None:
         """In the model each group has a clock: the one that is behind catches up."""
-        if self.group.backend == "model":
+        if self.backend.name == "model":
             ahead = self.group.now_ms - self.mirror.group.now_ms
             (self.mirror if ahead > 0 else self).pass_ms(abs(ahead))
 
 
 @dataclass(slots=True)
 class _Mirror(GroupRun):
-    """The second group; whoever makes it gives it its stage."""
+    """The second group; whoever makes it gives it its backend."""
 
     def __post_init__(self) -> None:
         """Nothing is opened."""

@@ -1,4 +1,4 @@
-"""A consumer, its coordinator and the offsets topic over days of virtual time: the stage of the two incidents.
+"""A consumer, its coordinator and the offsets topic over days of virtual time: the backend of the two incidents.
 
 One consumer, A, reads a small topic and commits to a group; other groups commit beside it into the same
 partition of the offsets topic. Brokers are restarted, retention runs, the cleaner passes (or is dead), and at

@@ -113,7 +113,7 @@ def retention_overtakes(
     run.work("A", run.take("A", records))
     run.commit_done("A")
     run.poll("A", 0)
-    run.pass_ms(FLUSHED_MS if run.group.backend == "model" else REALLY_FLUSHED_MS)  # what A has asked for comes back without records
+    run.pass_ms(FLUSHED_MS if run.backend.name == "model" else REALLY_FLUSHED_MS)  # what A has asked for comes back without records
     run.append(0, deleted, age_ms=OLD_MS)
     run.append(0, left)
     if by == "retention.ms":

@@ -23,8 +23,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_backend import create_topic, publish, replicas_of
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.kafka_stage import create_topic, publish, replicas_of
 from kitlib.experiments.leader_stage import PARTITION
 from kitlib.experiments.producer.client_faults import Ending, Fault, fault_named
 from kitlib.experiments.producer.client_kinds import Client, Kit, Librdkafka

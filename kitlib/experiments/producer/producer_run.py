@@ -32,7 +32,7 @@ PATIENCE_MS = 600_000  # virtual time after which a story that should settle is 
 
 @dataclass(slots=True)
 class ProducerRun(Run):
-    """One run: the stage it takes place on, its clock, its network, and the trace it writes.
+    """One run: the backend it takes place on, its clock, its network, and the trace it writes.
 
     A story calls `begin`, `send`, `run_for`, `withhold`, `restart`, ..., `finish` in its order.
     """
@@ -58,7 +58,7 @@ class ProducerRun(Run):
             older_is_duplicate=knobs.get("older_is_duplicate", False),
             release=knobs.get("release", "4.3"),
         )
-        self.leader = self.stage.create_leader("events", config)
+        self.leader = self.backend.create_leader("events", config)
         producer = self.add_producer()
         self.run_for(BEGIN_MS)
         return producer

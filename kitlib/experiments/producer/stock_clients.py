@@ -25,8 +25,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_backend import create_topic, publish
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.kafka_stage import create_topic, publish
 from kitlib.experiments.leader_stage import PARTITION
 from kitlib.experiments.producer.client_kinds import SILENT
 from kitlib.experiments.producer.producer_client import in_log_order

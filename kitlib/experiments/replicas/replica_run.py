@@ -54,14 +54,14 @@ class ReplicaRun(Run):
 
     def __post_init__(self) -> None:
         self.partition = ReplicatedPartition((1,))
-        if self.stage.backend == "kafka":
+        if self.backend.name == "kafka":
             from kitlib.experiments.replicas.replica_kafka import KafkaReplicas
 
-            self.real = KafkaReplicas(self.stage.cluster, self.topic)  # type: ignore[attr-defined]
+            self.real = KafkaReplicas(self.backend.cluster, self.topic)  # type: ignore[attr-defined]
 
     @property
     def topic(self) -> str:
-        return f"kit.{self.trace.run}.events" if self.stage.backend == "kafka" else "events"
+        return f"kit.{self.trace.run}.events" if self.backend.name == "kafka" else "events"
 
     @property
     def has_leader(self) -> bool:

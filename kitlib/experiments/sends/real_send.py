@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
-from kitlib.experiments.kafka_stage import KafkaStage, create_topic
+from kitlib.experiments.kafka_backend import KafkaBackend, create_topic
 from kitlib.experiments.leader_stage import PARTITION
 from kitlib.experiments.producer.producer_client import in_log_order
 from kitlib.experiments.run import Fork
@@ -63,7 +63,7 @@ class RealSend:
     """One run of an experiment of the send path with a real client; a story calls `observe` and nothing else."""
 
     trace: Trace
-    stage: KafkaStage
+    backend: KafkaBackend
     knobs: dict[str, Any]
     fork: Fork | None = None
     is_real: bool = True
@@ -95,7 +95,7 @@ class RealSend:
 
     @property
     def cluster(self) -> Cluster:
-        return self.stage.cluster
+        return self.backend.cluster
 
     @property
     def topic(self) -> str:
@@ -113,7 +113,7 @@ class RealSend:
 
     @property
     def admin(self) -> AdminClient:
-        return self.stage.admin
+        return self.backend.admin
 
     def create_topic(self) -> str:
         """Make the run's topic, with one replica, and wait for its leader; its name."""

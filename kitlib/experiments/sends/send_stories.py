@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, cast
 
+from kitlib.experiments.backend import Backend
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.producer.producer_knobs import DeliveryTimeoutMs, LingerMs, RequestTimeoutMs
@@ -30,21 +31,20 @@ from kitlib.experiments.sends.send_knobs import (
     send_config,
 )
 from kitlib.experiments.sends.send_run import SendRun
-from kitlib.experiments.stage import Stage
 from kitlib.trace import Trace
 
 TOPIC = "events"
 P = ParamSpec("P")
 
 
-def send_run(trace: Trace, stage: Stage, knobs: dict[str, Any], fork: Fork | None) -> Any:
+def send_run(trace: Trace, backend: Backend, knobs: dict[str, Any], fork: Fork | None) -> Any:
     """The kind of these experiments: the model in virtual time, or real clients that are watched."""
-    if stage.backend == "kafka":
-        from kitlib.experiments.kafka_stage import KafkaStage
+    if backend.name == "kafka":
+        from kitlib.experiments.kafka_backend import KafkaBackend
         from kitlib.experiments.sends.real_send import RealSend
 
-        return RealSend(trace, cast("KafkaStage", stage), knobs, fork)
-    return SendRun(trace, stage, knobs, fork)
+        return RealSend(trace, cast("KafkaBackend", backend), knobs, fork)
+    return SendRun(trace, backend, knobs, fork)
 
 
 def on_either(story: Callable[Concatenate[SendRun, P], None]) -> Callable[Concatenate[Any, P], None]:

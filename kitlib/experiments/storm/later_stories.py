@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kitlib.errors import KitError
+from kitlib.experiments.backend import Topic
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import UNLIMITED, Knob
-from kitlib.experiments.stage import Topic
 from kitlib.experiments.storm.knobs import (
     ForceFromStart,
     MaxOffsetBehind,
@@ -38,7 +38,7 @@ def failed_offset_deleted(
     max_offset_behind: MaxOffsetBehind = UNLIMITED,
 ) -> None:
     """A record fails, and while it waits for its retry it is deleted. New records keep arriving. What does the spout do?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
+    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
     run.append(topic, records)
     run.fails = lambda offset, attempt, part: offset == fail_offset
     run.start(topic, **FROM_THE_EARLIEST)
@@ -64,7 +64,7 @@ def uncommitted_cap(
     fail_after_ms: Annotated[int, Knob("How long it works before it fails.", "ms", 0, 10_000, live=True)] = 300,
 ) -> None:
     """At most so many offsets may be emitted and not committed. One record fails late, once. Does the spout ever retry it?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
+    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
     run.append(topic, records)
     run.slow_ms = {run.knobs["fail_offset"]: run.knobs["fail_after_ms"]}
     run.fails = lambda offset, attempt, part: offset == run.knobs["fail_offset"] and attempt == 1
@@ -108,7 +108,7 @@ def start_position(
     records_while_down: RecordsWhileDown = 10,
 ) -> None:
     """A group comes back. Its committed offset may be fine, gone or useless. What does auto.offset.reset decide?"""
-    topic = run.stage.create_topic("events", records)
+    topic = run.backend.create_topic("events", records)
     run.append(topic, records)
     offset: int | None = None
     if committed in ("inside", "deleted", "expired"):
@@ -121,7 +121,7 @@ def start_position(
         run.delete_before(topic, records // 2)
     run.append(topic, records_while_down)
     try:
-        position = run.stage.group_position(topic, offset, committed == "expired", auto_offset_reset)
+        position = run.backend.group_position(topic, offset, committed == "expired", auto_offset_reset)
     except KitError as error:
         run.note("spout", "error", topic, error=type(error).__name__.removesuffix("Error"))
         return

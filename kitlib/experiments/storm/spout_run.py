@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
+from kitlib.experiments.backend import NotedTopic, Topic
 from kitlib.experiments.run import Run
-from kitlib.experiments.stage import NotedTopic, Topic
 from kitlib.experiments.storm.ledgers import ShownLedgers
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
@@ -45,7 +45,7 @@ Fails = Callable[[int, int, int], bool]  # (offset, attempt, part) -> whether th
 
 @dataclass(slots=True)
 class SpoutRun(Run):
-    """One run: the stage it takes place on, its clock, and the trace it writes.
+    """One run: the backend it takes place on, its clock, and the trace it writes.
 
     An experiment calls `append`, `start`, `run_for`, `crash`, ... in the order of its story.
     """
@@ -111,7 +111,7 @@ class SpoutRun(Run):
         self.bounds.setdefault(topic.name, (topic.start, topic.end))
         self.is_dead, self.was_idle = False, False
         self.apply_knobs()
-        stored = read_stored_offset(self.stage.store, self.config.committed_path())
+        stored = read_stored_offset(self.backend.store, self.config.committed_path())
         self.manager = self._new_manager()
         self.poll_at_ms, self.commit_at_ms = self.now_ms, self.now_ms + knobs["commit_every_ms"]
         self._record(
@@ -120,7 +120,7 @@ class SpoutRun(Run):
             topic,
             offset=self.manager.committed_to,
             stored=stored.offset if stored else None,
-            why=why_begun(self.config, self.stage.store, stored, self.manager.committed_to),
+            why=why_begun(self.config, self.backend.store, stored, self.manager.committed_to),
             topology_id=topology_id,
         )
 
@@ -280,7 +280,7 @@ class SpoutRun(Run):
     def _new_manager(self) -> PartitionManager:
         """The PartitionManager of the release that the knobs name, over this run's topic and store."""
         assert self.config and self.reader
-        parts = self.config, self.reader, self.stage.store
+        parts = self.config, self.reader, self.backend.store
         if "max_uncommitted_offsets" in self.knobs:
             cap, may_poll = self.knobs["max_uncommitted_offsets"], self.knobs["retries_may_poll"]
             return UncommittedCapManager(*parts, max_uncommitted_offsets=cap, retries_may_poll=may_poll)

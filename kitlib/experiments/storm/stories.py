@@ -29,7 +29,7 @@ PATIENCE_MS = 60_000  # virtual time after which a story that should drain is en
 @experiment("Every record once", SpoutRun, shared=(SpoutKnobs,))
 def happy_path(run: SpoutRun, records: Records = 40) -> None:
     """Many records are on their way at once and finish in any order. What may the spout write down as done?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
+    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
     run.append(topic, records)
     run.start(topic)
     run.run_for(PATIENCE_MS, until=run.is_settled)
@@ -53,7 +53,7 @@ def small_max_offset_behind(
     max_spout_pending: MaxSpoutPending = 8,
 ) -> None:
     """The bolt fails everything for a while. The spout retries failures, so will every record be processed in the end?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
+    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
     run.append(topic, records)
 
     def is_out(offset: int, attempt: int, part: int) -> bool:
@@ -101,7 +101,7 @@ def retry_with_backoff(
 
 def _read_poison(run: SpoutRun, records: int) -> None:
     """A spout reads a topic with a record that always fails."""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
+    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
     run.append(topic, records)
     run.fails = lambda offset, attempt, part: offset == run.knobs["poison_offset"]
     run.start(topic)
@@ -123,7 +123,7 @@ def out_of_range(
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
     """The spout was down, and the records it wants next were deleted meanwhile. Where does it go on?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
+    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
     run.append(topic, records)
     run.start(topic, **FROM_THE_EARLIEST)
     seen = records // 3
@@ -155,7 +155,7 @@ def restart(
     stuck_offset: Annotated[int, Knob("A record that neither succeeds nor fails before the crash; -1 for none.", "", -1, 5_000)] = -1,
 ) -> None:
     """The worker dies with tuples on their way. Which records come again, and which settings decide where it begins?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
+    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
     run.append(topic, records)
     run.never_finishes = frozenset({stuck_offset})
     run.start(topic, **FROM_THE_EARLIEST)
@@ -179,8 +179,8 @@ def same_id_other_topic(
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
     """A second topology reads another topic with the spout id of the first one. Where does it begin?"""
-    orders = run.stage.create_topic("orders", run.knobs["fetch_records"])
-    payments = run.stage.create_topic("payments", run.knobs["fetch_records"])
+    orders = run.backend.create_topic("orders", run.knobs["fetch_records"])
+    payments = run.backend.create_topic("payments", run.knobs["fetch_records"])
     run.append(orders, records)
     run.append(payments, records_of_other)
     run.start(orders, **FROM_THE_EARLIEST)
@@ -201,7 +201,7 @@ def several_tuples(
     failures: Annotated[int, Knob("How many times it fails.", "times", 0, 100, live=True)] = 1,
 ) -> None:
     """Each record becomes several tuples. One tuple of one record fails once. What is done again?"""
-    topic = run.stage.create_topic("lines", run.knobs["fetch_records"])
+    topic = run.backend.create_topic("lines", run.knobs["fetch_records"])
     line = b" ".join(b"word%d" % part for part in range(parts))
     run.append(topic, records, lambda offset: line, parts=parts)
     run.fails = lambda offset, attempt, part: (

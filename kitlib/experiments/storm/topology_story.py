@@ -1,7 +1,7 @@
 """A run that brings a whole topology: what its story is told with, and the trace that it writes.
 
-The topology runs in virtual time on either backend; its records come from a topic of the stage, real
-or in memory, and its offsets go to the stage's store. The runtime speaks of message ids; here they
+The topology runs in virtual time on either backend; its records come from a topic of the backend, real
+or in memory, and its offsets go to the backend's store. The runtime speaks of message ids; here they
 become the offsets of one partition, with the partition's ledgers beside them, so that the same
 verdict, audit and pictures serve topologies and single spouts alike.
 """
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar
 
+from kitlib.experiments.backend import Backend, Topic
 from kitlib.experiments.run import Fork, Run
-from kitlib.experiments.stage import Stage, Topic
 from kitlib.experiments.storm.ledgers import ShownLedgers
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST
 from kitlib.storm.kafka_spout import KafkaSpout
@@ -31,15 +31,15 @@ Values = Callable[[Any], Sequence[Any]]  # a record -> the values of its tuple, 
 
 
 class TopologyStory(Run):
-    """One run of a topology: the stage it takes place on, its clock, and the trace it writes.
+    """One run of a topology: the backend it takes place on, its clock, and the trace it writes.
 
     An experiment calls `append`, `start` and `run_for` in the order of its story.
     """
 
     domain: ClassVar[str] = "topology"
 
-    def __init__(self, trace: Trace, stage: Stage, knobs: dict[str, Any], fork: Fork | None = None) -> None:
-        super().__init__(trace, stage, knobs, fork)
+    def __init__(self, trace: Trace, backend: Backend, knobs: dict[str, Any], fork: Fork | None = None) -> None:
+        super().__init__(trace, backend, knobs, fork)
         self.topic: Topic | None = None
         self.run: TopologyRun | None = None
         self.spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
@@ -57,7 +57,7 @@ class TopologyStory(Run):
 
     def append(self, values: Sequence[bytes], parts: int | list[int] | None = None, name: str = "events") -> Topic:
         """A new topic with these records; `parts` is how many effects each of them should have."""
-        topic = self.topic = self.stage.create_topic(name, self.knobs["fetch_records"])
+        topic = self.topic = self.backend.create_topic(name, self.knobs["fetch_records"])
         start = topic.start
         offsets = topic.append(values)
         self.bounds = start, offsets[-1] + 1
@@ -81,7 +81,7 @@ class TopologyStory(Run):
             self.spout = KafkaSpout(
                 config,
                 topic,
-                self.stage.store,
+                self.backend.store,
                 output_fields=fields,
                 commit_every_ms=self.knobs["commit_every_ms"],
                 message_ids=self.knobs.get("message_ids", True),
@@ -93,7 +93,7 @@ class TopologyStory(Run):
     def kestrel_spout(self, fields: Sequence[str], values: Values) -> Callable[[], Spout]:
         """A maker of spouts that take their records from one queue, which outlives them."""
         assert self.topic is not None
-        queue = KestrelQueue(self.topic, self.stage.store, path=f"/{self.trace.run}/queue")
+        queue = KestrelQueue(self.topic, self.backend.store, path=f"/{self.trace.run}/queue")
 
         def make() -> Spout:
             self.spout = KestrelSpout(queue, output_fields=tuple(fields), scheme=values)

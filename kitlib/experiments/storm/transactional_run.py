@@ -28,8 +28,8 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.errors import LabError
+from kitlib.experiments.backend import Topic
 from kitlib.experiments.run import Run
-from kitlib.experiments.stage import Topic
 from kitlib.experiments.storm.ledgers import ShownLedgers
 from kitlib.experiments.storm.lines import count_words
 from kitlib.storm.transactional import (
@@ -52,7 +52,7 @@ Effect = tuple[int, int]  # (offset, part): one word of one line
 
 @dataclass(slots=True)
 class BatchRun(Run):
-    """One run: the stage it takes place on, its clock, and the trace it writes.
+    """One run: the backend it takes place on, its clock, and the trace it writes.
 
     A story calls `append`, `start`, and `run_for`, which also lets the worker die and start again.
     """
@@ -82,7 +82,7 @@ class BatchRun(Run):
 
     def append(self, lines: list[bytes]) -> None:
         """Append lines to the topic `lines`."""
-        self.topic = self.topic or self.stage.create_topic("lines", max_fetch_records=1_000)
+        self.topic = self.topic or self.backend.create_topic("lines", max_fetch_records=1_000)
         offsets = self.topic.append(lines)
         self.log_end = offsets[-1] + 1
         self.truth += count_words(lines)
@@ -96,8 +96,8 @@ class BatchRun(Run):
         else:
             spout = OpaqueTransactionalSpout(self._records_of)
         path = f"/{self.trace.run}/transactional"
-        self.coordinator = TransactionalSpoutCoordinator(spout, self.stage.store, path, self.knobs["max_spout_pending"])
-        self.state = CountState(self.knobs["state"], self.stage.create_table("counts"))
+        self.coordinator = TransactionalSpoutCoordinator(spout, self.backend.store, path, self.knobs["max_spout_pending"])
+        self.state = CountState(self.knobs["state"], self.backend.create_table("counts"))
         self._record("spout", "start", offset=self.committed_to, why=why, txid=self.coordinator.curr_txid)
 
     def run_for(self, ms: int) -> None:

@@ -95,7 +95,7 @@ def word_count(
     """Words are lost and tasks die on the way. The counts are kept in a table. Is each word counted once?"""
     text = make_lines(lines, story.trace.seed)
     story.append(text, parts=[len(line.split()) for line in text], name="lines")
-    table = story.stage.create_table("counts")
+    table = story.backend.create_table("counts")
     story.start(word_count_topology(story, table), lambda: _faults(story.knobs))
     drain(story)
     counts = {word: int(count) for word, count in table.all().items()}

@@ -17,8 +17,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_backend import KafkaBackend, create_topic
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.kafka_stage import KafkaStage, create_topic
 from kitlib.experiments.transactions.transaction_client import KitTransactionalProducer, Told
 from kitlib.experiments.transactions.transaction_stage import PARTITION, LogBatch, Look, TxProducer
 from kitlib.kafka.hashes import group_partition
@@ -108,7 +108,6 @@ class KafkaTransactions:
     wire: TransactionWire
     kit_client: bool  # whether a story needs the kit's own client even for version 1
     began_s: float = field(default_factory=time.monotonic)
-    backend: str = "kafka"
     producers: list[TxProducer] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)  # transactional ids of this run
     steps: list[Transition] = field(default_factory=list)
@@ -118,20 +117,20 @@ class KafkaTransactions:
     members: int = 0
 
     @classmethod
-    def open(cls, stage: Any, run: str, knobs: dict[str, Any], kit_client: bool) -> KafkaTransactions:
+    def open(cls, backend: Any, run: str, knobs: dict[str, Any], kit_client: bool) -> KafkaTransactions:
         """Create the topics. LabError when the broker does not do what is asked for."""
-        assert isinstance(stage, KafkaStage)
-        host, port = sole_broker(stage.cluster, "a run of transactions")
+        assert isinstance(backend, KafkaBackend)
+        host, port = sole_broker(backend.cluster, "a run of transactions")
         wire = TransactionWire.open(host, port, f"kit-{run}", DEADLINE_S)
-        place = cls(run, stage.cluster, wire, kit_client)
+        place = cls(run, backend.cluster, wire, kit_client)
         try:
             for topic in (place.topic, place.input[0]):
-                create_topic(stage.admin, topic, 1, {"retention.ms": "-1"})
+                create_topic(backend.admin, topic, 1, {"retention.ms": "-1"})
                 wait_until(lambda topic=topic: place._leads(topic), DEADLINE_S, f"{topic}-0 has its leader")  # type: ignore[misc]
             made.remember("group", place.group)
             wire.wait_for_coordinator(place.group, GROUP)
             if not knobs.get("verification", True):
-                place.settings.enter_context(broker_setting(stage.cluster, VERIFICATION, "false"))
+                place.settings.enter_context(broker_setting(backend.cluster, VERIFICATION, "false"))
         except BaseException:
             place.close()
             raise

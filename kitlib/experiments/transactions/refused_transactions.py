@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import KnobError
-from kitlib.experiments.kafka_stage import create_topic
+from kitlib.experiments.kafka_backend import create_topic
 from kitlib.experiments.plain_table import as_html, as_text
 from kitlib.experiments.producer.client_kinds import SILENT
 from kitlib.experiments.transactions.transaction_stage import ModelTransactions

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec
 
+from kitlib.experiments.backend import Backend
 from kitlib.experiments.run import Run
-from kitlib.experiments.stage import Stage
 from kitlib.experiments.transactions.transaction_books import Actor, Books, Sent
 from kitlib.experiments.transactions.transaction_client import NoTransactions, Told
 from kitlib.experiments.transactions.transaction_stage import (
@@ -50,7 +50,7 @@ class TransactionRun(Run):
 
     def __post_init__(self) -> None:
         self.books = Books(self.trace.run)
-        self.place = open_place(self.stage, self.trace, self.knobs)
+        self.place = open_place(self.backend, self.trace, self.knobs)
 
     # -- what a story calls ---------------------------------------------------------------------------------
 
@@ -318,12 +318,12 @@ def closing(story: Callable[Concatenate[TransactionRun, P], None]) -> Callable[C
     return tell
 
 
-def open_place(stage: Stage, trace: Trace, knobs: dict[str, Any]) -> TransactionStage:
-    """The topics and the coordinator of a run, on its stage."""
-    if stage.backend == "kafka":
+def open_place(backend: Backend, trace: Trace, knobs: dict[str, Any]) -> TransactionStage:
+    """The topics and the coordinator of a run, on its backend."""
+    if backend.name == "kafka":
         from kitlib.experiments.transactions.kafka_transactions import KafkaTransactions
 
-        place: TransactionStage = KafkaTransactions.open(stage, trace.run, knobs, trace.experiment in UNKIND)
+        place: TransactionStage = KafkaTransactions.open(backend, trace.run, knobs, trace.experiment in UNKIND)
         return place
     return ModelTransactions(
         trace.run,

@@ -86,7 +86,6 @@ class TxProducer(Protocol):
 class TransactionStage(Protocol):
     """One run's topics, group and coordinator."""
 
-    backend: str
 
     @property
     def topic(self) -> str:
@@ -153,7 +152,6 @@ class ModelTransactions:
     marker_delay_ms: int = 0  # from the decision to the markers
     verification: bool = True  # transaction.partition.verification.enable
     max_timeout_ms: int = 900_000
-    backend: str = "model"
     now_ms: int = 0
     output: UnifiedLog = field(init=False)
     coordinator: TransactionCoordinator = field(init=False)

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from kitlib.errors import LabError
+from kitlib.experiments.backend import Backend
 from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.groups.kafka_members import find_coordinator
+from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
-from kitlib.experiments.kafka_stage import KafkaStage, create_topic, replicas_of
-from kitlib.experiments.stage import Stage
 from kitlib.lab import made
 from kitlib.lab.clients import client_config
 from kitlib.lab.consumer_driver import NONE
@@ -38,11 +38,11 @@ class KafkaMarkerLog:
     read_to: int = 0  # the offset after the last record that was handed out
 
     @classmethod
-    def open(cls, stage: Stage, name: str, library: str) -> KafkaMarkerLog:
+    def open(cls, backend: Backend, name: str, library: str) -> KafkaMarkerLog:
         """Create the topic and start the consumer. LabError when the broker refuses or is too slow."""
-        assert isinstance(stage, KafkaStage)
-        cluster = stage.cluster
-        create_topic(stage.admin, name, replicas_of(cluster), {"retention.ms": "-1"})
+        assert isinstance(backend, KafkaBackend)
+        cluster = backend.cluster
+        create_topic(backend.admin, name, replicas_of(cluster), {"retention.ms": "-1"})
         made.remember("group", name)
         find_coordinator(cluster, name, name)
         settings = {"transactional.id": name, "delivery.timeout.ms": int(DEADLINE_S * 1000)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.backend import Backend
 
 TRANSACTION_MS = 1_000  # virtual time from one transaction to the next
 
@@ -81,10 +81,10 @@ class ModelMarkerLog:
         """Nothing to let go of."""
 
 
-def marker_log(stage: Stage, run: str, library: str) -> MarkerLog:
-    """A new, empty topic on the backend of the stage, and its consumer."""
-    if stage.backend == "kafka":
+def marker_log(backend: Backend, run: str, library: str) -> MarkerLog:
+    """A new, empty topic on this backend, and its consumer."""
+    if backend.name == "kafka":
         from kitlib.experiments.watching.kafka_marker_log import KafkaMarkerLog
 
-        return KafkaMarkerLog.open(stage, f"kit.{run}.orders", library)
+        return KafkaMarkerLog.open(backend, f"kit.{run}.orders", library)
     return ModelMarkerLog("orders")

@@ -42,7 +42,7 @@ class TransactionalLagRun(Run):
     commits: int = 0
 
     def __post_init__(self) -> None:
-        self.log = marker_log(self.stage, self.trace.run, self.knobs["library"])
+        self.log = marker_log(self.backend, self.trace.run, self.knobs["library"])
 
     def transaction(self) -> None:
         """A transaction is committed; the consumer reads it and commits its offset."""

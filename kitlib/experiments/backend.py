@@ -1,7 +1,7 @@
 """Where an experiment takes place: the model in memory, or a real broker.
 
 An experiment needs topics of one partition to append to, to shorten and to read, and a place to keep
-offsets. A stage provides both, so that the same script runs on either; `kitlib.experiments.kafka_stage`
+offsets. A backend provides both, so that the same script runs on either; `kitlib.experiments.kafka_backend`
 is the real one.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from kitlib.experiments.leader_stage import ModelLeader, ProduceLeader
 from kitlib.kafka.broker.leader import BrokerConfig
@@ -70,14 +70,22 @@ class NotedTopic:
         return self.topic.offset_before(time)
 
 
-class Stage(Protocol):
+class Backend(Protocol):
     """What a backend provides to one run of an experiment."""
 
-    backend: str
+    name: str  # "model" or "kafka"
 
     @property
     def store(self) -> OffsetStore:
         """Where the spout keeps its offsets; shared by all spouts of the run."""
+        ...
+
+    def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
+        """A part of the world that one kind of run needs (a group, a compacted log, a leader), closed with the backend.
+
+        `facet` is the model's class. On Kafka the class that its `on_kafka` names takes its place: "module:Class",
+        opened by `Class.open(backend, *given, **settings)`.
+        """
         ...
 
     def create_topic(self, name: str, max_fetch_records: int) -> Topic:
@@ -109,13 +117,16 @@ class Stage(Protocol):
 
 
 @dataclass(slots=True)
-class ModelStage:
+class ModelBackend:
     """The model: logs and offsets in memory."""
 
     run: str
-    backend: str = "model"
+    name: str = "model"
     store: MemoryOffsetStore = field(default_factory=MemoryOffsetStore)
     tables: dict[str, MemoryTable] = field(default_factory=dict)
+
+    def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
+        return facet(*given, **settings)
 
     def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
         return PartitionLog(name, max_fetch_records=max_fetch_records)

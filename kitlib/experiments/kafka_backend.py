@@ -1,4 +1,4 @@
-"""The real stage: topics of a real broker, offsets in a compacted topic, the trace in one of its own.
+"""The real backend: topics of a real broker, offsets in a compacted topic, the trace in one of its own.
 
 What the model does in memory is done here over sockets, with the same answers. A fetch outside the
 log is reported as out of range and never silently reset; retention is the broker's own DeleteRecords;
@@ -8,8 +8,10 @@ A broker that dies and comes back within `DEADLINE_S` is waited for.
 
 from __future__ import annotations
 
+import pkgutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +20,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
+from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, group_member
 from kitlib.experiments.kafka_leader import KafkaLeader
-from kitlib.experiments.stage import Topic
 from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
 from kitlib.kafka.positions import ResetPolicy
@@ -244,8 +246,8 @@ class KafkaOffsetStore(KafkaTable):
 
 
 @dataclass(slots=True)
-class KafkaStage:
-    """A real broker as the stage of one run; topics are named `kit.<run>.<name>`."""
+class KafkaBackend:
+    """A real broker as the backend of one run; topics are named `kit.<run>.<name>`."""
 
     run: str
     cluster: Cluster
@@ -253,11 +255,11 @@ class KafkaStage:
     producer: Producer
     offsets: KafkaOffsetStore
     topics: list[KafkaTopic] = field(default_factory=list)
-    leaders: list[KafkaLeader] = field(default_factory=list)
-    backend: str = "kafka"
+    name: str = "kafka"
+    opened: ExitStack = field(default_factory=ExitStack)  # what is closed with the backend, the last one first
 
     @classmethod
-    def open(cls, run: str) -> KafkaStage:
+    def open(cls, run: str) -> KafkaBackend:
         """Find the broker or start it, and connect. LabError when there is none to be had."""
         cluster = kafka_server.ensure()
         admin = AdminClient(client_config(cluster))
@@ -267,8 +269,16 @@ class KafkaStage:
             )
         )
         create_topic(admin, OFFSETS_TOPIC, replicas_of(cluster), {"cleanup.policy": "compact"}, shared=True)
-        store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, 500, _consumer(cluster, run))
-        return cls(run, cluster, admin, producer, KafkaOffsetStore(store))
+        store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, 500, asker := _consumer(cluster, run))
+        backend = cls(run, cluster, admin, producer, KafkaOffsetStore(store))
+        backend.opened.callback(store.consumer.close)
+        backend.opened.callback(asker.close)
+        return backend
+
+    def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
+        found = pkgutil.resolve_name(facet.on_kafka).open(self, *given, **settings)
+        self.opened.callback(found.close)
+        return found
 
     @property
     def store(self) -> KafkaOffsetStore:
@@ -280,7 +290,7 @@ class KafkaStage:
     def create_leader(self, name: str, config: BrokerConfig) -> KafkaLeader:
         topic = self._create_topic(name, 500, {"retention.ms": "-1"})
         leader = KafkaLeader.open(topic.name, self.cluster, config)
-        self.leaders.append(leader)
+        self.opened.callback(leader.close)
         return leader
 
     def create_table(self, name: str) -> KafkaTable:
@@ -290,6 +300,7 @@ class KafkaStage:
         full_name = f"kit.{self.run}.{name}"
         create_topic(self.admin, full_name, replicas_of(self.cluster), config)
         reader, asker = _consumer(self.cluster, self.run), self.offsets.topic.asker
+        self.opened.callback(reader.close)
         topic = KafkaTopic(full_name, reader, self.producer, self.admin, max_fetch_records, asker)
         self.topics.append(topic)
         return topic
@@ -314,12 +325,7 @@ class KafkaStage:
         publish(trace, self.cluster, self.admin, self.producer)
 
     def close(self) -> None:
-        for leader in self.leaders:
-            leader.close()
-        for topic in (self.offsets.topic, *self.topics):
-            topic.consumer.close()
-        if self.offsets.topic.asker is not None:
-            self.offsets.topic.asker.close()
+        self.opened.close()
 
 
 def publish(trace: Trace, cluster: Cluster, admin: AdminClient | None = None, producer: Producer | None = None) -> str:
