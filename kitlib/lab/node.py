@@ -12,19 +12,19 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import os
+import re
 import shutil
 import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import class_archive
 from kitlib.lab.processes import identify
-from kitlib.lab.recovery import cuts, high_watermarks
 
 HEAP_MB = {1: 384, 3: 256}
 FORMAT_HEAP_MB = 128
@@ -338,3 +338,45 @@ class Node:
 def log_file(run_dir: Path, node: int) -> Path:
     """Where the log of a node is."""
     return run_dir / f"node-{node}.log"
+
+
+# -- what a broker cut off when it started ------------------------------------------------------------
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"  # written again and again, see node.settings
+_CUT = re.compile(r"LogLoader partition=(?P<log>\S+-\d+), dir=.*truncating to offset (?P<offset>\d+)")
+
+
+def high_watermarks(data: Path) -> dict[str, int]:
+    """The high watermark of each log ("topic-partition") as the broker last wrote it down; {} when there is no such file."""
+    try:
+        lines = (data / HIGH_WATERMARKS).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
+    found = {}
+    for line in lines[2:]:  # after the version and the number of entries
+        topic, _, rest = line.partition(" ")
+        partition, _, offset = rest.partition(" ")
+        if topic and partition.isdecimal() and offset.isdecimal():
+            found[f"{topic}-{partition}"] = int(offset)
+    return found
+
+
+def cuts(log_lines: Iterable[str], before: dict[str, int], node: int) -> list[str]:
+    """A sentence for each log that the broker has cut at its start, by the lines of its log since then.
+
+    A broker that was not stopped in order checks its newest segments, cuts off all from the first batch on that does not
+    fit its checksum, and says so in one line of warning. It does not say how much had been acknowledged: that is read from
+    `before`, the high watermarks that it wrote down while it lived.
+    Source: Apache Kafka 4.3.1, `LogLoader.recoverLog` (the warning), `OffsetCheckpointFile` (the file's form).
+    """
+    ends = {found["log"]: int(found["offset"]) for line in log_lines if (found := _CUT.search(line))}
+    return [_sentence(log, end, before.get(log, 0) - end, node) for log, end in ends.items()]
+
+
+def _sentence(log: str, end: int, gone: int, node: int) -> str:
+    lost = (
+        f"{gone} acknowledged record{'s are' if gone > 1 else ' is'} gone from it, or more"
+        if gone > 0
+        else "what lay behind is gone from it"
+    )
+    return f"Broker {node} found {log} damaged at its start and cut it at offset {end}: {lost}. With replicas, the others still have it."
