@@ -235,7 +235,7 @@ def _text(value: Any) -> str | None:
     return str(value)
 
 
-# -- librdkafka, asked through ctypes: confluent-kafka has no function that tells a default -----------
+# librdkafka, asked through ctypes: confluent-kafka has no function that tells a default
 
 PATTERNS = (  # where wheels for Linux, macOS and Windows keep the library, from the package's folder
     "../confluent_kafka.libs/librdkafka*.so*",

@@ -32,9 +32,8 @@ from kitlib.experiments.watching.commit_report import retention_of
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import Cluster
-from kitlib.lab.log_ends import DEADLINE_S, LogEnds
+from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topic_ids
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, refused
-from kitlib.lab.topic_ids import topic_ids
 from kitlib.pipelines.acker_query import settings
 from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger
 from kitlib.pipelines.offsets_report import READ_SCHEMA, SCHEMA, OffsetsReport, partition_rows, read_row, without_lost
