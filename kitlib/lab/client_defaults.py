@@ -39,6 +39,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.lab.java_client import JavaClient, message_of
+from kitlib.text import text_table
 
 ANSWER_S = 10.0
 JAVA_CLASSES = {  # source -> the class, and where it keeps its ConfigDef: a static method, or a constant
@@ -124,11 +125,8 @@ def settings_table(names: Sequence[str], sources: Sequence[str] = CLIENTS) -> st
     shown = [each for each in sources if each in NOT_READ or any(name in known[each] for name in names)]
     head = ["setting", *(HEADS.get(each, each) for each in shown)]
     lines = [[name, *(_cell(known[each].get(name), each) for each in shown)] for name in names]
-    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-    rows = [head, ["-" * width for width in widths], *lines]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    rule = ["-" * max(map(len, column)) for column in zip(head, *lines, strict=True)]
+    return "\n".join(text_table([head, rule, *lines], left=len(head)))
 
 
 def _cell(found: Setting | None, source: str) -> str:
