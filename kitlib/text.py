@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import html
+from collections.abc import Iterable, Sequence
 
 LIMIT_BYTES = 64
 LIMIT_CHARS = 200
@@ -72,6 +73,25 @@ def show_text(value: object, limit: int = LIMIT_CHARS) -> str:
 def show_bytes(value: bytes | None, limit: int = LIMIT_BYTES) -> str:
     """`plain_bytes`, escaped for HTML and SVG, inside elements and inside quoted attributes."""
     return html.escape(plain_bytes(value, limit), quote=True)
+
+
+def text_table(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
+    """The lines of a table: columns as wide as their longest cell, the first `left` of them flush left, the others flush right."""
+    columns = []
+    for number, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        columns.append([cell.ljust(width) if number < left else cell.rjust(width) for cell in column])
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+
+
+def html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table element; what stands in its cells is escaped, and what cannot be seen is written as an escape."""
+
+    def line(tag: str, cells: Iterable[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell.translate(_VISIBLE))}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
 
 
 def is_readable(value: bytes | None) -> bool:

@@ -14,7 +14,7 @@ import typer
 from kitlib.cli import app
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
-from kitlib.lab.chaos_words import ACTIONS
+from kitlib.lab.chaos_rules import ACTIONS
 
 LOOK_EVERY_S = 0.1
 RULES = "A rule, as in 'cut:percent=9,count=5'; may be given more than once. Settings: api, percent, skip, \

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from kitlib.errors import TraceError
-from kitlib.kafka.connect.eager import assign_eagerly
-from kitlib.kafka.connect.incremental import NO_GENERATION, IncrementalCooperativeAssignor
+from kitlib.kafka.connect.assignors import NO_GENERATION, IncrementalCooperativeAssignor, assign_eagerly
 from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks, configured_work
 
 EAGER, INCREMENTAL = "default", ("compatible", "sessioned")  # names of the protocols

@@ -11,9 +11,8 @@ from typing import Any
 from kitlib.exercises.frame import Exercise, NotYet, a_function, offsets_in, one_of, told, values_of, whole_number
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
-from kitlib.kafka.offsets.expiry import CachedGroup, is_expired
 from kitlib.kafka.offsets.messages import RECORD_TYPES
-from kitlib.kafka.offsets.offset_rules import Clock
+from kitlib.kafka.offsets.offset_rules import CachedGroup, Clock, is_expired
 from kitlib.kafka.offsets.records import CONSUMER, OffsetsRecord, encode
 from kitlib.kafka.offsets.segments import SegmentedLog
 

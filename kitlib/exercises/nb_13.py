@@ -7,8 +7,8 @@ from typing import Any
 
 from kitlib.exercises.frame import Exercise, NotYet, a_function, knobs_for, told, values_of, whole_number
 from kitlib.experiments import run
+from kitlib.kafka.replication.epochs import resume
 from kitlib.kafka.replication.partition import ReplicatedPartition, ReplicationConfig
-from kitlib.kafka.replication.resume import resume
 from kitlib.trace import Trace, from_ranges
 from kitlib.views import show
 

@@ -8,7 +8,7 @@ from typing import Any
 from kitlib.conformance.golden import bundled, read_traces
 from kitlib.exercises.frame import Exercise, NotYet, a_function, told, values_of, whole_number
 from kitlib.experiments import run
-from kitlib.kafka.connect.eager import assign_eagerly
+from kitlib.kafka.connect.assignors import assign_eagerly
 from kitlib.kafka.hashes import partition_of_key
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace

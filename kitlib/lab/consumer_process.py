@@ -32,8 +32,8 @@ from typing import IO, Any
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
-from kitlib.lab.child_pipe import take_orders
 from kitlib.lab.consumer_driver import CALL_S, NONE, Driver, Refused
+from kitlib.lab.supervisor import take_orders
 
 START_S = 30.0  # a JVM on a busy machine
 ANSWER_S = CALL_S + 4.0  # beyond the time that the order itself may take

@@ -18,8 +18,8 @@ from typing import Any
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
-from kitlib.lab.child_pipe import take_orders
 from kitlib.lab.consumer_process import START_S, ConsumerProcess
+from kitlib.lab.supervisor import take_orders
 
 CALL_S = 20.0  # how long a call of the producer may take
 JOIN_S = 15.0

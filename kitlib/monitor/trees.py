@@ -29,6 +29,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kitlib.text import html_table
 from kitlib.trace import Step, Trace
 
 End = Literal["acked", "failed", "timed out", "forgotten", "open"]
@@ -143,15 +144,10 @@ class TreeReport:
         return self.sentence
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-        rows = (tree.row() for tree in self.trees[:ROWS])
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        table = html_table(COLUMNS, (tree.row() for tree in self.trees[:ROWS]))
         rest = len(self.trees) - ROWS
         more = f"<p>... and {_count(rest, 'more tree')}.</p>" if rest > 0 else ""
-        return (
-            f"<div><p><b>{html.escape(self.sentence)}</b></p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</div>"
-        )
+        return f"<div><p><b>{html.escape(self.sentence)}</b></p>{table}{more}</div>"
 
 
 def follow_trees(trace: Trace) -> TreeReport:

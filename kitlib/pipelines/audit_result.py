@@ -19,6 +19,7 @@ from kitlib.monitor.verdict import (
     Verdict,
     cut_sentence,
 )
+from kitlib.text import html_table, text_table
 
 COLUMNS = ("topic", "partition", "written", "processed", *ANOMALIES, "late ms", "median ms", "unreadable")
 PRODUCER_COLUMNS = ("topic", "partition", "sent", "stored", *PRODUCER_ANOMALIES, "late ms", "unreadable")
@@ -183,17 +184,11 @@ class AuditResult:
     def __repr__(self) -> str:
         lines = [self.sentence]
         for verb in self._verbs if self.lanes else ():
-            rows = self._table(verb)
-            widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-            lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+            lines += text_table(self._table(verb))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        tables = ""
-        for head, *body in map(self._table, self._verbs):
-            names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-            rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
-            tables += f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>"
+        tables = "".join(html_table(head, body) for head, *body in map(self._table, self._verbs))
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{tables}</div>"
 
     @property

@@ -31,6 +31,7 @@ from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.lab import spark as kit_spark
 from kitlib.pipelines.topics import Topics, one_sentence
 from kitlib.pipelines.word_count import Emit, WordCount, words_of
+from kitlib.text import html_table, text_table
 from kitlib.trace import Trace
 
 WORDS_SHOWN = 12
@@ -106,12 +107,11 @@ class CountAudit:
         ]
 
     def __repr__(self) -> str:
-        return "\n".join([self.sentence, *(_lines([COLUMNS, *self.rows()]) if self.wrong else [])])
+        return "\n".join([self.sentence, *(text_table([COLUMNS, *self.rows()], left=1) if self.wrong else [])])
 
     def _repr_html_(self) -> str:
-        return (
-            f"<div><p><b>{html.escape(self.sentence)}</b></p>{_html(COLUMNS, self.rows()) if self.wrong else ''}</div>"
-        )
+        table = html_table(COLUMNS, self.rows()) if self.wrong else ""
+        return f"<div><p><b>{html.escape(self.sentence)}</b></p>{table}</div>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,10 @@ class Guarantees:
         ]
 
     def __repr__(self) -> str:
-        return "\n".join(_lines([self.COLUMNS, *self.rows()]))
+        return "\n".join(text_table([self.COLUMNS, *self.rows()], left=1))
 
     def _repr_html_(self) -> str:
-        return _html(self.COLUMNS, self.rows())
+        return html_table(self.COLUMNS, self.rows())
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,20 +345,3 @@ def _check_emit(emit: Any) -> None:
 def _shown(word: str) -> str:
     """A word that is fit for a screen."""
     return "".join(char if char.isprintable() else "\ufffd" for char in word[:40])
-
-
-def _lines(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if at else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-
-
-def _html(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

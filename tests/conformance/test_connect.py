@@ -9,7 +9,7 @@ import pytest
 
 from kitlib.conformance.connect import broken_rule, exact_replay, members_of, replay
 from kitlib.conformance.golden import bundled, conform, read_traces
-from kitlib.kafka.connect.incremental import IncrementalCooperativeAssignor
+from kitlib.kafka.connect.assignors import IncrementalCooperativeAssignor
 from kitlib.kafka.connect.work import as_told
 from tests.conformance.changes import changed_in
 from tests.conformance.connect_bugs import BUGS, NOT_RECORDED

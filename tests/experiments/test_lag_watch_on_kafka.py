@@ -21,7 +21,7 @@ from kitlib.experiments.watching.commit_report import report_of
 from kitlib.experiments.watching.lag_watch import LagWatch, Look, is_well
 from kitlib.experiments.watching.topic_health import look_at_health
 from kitlib.lab import log_ends as log_ends_module
-from kitlib.lab.cached_offsets import cached_offsets, unseen_topics
+from kitlib.lab.broker_health import cached_offsets, unseen_topics
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic

@@ -13,8 +13,7 @@ from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.sends.send_measures import latencies_ms, percentile, records_per_request, sweep_linger
 from kitlib.kafka.client import network_client
-from kitlib.kafka.client.earlier_metadata import EarlierMetadata
-from kitlib.kafka.client.metadata import ProducerMetadata
+from kitlib.kafka.client.metadata import EarlierMetadata, ProducerMetadata
 from kitlib.kafka.producer.config import ConfigError
 from kitlib.kafka.producer.send_path import KafkaProducer, PooledAccumulator
 from kitlib.monitor.delivery import judge

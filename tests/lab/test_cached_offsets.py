@@ -8,8 +8,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kitlib.lab import cached_offsets as module
-from kitlib.lab.cached_offsets import cached_offsets, unseen_topics
+from kitlib.lab import broker_health as module
+from kitlib.lab.broker_health import cached_offsets, unseen_topics
 from kitlib.lab.clients import Cluster
 
 OTHERS = Cluster("127.0.0.1:1", None, 1, "external")

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from kitlib.errors import KnobError
 from kitlib.lab import chaos_rules
 from kitlib.lab.chaos_frames import GarbageError, read_answer, read_request
-from kitlib.lab.chaos_rules import Entry, Rule, RuleBook
-from kitlib.lab.chaos_words import ACTIONS
+from kitlib.lab.chaos_rules import ACTIONS, Entry, Rule, RuleBook
 from tests.lab.chaos_peers import HEARTBEAT, METADATA, request
 
 WRONG = {

@@ -12,7 +12,7 @@ from kitlib.errors import LabError
 from kitlib.experiments.connect.kafka_connect import KafkaConnectCluster
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.transactions.kafka_transactions import KafkaTransactions
-from kitlib.kafka.connect.settings import ConnectSettings
+from kitlib.kafka.connect.work import ConnectSettings
 from kitlib.lab import producer_process
 from kitlib.lab.clients import Cluster, sole_broker
 from kitlib.lab.consumer_driver import Refused

@@ -25,7 +25,7 @@ from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines.audit import AuditResult, audit, audit_stream
-from kitlib.pipelines.checkpoint import CheckpointError
+from kitlib.pipelines.folded_stream import CheckpointError
 from kitlib.pipelines.topics import java_settings
 from kitlib.trace import Trace
 from tests.conftest import wait_for

@@ -19,10 +19,9 @@ from kitlib.monitor.commit_history import GroupPartition, history_of
 from kitlib.monitor.lag import Commit, Status
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.monitor.rewinds import Excuse, rewinds, vanished
-from kitlib.pipelines.commit_columns import read_values
-from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger
-from kitlib.pipelines.offsets_report import NOT_JUDGED, OffsetsReport, partition_rows, read_row, without_lost
-from kitlib.pipelines.offsets_state import load, save
+from kitlib.pipelines.offsets import NOT_JUDGED, OffsetsReport, partition_rows, read_row, without_lost
+from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger, read_values
+from kitlib.pipelines.offsets_stream import load, save
 from tests.kafka.offsets.commit_bytes import TOPIC_ID, as_decoded, commit, values
 
 Record = tuple[int, bytes | None, bytes | None]  # ms in the log, key, value

@@ -19,8 +19,8 @@ from kitlib.experiments.watching.commit_report import report_of
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.log_ends import topic_ids
 from kitlib.lab.processes import wait_until
-from kitlib.lab.topic_ids import topic_ids
 from kitlib.pipelines.offsets import LagRules, OffsetsReport, ends_now, offsets, partitions_of
 from kitlib.pipelines.offsets_stream import offsets_stream
 from kitlib.pipelines.topics import Topics

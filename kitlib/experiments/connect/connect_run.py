@@ -21,11 +21,9 @@ from typing import Any, ClassVar
 
 from kitlib.errors import KnobError
 from kitlib.experiments.run import Run
-from kitlib.kafka.connect.cluster import ConnectCluster
-from kitlib.kafka.connect.settings import ConnectSettings
+from kitlib.kafka.connect.cluster import ConnectCluster, StandaloneWorker
 from kitlib.kafka.connect.source_task import Produced, SourceSettings, SourceTask
-from kitlib.kafka.connect.standalone import StandaloneWorker
-from kitlib.kafka.connect.work import TaskId, configured_work
+from kitlib.kafka.connect.work import ConnectSettings, TaskId, configured_work
 
 MODEL_ONLY = "the kit has no jars of Connect, and a lost worker is waited for in minutes"
 

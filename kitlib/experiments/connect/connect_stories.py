@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from kitlib.experiments.connect.connect_run import MODEL_ONLY, ConnectRun, SourceRun
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.kafka.connect.settings import ConnectSettings
 from kitlib.kafka.connect.source_task import SourceSettings
+from kitlib.kafka.connect.work import ConnectSettings
 
 _CLUSTER, _SOURCE = ConnectSettings(), SourceSettings()
 

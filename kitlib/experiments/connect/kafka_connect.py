@@ -16,8 +16,8 @@ from kitlib.errors import KnobError
 from kitlib.experiments.backend import Backend
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.kafka.connect.assignors import assign_eagerly
 from kitlib.kafka.connect.cluster import ConnectCluster, Worker
-from kitlib.kafka.connect.eager import assign_eagerly
 from kitlib.kafka.connect.protocol import (
     OFFERED,
     ExtendedAssignment,
@@ -26,8 +26,7 @@ from kitlib.kafka.connect.protocol import (
     encode_assignment,
     encode_metadata,
 )
-from kitlib.kafka.connect.settings import EAGER, ConnectSettings
-from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks
+from kitlib.kafka.connect.work import EAGER, Assignment, ConnectorsAndTasks, ConnectSettings
 from kitlib.lab import made
 from kitlib.lab.clients import sole_broker
 from kitlib.lab.wire_group import GroupWire, Joined

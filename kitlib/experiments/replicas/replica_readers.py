@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import LabError
 from kitlib.experiments.leader_stage import PARTITION
-from kitlib.kafka.replication.resume import Library
+from kitlib.kafka.replication.epochs import Library
 from kitlib.lab import made
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.java_client import JavaClient, message_of

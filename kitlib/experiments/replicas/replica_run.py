@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kitlib.experiments.run import Run
 from kitlib.kafka.replication.controller import NO_LEADER
-from kitlib.kafka.replication.epochs import NO_EPOCH
+from kitlib.kafka.replication.epochs import NO_EPOCH, TRUNCATED, resume
 from kitlib.kafka.replication.partition import Replica, ReplicaEvent, ReplicatedPartition, ReplicationConfig
-from kitlib.kafka.replication.resume import TRUNCATED, resume
 from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 

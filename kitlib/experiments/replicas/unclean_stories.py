@@ -13,7 +13,7 @@ from typing import Annotated, Concatenate, Literal, ParamSpec
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.replicas.replica_run import ReplicaRun
-from kitlib.kafka.replication.resume import Library
+from kitlib.kafka.replication.epochs import Library
 
 P = ParamSpec("P")
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.producer.producer_client import ACKS as WORDS_OF_ACKS
 from kitlib.kafka.producer.config import ConfigError, ProducerConfig
-from kitlib.kafka.producer.send_config import SendConfig
+from kitlib.kafka.producer.send_path import SendConfig
 
 Records = Annotated[int, Knob("How many records the user sends, one call after the other.", "records", 1, 5_000)]
 Release = Annotated[

@@ -27,8 +27,7 @@ from kitlib.experiments.sends.send_network import SendNetwork
 from kitlib.kafka.client.backoff import MIDDLE
 from kitlib.kafka.client.cluster import Node
 from kitlib.kafka.client.connections import ConnectionState
-from kitlib.kafka.producer.send_config import SendConfig, Sending
-from kitlib.kafka.producer.send_path import KafkaProducer
+from kitlib.kafka.producer.send_path import KafkaProducer, SendConfig, Sending
 
 PATIENCE_MS = 3_600_000  # virtual time after which a story that should settle is ended
 SAME_MS_TURNS = 4  # a loop that turns without sleeping takes a ms for so many turns

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.experiments.run import Run
-from kitlib.kafka.streams.app import StreamsApp, StreamsSettings
+from kitlib.kafka.streams.app import StreamsApp, StreamsSettings, count_of_key, metadata_for_key, query
 from kitlib.kafka.streams.assignor import AssignmentSettings
-from kitlib.kafka.streams.queries import count_of_key, metadata_for_key, query
 from kitlib.kafka.streams.topology import StreamsTopology, task_name
 
 MODEL_ONLY = "the kit has no jars of Kafka Streams"

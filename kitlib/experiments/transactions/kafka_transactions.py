@@ -25,9 +25,9 @@ from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer
 from kitlib.kafka.transactions.coordinator import EndTxnAnswer, Transition
 from kitlib.kafka.transactions.metadata import TopicPartition as Place
+from kitlib.kafka.transactions.metadata import TransactionState
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import TransactionalProducer
-from kitlib.kafka.transactions.states import TransactionState
 from kitlib.lab import made
 from kitlib.lab.broker_settings import broker_setting
 from kitlib.lab.clients import Cluster, client_config, sole_broker

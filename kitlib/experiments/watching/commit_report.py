@@ -18,8 +18,7 @@ from kitlib.experiments import plain_table
 from kitlib.experiments.watching.commit_log import CommitLog
 from kitlib.lab.broker_health import broker_value
 from kitlib.lab.clients import Cluster, client_config
-from kitlib.lab.log_ends import LogEnds, Where
-from kitlib.lab.topic_ids import topic_ids
+from kitlib.lab.log_ends import LogEnds, Where, topic_ids
 from kitlib.monitor.commit_history import Committed, GroupPartition
 from kitlib.monitor.rewinds import WEEK_MS, Rewind, Vanished, rewinds, vanished
 

@@ -32,9 +32,8 @@ from kitlib.experiments.watching.commit_log import CommitLog, add_records, watch
 from kitlib.experiments.watching.commit_report import retention_of
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import Cluster, client_config
-from kitlib.lab.log_ends import LogEnds, Where
+from kitlib.lab.log_ends import LogEnds, Where, topic_ids
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
-from kitlib.lab.topic_ids import topic_ids
 from kitlib.monitor.commit_history import Committed, GroupPartition
 from kitlib.monitor.lag import NOT_FOUND, Commit, GroupStatus, PartitionStatus, Status, Window, evaluate, evaluate_group
 from kitlib.monitor.lag_window import GroupOffsets, LagStorage

@@ -18,8 +18,15 @@ from confluent_kafka.admin import AdminClient
 from kitlib.experiments import plain_table
 from kitlib.experiments.watching.commit_log import CommitLog, add_records, watched
 from kitlib.kafka.hashes import group_partition
-from kitlib.lab.broker_health import PartitionFiles, files_of, list_groups
-from kitlib.lab.cached_offsets import Answers, Cached, cached_offsets, unseen_topics
+from kitlib.lab.broker_health import (
+    Answers,
+    Cached,
+    PartitionFiles,
+    cached_offsets,
+    files_of,
+    list_groups,
+    unseen_topics,
+)
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic, RawRecord
 from kitlib.monitor.commit_history import GroupPartition

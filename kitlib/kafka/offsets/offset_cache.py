@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.kafka.offsets.expiry import CachedGroup
 from kitlib.kafka.offsets.messages import RECORD_TYPES, SUBSCRIPTION, ZERO_UUID
-from kitlib.kafka.offsets.offset_rules import NO_PRODUCER_ID, OffsetEvent
+from kitlib.kafka.offsets.offset_rules import NO_PRODUCER_ID, CachedGroup, OffsetEvent
 from kitlib.kafka.offsets.records import CONSUMER, GROUP_METADATA_TYPE, OffsetsRecord
 from kitlib.kafka.offsets.wire import INTEGERS, Reader, WireError, read_message
 

@@ -21,7 +21,6 @@ from enum import Enum
 
 from kitlib.errors import KitError
 from kitlib.kafka.hashes import group_partition
-from kitlib.kafka.offsets.expiry import CachedGroup, is_expired
 from kitlib.kafka.offsets.messages import RECORD_TYPES, ZERO_UUID
 from kitlib.kafka.offsets.offset_cache import (
     Key,
@@ -35,11 +34,13 @@ from kitlib.kafka.offsets.offset_cache import (
 from kitlib.kafka.offsets.offset_rules import (
     KAFKA_4_3_1,
     NO_OFFSET,
+    CachedGroup,
     Clock,
     OffsetConfig,
     OffsetError,
     OffsetEvent,
     OffsetRules,
+    is_expired,
 )
 from kitlib.kafka.offsets.records import CONSUMER, GROUP_METADATA_TYPE, UNKNOWN_TYPE, OffsetsRecord, decode, encode
 from kitlib.kafka.offsets.segments import LogRecord, SegmentedLog

@@ -23,11 +23,11 @@ from kitlib.kafka.transactions.metadata import (
     TopicPartition,
     TransactionMetadata,
     TransactionRefusedError,
+    TransactionState,
     TxnTransitMetadata,
     is_epoch_exhausted,
     supports_epoch_bump,
 )
-from kitlib.kafka.transactions.states import TransactionState
 
 OFFSETS_TOPIC = "__consumer_offsets"
 VERSIONS = (1, 2)

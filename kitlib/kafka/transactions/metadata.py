@@ -13,10 +13,64 @@ to be shut out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from kitlib.errors import KitError
 from kitlib.kafka.protocol import MAX_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ErrorCode
-from kitlib.kafka.transactions.states import PREVIOUS, TransactionState
+
+
+class TransactionState(Enum):
+    """A state by the name under which DescribeTransactions shows it, entered only as `PREVIOUS` allows.
+
+        Empty ──────► Ongoing ──► PrepareCommit ──► CompleteCommit ──► Empty, Ongoing
+                         │                                             (version 2: PrepareAbort too)
+                         ├──────► PrepareAbort ───► CompleteAbort ───► the same
+                         └──────► PrepareEpochFence (a word of a moment: somebody else is to be shut out)
+
+    Source: Apache Kafka 4.3.1, `TransactionState`.
+    Differs: nothing.
+    """
+
+    EMPTY = "Empty"  # the id is known, no transaction has begun
+    ONGOING = "Ongoing"  # at least one partition was added
+    PREPARE_COMMIT = "PrepareCommit"  # decided and written down; markers are on their way
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"  # every partition has its marker
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"  # the id was idle for too long and is being forgotten
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"  # only ever pending: the abort follows in the same breath
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether it is decided how the transaction ends, while markers are still missing."""
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last transaction has ended and its markers are written."""
+        return self in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+    @property
+    def is_expiration_allowed(self) -> bool:
+        """Whether an id may be forgotten in this state."""
+        return self is TransactionState.EMPTY or self.is_complete
+
+
+_REST = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+
+# The states from which each state may be entered; the coordinator refuses every other step.
+PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: _REST,
+    TransactionState.ONGOING: _REST | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
+    # From the states at rest with version 2 alone: a client may abort before anything was added.
+    TransactionState.PREPARE_ABORT: _REST | {TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE},
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: _REST,
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
+}
+
 
 TopicPartition = tuple[str, int]
 NO_TIMESTAMP = -1

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.kafka.connect.cluster import ConnectCluster
-from kitlib.kafka.connect.settings import ConnectSettings
-from kitlib.kafka.connect.standalone import StandaloneWorker
-from kitlib.kafka.connect.work import ConnectError, configured_work
+from kitlib.kafka.connect.cluster import ConnectCluster, StandaloneWorker
+from kitlib.kafka.connect.work import ConnectError, ConnectSettings, configured_work
 
 SOURCE_AND_SINK = {"source": 2, "sink": 2}
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kitlib.kafka.connect.source_task import SourceSettings, SourceTask
-from kitlib.kafka.connect.tasks import TooManyTasksError, sink_tasks, source_tasks
-from kitlib.kafka.connect.work import ConnectError
+from kitlib.kafka.connect.work import ConnectError, TooManyTasksError, sink_tasks, source_tasks
 
 
 def run(task: SourceTask, seconds: int, from_s: int = 0) -> list[int]:

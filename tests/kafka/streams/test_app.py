@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.kafka.streams.app import StreamsApp, StreamsSettings
+from kitlib.kafka.streams.app import StreamsApp, StreamsSettings, metadata_for_key, query, task_of_key
 from kitlib.kafka.streams.assignor import AssignmentSettings, StreamsAssignmentError
-from kitlib.kafka.streams.queries import metadata_for_key, query, task_of_key
 from kitlib.kafka.streams.topology import StreamsTopology, TopologyError, task_name
 
 

@@ -14,9 +14,8 @@ from kitlib.kafka.broker.unified_log import UnifiedLog
 from kitlib.kafka.protocol import ErrorCode
 from kitlib.kafka.transactions import coordinator as module
 from kitlib.kafka.transactions.coordinator import CoordinatorConfig, TransactionCoordinator
-from kitlib.kafka.transactions.metadata import IllegalTransitionError, TransactionMetadata
+from kitlib.kafka.transactions.metadata import PREVIOUS, IllegalTransitionError, TransactionMetadata, TransactionState
 from kitlib.kafka.transactions.offsets import GroupIdentity, GroupOffsets
-from kitlib.kafka.transactions.states import PREVIOUS, TransactionState
 from tests.kafka.transactions.scenarios import SCENARIOS, differences
 
 PLACE = ("t", 0)

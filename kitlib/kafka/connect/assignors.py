@@ -1,7 +1,10 @@
-"""Connect's present way to share work: workers keep what they run, and only what must move is stopped.
+"""How Connect shares out its work: formerly everybody stopped, now only what must move is stopped.
 
-The leader compares what it handed out last with what the workers say they run. What is gone with a worker
-is lost, and is not handed to others at once: the worker may only be restarting, so the leader waits for
+By the eager rule connectors first and then tasks, each sorted by name, go round the workers sorted by name. Nobody's
+present work is looked at, so one joining worker moves nearly everything.
+
+By the incremental rule the leader compares what it handed out last with what the workers say they run. What is gone
+with a worker is lost, and is not handed to others at once: the worker may only be restarting, so the leader waits for
 `scheduled.rebalance.max.delay.ms`. What has to move between living workers is revoked in one rebalance
 and handed out in the next, so that no task ever runs twice.
 
@@ -18,6 +21,29 @@ from typing import Any
 
 from kitlib.java.hash_tables import in_hash_order
 from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks, check_members, configured_work
+
+
+def assign_eagerly(connectors: Mapping[str, int], members: Iterable[str]) -> dict[str, Assignment]:
+    """Each worker's assignment, by name. ConnectError without a worker, or for a number of tasks below 0.
+
+    `connectors` maps a connector to its number of tasks. The hand that deals goes on from the last
+    connector to the first task.
+
+    Source: Kafka 4.3.1, EagerAssignor.performTaskAssignment. Differs: nothing.
+    """
+    names = sorted(members)
+    check_members(names)
+    work = configured_work(connectors)
+    dealt = {name: ConnectorsAndTasks() for name in names}
+    at = 0
+    for connector in work.connectors:
+        dealt[names[at % len(names)]].connectors[connector] = None
+        at += 1
+    for task in work.tasks:
+        dealt[names[at % len(names)]].tasks[task] = None
+        at += 1
+    return {name: Assignment(dealt[name], ConnectorsAndTasks()) for name in names}
+
 
 NO_GENERATION = -1  # of a worker that has not completed a rebalance
 BACKOFF_MULTIPLIER = 40  # Source: the assignor's ExponentialBackoff
