@@ -26,9 +26,9 @@ from kitlib.lab import kafka_server, workspace
 from kitlib.text import plain_text
 
 if TYPE_CHECKING:  # the clients take a while to load, and `kit --help` does without
-    from kitlib.experiments.watching.commit_log import CommitLog
-    from kitlib.experiments.watching.commit_report import Report
-    from kitlib.experiments.watching.lag_watch import LagWatch, Look, PartitionLook
+    from kitlib.experiments.cluster_audit.commit_log import CommitLog
+    from kitlib.experiments.cluster_audit.commit_report import Report
+    from kitlib.experiments.cluster_audit.lag_watch import LagWatch, Look, PartitionLook
     from kitlib.lab.clients import Cluster
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -57,9 +57,9 @@ def offsets(
 
     Every commit that was read is held in memory; for a large topic take --spark, --since or a GROUP.
     """
-    from kitlib.experiments.watching import commit_report
-    from kitlib.experiments.watching.commit_log import check_times, read_commit_log
-    from kitlib.experiments.watching.lag_watch import check_group_exists
+    from kitlib.experiments.cluster_audit import commit_report
+    from kitlib.experiments.cluster_audit.commit_log import check_times, read_commit_log
+    from kitlib.experiments.cluster_audit.lag_watch import check_group_exists
 
     since_ms, until_ms = time_of("since", since), time_of("until", until)
     check_times(since_ms, until_ms)
@@ -95,7 +95,7 @@ def _check_alone(health: bool, spark: bool, others: dict[str, object]) -> None:
 
 
 def _by_health(since_ms: int | None, until_ms: int | None) -> int:
-    from kitlib.experiments.watching.topic_health import HEAD, look_at_health
+    from kitlib.experiments.cluster_audit.topic_health import HEAD, look_at_health
 
     if since_ms is not None or until_ms is not None:
         raise KnobError("--health tells of now. Leave --since and --until out.")
@@ -107,8 +107,8 @@ def _by_health(since_ms: int | None, until_ms: int | None) -> int:
 
 
 def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> int:
-    from kitlib.experiments.watching.commit_report import retention_of
-    from kitlib.experiments.watching.lag_watch import check_group_exists
+    from kitlib.experiments.cluster_audit.commit_report import retention_of
+    from kitlib.experiments.cluster_audit.lag_watch import check_group_exists
     from kitlib.lab import spark  # Spark takes a while to load
     from kitlib.pipelines import offsets as job
 
@@ -139,7 +139,7 @@ def watch(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each look.")] = False,
 ) -> None:
     """Watch a group: the lag of each partition, its status by Burrow's rules, and why. Ctrl-C ends it."""
-    from kitlib.experiments.watching.lag_watch import LagWatch, is_well
+    from kitlib.experiments.cluster_audit.lag_watch import LagWatch, is_well
 
     for name, value in (("every", every), ("seconds", seconds)):
         if value is not None and math.isnan(value):
@@ -270,7 +270,7 @@ def _clock(at_ms: int) -> str:
 
 
 def _draw(cluster: Cluster, log: CommitLog, group: str | None, path: Path) -> None:
-    from kitlib.experiments.watching.commit_report import lost_topics, retention_of, signs_in
+    from kitlib.experiments.cluster_audit.commit_report import lost_topics, retention_of, signs_in
     from kitlib.views import draw_history
 
     kept_ms = retention_of(cluster)

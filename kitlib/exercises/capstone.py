@@ -12,7 +12,7 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.exercises.frame import Exercise, NotYet, one_of, told, whole_number
-from kitlib.experiments.watching.broken_cluster import (
+from kitlib.experiments.cluster_audit.broken_cluster import (
     FAULTS,
     PARTITIONS,
     BrokenCluster,

@@ -13,7 +13,7 @@ from typing import Any
 from kitlib.exercises.frame import Exercise, NotYet, a_function, knobs_for, some_of, unbroken, whole_number
 from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments import run
-from kitlib.experiments.storm.lines import make_lines
+from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker
 from kitlib.text import plain_text
 from kitlib.trace import Trace

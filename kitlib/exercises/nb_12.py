@@ -10,7 +10,7 @@ from typing import Any
 
 from kitlib.exercises.frame import Exercise, NotYet, a_function, one_of, some_of, told, values_of, whole_number
 from kitlib.experiments import run
-from kitlib.experiments.offsets.offsets_book import health_in
+from kitlib.experiments.offsets.incident_run import health_in
 from kitlib.kafka.offsets.messages import RECORD_TYPES
 from kitlib.kafka.offsets.offset_manager import OffsetManager
 from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig

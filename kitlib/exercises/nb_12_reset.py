@@ -7,7 +7,7 @@ from typing import Any
 
 from kitlib.exercises.frame import Exercise, NotYet, a_function, knobs_for, told, values_of, whole_number
 from kitlib.experiments import run
-from kitlib.experiments.offsets.by_hand_story import AFTER, NO_CHECK
+from kitlib.experiments.offsets.reset_stories import AFTER, NO_CHECK
 from kitlib.kafka.positions import NoOffsetForPartitionError, OffsetOutOfRangeError, start_position
 from kitlib.monitor.delivery import judge
 from kitlib.views import show

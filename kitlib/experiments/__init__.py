@@ -46,12 +46,12 @@ LESSONS = (
     ("offsets.coordinator_stories", "offset_expiry"),
     ("compaction.size_story", "size_of_offsets_topic"),
     ("offsets.coordinator_stories", "coordinator_moves"),
-    ("watching.transactional_lag", "transactional_lag"),
+    ("lag.transactional_lag", "transactional_lag"),
     ("offsets.incident_stories", "stale_offset dead_cleaner"),
-    ("replicas.unclean_stories", "unclean_election truncated_commit follower_cut flipped_bit"),
+    ("replication.replication_stories", "unclean_election truncated_commit follower_cut flipped_bit"),
     ("offsets.reset_stories", "reset_policy retention_overtakes new_partition_latest mirror"),
-    ("offsets.by_hand_story", "reset_by_hand"),
-    ("watching.lag_stories", "lag_is_zero flat_lag stale_commit_lag"),
+    ("offsets.reset_stories", "reset_by_hand"),
+    ("lag.lag_stories", "lag_is_zero flat_lag stale_commit_lag"),
 )  # fmt: skip
 _MODULES = {name: module for module, told in LESSONS for name in told.split()}
 

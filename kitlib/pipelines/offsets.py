@@ -29,8 +29,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kitlib.errors import LabError
-from kitlib.experiments.watching.commit_log import check_times
-from kitlib.experiments.watching.commit_report import retention_of
+from kitlib.experiments.cluster_audit.commit_log import check_times
+from kitlib.experiments.cluster_audit.commit_report import retention_of
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.records import TOLD_BROKEN, BrokenRecord, Reading
 from kitlib.lab import spark as kit_spark

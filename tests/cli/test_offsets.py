@@ -18,10 +18,10 @@ from confluent_kafka.admin import AdminClient
 from kitlib.cli.offsets import look_table, time_of
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import plain_table
+from kitlib.experiments.cluster_audit.commit_report import Report
+from kitlib.experiments.cluster_audit.lag_watch import Look, PartitionLook
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_group import create_partitions
-from kitlib.experiments.watching.commit_report import Report
-from kitlib.experiments.watching.lag_watch import Look, PartitionLook
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.monitor.lag import GroupStatus, Status, evaluate

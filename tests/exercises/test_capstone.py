@@ -8,7 +8,15 @@ import pytest
 
 from kitlib.exercises.capstone import CAPSTONE
 from kitlib.exercises.frame import find
-from kitlib.experiments.watching.broken_cluster import BY_HAND, FAULTS, PARTITIONS, REWOUND, STOPPED, VANISHED, Plan
+from kitlib.experiments.cluster_audit.broken_cluster import (
+    BY_HAND,
+    FAULTS,
+    PARTITIONS,
+    REWOUND,
+    STOPPED,
+    VANISHED,
+    Plan,
+)
 
 SEED_OF = {Plan.of(seed).fault: seed for seed in range(60)}
 NONSENSE: dict[str, tuple[Any, str]] = {

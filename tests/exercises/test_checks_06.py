@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kitlib.exercises import check, nb_06
-from kitlib.experiments.storm.lines import make_lines
+from kitlib.experiments.storm.word_stories import make_lines
 
 OURS = {"06_word_count_end_to_end": nb_06.EXERCISES}
 

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.compaction.compaction_run import CompactionRun, told
-from kitlib.experiments.compaction.keyed_log import ModelKeyedLog
+from kitlib.experiments.compaction.compacted_log import ModelKeyedLog
+from kitlib.experiments.compaction.compaction_stories import CompactionRun, told
 from kitlib.experiments.experiment import Experiment
 from kitlib.kafka.log import FetchError
 from kitlib.lab.clients import client_config
@@ -218,7 +218,7 @@ def test_lag_on_the_broker_is_that_of_the_model(broker: Cluster, library: str, c
 
 def test_records_that_would_come_of_age_during_a_real_run_are_refused() -> None:
     """On a real broker nobody can say whether the cleaner comes before or after that."""
-    from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
+    from kitlib.experiments.compaction.kafka_compacted_log import KafkaKeyedLog
     from kitlib.experiments.kafka_backend import KafkaBackend
 
     backend = KafkaBackend.__new__(KafkaBackend)
@@ -229,7 +229,7 @@ def test_records_that_would_come_of_age_during_a_real_run_are_refused() -> None:
 
 def test_cleaner_of_a_foreign_broker_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of brokers that are not the kit's cannot be read: the run says so before it makes a topic."""
-    from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
+    from kitlib.experiments.compaction.kafka_compacted_log import KafkaKeyedLog
     from kitlib.experiments.kafka_backend import KafkaBackend
 
     backend = KafkaBackend.__new__(KafkaBackend)

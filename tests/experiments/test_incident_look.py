@@ -6,7 +6,7 @@ import pytest
 
 from kitlib.errors import TraceError
 from kitlib.experiments import run
-from kitlib.experiments.offsets.incident_look import (
+from kitlib.experiments.offsets.summaries import (
     after_the_move,
     answers_in,
     days_of,

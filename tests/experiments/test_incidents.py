@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import get, run
 from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.offsets.incident_signs import signs_in_topic
-from kitlib.experiments.offsets.offsets_book import health_in
-from kitlib.experiments.offsets.offsets_run import DAY_MS, HOUR_MS, OffsetsRun
-from kitlib.experiments.offsets.small_topic import SmallTopic
+from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, OffsetsRun, SmallTopic, health_in
+from kitlib.experiments.offsets.summaries import signs_in_topic
 from kitlib.kafka.offsets.records import decode
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.health import alarms

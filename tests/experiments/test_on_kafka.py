@@ -20,7 +20,7 @@ from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, publish
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
 from kitlib.experiments.storm.topology_story import TopologyStory
-from kitlib.experiments.storm.transactional_run import BatchRun
+from kitlib.experiments.storm.transactional_stories import BatchRun
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config

@@ -9,7 +9,7 @@ import pytest
 from kitlib.errors import KnobError
 from kitlib.experiments import run
 from kitlib.experiments.at_once import at_once
-from kitlib.experiments.offsets.run_endings import left_in_log, lost_and_refused, reset_ending, where_it_resumed
+from kitlib.experiments.offsets.summaries import left_in_log, lost_and_refused, reset_ending, where_it_resumed
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from kitlib.errors import LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.knobs import UNLIMITED
-from kitlib.experiments.storm.lines import make_lines
-from kitlib.experiments.storm.transactional_run import BatchRun
+from kitlib.experiments.storm.transactional_stories import BatchRun
+from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.kafka.log import PartitionLog
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge

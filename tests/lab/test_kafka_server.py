@@ -20,9 +20,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError, SupplyError
-from kitlib.experiments.watching.commit_log import read_commit_log
-from kitlib.experiments.watching.lag_watch import LagWatch
-from kitlib.experiments.watching.topic_health import look_at_health
+from kitlib.experiments.cluster_audit.commit_log import read_commit_log
+from kitlib.experiments.cluster_audit.lag_watch import LagWatch
+from kitlib.experiments.cluster_audit.topic_health import look_at_health
 from kitlib.lab import clients, java, kafka_server, ports, state, warden, workspace
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.processes import find_by_argument, wait_until

@@ -14,7 +14,7 @@ from kitlib import experiments
 from kitlib.errors import TraceError
 from kitlib.experiments.connect.connect_run import SourceRun
 from kitlib.experiments.producer.producer_run import ProducerRun
-from kitlib.experiments.replicas.replica_run import ReplicaRun
+from kitlib.experiments.replication.replication_run import ReplicaRun
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import ANOMALIES, Verdict, judge
 from kitlib.monitor.reasons import MAX_OFFSET

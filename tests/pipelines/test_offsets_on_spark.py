@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.watching.broken_cluster import PARTITIONS, REWOUND, Plan, broken_cluster
-from kitlib.experiments.watching.commit_log import read_commit_log
-from kitlib.experiments.watching.commit_report import report_of
+from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, REWOUND, Plan, broken_cluster
+from kitlib.experiments.cluster_audit.commit_log import read_commit_log
+from kitlib.experiments.cluster_audit.commit_report import report_of
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster

@@ -13,7 +13,7 @@ import pytest
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.experiments.storm.lines import make_lines
+from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.lab import workspace
 from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines.count_audit import CountAudit, count_audit

@@ -1,12 +1,208 @@
-"""Compaction's experiments: a gap is no loss, and a tombstone is not there for ever."""
+"""Compaction's experiments: a gap is no loss, and a tombstone is not there for ever.
+
+A run has a compacted topic and one reader, who goes away and comes back. `rest`: the cleaner does not come, as nothing
+is dirty, or what is dirty is too young. `compact` names the records that are gone and have a later record of their key,
+`purge` the tombstones whose time was up. `view` compares what a reader holds for each key with what was last written:
+`stale` keys are deleted or changed and it does not know, `missing` ones it should have. `state["offsets"]` is what lies
+in the log, and in which segments.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Annotated, Any, ClassVar, Concatenate, Literal, ParamSpec
 
-from kitlib.experiments.compaction.compaction_run import CompactionRun, rows_of, told
+from kitlib.experiments.compaction.compacted_log import KeyedLog, LogLook, Row, keyed_log
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.run import Run
+from kitlib.kafka.log import FetchError, Record
+from kitlib.trace import to_ranges
+
+P = ParamSpec("P")
+
+PARTITION = 0
+NOTHING_COMMITTED = "auto.offset.reset=earliest, and nothing is committed"
+
+
+@dataclass(slots=True)
+class CompactionRun(Run):
+    """One run: the log, and what its reader knows."""
+
+    domain: ClassVar[str] = "compaction"
+
+    log: KeyedLog = field(init=False)
+    looked: LogLook = field(init=False)
+    bounds: tuple[int, int] = (0, 0)
+    cleaned_to: int = 0  # the first dirty offset
+    position: int = 0  # the next offset that the reader asks for
+    committed: int = 0
+    is_too_young: bool = field(init=False)  # the first segment, for the cleaner
+    has_stopped: bool = False  # out of range under the policy none
+    processed: set[int] = field(default_factory=set)
+    table: dict[str, str] = field(default_factory=dict)  # what the reader holds for each key
+    truth: dict[str, str] = field(default_factory=dict)  # what was last written
+    shown: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lag_ms, age_ms = self.knobs.get("min_compaction_lag_ms", 0), self.knobs.get("age_ms", 0)
+        self.is_too_young = age_ms < lag_ms
+        self.log = keyed_log(self.backend, self.trace.run, self.knobs.get("delete_retention_ms", 86_400_000), lag_ms, age_ms)
+        self._look()
+
+    # -- the topic -----------------------------------------------------------------------------------
+
+    def append(self, rows: Sequence[Row], *, rolls: bool = False, transactional: bool = False) -> None:
+        """Write records; with `rolls` they begin a new segment, `transactional` makes each of them a transaction."""
+        offsets = self.log.append(rows, rolls=rolls, transactional=transactional)
+        for key, value in rows:
+            if value is None:
+                self.truth.pop(key, None)
+            else:
+                self.truth[key] = value
+        self._look()
+        if rolls:
+            self._record("log", "roll", base=offsets[0])
+        for some in [[at] for at in range(len(rows))] if transactional else [range(len(rows))]:
+            first, last = offsets[some[0]], offsets[some[-1]]
+            self._record(
+                "log", "append", first=first, last=last, keys=[rows[at][0] for at in some], values=[rows[at][1] for at in some],
+            )  # fmt: skip
+            if transactional:
+                self._record("log", "control", offset=last + 1)
+
+    def clean(self) -> None:
+        """Let the cleaner go over all that is not in the active segment; what it took out is told."""
+        before = {offset: (key, value) for offset, key, value in self.looked.records}
+        to = self.log.clean()
+        self._look()
+        if to == self.cleaned_to:
+            self._record("log", "rest", to=to, **({"why": "too young"} if self.is_too_young else {}))
+            return
+        self.cleaned_to = to
+        kept = {offset for offset, _, _ in self.looked.records}
+        newest = {key: offset for offset, (key, _) in before.items()}
+        gone = [offset for offset in before if offset not in kept]
+        purged = [offset for offset in gone if newest[before[offset][0]] == offset]
+        replaced = [offset for offset in gone if newest[before[offset][0]] != offset]
+        self._record("log", "pass", to=to, removed=gone, kept=len(kept))
+        for what, offsets in (("compact", replaced), ("purge", purged)):
+            if offsets:
+                self._record("log", what, offsets=offsets)
+
+    def delete_before(self, offset: int) -> None:
+        """DeleteRecords: the log begins at this offset."""
+        start = self.log.delete_before(offset)
+        self._look()
+        self._record("log", "delete", to=start)
+
+    def wait(self, ms: int) -> None:
+        """The reader is away for so long, in real time on a real broker."""
+        if ms > 0:
+            self.log.wait(ms)
+            self._record("reader", "away", ms=ms)
+
+    # -- the reader ----------------------------------------------------------------------------------
+
+    def start_reader(self) -> None:
+        """Begin at the committed offset, or at the start when there is none."""
+        found = self.log.committed()
+        self.position = self.bounds[0] if found is None else found
+        self._record(
+            "reader", "start", offset=self.position, why=NOTHING_COMMITTED if found is None else "committed offset"
+        )
+
+    def read(self, most: int | None = None) -> None:
+        """Fetch from the position on, process what comes (`most` records), and commit."""
+        fetched = self.log.fetch(self.position)
+        if fetched.error is FetchError.OFFSET_OUT_OF_RANGE:
+            self._record("reader", "error", error="OFFSET_OUT_OF_RANGE", offset=self.position)
+            if not self._reset():
+                return
+            fetched = self.log.fetch(self.position)
+        for record in list(fetched.records)[:most]:
+            self._process(record)
+        self.log.commit(self.position)
+        self.committed = self.position
+        self._record("reader", "commit", offset=self.position, written=True)
+
+    def _reset(self) -> bool:
+        """Ask the reset policy; whether there is anything to go on with."""
+        policy = self.knobs.get("auto_offset_reset", "earliest")
+        if policy == "none":
+            self.has_stopped = True
+            return False
+        why = f"auto.offset.reset={policy}: offset {self.position} is out of range"
+        self.position = self.bounds[0 if policy == "earliest" else 1]
+        self._record("reader", "start", offset=self.position, why=why)
+        return True
+
+    def _process(self, record: Record) -> None:
+        offset, before = record.offset, self.position
+        if offset != before:
+            self._record("reader", "gap", after=before - 1, next=offset, missing=offset - before)
+        self.position = offset + 1
+        self._record("reader", "emit", offset=offset)
+        self.processed.add(offset)
+        hold(self.table, record)
+        self._record("reader", "process", offset=offset)
+
+    def tell_views(self) -> None:
+        """What the reader holds by now, and what one would that reads all that is left."""
+        self._tell_view("reader", self.table)
+        table: dict[str, str] = {}
+        for record in self.log.fetch(self.bounds[0]).records:
+            hold(table, record)
+        self._tell_view("new reader", table)
+
+    def _tell_view(self, who: str, table: dict[str, str]) -> None:
+        stale = sorted(key for key, value in table.items() if self.truth.get(key) != value)
+        self._record(who, "view", keys=sorted(table), stale=stale, missing=sorted(self.truth.keys() - table.keys()))
+
+    # -- the trace -----------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self.looked, self.bounds = self.log.look(), self.log.bounds()
+        self.shown = self.looked.shown()
+
+    def _record(self, actor: str, what: str, /, **data: Any) -> None:
+        start, end = self.bounds
+        ledger = {
+            "log_start": start, "log_end": end, "committed_to": self.committed, "emitted_to_offset": self.position,
+            "processed": to_ranges(self.processed), "offsets": self.shown,
+        }  # fmt: skip
+        where = {"topic": self.log.name, "partition": PARTITION}
+        self.write(self.log.now_ms, actor, what, where | data, ledger)
+
+
+def hold(table: dict[str, str], record: Record) -> None:
+    """A reader's table after one more record: its key's last value, or no such key after a tombstone."""
+    key = (record.key or b"").decode(errors="replace")
+    if record.value is None:
+        table.pop(key, None)
+    else:
+        table[key] = record.value.decode(errors="replace")
+
+
+def told(story: Callable[Concatenate[CompactionRun, P], None]) -> Callable[Concatenate[CompactionRun, P], None]:
+    """A story whose log is closed at its end, however that comes."""
+
+    @wraps(story)
+    def tell(run: CompactionRun, /, *args: P.args, **knobs: P.kwargs) -> None:
+        try:
+            story(run, *args, **knobs)
+        finally:
+            run.log.close()
+
+    return tell
+
+
+def rows_of(keys: Iterable[str], value: str | None) -> list[Row]:
+    """A row of this value for each key."""
+    return [(key, value) for key in keys]
+
 
 CUSTOMERS = ("alice", "bob", "carol")
 

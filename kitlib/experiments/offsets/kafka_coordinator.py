@@ -20,7 +20,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import Backend, Topic
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import first_position, group_member
-from kitlib.experiments.offsets.coordinator_stage import MEMBER
+from kitlib.experiments.offsets.coordinator import MEMBER
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import TopicPartition

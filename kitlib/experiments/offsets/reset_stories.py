@@ -6,15 +6,80 @@ offset has been deleted, the records have, the log is shorter than it was, or th
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated, Literal
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Annotated, ClassVar, Concatenate, Literal, ParamSpec
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import ClientLibrary, settings_of, told, until
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, told, until
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.mirror_run import MirrorRun, both_told
+
+P = ParamSpec("P")
+
+MIRROR = "mirror"
+
+
+@dataclass(slots=True)
+class MirrorRun(GroupRun):
+    """A run with two groups on one topic, each judged by itself: a consumer's, and a mirror's that copies the topic elsewhere.
+
+    `mirror` is the mirror's; it is there once the topic is.
+    """
+
+    domain: ClassVar[str] = "groups"
+
+    mirror: GroupRun = field(init=False)
+
+    def create(self, partitions: int, records: int = 0) -> None:
+        """Create the topic, and begin with the second group."""
+        GroupRun.create(self, partitions)
+        self.mirror = _Mirror(self.trace, self.backend, self.knobs, self.fork)
+        self.mirror.group = self.group.beside(MIRROR)
+        self.mirror.label = MIRROR
+        for partition in self.ends:
+            self.mirror.ends[partition], self.mirror.committed[partition], self.mirror.processed[partition] = 0, None, []
+        self.mirror.twin, self.twin = self, self.mirror
+        for partition in self.ends if records else ():
+            self.append(partition, records)
+
+    def append(self, partition: int, count: int, age_ms: int = 0) -> None:
+        """Append records, which are there for both."""
+        GroupRun.append(self, partition, count, age_ms)
+        first, end = self.ends[partition] - count, self.ends[partition]
+        self.mirror.ends[partition] = end
+        self.mirror._lane("log", "append", partition, first=first, last=end - 1)
+
+    def keep_time(self) -> None:
+        """In the model each group has a clock: the one that is behind catches up."""
+        if self.backend.name == "model":
+            ahead = self.group.now_ms - self.mirror.group.now_ms
+            (self.mirror if ahead > 0 else self).pass_ms(abs(ahead))
+
+
+@dataclass(slots=True)
+class _Mirror(GroupRun):
+    """The second group; whoever makes it gives it its backend."""
+
+    def __post_init__(self) -> None:
+        """Nothing is opened."""
+
+
+def both_told(story: Callable[Concatenate[MirrorRun, P], None]) -> Callable[Concatenate[MirrorRun, P], None]:
+    """The story, after which no member of either group is left, however it ends."""
+
+    @wraps(story)
+    def tell(run: MirrorRun, /, *args: P.args, **knobs: P.kwargs) -> None:
+        with ExitStack() as rest:
+            rest.callback(run.end)
+            rest.callback(lambda: run.mirror.end() if run.twin else None)
+            story(run, *args, **knobs)
+
+    return tell
+
 
 OLD_MS = 7_200_000  # how far back the timestamps of old records lie
 HOUR_MS = 3_600_000  # the retention that takes them, and the duration that leaves them out
@@ -207,3 +272,77 @@ def new_partition_latest(
     run.append(1, 10)
     read_on(run, "A")
     run.tell_lag("after all")
+
+
+# -- an offset that is set back by hand --------------------------------------------------------------------
+# Each record has an effect outside of Kafka (a payment), and a row in a table says that it was made. The table helps
+# only if it is asked before the effect; and only if effect and row are one step is nothing done twice when somebody
+# dies between the two.
+
+NO_CHECK, AFTER, BEFORE, WITH = "none", "after the effect", "before the effect", "one step with the effect"
+BATCH = 10
+
+
+def _work(run: GroupRun, name: str, table: set[int], most: int, crash_at: int | None = None) -> bool:
+    """Work on so many records in batches, each committed; whether it lived to the end. It dies before the row of `crash_at`."""
+    knobs, left = run.knobs, most
+    while left:
+        for record in run.take(name, min(BATCH, left)):
+            _, offset = record
+            left -= 1
+            if knobs["check"] in (BEFORE, WITH) and offset in table:
+                run.pass_over(name, record)
+                continue
+            run.process(name, record)
+            if offset == crash_at:
+                table |= {offset} if knobs["check"] == WITH else set()
+                run.kill(name, record)
+                return False
+            if knobs["check"] != NO_CHECK:
+                _insert(run, table, offset)
+        run.commit_done(name)
+    return True
+
+
+def _insert(run: GroupRun, table: set[int], offset: int) -> None:
+    if offset in table:
+        run.note_lane("table", "refuse", 0, offset=offset)
+    table.add(offset)
+
+
+@experiment("An offset is set back by hand", GroupRun)
+@told
+def reset_by_hand(
+    run: GroupRun,
+    check: Annotated[
+        Literal["none", "after the effect", "before the effect", "one step with the effect"],
+        Knob("When the table is asked whether a record was done: never, after its effect, before it, or in one transaction with it."),
+    ] = "after the effect",
+    records: Annotated[int, Knob("How many records there are.", "records", 1, 500)] = 60,
+    crash_at: Annotated[int, Knob("The record after whose effect the first consumer dies, before its row.", "offset", 0, 499)] = 25,
+    rewind_to: Annotated[int, Knob("Where the operator sets the offset to.", "offset", 0, 500)] = 0,
+    library: ClientLibrary = "librdkafka",
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """All records have had their effect, and a table has a row for each. An operator sets the offset back. Which effects
+    are made twice?
+    """
+    table = set[int]()
+    settings = settings_of(run, max_poll_interval_ms=60_000)
+    run.create(1, records)
+    run.join("A", settings)
+    run.settle()
+    crash_at = min(crash_at, records - 1)
+    _work(run, "A", table, crash_at + 1, crash_at)
+    run.join("B", settings)
+    evicted(run, "A", ["B"])
+    _work(run, "B", table, records - (run.committed[0] or 0))
+    run.alter({0: min(rewind_to, records)})  # B is still there: refused
+    run.close("B")
+    run.alter({0: min(rewind_to, records)})
+    run.join("C", settings)
+    run.settle()
+    _work(run, "C", table, records - min(rewind_to, records))
+    effects = sum(step.what == "process" for step in run.trace.steps)
+    refused = sum(step.what == "refuse" for step in run.trace.steps)
+    run.note("table", "rows", rows=len(table), refused=refused, effects=effects, records=records)

@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 
 from kitlib.experiments.backend import Backend, Topic
 from kitlib.experiments.run import Fork, Run
-from kitlib.experiments.storm.ledgers import ShownLedgers
-from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST
+from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, ShownLedgers
 from kitlib.storm.kafka_spout import KafkaSpout
 from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
 from kitlib.storm.partition_manager import PartitionManager, SpoutConfig

@@ -6,18 +6,47 @@ its count so far), as the tasks themselves forget everything when they die.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
 from typing import Annotated, Any, Literal
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.storm.knobs import Anchored, ExecuteMs, MessageIds, TopologyAckers, TopologyKnobs
-from kitlib.experiments.storm.lines import count_words, make_lines
 from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
 from kitlib.experiments.storm.trees import drain
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
 from kitlib.storm.transactional_state import Table
+
+VOCABULARY = (
+    "storm",
+    "spout",
+    "bolt",
+    "tuple",
+    "acker",
+    "root",
+    "batch",
+    "commit",
+    "offset",
+    "replay",
+    "count",
+    "word",
+)
+
+
+def make_lines(count: int, seed: int) -> list[bytes]:
+    """Lines of three to six words, the same ones for the same seed."""
+    rng = Random(seed)
+    return [" ".join(rng.choices(VOCABULARY, k=rng.randint(3, 6))).encode() for _ in range(count)]
+
+
+def count_words(lines: Iterable[bytes]) -> Counter[str]:
+    """How often each word stands in the lines."""
+    return Counter(word for line in lines for word in line.decode().split())
+
 
 COMPONENTS = {"split": "split", "count": "count", "acker": ACKER_COMPONENT_ID, "spout": SPOUT}
 

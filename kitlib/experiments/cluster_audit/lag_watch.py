@@ -27,9 +27,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
+from kitlib.experiments.cluster_audit.commit_report import retention_of
 from kitlib.experiments.plain_table import shown
-from kitlib.experiments.watching.commit_log import CommitLog, add_records, watched
-from kitlib.experiments.watching.commit_report import retention_of
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds, Where, topic_ids

@@ -1,17 +1,45 @@
-"""What a learner looks at in a run of an incident, as rows for a table: plain dicts, in the order of time."""
+"""What a run about offsets came to, in a few words for a cell of a table."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kitlib.errors import TraceError
-from kitlib.experiments.offsets.offsets_book import health_in
-from kitlib.experiments.offsets.offsets_run import DAY_MS
+from kitlib.experiments.cluster_audit.commit_log import read_commit_log
+from kitlib.experiments.offsets.incident_run import DAY_MS, health_in
+from kitlib.lab.clients import Cluster
+from kitlib.monitor.commit_history import GroupPartition
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.health import alarms
 from kitlib.monitor.lag_window import judged_commits
-from kitlib.monitor.signs import signs_of
+from kitlib.monitor.signs import Signs, find_signs, lane_of, samples_in, signs_of
 from kitlib.trace import Step, Trace
+
+
+def reset_ending(trace: Trace) -> str:
+    """A run of `reset_policy`: "stops", "goes on", or how many records were lost or duplicated."""
+    if any(step.what == "refused" for step in trace):
+        return "stops"
+    counts = judge(trace).counts
+    return ", ".join(f"{counts[kind]} {kind}" for kind in ("lost", "duplicated") if counts[kind]) or "goes on"
+
+
+def where_it_resumed(trace: Trace) -> str:
+    """A run of `truncated_commit`: where the restarted consumer begins, and what it works on twice or skips."""
+    begin, counts = [step.data for step in trace if step.what == "start"][-1], judge(trace).counts
+    return f"begins at {begin['offset']}: {counts['duplicated']} twice, {counts['skipped']} skipped"
+
+
+def lost_and_refused(trace: Trace) -> str:
+    """A run of `follower_cut`: how many records were lost, and how many the producer was refused."""
+    refused = sum(step.data["count"] for step in trace if step.what == "refused")
+    return f"{judge(trace).counts['lost']} lost, {refused} refused"
+
+
+def left_in_log(trace: Trace) -> list[Any]:
+    """The records that a compacted log holds at the end of the run, each [offset, number of its key, value]."""
+    return list(trace.steps[-1].state["offsets"]["records"])
+
 
 Row = dict[str, Any]
 MAIL = "mail orders-0"  # the key of A's commits
@@ -111,3 +139,22 @@ def days_of(trace: Trace) -> list[Row]:
         for look in health_in(trace)
     }  # fmt: skip
     return list(rows.values())
+
+
+def signs_in_topic(cluster: Cluster, trace: Trace, partition: int = 0) -> Signs:
+    """The signs in one partition of a run with a group on this cluster, read in the broker's own offsets topic.
+
+    The commits, and who was a member then, come from `__consumer_offsets`; how much went out and where the log
+    ended stands only in the trace.
+
+    TraceError for a run of the model, or when the topic holds no commit of the run's group (any more);
+    LabError when it cannot be read.
+    """
+    if trace.backend != "kafka":
+        raise TraceError(f"trace {trace.run} is one of the {trace.backend}: no broker has its commits. Ask kitlib.monitor.signs.signs_of.")
+    group, (topic, _) = f"kit.{trace.run}", lane_of(trace, partition=partition)
+    log = read_commit_log(cluster, group)
+    commits = log.history.commits.get(GroupPartition(group, topic, partition), [])
+    if not commits:
+        raise TraceError(f"trace {trace.run}: the offsets topic has no commit of group {group}. Run the experiment anew.")
+    return find_signs(commits, log.seen(group), samples_in(trace, topic, partition), rate_every_ms=1_000)

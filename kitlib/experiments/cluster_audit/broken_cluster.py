@@ -6,7 +6,7 @@ looks like a fault: a late commit at the rebalance, which the next commit makes 
 
 Who is to find the fault sees what any operator sees: the records of the offsets topic, and the ends of the logs. The
 story is the same in memory, a minute between two commits, and on a real broker
-(`kitlib.experiments.watching.broken_on_kafka`), where it is played with a real group. `diagnose` is the answer that
+(`kitlib.experiments.cluster_audit.kafka_broken_cluster`), where it is played with a real group. `diagnose` is the answer that
 the signs of `kitlib.monitor.rewinds` and the rules of `kitlib.monitor.lag` give; it does not know the seed.
 """
 
@@ -333,7 +333,7 @@ def broken_cluster(seed: int, backend: str = "model") -> BrokenCluster:
     """A group with the fault of a seed, in memory or on the real broker. KnobError for another backend; LabError without a broker."""
     plan = Plan.of(seed)
     if backend == "kafka":
-        from kitlib.experiments.watching.broken_on_kafka import play_on_kafka
+        from kitlib.experiments.cluster_audit.kafka_broken_cluster import play_on_kafka
 
         return play_on_kafka(plan)
     if backend != "model":

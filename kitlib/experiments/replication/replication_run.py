@@ -3,16 +3,6 @@
 The model of the partition is always there. On real brokers each deed is done for real as well, and the run
 waits until they say of the partition what the model says; what they then hold is read and compared.
 
-The words of such a trace, besides those of `kitlib.monitor.delivery` (`append` is the leading broker's):
-
-    producer    refused {count, error}
-    broker N    kill {}   restart {}   pause {}   wake {}   flip {offset}   recover {to, from}   copy {to}
-                truncate {to, from}   lead {epoch}   follow {epoch, leader}
-    controller  isr {in_sync}   elect {leader, epoch, unclean, why}   none {epoch}   differs {what}
-    log         cut {topic, partition, to, from, why}: what readers see of it ends there now
-                read {records}: what lies in the log at the end
-    <reader>    diverged {committed, end, epoch}: it has asked where its epoch ends
-
 `state["replicas"]` holds each broker's log as [first, last, epoch] of its stretches.
 """
 
@@ -30,7 +20,7 @@ from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 
 if TYPE_CHECKING:
-    from kitlib.experiments.replicas.replica_kafka import KafkaReplicas
+    from kitlib.experiments.replication.kafka_replicas import KafkaReplicas
 
 SESSION_MS = 1_500  # broker.session.timeout.ms of the kit's brokers: so long a dead one is taken for alive
 START_MS = 2_000  # how long a broker needs to come back, in virtual time
@@ -54,7 +44,7 @@ class ReplicaRun(Run):
     def __post_init__(self) -> None:
         self.partition = ReplicatedPartition((1,))
         if self.backend.name == "kafka":
-            from kitlib.experiments.replicas.replica_kafka import KafkaReplicas
+            from kitlib.experiments.replication.kafka_replicas import KafkaReplicas
 
             self.real = KafkaReplicas(self.backend.cluster, self.topic)  # type: ignore[attr-defined]
 

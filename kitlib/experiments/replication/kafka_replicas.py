@@ -1,25 +1,32 @@
-"""Real consumers that commit with or without the leader epoch, and go on from what was committed: Java's and librdkafka's.
+"""A partition on two or three real brokers: records, deaths, a flipped bit, and readers that go on after it.
 
-A partition is assigned by hand, so nobody waits for a rebalance; the offsets are a real group's.
+The run's model says what should come of each deed, and this waits until the brokers say the same. Brokers
+die by SIGKILL and are held dead. Node 1 is the only controller and must live.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+import psutil
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import LabError
 from kitlib.experiments.leader_stage import PARTITION
+from kitlib.experiments.topic_reader import TopicReader
+from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import Library
-from kitlib.lab import made
+from kitlib.kafka.replication.partition import ReplicatedPartition, ReplicationConfig
+from kitlib.lab import kafka_server, made, workspace
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.java_client import JavaClient, message_of
+from kitlib.lab.leaders import Leaders, Partition
 
 DEADLINE_S = 30.0
 MOST = 100_000  # records that one reader is asked for
@@ -42,7 +49,11 @@ class ReadOn:
 
 @dataclass(slots=True)
 class Readers:
-    """The consumers of one run. The JVM for Java's is started when the first one is asked for."""
+    """Consumers that commit with or without the leader epoch, and go on from what was committed: Java's and librdkafka's.
+
+    A partition is assigned by hand, so nobody waits for a rebalance; the offsets are a real group's. The JVM
+    for Java's is started when the first one is asked for.
+    """
 
     cluster: Cluster
     topic: str
@@ -197,3 +208,147 @@ class _Java:
 
     def close(self) -> None:
         self.consumer.close(self.jvm.java.time.Duration.ofMillis(2_000))
+
+
+SENT_S = 20.0  # how long a record may take that is expected to be stored
+REFUSED_MS = 1_000  # how long the producer tries one that is expected to be refused
+CONTROLLER = 1
+
+
+@dataclass(slots=True)
+class KafkaReplicas:
+    """Partition 0 of a real topic with copies on chosen brokers of the kit's three."""
+
+    cluster: Cluster
+    topic: str
+    began_s: float = field(default_factory=time.monotonic)
+    leaders: Leaders | None = None
+    dead: list[int] = field(default_factory=list)
+    paused: list[psutil.Process] = field(default_factory=list)
+    room: ExitStack = field(default_factory=ExitStack)
+    readers: Readers = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.cluster.brokers < 3 or self.cluster.source != "kit":
+            raise LabError(
+                f"This needs three brokers of the kit's own, the cluster at {self.cluster.bootstrap} has {self.cluster.brokers}. Run "
+                "`kit down`, then `kit up --brokers 3`; or run it on the model."
+            )
+        self.readers = self.room.enter_context(Readers.open(self.cluster, self.topic))
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since the run began."""
+        return int((time.monotonic() - self.began_s) * 1000)
+
+    def create(self, brokers: Sequence[int], config: ReplicationConfig) -> None:
+        settings = {
+            "min.insync.replicas": str(config.min_insync_replicas), "retention.ms": "-1",
+            "unclean.leader.election.enable": str(config.unclean_leader_election).lower(),
+        }  # fmt: skip
+        self.leaders = Leaders.create(self.cluster, self.topic, brokers, settings)
+
+    def send(self, numbers: Sequence[int], is_taken: bool) -> str:
+        """Send one record for each number with acks=all, one after the other; "" or why the first one was refused.
+
+        LabError when one that should be stored is not, within SENT_S.
+        """
+        limit_ms = int(SENT_S * 1000) if is_taken else REFUSED_MS
+        producer = Producer(client_config(self.cluster, **{
+            "acks": "all", "linger.ms": 0, "batch.num.messages": 1, "max.in.flight": 1, "delivery.timeout.ms": limit_ms,
+            "request.timeout.ms": limit_ms, "retry.backoff.ms": 50, "enable.idempotence": is_taken,
+        }))  # fmt: skip
+        errors: list[str] = []
+
+        def told(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(str(error.name()))
+
+        for number in numbers if is_taken else numbers[:1]:
+            producer.produce(self.topic, value=b"%d" % number, partition=PARTITION, on_delivery=told)
+        deadline = time.monotonic() + SENT_S + 5
+        while len(producer) and time.monotonic() < deadline:
+            producer.poll(0.05)
+        if len(producer) or (errors and is_taken):
+            raise LabError(
+                f"{self.topic}-0: {len(producer) + len(errors)} of {len(numbers)} records were not stored within {SENT_S:g} s: "
+                f"{errors[:1] or 'no answer'}. Look at `kit status`."
+            )
+        return errors[0] if errors else ""
+
+    # -- brokers -------------------------------------------------------------------------------------
+
+    def kill(self, broker: int) -> None:
+        kafka_server.kill_node(broker, hold=True)
+        self.dead.append(broker)
+
+    def start(self, broker: int) -> None:
+        if broker in self.dead:
+            kafka_server.start_node(broker)
+            self.dead.remove(broker)
+
+    def pause(self, broker: int) -> None:
+        """SIGSTOP: it answers nobody, and its connections stay open."""
+        pids = {each.node: each.pid for each in kafka_server.status().nodes}
+        process = psutil.Process(pids[broker])
+        process.suspend()
+        self.paused.append(process)
+
+    def wake(self) -> None:
+        """SIGCONT for every paused one."""
+        while self.paused:
+            self.paused.pop().resume()
+
+    def flip_bit(self, broker: int, offset: int) -> None:
+        """Flip a bit in the last byte of a record's batch, which holds that record alone, on a dead broker's disk."""
+        segments = sorted(_data_of(broker).glob(f"{self.topic}-{PARTITION}/*.log"))
+        for path in segments:
+            data, at = bytearray(path.read_bytes()), 0
+            while at + 12 <= len(data):
+                base, size = int.from_bytes(data[at : at + 8], "big"), 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+                if base == offset:
+                    data[at + size - 2] ^= 1  # inside of the value, before the count of headers
+                    path.write_bytes(data)
+                    return
+                at += size
+        raise LabError(f"broker {broker}: offset {offset} of {self.topic}-0 is in none of {len(segments)} segments. Look at its data.")
+
+    def settle(self, model: ReplicatedPartition) -> Partition:
+        """Wait until the brokers say of the partition what the model says: leader and in-sync set. LabError when they do not."""
+        state, leaders = model.state, self._leaders
+
+        def agrees(found: Partition) -> bool:
+            return found.leader == state.leader and (state.leader == NO_LEADER or set(found.in_sync) == set(state.in_sync))
+
+        return leaders.wait(agrees, f"leader {state.leader} and in sync {list(state.in_sync)}, as the model has it,")
+
+    def read_log(self) -> list[int]:
+        """The numbers of all records that its leader hands out, in the log's order."""
+        with TopicReader.open(self.cluster, self.topic) as reader:
+            return [int(value) for value in reader.read()[1]]
+
+    def lead(self, brokers: Sequence[int]) -> None:
+        """Make the first of them the leader, in order."""
+        self._leaders.move(brokers)
+
+    @property
+    def _leaders(self) -> Leaders:
+        if self.leaders is None:
+            raise LabError(f"{self.topic}: the topic is not there yet. Create it first.")
+        return self.leaders
+
+    def close(self) -> None:
+        """Every broker runs again, every reader is closed."""
+        with self.room:
+            self.wake()
+            starts: list[Callable[[], None]] = [lambda broker=broker: self.start(broker) for broker in list(self.dead)]  # type: ignore[misc]
+            for start in starts:
+                self.room.callback(start)
+
+
+def _data_of(broker: int) -> Path:
+    """Where a broker of the kit's set of three keeps its logs."""
+    found = sorted(workspace.data_dir().glob(f"kafka-3/node-{broker}"))
+    if not found:
+        raise LabError(f"broker {broker} has no folder in {workspace.data_dir()}. Look at `kit status`.")
+    return found[0]

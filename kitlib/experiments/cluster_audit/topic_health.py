@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from confluent_kafka.admin import AdminClient
 
 from kitlib.experiments import plain_table
-from kitlib.experiments.watching.commit_log import CommitLog, add_records, watched
+from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.broker_health import (
     Answers,

@@ -1,7 +1,7 @@
 """The log of a compacted topic as its experiments need it, in memory: write, roll, clean, delete, fetch, and look at it.
 
 Time is the story's: a story says how long it waits, and when a pass of the cleaner is to be over. In memory both are
-exact; `kitlib.experiments.compaction.kafka_keyed_log` waits for a real broker's cleaner.
+exact; `kitlib.experiments.compaction.kafka_compacted_log` waits for a real broker's cleaner.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def keyed_log(
 ) -> KeyedLog:
     """A new, empty log on this backend; the records of its first segment will be `age_ms` older than the run."""
     if backend.name == "kafka":
-        from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
+        from kitlib.experiments.compaction.kafka_compacted_log import KafkaKeyedLog
 
         return KafkaKeyedLog.open(backend, f"kit.{run}.customers", delete_retention_ms, min_compaction_lag_ms, age_ms)
     return ModelKeyedLog("customers", delete_retention_ms, min_compaction_lag_ms, age_ms)

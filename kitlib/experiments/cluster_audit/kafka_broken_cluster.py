@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
+from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, VANISHED, BrokenCluster, Look, Plan, play
+from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.groups.kafka_operator import NONE, alter_offsets, delete_offsets
 from kitlib.experiments.kafka_group import ADVICE
-from kitlib.experiments.watching.broken_cluster import PARTITIONS, VANISHED, BrokenCluster, Look, Plan, play
-from kitlib.experiments.watching.commit_log import read_commit_log
 from kitlib.lab import kafka_server, made
 from kitlib.lab.clients import Cluster, answered, client_config
 from kitlib.lab.log_ends import LogEnds

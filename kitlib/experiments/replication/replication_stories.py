@@ -12,7 +12,7 @@ from typing import Annotated, Concatenate, Literal, ParamSpec
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.replicas.replica_run import ReplicaRun
+from kitlib.experiments.replication.replication_run import ReplicaRun
 from kitlib.kafka.replication.epochs import Library
 
 P = ParamSpec("P")
