@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, told
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 
@@ -41,12 +41,11 @@ def _work(run: GroupRun, name: str, table: set[int], most: int, crash_at: int | 
 
 def _insert(run: GroupRun, table: set[int], offset: int) -> None:
     if offset in table:
-        run.note_lane("table", "refuse", 0, offset=offset)
+        run.record_lane("table", "refuse", 0, offset=offset)
     table.add(offset)
 
 
 @experiment("An offset is set back by hand", GroupRun)
-@told
 def reset_by_hand(
     run: GroupRun,
     check: Annotated[
@@ -80,4 +79,4 @@ def reset_by_hand(
     _work(run, "C", table, records - min(rewind_to, records))
     effects = sum(step.what == "process" for step in run.trace.steps)
     refused = sum(step.what == "refuse" for step in run.trace.steps)
-    run.note("table", "rows", rows=len(table), refused=refused, effects=effects, records=records)
+    run.record("table", "rows", rows=len(table), refused=refused, effects=effects, records=records)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitlib.experiments.backend import Backend, ModelBackend
+from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.offsets.offsets_run import NAME, OffsetsRun
 from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.trace import Step, Trace
@@ -38,14 +38,11 @@ class RealIncident(GroupRun):
             story(imagined)
         except RunIsOver as over:  # what it had told until then is done
             cut = over
-        try:
-            self.create(1)
-            for step in imagined.trace:
-                self.do(step)
-            if cut:
-                raise cut
-        finally:
-            self.end()
+        self.create(1)
+        for step in imagined.trace:
+            self.do(step)
+        if cut:
+            raise cut
 
     def do(self, step: Step) -> None:
         """Do for real what one step of the model tells."""

@@ -1,20 +1,15 @@
 """A run with two groups on one topic: a consumer, and a mirror that copies the topic elsewhere.
 
 Each group is a lane of its own, judged by itself: the same records, handed out twice. The words are those of
-`kitlib.experiments.groups.group_book`.
+`kitlib.experiments.groups.group_run`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import ClassVar, Concatenate, ParamSpec
+from typing import ClassVar
 
 from kitlib.experiments.groups.group_run import GroupRun
-
-P = ParamSpec("P")
 
 MIRROR = "mirror"
 
@@ -44,7 +39,7 @@ class MirrorRun(GroupRun):
         GroupRun.append(self, partition, count, age_ms)
         first, end = self.ends[partition] - count, self.ends[partition]
         self.mirror.ends[partition] = end
-        self.mirror._lane("log", "append", partition, first=first, last=end - 1)
+        self.mirror.record_lane("log", "append", partition, first=first, last=end - 1)
 
     def keep_time(self) -> None:
         """In the model each group has a clock: the one that is behind catches up."""
@@ -59,16 +54,3 @@ class _Mirror(GroupRun):
 
     def __post_init__(self) -> None:
         """Nothing is opened."""
-
-
-def both_told(story: Callable[Concatenate[MirrorRun, P], None]) -> Callable[Concatenate[MirrorRun, P], None]:
-    """The story, after which no member of either group is left, however it ends."""
-
-    @wraps(story)
-    def tell(run: MirrorRun, /, *args: P.args, **knobs: P.kwargs) -> None:
-        with ExitStack() as rest:
-            rest.callback(run.end)
-            rest.callback(lambda: run.mirror.end() if run.twin else None)
-            story(run, *args, **knobs)
-
-    return tell

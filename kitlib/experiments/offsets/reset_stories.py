@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import ClientLibrary, settings_of, told, until
+from kitlib.experiments.groups.group import MemberSettings
+from kitlib.experiments.groups.group_knobs import ClientLibrary, settings_of, until
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.mirror_run import MirrorRun, both_told
+from kitlib.experiments.offsets.mirror_run import MirrorRun
 
 OLD_MS = 7_200_000  # how far back the timestamps of old records lie
 HOUR_MS = 3_600_000  # the retention that takes them, and the duration that leaves them out
@@ -35,9 +35,9 @@ def settings_under(run: GroupRun, policy: str = "earliest") -> MemberSettings:
 
 def read_on(run: GroupRun, name: str) -> None:
     """Let it read to the end and commit, or notice that it cannot."""
-    seat = run.seats[name]
-    until(run, lambda: bool(seat.error) or not seat.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
-    if not seat.error:
+    member = run.members[name]
+    until(run, lambda: bool(member.error) or not member.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
+    if not member.error:
         run.drain(name)
 
 
@@ -45,7 +45,6 @@ def read_on(run: GroupRun, name: str) -> None:
 
 
 @experiment("When the reset policy is asked", GroupRun)
-@told
 def reset_policy(
     run: GroupRun,
     state: Annotated[
@@ -90,7 +89,6 @@ def reset_policy(
 
 
 @experiment("Retention is faster than the consumer", GroupRun)
-@told
 def retention_overtakes(
     run: GroupRun,
     policy: Policy = "latest",
@@ -121,8 +119,8 @@ def retention_overtakes(
     else:
         run.delete_before(0, records + deleted)
     run.tell_lag("A is paused")
-    seat = run.seats["A"]
-    until(run, lambda: bool(seat.error) or run.is_in_log(0, seat.position[0]), "A's next position", lambda: run.poll("A"))
+    member = run.members["A"]
+    until(run, lambda: bool(member.error) or run.is_in_log(0, member.position[0]), "A's next position", lambda: run.poll("A"))
     run.append(0, after)
     read_on(run, "A")
     run.tell_lag("A goes on")
@@ -132,7 +130,6 @@ def retention_overtakes(
 
 
 @experiment("What the first one repeats, the second one loses", MirrorRun)
-@both_told
 def mirror(
     run: MirrorRun,
     policy: Annotated[Literal["earliest", "latest"], Knob("The mirror's auto.offset.reset; the consumer's is earliest.")] = "latest",
@@ -182,7 +179,6 @@ def mirror(
 
 
 @experiment("A new partition, and a consumer that does not know it yet", GroupRun, max_steps=10_000)
-@told
 def new_partition_latest(
     run: GroupRun,
     policy: Policy = "latest",
@@ -199,9 +195,9 @@ def new_partition_latest(
     read_on(run, "A")
     run.add_partitions(2)  # right after A has asked, so it will not know for as long as it can
     run.append(1, max(1, records_a_second * metadata_max_age_ms // 1_000))
-    seat = run.seats["A"]
+    member = run.members["A"]
     until(
-        run, lambda: bool(seat.error) or (1 in seat.held and seat.is_placed), "the new partition's owner", lambda: run.poll("A", 0),
+        run, lambda: bool(member.error) or (1 in member.held and member.is_placed), "the new partition's owner", lambda: run.poll("A", 0),
         metadata_max_age_ms + SETTLE_MS,
     )  # fmt: skip
     run.append(1, 10)
