@@ -27,7 +27,7 @@ LESSONS = (
     ("producer.producer_stories",
      "answers_lost six_in_flight reordering_by_retry broker_restart batch_expires two_producers_one_id "
      "producer_id_expired log_start_moved"),
-    ("groups.zookeeper_story", "zookeeper_group"),
+    ("groups.zookeeper_group", "zookeeper_group"),
     ("groups.group_stories", "rebalance"),
     ("groups.rebalance_stories", "rebalance_protocols"),
     ("groups.group_stories", "poll_too_late slow_group commit_during_rebalance static_member client_cut_off"),
@@ -41,7 +41,8 @@ LESSONS = (
     ("sends.delivery_stories", "linger_and_batches unflushed_sends stale_metadata expired_batch acks_and_isr"),
     ("connect.connect_stories", "connect_layouts connect_worker_lost connect_source_crash"),
     ("streams.streams_stories", "streams_tasks streams_failover streams_queries"),
-    ("groups.scaling_stories", "partitions_added more_consumers"),
+    ("groups.added_partitions", "partitions_added"),
+    ("groups.group_stories", "more_consumers"),
     ("compaction.compaction_stories", "compacted_topic tombstones"),
     ("offsets.coordinator_stories", "offset_expiry"),
     ("compaction.size_story", "size_of_offsets_topic"),

@@ -44,6 +44,19 @@ class Run:
     knobs: dict[str, Any]  # the live ones change at the fork
     fork: Fork | None = None
 
+    @property
+    def now_ms(self) -> int:
+        """The time of the next step: milliseconds since the run began."""
+        raise NotImplementedError
+
+    def snapshot(self) -> dict[str, Any]:
+        """What each step shows besides what happened."""
+        return {}
+
+    def record(self, actor: str, what: str, /, **data: Any) -> None:
+        """Write the next step, at the present time, with the run's state."""
+        self.write(self.now_ms, actor, what, data, self.snapshot())
+
     def write(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
         """Write the next step; at the fork's one its knobs take over.
 

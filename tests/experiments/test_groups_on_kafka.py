@@ -10,7 +10,7 @@ import pytest
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
-from kitlib.experiments.groups.group_stage import MemberSettings
+from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.kafka_members import KafkaGroup, KafkaMember
 from kitlib.experiments.groups.rebalance_stories import compare, rebalance_protocols, rebalances
 from kitlib.experiments.kafka_backend import KafkaBackend

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.groups.group_knobs import settings_of, told
+from kitlib.experiments.groups.group import Library, MemberSettings, ModelGroup
+from kitlib.experiments.groups.group_knobs import settings_of
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_stage import Library, MemberSettings
-from kitlib.experiments.groups.model_members import ModelGroup
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.reset_stories import BY_HOUR
 from kitlib.monitor.delivery import judge
@@ -269,7 +268,6 @@ def test_leader_that_has_not_asked_deals_out_only_what_it_knows() -> None:
     assert group.owners() == {0: "A", 1: None}
 
 
-@told
 def _reads_again(run: GroupRun) -> None:
     run.create(1, 20)
     run.join("A", settings_of(run))

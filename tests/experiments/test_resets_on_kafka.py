@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kitlib.experiments import get
-from kitlib.experiments.groups.group_stage import MemberSettings
+from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.kafka_members import KafkaGroup
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.offsets.reset_stories import BY_HOUR

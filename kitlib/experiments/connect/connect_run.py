@@ -66,7 +66,7 @@ class ConnectRun(Run):
         """These connectors, with their numbers of tasks."""
         if self.alone is not None:
             self.alone.configure(connectors)
-            self._record(self.alone.name, "configure", connectors=dict(connectors))
+            self.record(self.alone.name, "configure", connectors=dict(connectors))
             return
         self.cluster.configure(connectors)
         self._tell()
@@ -76,8 +76,8 @@ class ConnectRun(Run):
         if self.alone is not None:
             self.alone.start()
             told = self.alone.shown()["workers"][self.alone.name]
-            self._record(self.alone.name, "start")
-            self._record(self.alone.name, "assigned", connectors=told["connectors"], tasks=told["tasks"])
+            self.record(self.alone.name, "start")
+            self.record(self.alone.name, "assigned", connectors=told["connectors"], tasks=told["tasks"])
             return
         self.cluster.start(name)
         self._tell()
@@ -87,7 +87,7 @@ class ConnectRun(Run):
         if self.alone is not None:
             told = self.alone.shown()["workers"][self.alone.name]
             self.alone.kill()
-            self._record(self.alone.name, "kill", connectors=told["connectors"], tasks=told["tasks"])
+            self.record(self.alone.name, "kill", connectors=told["connectors"], tasks=told["tasks"])
             return
         self.cluster.kill(name)
         self._tell()
@@ -121,7 +121,7 @@ class ConnectRun(Run):
         """Write down for how long each task ran nowhere, and how many moved to another worker."""
         moved = [task for task, owners in self.moves.items() if len(set(owners)) > 1]
         idle = {f"{name}-{number}": self.idle_ms.get((name, number), 0) for name, number in sorted(self._tasks())}
-        self._record(
+        self.record(
             "group",
             "idle",
             tasks=[list(each) for each in idle.items()],
@@ -159,11 +159,11 @@ class ConnectRun(Run):
         self._note_owners()
         for event in self.cluster.take_events():
             data = {name: value for name, value in event.data.items() if name != "member_id"}
-            self._record(event.who, event.what, **data)
+            self.record(event.who, event.what, **data)
 
-    def _record(self, actor: str, what: str, /, **data: Any) -> None:
-        shown = self.alone.shown() if self.alone is not None else self.cluster.shown()
-        self.write(self.now_ms, actor, what, data, {"connect": shown})
+    def snapshot(self) -> dict[str, Any]:
+        """The workers, and what each of them runs."""
+        return {"connect": self.alone.shown() if self.alone is not None else self.cluster.shown()}
 
 
 @dataclass(slots=True)
@@ -222,16 +222,10 @@ class SourceRun(Run):
             self._record("flush", offset=done.flushed)
 
     def _record(self, what: str, /, **data: Any) -> None:
+        self.record("task", what, topic=self.topic, partition=0, **data)
+
+    def snapshot(self) -> dict[str, Any]:
+        """How far the task has come, and its lane."""
         task = self.task
-        state = {
-            "source": {
-                "position": task.position,
-                "stored": task.stored,
-                "at_risk": task.at_risk,
-                "open_from": task.open_from,
-            },
-            "log_start": 0,
-            "log_end": self.end_offset,
-            "processed": [],
-        }
-        self.write(self.now_ms, "task", what, {"topic": self.topic, "partition": 0, **data}, state)
+        source = {"position": task.position, "stored": task.stored, "at_risk": task.at_risk, "open_from": task.open_from}
+        return {"source": source, "log_start": 0, "log_end": self.end_offset, "processed": []}

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from kitlib.errors import LabError
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import settings_of, told, work_wave
+from kitlib.experiments.groups.group import Library
+from kitlib.experiments.groups.group_knobs import settings_of, work_wave
 from kitlib.experiments.groups.group_run import POLL_MS, SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import Library
 from kitlib.experiments.knobs import Knob
 from kitlib.lab.consumer_driver import Refused
 
@@ -43,7 +43,7 @@ def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
         except Refused as refused:
             is_refused, said = True, {"says": str(refused)}
     if is_refused:
-        run.note(name, "refused", error=MIXED_LIST, **said)
+        run.record(name, "refused", error=MIXED_LIST, **said)
         return False
     run.join(name, settings)
     return True
@@ -71,14 +71,13 @@ def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: in
     paused: set[str] = set()
     for step in run.trace.steps[begin:]:
         paused |= set(step.state["group"]["standing_still"])
-    run.note(
+    run.record(
         name, "restarted", strategies=list(strategies), protocol=run.group.view().protocol, paused=len(paused),
         **({"error": error} if error else {}),
     )  # fmt: skip
 
 
 @experiment("Another assignor for a running group", GroupRun)
-@told
 def mixed_assignors(
     run: GroupRun,
     deploy: Annotated[

@@ -18,11 +18,9 @@ from kitlib.experiments.groups.group_knobs import (
     evicted,
     settings_of,
     take_all,
-    told,
     work_wave,
 )
-from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_seat import Record
+from kitlib.experiments.groups.group_run import GroupRun, Record
 from kitlib.experiments.knobs import Knob
 
 WORKERS, QUEUE = 8, 50  # a pool that is handed records
@@ -35,8 +33,8 @@ def _batches(run: GroupRun, crash_at: int) -> None:
     """Batch after batch is worked off in the thread that polls, up to the record at which it ends."""
     knobs = run.knobs
     keeps, stores = knobs["rule"] == AFTER_WORK, knobs["library"] == "librdkafka"
-    while run.seats["A"].position.get(0, 0) <= crash_at:
-        left = knobs["records"] - run.seats["A"].position.get(0, 0)
+    while run.members["A"].position.get(0, 0) <= crash_at:
+        left = knobs["records"] - run.members["A"].position.get(0, 0)
         batch = run.take("A", min(knobs["poll_records"], left))
         before = [record for record in batch if record[1] < crash_at]
         if keeps and stores:
@@ -52,11 +50,11 @@ def _batches(run: GroupRun, crash_at: int) -> None:
 
 def _pool(run: GroupRun, crash_at: int) -> None:
     """The thread that polls keeps a pool's queue full; the pool's workers finish the oldest records."""
-    knobs, seat = run.knobs, run.seats["A"]
+    knobs, member = run.knobs, run.members["A"]
     while True:
-        left = knobs["records"] - seat.position.get(0, 0)
-        run.take("A", min(WORKERS + QUEUE, len(seat.waiting) + left))
-        done = [record for record in list(seat.waiting)[:WORKERS] if record[1] < crash_at]
+        left = knobs["records"] - member.position.get(0, 0)
+        run.take("A", min(WORKERS + QUEUE, len(member.waiting) + left))
+        done = [record for record in list(member.waiting)[:WORKERS] if record[1] < crash_at]
         if not done:
             break
         run.pass_ms(knobs["work_ms"])
@@ -66,7 +64,6 @@ def _pool(run: GroupRun, crash_at: int) -> None:
 
 
 @experiment("Who commits what is not done", GroupRun, max_steps=6_000)
-@told
 def auto_commit(
     run: GroupRun,
     library: ClientLibrary = "java",
@@ -123,7 +120,6 @@ def _finish_order(run: GroupRun, records: list[Record], failing: range) -> list[
 
 
 @experiment("Eight workers, one offset", GroupRun)
-@told
 def worker_pool(
     run: GroupRun,
     commits: Annotated[
@@ -166,7 +162,6 @@ def worker_pool(
 
 
 @experiment("An offset kept for too long", GroupRun)
-@told
 def store_after_revoke(
     run: GroupRun,
     keeper: Annotated[
@@ -212,7 +207,6 @@ def store_after_revoke(
 
 
 @experiment("The offset of the last record, or of the next", GroupRun)
-@told
 def off_by_one(
     run: GroupRun,
     commits: Annotated[

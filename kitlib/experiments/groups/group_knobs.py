@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Annotated, Concatenate, Literal, ParamSpec
+from typing import Annotated, Literal
 
 from kitlib.errors import LabError
+from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.knobs import Knob
-
-P = ParamSpec("P")
-
 
 ClientLibrary = Annotated[Library, Knob("Whose consumer it is; each has rules of its own for commits.")]
 Strategy = Annotated[
@@ -41,19 +37,6 @@ def settings_of(run: GroupRun, **more: object) -> MemberSettings:
     return MemberSettings(**(chosen | more))  # type: ignore[arg-type]
 
 
-def told(story: Callable[Concatenate[GroupRun, P], None]) -> Callable[Concatenate[GroupRun, P], None]:
-    """The story, after which no member is left, however it ends."""
-
-    @wraps(story)
-    def tell(run: GroupRun, /, *args: P.args, **knobs: P.kwargs) -> None:
-        try:
-            story(run, *args, **knobs)
-        finally:
-            run.end()
-
-    return tell
-
-
 def meanwhile(run: GroupRun, names: Sequence[str], ms: int) -> None:
     """So much time passes; these members poll and take part, and are handed nothing."""
     end = run.group.now_ms + ms
@@ -80,11 +63,11 @@ def until(run: GroupRun, condition: Callable[[], bool], what: str, act: Callable
 def take_all(run: GroupRun, names: Sequence[str]) -> None:
     """These members are handed all that is left of what they hold, and work on it."""
     for name in names:
-        seat = run.seats[name]
+        member = run.members[name]
         run.take(
-            name, len(seat.waiting) + sum(run.ends[partition] - seat.position[partition] for partition in seat.held)
+            name, len(member.waiting) + sum(run.ends[partition] - member.position[partition] for partition in member.held)
         )
-        run.work(name, list(seat.waiting))
+        run.work(name, list(member.waiting))
 
 
 def work_wave(run: GroupRun, names: Sequence[str], count: int, is_committed: bool) -> None:

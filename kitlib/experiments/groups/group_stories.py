@@ -21,7 +21,6 @@ from kitlib.experiments.groups.group_knobs import (
     meanwhile,
     settings_of,
     take_all,
-    told,
     until,
     work_wave,
 )
@@ -36,7 +35,6 @@ Wave = Annotated[int, Knob("How many records each partition gets at a time.", "r
 # -- three consumers joining and leaving ---------------------------------------------------------------
 
 @experiment("Three consumers join, one leaves", GroupRun)
-@told
 def rebalance(
     run: GroupRun,
     strategy: Annotated[
@@ -73,7 +71,6 @@ def rebalance(
 
 
 @experiment("Slow, frozen or dead", GroupRun)
-@told
 def poll_too_late(
     run: GroupRun,
     trouble: Annotated[
@@ -93,7 +90,7 @@ def poll_too_late(
     for name in ("A", "B"):
         run.join(name, settings)
     run.settle()
-    mine = min(run.seats["A"].held)
+    mine = min(run.members["A"].held)
     run.append(mine, 10)
     batch = run.take("A", 10)
     run.work("A", batch[:5])
@@ -122,21 +119,20 @@ def poll_too_late(
 
 def _work_together(run: GroupRun, until_ms: int) -> None:
     """All members work at once, each on what its poll gave it; a batch is committed when it is done."""
-    next_at = dict.fromkeys(run.seats, 0)
+    next_at = dict.fromkeys(run.members, 0)
     while run.group.now_ms < until_ms:
-        for name, seat in run.seats.items():
-            if not seat.waiting:
+        for name, member in run.members.items():
+            if not member.waiting:
                 run.commit_done(name)
                 if run.poll(name, timeout_ms=1):
                     next_at[name] = run.group.now_ms + run.knobs["work_ms"]
-            while seat.waiting and next_at[name] <= run.group.now_ms:
-                run.process(name, seat.waiting[0])
+            while member.waiting and next_at[name] <= run.group.now_ms:
+                run.process(name, member.waiting[0])
                 next_at[name] += run.knobs["work_ms"]
         run.pass_ms(5)
 
 
 @experiment("A batch that takes too long", GroupRun, max_steps=6_000)
-@told
 def slow_group(
     run: GroupRun,
     members: Annotated[int, Knob("How many members there are, and partitions.", "members", 2, 8)] = 4,
@@ -157,8 +153,8 @@ def slow_group(
     for partition in run.ends:
         run.append(partition, records)
     _work_together(run, run.group.now_ms + run_ms)
-    for name, seat in run.seats.items():  # what is downstream is fast again
-        run.work(name, list(seat.waiting))
+    for name, member in run.members.items():  # what is downstream is fast again
+        run.work(name, list(member.waiting))
         run.commit_done(name)
     run.settle()
     work_wave(run, run.running, 0, is_committed=True)
@@ -168,7 +164,6 @@ def slow_group(
 
 
 @experiment("A commit in the middle of a rebalance", GroupRun)
-@told
 def commit_during_rebalance(
     run: GroupRun,
     handler: Annotated[
@@ -215,7 +210,6 @@ def _go_on(run: GroupRun, names: list[str]) -> None:
 
 
 @experiment("A member with a name of its own", GroupRun)
-@told
 def static_member(
     run: GroupRun,
     what: Annotated[
@@ -244,8 +238,8 @@ def static_member(
     if what == "two with one id":
         join("A twin", "a")
         polls = partial(meanwhile, run, ["A twin", "B", "A"], 50)
-        until(run, lambda: bool(run.seats["A"].error), "the refusal of A's next heartbeat", polls)
-        run.commit("A", dict.fromkeys(run.seats["A"].held or run.ends, 5))
+        until(run, lambda: bool(run.members["A"].error), "the refusal of A's next heartbeat", polls)
+        run.commit("A", dict.fromkeys(run.members["A"].held or run.ends, 5))
         run.kill("A")
         return _go_on(run, ["A twin", "B"])
     run.close("A")
@@ -264,7 +258,6 @@ def static_member(
 
 
 @experiment("One client cut off", GroupRun)
-@told
 def client_cut_off(
     run: GroupRun,
     cut_ms: Annotated[int, Knob("How long nothing of A gets through.", "ms", 0, 8_000)] = 2_500,
@@ -294,3 +287,34 @@ def client_cut_off(
     run.reconnect("A")
     run.settle(["A", "B", "C"])
     work_wave(run, ["A", "B", "C"], 2, is_committed=True)
+
+
+# -- more consumers than partitions ---------------------------------------------------------------------------
+
+
+@experiment("More consumers than partitions", GroupRun)
+def more_consumers(
+    run: GroupRun,
+    partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)] = 6,
+    consumers: Annotated[int, Knob("How many consumers there are in the end.", "consumers", 1, 12)] = 10,
+    at_a_time: Annotated[int, Knob("How many of them join at a time.", "consumers", 1, 12)] = 1,
+    wave: Annotated[int, Knob("How many records each partition gets after each join.", "records", 1, 20)] = 1,
+    strategy: Strategy = "range",
+    library: ClientLibrary = "java",
+) -> None:
+    """Consumers join one after the other. From which one on does nothing get faster?"""
+    run.create(partitions)
+    names: list[str] = []
+    while len(names) < consumers:
+        for _ in range(min(at_a_time, consumers - len(names))):
+            names.append(f"C{len(names) + 1}")
+            run.join(names[-1], settings_of(run))
+        run.settle(names)
+        held = {name: len(run.members[name].held) for name in names}
+        work_wave(run, [name for name in names if held[name]], wave, is_committed=True)
+        most = max(held.values())
+        run.record(
+            "group", "share", consumers=len(names), at_work=sum(map(bool, held.values())),
+            idle=sum(not count for count in held.values()), most_partitions=most,
+            speed=round(partitions / most, 2),
+        )  # fmt: skip

@@ -17,21 +17,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.backend import Backend
-from kitlib.experiments.groups.group_stage import (
-    LIBRARIES,
-    GroupEvent,
-    GroupView,
-    Happened,
-    MemberSettings,
-    Polled,
-    check_reset_policy,
-)
-from kitlib.experiments.groups.group_watch import GroupWatch, view_of
+from kitlib.experiments.groups.group import LIBRARIES, GroupEvent, GroupView, MemberSettings, Polled, check_reset_policy
+from kitlib.experiments.groups.group_watch import GroupWatch
 from kitlib.experiments.groups.kafka_operator import (
     alter_offsets,
     delete_offsets,
@@ -41,6 +31,7 @@ from kitlib.experiments.groups.kafka_operator import (
 )
 from kitlib.experiments.kafka_backend import KafkaBackend, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
+from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab import made
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import Cluster, answered, client_config, file_config
@@ -145,7 +136,7 @@ class KafkaMember:
 
 @dataclass(slots=True)
 class KafkaGroup:
-    """One topic and one group of a real broker; `kitlib.experiments.groups.group_stage.GroupStage`."""
+    """The twin of `kitlib.experiments.groups.group.ModelGroup`: one topic and one group of a real broker."""
 
     backend: KafkaBackend
     run: str
@@ -163,16 +154,12 @@ class KafkaGroup:
     has_timeouts: bool = False  # of the newer protocol, on the broker
 
     @classmethod
-    def open(cls, backend: Backend, run: str, suffix: str = "") -> KafkaGroup:
+    def open(cls, backend: KafkaBackend, run: str, suffix: str = "") -> KafkaGroup:
         """The group of a run on a real backend, or one more of its groups. LabError when the broker finds no coordinator for it."""
-        assert isinstance(backend, KafkaBackend)
         topic, group, began_s = f"kit.{run}.orders", f"kit.{run}{suffix}", time.monotonic()
         made.remember("group", group)
         names: dict[str, str] = {}
-        admin = AdminClient(client_config(backend.cluster))
-        watch = GroupWatch(
-            admin, group, lambda client: names.get(client, client), lambda: round((time.monotonic() - began_s) * 1000), topic
-        )
+        watch = GroupWatch(backend.admin, group, lambda client: names.get(client, client), topic)
         find_coordinator(backend.cluster, topic, group)
         return cls(backend, run, topic, group, watch, began_s, names=names)
 
@@ -284,15 +271,18 @@ class KafkaGroup:
     def view(self) -> GroupView:
         generations = [each.process.generation for each in self.members if each.process.is_alive]
         newest = max((each for each in generations if each is not None), default=None)
-        return view_of(self.watch.look_now(), lambda client: self.names.get(client, client), newest)
+        found = self.watch.look_now()
+        members = tuple(sorted(self.names.get(client, client) for client in found.held))
+        return GroupView(found.state, newest, None, found.strategy or None, members)  # it does not tell who leads
 
-    def happened(self) -> list[Happened]:
+    def happened(self) -> list[CoordinatorEvent]:
         return self.watch.take()
 
     def beside(self, name: str) -> KafkaGroup:
         other = KafkaGroup.open(self.backend, self.run, f".{name}")
         other.partitions, other.began_s = self.partitions, self.began_s
         other.watch.start()
+        self.backend.opened.callback(other.close)
         return other
 
     def alter(self, offsets: dict[int, int]) -> str:

@@ -10,8 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import LabError
-from kitlib.experiments.backend import Backend
-from kitlib.experiments.groups.partition_stage import Keyed
+from kitlib.experiments.groups.added_partitions import Keyed
 from kitlib.experiments.kafka_backend import KafkaBackend, deliver, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
 from kitlib.lab import made
@@ -25,15 +24,20 @@ class KafkaKeyedTopic:
     name: str
     partitions: int
     backend: KafkaBackend
+    reader: Consumer
 
     @classmethod
-    def open(cls, backend: Backend, name: str, partitions: int) -> KafkaKeyedTopic:
+    def open(cls, backend: KafkaBackend, name: str, partitions: int) -> KafkaKeyedTopic:
         """Create the topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
-        assert isinstance(backend, KafkaBackend)
+        name = f"kit.{backend.run}.{name}"
         made.remember("topic", name)
-        topic = cls(name, partitions, backend)
         create_partitions(backend.admin, name, partitions, replicas_of(backend.cluster))
-        return topic
+        settings = {"group.id": f"{name}.reader", "enable.auto.commit": False, "enable.partition.eof": True}
+        return cls(name, partitions, backend, Consumer(client_config(backend.cluster, **settings)))
+
+    def close(self) -> None:
+        """Let go of the reader."""
+        self.reader.close()
 
     def grow(self, partitions: int) -> None:
         """CreatePartitions; a producer that starts later knows the new number. LabError as `open`."""
@@ -51,27 +55,22 @@ class KafkaKeyedTopic:
 
     def read(self, positions: Mapping[int, int]) -> dict[int, list[Keyed]]:
         """LabError when the ends are not reached within DEADLINE_S."""
-        settings = {"group.id": f"{self.name}.reader", "enable.auto.commit": False, "enable.partition.eof": True}
-        consumer = Consumer(client_config(self.backend.cluster, **settings))
         found: dict[int, list[Keyed]] = {partition: [] for partition in positions}
         open_ones = set(positions)
         deadline = time.monotonic() + DEADLINE_S
-        try:
-            consumer.assign([TopicPartition(self.name, partition, offset) for partition, offset in positions.items()])
-            while open_ones and time.monotonic() < deadline:
-                message = consumer.poll(0.2)
-                error = message.error() if message is not None else None
-                if message is None:
-                    continue
-                partition = int(message.partition() or 0)
-                if error is None:
-                    found[partition].append(((message.key() or b"").decode(), (message.value() or b"").decode()))
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    open_ones.discard(partition)
-                else:
-                    raise LabError(f"{self.name}-{partition}: it cannot be read: {error.str()}. {ADVICE}")
-        finally:
-            consumer.close()
+        self.reader.assign([TopicPartition(self.name, partition, offset) for partition, offset in positions.items()])
+        while open_ones and time.monotonic() < deadline:
+            message = self.reader.poll(0.2)
+            error = message.error() if message is not None else None
+            if message is None:
+                continue
+            partition = int(message.partition() or 0)
+            if error is None:
+                found[partition].append(((message.key() or b"").decode(), (message.value() or b"").decode()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                open_ones.discard(partition)
+            else:
+                raise LabError(f"{self.name}-{partition}: it cannot be read: {error.str()}. {ADVICE}")
         if open_ones:
             raise LabError(f"{self.name}: no end of partitions {sorted(open_ones)} within {DEADLINE_S:g} s. {ADVICE}")
         return found

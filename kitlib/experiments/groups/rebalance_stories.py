@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, cast
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import told, until
+from kitlib.experiments.groups.group import Library, MemberSettings
+from kitlib.experiments.groups.group_knobs import until
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
@@ -72,13 +72,13 @@ class Stream:
 
         The model's commits wait, so they are put off until the rebalance is over. Whether it was made.
         """
-        run, seat = self.run, self.run.seats[name]
+        run, member = self.run, self.run.members[name]
         if run.backend.name == "model":
             if run.group.view().state != "Stable":
                 return False
             run.commit_done(name)
-        elif seat.done:
-            cast(Any, seat.member).commit_later(dict(seat.done))
+        elif member.done:
+            cast(Any, member.client).commit_later(dict(member.done))
         return True
 
     def flow(self) -> None:
@@ -95,7 +95,6 @@ class Stream:
 
 
 @experiment("Who stands still", GroupRun, max_steps=20_000)
-@told
 def rebalance_protocols(
     run: GroupRun,
     protocol: Protocol = "eager",

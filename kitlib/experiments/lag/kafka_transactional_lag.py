@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from kitlib.errors import LabError
 from kitlib.experiments.backend import Backend
-from kitlib.experiments.groups.group_stage import Library, MemberSettings
+from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S

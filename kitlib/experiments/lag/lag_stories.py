@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, told, until
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, until
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.offsets.reset_stories import read_on, settings_under
@@ -26,7 +26,6 @@ def _idle(run: GroupRun, name: str) -> None:
 
 
 @experiment("The lag is 0, and nothing is done", GroupRun)
-@told
 def lag_is_zero(
     run: GroupRun,
     rule: Annotated[
@@ -96,11 +95,10 @@ class _Monitor:
         """Write down what it shows."""
         window, judged = (self.storage.windows("group", self.run.group.now_ms) or {})[self.run.topic, 0], self.judged()
         stored_lag, why = window.commit(-1).lag, str(judged) if judged else ""
-        self.run.note_lane("monitor", "judge", 0, status=self.status, why=why, stored_lag=stored_lag, lag=window.current_lag, when=when)
+        self.run.record_lane("monitor", "judge", 0, status=self.status, why=why, stored_lag=stored_lag, lag=window.current_lag, when=when)
 
 
 @experiment("The lag was flat, and then it jumped", GroupRun)
-@told
 def flat_lag(
     run: GroupRun,
     commits: Annotated[int, Knob("How many times A commits.", "commits", 2, 50)] = 6,
@@ -148,7 +146,6 @@ def flat_lag(
 
 
 @experiment("A great lag, and nothing to read", GroupRun)
-@told
 def stale_commit_lag(
     run: GroupRun,
     commits: Annotated[
@@ -176,7 +173,7 @@ def stale_commit_lag(
     for number in range(1, restarts + 1):
         run.join("B", settings_under(run, policy))
         run.settle()
-        position = run.seats["B"].position[0]
+        position = run.members["B"].position[0]
         if commits == "the position":
             run.commit("B", {0: position})
         run.tell_lag(f"start {number}")

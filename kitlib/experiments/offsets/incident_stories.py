@@ -17,8 +17,8 @@ from typing import Annotated, Any, Concatenate, Literal, ParamSpec
 
 from kitlib.experiments.backend import Backend, ModelBackend
 from kitlib.experiments.experiment import experiment
+from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.offsets.incident_run import LATER, MINUTE_MS, NAME, OTHERS, SECOND_MS, OffsetsRun
 from kitlib.experiments.run import Fork, RunIsOver
@@ -49,14 +49,11 @@ class RealIncident(GroupRun):
             story(imagined)
         except RunIsOver as over:  # what it had told until then is done
             cut = over
-        try:
-            self.create(1)
-            for step in imagined.trace:
-                self.do(step)
-            if cut:
-                raise cut
-        finally:
-            self.end()
+        self.create(1)
+        for step in imagined.trace:
+            self.do(step)
+        if cut:
+            raise cut
 
     def do(self, step: Step) -> None:
         """Do for real what one step of the model tells."""

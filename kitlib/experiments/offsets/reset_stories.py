@@ -6,19 +6,14 @@ offset has been deleted, the records have, the log is shorter than it was, or th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from typing import Annotated, ClassVar, Concatenate, Literal, ParamSpec
+from typing import Annotated, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, told, until
+from kitlib.experiments.groups.group import MemberSettings
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, until
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.knobs import Knob
-
-P = ParamSpec("P")
 
 MIRROR = "mirror"
 
@@ -51,7 +46,7 @@ class MirrorRun(GroupRun):
         GroupRun.append(self, partition, count, age_ms)
         first, end = self.ends[partition] - count, self.ends[partition]
         self.mirror.ends[partition] = end
-        self.mirror._lane("log", "append", partition, first=first, last=end - 1)
+        self.mirror.record_lane("log", "append", partition, first=first, last=end - 1)
 
     def keep_time(self) -> None:
         """In the model each group has a clock: the one that is behind catches up."""
@@ -66,19 +61,6 @@ class _Mirror(GroupRun):
 
     def __post_init__(self) -> None:
         """Nothing is opened."""
-
-
-def both_told(story: Callable[Concatenate[MirrorRun, P], None]) -> Callable[Concatenate[MirrorRun, P], None]:
-    """The story, after which no member of either group is left, however it ends."""
-
-    @wraps(story)
-    def tell(run: MirrorRun, /, *args: P.args, **knobs: P.kwargs) -> None:
-        with ExitStack() as rest:
-            rest.callback(run.end)
-            rest.callback(lambda: run.mirror.end() if run.twin else None)
-            story(run, *args, **knobs)
-
-    return tell
 
 
 OLD_MS = 7_200_000  # how far back the timestamps of old records lie
@@ -100,9 +82,9 @@ def settings_under(run: GroupRun, policy: str = "earliest") -> MemberSettings:
 
 def read_on(run: GroupRun, name: str) -> None:
     """Let it read to the end and commit, or notice that it cannot."""
-    seat = run.seats[name]
-    until(run, lambda: bool(seat.error) or not seat.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
-    if not seat.error:
+    member = run.members[name]
+    until(run, lambda: bool(member.error) or not member.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
+    if not member.error:
         run.drain(name)
 
 
@@ -110,7 +92,6 @@ def read_on(run: GroupRun, name: str) -> None:
 
 
 @experiment("When the reset policy is asked", GroupRun)
-@told
 def reset_policy(
     run: GroupRun,
     state: Annotated[
@@ -155,7 +136,6 @@ def reset_policy(
 
 
 @experiment("Retention is faster than the consumer", GroupRun)
-@told
 def retention_overtakes(
     run: GroupRun,
     policy: Policy = "latest",
@@ -186,8 +166,8 @@ def retention_overtakes(
     else:
         run.delete_before(0, records + deleted)
     run.tell_lag("A is paused")
-    seat = run.seats["A"]
-    until(run, lambda: bool(seat.error) or run.is_in_log(0, seat.position[0]), "A's next position", lambda: run.poll("A"))
+    member = run.members["A"]
+    until(run, lambda: bool(member.error) or run.is_in_log(0, member.position[0]), "A's next position", lambda: run.poll("A"))
     run.append(0, after)
     read_on(run, "A")
     run.tell_lag("A goes on")
@@ -197,7 +177,6 @@ def retention_overtakes(
 
 
 @experiment("What the first one repeats, the second one loses", MirrorRun)
-@both_told
 def mirror(
     run: MirrorRun,
     policy: Annotated[Literal["earliest", "latest"], Knob("The mirror's auto.offset.reset; the consumer's is earliest.")] = "latest",
@@ -247,7 +226,6 @@ def mirror(
 
 
 @experiment("A new partition, and a consumer that does not know it yet", GroupRun, max_steps=10_000)
-@told
 def new_partition_latest(
     run: GroupRun,
     policy: Policy = "latest",
@@ -264,9 +242,9 @@ def new_partition_latest(
     read_on(run, "A")
     run.add_partitions(2)  # right after A has asked, so it will not know for as long as it can
     run.append(1, max(1, records_a_second * metadata_max_age_ms // 1_000))
-    seat = run.seats["A"]
+    member = run.members["A"]
     until(
-        run, lambda: bool(seat.error) or (1 in seat.held and seat.is_placed), "the new partition's owner", lambda: run.poll("A", 0),
+        run, lambda: bool(member.error) or (1 in member.held and member.is_placed), "the new partition's owner", lambda: run.poll("A", 0),
         metadata_max_age_ms + SETTLE_MS,
     )  # fmt: skip
     run.append(1, 10)
@@ -306,12 +284,11 @@ def _work(run: GroupRun, name: str, table: set[int], most: int, crash_at: int | 
 
 def _insert(run: GroupRun, table: set[int], offset: int) -> None:
     if offset in table:
-        run.note_lane("table", "refuse", 0, offset=offset)
+        run.record_lane("table", "refuse", 0, offset=offset)
     table.add(offset)
 
 
 @experiment("An offset is set back by hand", GroupRun)
-@told
 def reset_by_hand(
     run: GroupRun,
     check: Annotated[
@@ -345,4 +322,4 @@ def reset_by_hand(
     _work(run, "C", table, records - min(rewind_to, records))
     effects = sum(step.what == "process" for step in run.trace.steps)
     refused = sum(step.what == "refuse" for step in run.trace.steps)
-    run.note("table", "rows", rows=len(table), refused=refused, effects=effects, records=records)
+    run.record("table", "rows", rows=len(table), refused=refused, effects=effects, records=records)

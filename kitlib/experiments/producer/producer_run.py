@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.agenda import Agenda
+from kitlib.experiments.agenda import NEVER, Action, AgendaRun
 from kitlib.experiments.leader_stage import PARTITION, Handled, ProduceLeader, Restart
 from kitlib.experiments.producer.producer_client import Client, Fate, Flight, in_log_order, producer_config
-from kitlib.experiments.run import Run
 from kitlib.kafka.broker.leader import BrokerConfig, Outcome
 from kitlib.kafka.producer.sender import InFlightRequest, Sender, SenderEvent
 from kitlib.kafka.protocol import ErrorCode, InitProducerIdAnswer, InitProducerIdRequest, PartitionAnswer
@@ -31,22 +30,20 @@ PATIENCE_MS = 600_000  # virtual time after which a story that should settle is 
 
 
 @dataclass(slots=True)
-class ProducerRun(Run):
-    """One run: the backend it takes place on, its clock, its network, and the trace it writes.
+class ProducerRun(AgendaRun):
+    """One run: its producers, their network, and the leader.
 
     A story calls `begin`, `send`, `run_for`, `withhold`, `restart`, ..., `finish` in its order.
     """
 
     domain: ClassVar[str] = "idempotence"
 
-    now_ms: int = 0
     next_record: int = 0
     leader: ProduceLeader | None = None
     clients: list[Client] = field(default_factory=list)
     fate: Fate = lambda flight: ""
     withheld_left: int = 0  # so many answers are still to be held back
     withheld: list[Flight] = field(default_factory=list)
-    _agenda: Agenda = field(default_factory=Agenda)
 
     # -- what a story calls -----------------------------------------------------------------------
 
@@ -115,37 +112,13 @@ class ProducerRun(Run):
         self._record(client.actor, "send", client, topic=self._led.topic, partition=PARTITION, batch=batch,
                      first=records.start, last=records.stop - 1)  # fmt: skip
 
-    def after(self, ms: int, action: Callable[[], None]) -> None:
-        """Do something at a later time."""
-        self._agenda.add(self.now_ms + ms, action)
-
-    def run_for(self, ms: int, until: Callable[[], bool] = lambda: False) -> None:
-        """Let virtual time pass; ends early when `until()` holds."""
-        end_ms = self.now_ms + ms
-        while not until():
-            at_ms = self._agenda.next_ms(otherwise=end_ms + 1)
-            wakes = [wake for wake in map(self._wake_ms, self.clients) if wake is not None]
-            wake_ms = min(wakes, default=end_ms + 1)
-            if min(at_ms, wake_ms) > end_ms:
-                break
-            if wake_ms < at_ms:
-                self.now_ms = max(self.now_ms, wake_ms)
-                for client in self.clients:
-                    self._pump(client)
-            else:
-                self.now_ms, action = self._agenda.pop()
-                action()
-        else:
-            return
-        self.now_ms = end_ms
-
     def settle(self) -> None:
         """Run until the user was told of every record, and nothing is on its way."""
         self.run_for(PATIENCE_MS, until=self.is_settled)
 
     def is_settled(self) -> bool:
         """Whether nothing will happen any more without the story."""
-        return not self._agenda and all(client.is_settled for client in self.clients)
+        return not self.agenda and all(client.is_settled for client in self.clients)
 
     def withhold(self, answers: int) -> None:
         """Hold the next answers back and then cut the connection: the broker has written, the producer does not know."""
@@ -199,10 +172,14 @@ class ProducerRun(Run):
         assert self.leader is not None, "a story begins with begin()"
         return self.leader
 
-    def _wake_ms(self, client: Client) -> int | None:
-        """When the producer wants to be asked next, if nothing comes in before."""
-        wake_ms = client.sender.next_event_ms(self.now_ms)
-        return None if wake_ms is None else max(wake_ms, self.now_ms + 1)
+    def next_wake(self) -> tuple[int, Action]:
+        """When a producer wants to be asked next, if nothing comes in before; then all of them are."""
+        wakes = (client.sender.next_event_ms(self.now_ms) for client in self.clients)
+        return min((max(at_ms, self.now_ms + 1) for at_ms in wakes if at_ms is not None), default=NEVER), self._pump_all
+
+    def _pump_all(self) -> None:
+        for client in self.clients:
+            self._pump(client)
 
     def _pump(self, client: Client) -> None:
         """Ask the producer for requests, and let it look at answers, until it has nothing more to say."""

@@ -13,14 +13,12 @@ Left out: more than one topic, more than one leader at a time, more than one use
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from kitlib.experiments.agenda import Agenda
+from kitlib.experiments.agenda import NEVER, Action, AgendaRun
 from kitlib.experiments.producer.producer_client import in_log_order
-from kitlib.experiments.run import Run
 from kitlib.experiments.sends.send_cluster import PORT, REPLICA_LAG_MS, SendCluster
 from kitlib.experiments.sends.send_look import Numbers, clock_shown, path_shown
 from kitlib.experiments.sends.send_network import SendNetwork
@@ -34,10 +32,9 @@ SAME_MS_TURNS = 4  # a loop that turns without sleeping takes a ms for so many t
 
 
 @dataclass(slots=True)
-class SendRun(Run):
+class SendRun(AgendaRun):
     """One run: a story calls `begin`, `send`, `run_for`, ..., `finish` in its order."""
 
-    now_ms: int = 0
     cluster: SendCluster = field(init=False)
     producer: KafkaProducer = field(init=False)
     numbers: Numbers = field(default_factory=Numbers)
@@ -52,7 +49,6 @@ class SendRun(Run):
     turns_now: int = 0
     network: SendNetwork = field(init=False)
     is_over: bool = False  # the client's process has ended
-    _agenda: Agenda = field(default_factory=Agenda)
 
     is_real = False
 
@@ -101,33 +97,6 @@ class SendRun(Run):
         self._wake()
         return sending
 
-    def after(self, ms: int, action: Callable[[], None]) -> None:
-        """Do something at a later time."""
-        self._agenda.add(self.now_ms + ms, action)
-
-    def run_for(self, ms: int, until: Callable[[], bool] = lambda: False) -> None:
-        """Let virtual time pass; ends early when `until()` holds."""
-        end_ms = self.now_ms + ms
-        while not until():
-            at_ms = self._agenda.next_ms(otherwise=end_ms + 1)
-            turn_ms = end_ms + 1 if self.is_over else max(self.turn_at_ms, self.busy_until_ms)
-            deadline_ms = self.producer.next_deadline_ms()
-            is_nobody = deadline_ms is None or self.is_over
-            deadline_ms = end_ms + 1 if is_nobody else max(deadline_ms or 0, self.user_busy_until_ms)
-            next_ms = min(at_ms, turn_ms, deadline_ms)
-            if next_ms > end_ms:
-                self.now_ms = end_ms
-                return
-            self.now_ms = max(self.now_ms, next_ms)
-            if next_ms == at_ms:
-                _, action = self._agenda.pop()
-                action()
-            elif next_ms == turn_ms:
-                self._turn()
-            else:
-                self.look_at_sendings()
-            self._wake()
-
     def settle(self) -> None:
         """Run until the user was told of every record."""
         self.run_for(PATIENCE_MS, until=lambda: not self.numbers.open_batches and not self.producer.sendings)
@@ -135,7 +104,7 @@ class SendRun(Run):
     def finish(self) -> None:
         """Settle, and look at what the topic holds."""
         if self.is_over:
-            self.run_for(PATIENCE_MS, until=lambda: not self._agenda)  # what has left arrives all the same
+            self.run_for(PATIENCE_MS, until=lambda: not self.agenda)  # what has left arrives all the same
         else:
             self.settle()
         self.read()
@@ -215,6 +184,16 @@ class SendRun(Run):
         self.break_connections("the broker is gone")
 
     # -- the loop ---------------------------------------------------------------------------------
+
+    def next_wake(self) -> tuple[int, Action]:
+        """The loop's next turn, or the end of a blocked call; nothing once the process has ended."""
+        self._wake()
+        if self.is_over:
+            return NEVER, self._turn
+        turn_ms, deadline_ms = max(self.turn_at_ms, self.busy_until_ms), self.producer.next_deadline_ms()
+        if deadline_ms is None or turn_ms <= max(deadline_ms, self.user_busy_until_ms):
+            return turn_ms, self._turn
+        return max(deadline_ms, self.user_busy_until_ms), self.look_at_sendings
 
     def _wake(self, always: bool = False) -> None:
         if self.producer.is_woken or always:
@@ -317,7 +296,6 @@ class SendRun(Run):
         self.stages_told.add(number)
         return {"stage": number}
 
-    def record(self, actor: str, what: str, **data: Any) -> None:
-        """Write a step, with the state of the path and of the metadata's clock."""
-        state = {"path": path_shown(self), "clock": clock_shown(self)}
-        self.write(self.now_ms, actor, what, data, state)
+    def snapshot(self) -> dict[str, Any]:
+        """The path with its batches, and the metadata's clock."""
+        return {"path": path_shown(self), "clock": clock_shown(self)}

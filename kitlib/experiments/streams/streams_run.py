@@ -49,7 +49,7 @@ class StreamsRun(Run):
         speeds = {name: knobs[name] for name in ("session_timeout_ms", "restore_per_s") if name in knobs}
         topology = orders_by_customer(knobs["repartition_partitions"])
         self.app = StreamsApp(topology, {"orders": knobs["partitions"]}, StreamsSettings(decides, **speeds))
-        self._record(
+        self.record(
             "group",
             "topology",
             tasks=[task_name(task) for task in self.app.tasks],
@@ -91,7 +91,7 @@ class StreamsRun(Run):
         asked = instance or where.active or "nobody"
         found = query(self.app, asked, STORE, key, stale=stale)
         truth = count_of_key(self.app, where.task, key, self.app.processed[where.task])
-        self._record(
+        self.record(
             asked, "ask", key=key, task=task_name(where.task), stale=stale, outcome=found.outcome, value=found.value,
             behind=found.behind, truth=truth, why=found.why,
         )  # fmt: skip
@@ -103,7 +103,7 @@ class StreamsRun(Run):
         threads = [
             tasks for one in self.app.shown()["instances"].values() if one["up"] for tasks in one["threads"].values()
         ]
-        self._record(
+        self.record(
             "group",
             "idle",
             tasks=[list(each) for each in idle.items()],
@@ -118,7 +118,13 @@ class StreamsRun(Run):
 
     def _tell(self) -> None:
         for event in self.app.take_events():
-            self._record(event.who, event.what, **event.data)
+            self.record(event.who, event.what, **event.data)
 
-    def _record(self, actor: str, what: str, /, **data: Any) -> None:
-        self.write(self.app.now_ms, actor, what, data, {"streams": self.app.shown()})
+    @property
+    def now_ms(self) -> int:
+        """Virtual milliseconds since the run began."""
+        return self.app.now_ms
+
+    def snapshot(self) -> dict[str, Any]:
+        """The instances with their tasks."""
+        return {"streams": self.app.shown()}

@@ -300,9 +300,14 @@ class TransactionRun(Run):
             who.tx = None
         return True
 
-    def record(self, actor: str, what: str, **data: Any) -> None:
-        """Write one step, with all that there is to see beside it."""
-        self.write(self.place.now_ms, actor, what, data, self.books.shown(self.last, self.told_transitions, self.positions))
+    @property
+    def now_ms(self) -> int:
+        """The backend's time."""
+        return self.place.now_ms
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that there is to see."""
+        return self.books.shown(self.last, self.told_transitions, self.positions)
 
 
 def closing(story: Callable[Concatenate[TransactionRun, P], None]) -> Callable[Concatenate[TransactionRun, P], None]:

@@ -13,13 +13,21 @@ with two of them has two readers. `owners` is what ZooKeeper's nodes say.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.agenda import Agenda
-from kitlib.experiments.run import Run
-from kitlib.kafka.groups.zookeeper import OldConsumer, Traffic, ZooKeeper, coordinator_messages
+from kitlib.experiments.agenda import AgendaRun
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.knobs import Knob
+from kitlib.kafka.groups.zookeeper import (
+    REBALANCE_BACKOFF_MS,
+    REBALANCE_MAX_RETRIES,
+    SESSION_TIMEOUT_MS,
+    OldConsumer,
+    Traffic,
+    ZooKeeper,
+    coordinator_messages,
+)
 from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 
@@ -44,19 +52,17 @@ class Member:
 
 
 @dataclass(slots=True)
-class ZooKeeperRun(Run):
-    """One run: the members, ZooKeeper, the clock, and the trace it writes."""
+class ZooKeeperRun(AgendaRun):
+    """One run: the members and ZooKeeper."""
 
     domain: ClassVar[str] = "groups"
 
-    now_ms: int = 0
     zookeeper: ZooKeeper = field(default_factory=ZooKeeper)
     members: dict[str, Member] = field(default_factory=dict)
     topic: str = "orders"
     processed: dict[int, list[Range]] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     counted: Traffic = field(default_factory=Traffic)
-    _agenda: Agenda = field(default_factory=Agenda)
 
     # -- what a story calls --------------------------------------------------------------------------
 
@@ -71,7 +77,7 @@ class ZooKeeperRun(Run):
         """A consumer starts: it makes its node, and decides for the first time."""
         consumer = OldConsumer(name, "g", self.topic, self.knobs["partitions"], claims=self.knobs["owner_nodes"])
         member = self.members[name] = Member(consumer)
-        self._record(name, "join", strategies=["range"])
+        self.record(name, "join", strategies=["range"])
         self._register(member)
         self._rebalance(member)
         self.after(self.knobs["process_ms"], lambda: self._work(member))
@@ -81,30 +87,17 @@ class ZooKeeperRun(Run):
         """The process stands still; when that lasts longer than its session, ZooKeeper ends the session."""
         member = self.members[name]
         member.is_frozen, session = True, member.consumer.session
-        self._record(name, "freeze")
+        self.record(name, "freeze")
         self.after(self.knobs["zookeeper_session_timeout_ms"], lambda: self._expire(member, session))
 
     def thaw(self, name: str) -> None:
         """The process goes on as if nothing had been; overdue commits are made at once."""
         member = self.members[name]
         member.is_frozen = False
-        self._record(name, "thaw")
+        self.record(name, "thaw")
         self._commit(member)
         session = member.consumer.session
         self.after(NOTICE_MS, lambda: self._notice(member, session))
-
-    def run_for(self, ms: int, until: Callable[[], bool] = lambda: False) -> None:
-        """Let virtual time pass; ends early when `until()` holds."""
-        end_ms = self.now_ms + ms
-        while self._agenda.next_ms(otherwise=end_ms + 1) <= end_ms and not until():
-            self.now_ms, action = self._agenda.pop()
-            action()
-        if not until():
-            self.now_ms = end_ms
-
-    def after(self, ms: int, action: Callable[[], None]) -> None:
-        """Do something at a later time."""
-        self._agenda.add(self.now_ms + ms, action)
 
     def is_settled(self) -> bool:
         """Whether nobody rebalances, and each partition has exactly one reader, which has an owner node if there are any."""
@@ -123,7 +116,7 @@ class ZooKeeperRun(Run):
     def tell_traffic(self) -> None:
         """What ZooKeeper was asked since then, and what a coordinator would have been."""
         told = self.zookeeper.traffic.since(self.counted)
-        self._record(
+        self.record(
             "zookeeper", "traffic", members=len(self.members), reads=told.reads, writes=told.writes, refused=told.refused,
             notifications=told.notifications, messages=told.messages,
             coordinator_messages=coordinator_messages(len(self.members) - 1),
@@ -146,7 +139,7 @@ class ZooKeeperRun(Run):
     def _wake(self, names: list[str]) -> None:
         """Each of them hears of the change a little later, and rebalances."""
         if names:
-            self._record("zookeeper", "notify", members=names)
+            self.record("zookeeper", "notify", members=names)
         for name in names:
             member = self.members[name]
             self.after(NOTIFY_MS + member.late_ms, lambda member=member: self._hear(member))  # type: ignore[misc]
@@ -155,7 +148,7 @@ class ZooKeeperRun(Run):
         if member.is_frozen:  # it lies in the socket until then
             self.after(NOTIFY_MS, lambda: self._hear(member))
             return
-        self._record(member.consumer.name, "heard")
+        self.record(member.consumer.name, "heard")
         if member.is_rebalancing:
             member.heard_again = True
         else:
@@ -168,7 +161,7 @@ class ZooKeeperRun(Run):
         given_up = member.consumer.give_up(self.zookeeper)
         member.position.clear()
         if given_up:
-            self._record(member.consumer.name, "revoked", partitions=self._named(given_up))
+            self.record(member.consumer.name, "revoked", partitions=self._named(given_up))
         member.consumer.decide(self.zookeeper)
         self.after(READ_MS, lambda: self._take(member, tries))
 
@@ -181,16 +174,16 @@ class ZooKeeperRun(Run):
         if consumer.take(self.zookeeper):
             self._taken(member, offsets)
         elif tries < self.knobs["rebalance_max_retries"]:
-            self._record(consumer.name, "refused", partitions=self._named(consumer.share))
+            self.record(consumer.name, "refused", partitions=self._named(consumer.share))
             self.after(self.knobs["rebalance_backoff_ms"], lambda: self._rebalance(member, tries + 1))
         else:
             member.is_rebalancing = False
-            self._record(consumer.name, "failed", tries=tries)
+            self.record(consumer.name, "failed", tries=tries)
 
     def _taken(self, member: Member, offsets: dict[int, int]) -> None:
         member.is_rebalancing = False
         member.position, member.written = dict(offsets), dict(offsets)
-        self._record(member.consumer.name, "assigned", partitions=self._named(member.consumer.holds))
+        self.record(member.consumer.name, "assigned", partitions=self._named(member.consumer.holds))
         for partition, offset in offsets.items():
             self._lane(member.consumer.name, "start", partition, offset=offset, why="committed offset")
         if member.heard_again:
@@ -200,7 +193,7 @@ class ZooKeeperRun(Run):
     def _expire(self, member: Member, session: str) -> None:
         if member.is_frozen and member.consumer.session == session:
             woken = self.zookeeper.expire(session)
-            self._record("zookeeper", "evict", member=member.consumer.name, why="session")
+            self.record("zookeeper", "evict", member=member.consumer.name, why="session")
             self._wake([name for name in woken if name != member.consumer.name])
 
     def _notice(self, member: Member, session: str) -> None:
@@ -208,9 +201,9 @@ class ZooKeeperRun(Run):
         path = f"{member.consumer.ids}/{member.consumer.name}"
         if self.zookeeper.nodes.get(path, ("", None))[1] == session:
             return  # it was not away for too long
-        self._record(member.consumer.name, "expired")
+        self.record(member.consumer.name, "expired")
         if member.consumer.holds:
-            self._record(member.consumer.name, "revoked", partitions=self._named(member.consumer.holds))
+            self.record(member.consumer.name, "revoked", partitions=self._named(member.consumer.holds))
         member.consumer.holds, member.position = [], {}
         self._register(member)
         self._rebalance(member)
@@ -254,12 +247,16 @@ class ZooKeeperRun(Run):
         return [[self.topic, partition] for partition in partitions]
 
     def _lane(self, actor: str, what: str, partition: int, **data: Any) -> None:
-        lane = {"log_start": 0, "log_end": self.ends[partition], "committed_to": self.committed(partition),
-                "processed": [list(each) for each in self.processed[partition]]}  # fmt: skip
-        lane["emitted_to_offset"] = max((each.position.get(partition, 0) for each in self.members.values()), default=0)
-        self._record(actor, what, lane, topic=self.topic, partition=partition, **data)
+        lane: dict[str, Any] = {
+            "log_start": 0, "log_end": self.ends[partition], "committed_to": self.committed(partition),
+            "processed": [list(each) for each in self.processed[partition]],
+            "emitted_to_offset": max((each.position.get(partition, 0) for each in self.members.values()), default=0),
+        }  # fmt: skip
+        data = {"topic": self.topic, "partition": partition, **data}
+        self.write(self.now_ms, actor, what, data, self.snapshot() | lane)
 
-    def _record(self, actor: str, what: str, lane: dict[str, Any] | None = None, **data: Any) -> None:
+    def snapshot(self) -> dict[str, Any]:
+        """Who takes part, who reads what by its own belief, and who does by ZooKeeper's nodes."""
         holders = {f"{self.topic}-{partition}": names for partition, names in self.holders().items()}
         nodes = (self.zookeeper.nodes.get(f"/consumers/g/owners/{self.topic}/{partition}") for partition in self.ends)
         owners = {lane: None if node is None else node[0] for lane, node in zip(holders, nodes, strict=True)}
@@ -273,4 +270,61 @@ class ZooKeeperRun(Run):
             "owners": owners,
             "holders": holders,
         }
-        self.write(self.now_ms, actor, what, data, {"group": group} | (lane or {}))
+        return {"group": group}
+
+
+Members = Annotated[int, Knob("How many consumers the group has before anything happens.", "members", 1, 12)]
+Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)]
+Records = Annotated[int, Knob("How many records each partition holds.", "records", 1, 200)]
+Happens = Annotated[
+    Literal["a member joins", "a member hears late", "a member stalls"],
+    Knob("What happens to the group: one joins, one joins while another hears of it late, or one stands still."),
+]
+AwayMs = Annotated[int, Knob("How long a member stands still, or how much later it hears.", "ms", 0, 60_000, live=True)]
+OwnerNodes = Annotated[bool, Knob("Whether members claim partitions with nodes before they read; the real ones do.")]
+SessionMs = Annotated[int, Knob("How long ZooKeeper waits for a silent member.", "ms", 500, 60_000, live=True)]
+Retries = Annotated[int, Knob("How often a member tries to take its share.", "tries", 1, 20, live=True)]
+BackoffMs = Annotated[int, Knob("How long it waits in between.", "ms", 10, 60_000, live=True)]
+CommitMs = Annotated[int, Knob("How often a member commits.", "ms", 50, 60_000, live=True)]
+ProcessMs = Annotated[int, Knob("How long a member works on a record.", "ms", 5, 5_000, live=True)]
+
+SETTLE_MS = 120_000  # virtual
+MODEL_ONLY = "Kafka has no ZooKeeper any more, and its clients left it with 0.9"
+
+
+@experiment("A group without a coordinator", ZooKeeperRun, model_only=MODEL_ONLY)
+def zookeeper_group(
+    run: ZooKeeperRun,
+    members: Members = 2,
+    partitions: Partitions = 4,
+    records: Records = 25,
+    happens: Happens = "a member stalls",
+    away_ms: AwayMs = 8_000,
+    owner_nodes: OwnerNodes = True,
+    zookeeper_session_timeout_ms: SessionMs = SESSION_TIMEOUT_MS,
+    rebalance_max_retries: Retries = REBALANCE_MAX_RETRIES,
+    rebalance_backoff_ms: BackoffMs = REBALANCE_BACKOFF_MS,
+    auto_commit_interval_ms: CommitMs = 1_000,
+    process_ms: ProcessMs = 100,
+) -> None:
+    """Every member watches ZooKeeper and works out for itself what it reads. Who makes sure that no two read the same?"""
+    # The first members settle and read a while; then it happens; then all is read to the end, or nobody reads any more.
+    run.create()
+    names = [f"{chr(ord('A') + number)}" for number in range(members + 1)]
+    for name in names[:-1]:
+        run.join(name)
+        run.run_for(SETTLE_MS, until=run.is_settled)
+    run.run_for(5 * run.knobs["process_ms"])
+    first = names[0]
+    run.count_from_here()
+    if happens == "a member stalls":
+        run.freeze(first)
+        run.run_for(run.knobs["away_ms"])
+        run.thaw(first)
+    else:
+        if happens == "a member hears late":
+            run.members[names[-2]].late_ms = run.knobs["away_ms"]
+        run.join(names[-1])
+    run.run_for(SETTLE_MS, until=run.is_settled)
+    run.tell_traffic()
+    run.run_for(SETTLE_MS, until=run.all_done)

@@ -1,6 +1,12 @@
-"""A group in virtual time: the model of the coordinator, and members of the model, each with its two threads.
+"""What an experiment with a consumer group needs of a backend: one topic, one group, and members to drive; and its model.
 
-Requests and answers take no time on their way, and nothing goes on between two calls; time passes in
+The story is one script for both backends, so it drives every member in lockstep: one call to one member
+at a time, then the next. What real clients do by themselves goes on behind the calls: heartbeats, and
+the commits of a library that commits in the background. On a real broker, whose half is
+`kitlib.experiments.groups.kafka_members`, time between two calls is whatever the call took.
+
+The model is the model of the coordinator, and members of the model, each with its two threads. Requests and
+answers take no time on their way, and nothing goes on between two calls; time passes in
 `pass_ms`, `wait_until` and in a poll that has nothing to hand out. Then the coordinator's timers and the
 members' background threads run in the order in which they are due.
 """
@@ -10,16 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import ClassVar, Literal
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.groups.group_stage import (
-    GroupEvent,
-    GroupView,
-    Happened,
-    MemberSettings,
-    Polled,
-    check_reset_policy,
-)
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.kafka.groups.assignors import assign
 from kitlib.kafka.groups.assignors.subscription import Subscription, TopicPartition
@@ -37,7 +36,12 @@ from kitlib.kafka.groups.group_protocol import (
     OffsetCommit,
 )
 from kitlib.kafka.groups.member import ConsumerConfig, MemberMetadata
+from kitlib.kafka.positions import ResetPolicyError, reset_since_ms
 
+Library = Literal["librdkafka", "java", "kafka-python"]
+GroupProtocol = Literal["classic", "consumer"]
+EventKind = Literal["assigned", "revoked", "lost", "committed", "error"]
+LIBRARIES: tuple[Library, ...] = ("librdkafka", "java", "kafka-python")
 # Of the kit's own broker (kitlib.lab.node), so that a run on it and one of the model are alike.
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500)
 LOOK_MS = 10  # how often wait_until looks
@@ -47,6 +51,79 @@ NOWHERE = (GroupError.NO_OFFSET_FOR_PARTITION, GroupError.OFFSET_OUT_OF_RANGE)  
 FATAL = "_FATAL"  # librdkafka, after an error that it cannot go on from
 COMMIT_MS = 60_000  # how long a commit is waited for: default.api.timeout.ms of Java's consumer
 TIMED_OUT = "TIMED_OUT"  # a commit whose answer never came
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """How one consumer is set up. The time-outs are short, so that a real run ends in seconds.
+
+    `release` is for the model alone ("" is the newest): librdkafka's rules for stored offsets changed with
+    1.4.2 and 1.9.0. A real backend refuses any other with a KnobError.
+    """
+
+    library: Library = "librdkafka"
+    protocol: GroupProtocol = "classic"
+    strategies: tuple[str, ...] = ("range",)  # "range", "roundrobin", "sticky", "cooperative-sticky"; most wanted first
+    auto_commit: bool = False
+    auto_commit_interval_ms: int = 200
+    commit_on_revoke: bool = False  # the user's callback commits his positions before partitions are given up
+    auto_store: bool = True  # librdkafka's enable.auto.offset.store: a record counts as done when it is handed out
+    max_poll_records: int = 500
+    session_timeout_ms: int = 1_500
+    heartbeat_interval_ms: int = 300
+    max_poll_interval_ms: int = 2_000
+    instance_id: str | None = None  # a static member's
+    auto_offset_reset: str = "earliest"  # "latest", "none", and Java's "by_duration:PT1H"
+    metadata_max_age_ms: int = 300_000  # how often it asks for its topic's partitions
+    release: str = ""
+
+
+def check_reset_policy(settings: MemberSettings) -> None:
+    """KnobError for a reset policy that this library does not have."""
+    try:
+        since_ms = reset_since_ms(settings.auto_offset_reset)
+    except ResetPolicyError as error:
+        raise KnobError(str(error)) from error
+    if since_ms is not None and settings.library != "java":
+        raise KnobError(f"{settings.library} has no reset policy {settings.auto_offset_reset}. Take java, or earliest or latest.")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvent:
+    """What a member noticed while it was polled: partitions came or went, a commit of its own was answered.
+
+    `revoked` still allows a commit, `lost` does not: another member may have them already. `committed`
+    tells of commits that the library made by itself (`error` when one was refused), `error` of a client
+    that cannot go on, or was told so.
+    """
+
+    what: EventKind
+    partitions: tuple[int, ...] = ()
+    generation: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What one poll gave: records as (partition, offset) in the order of delivery, and what happened before them."""
+
+    records: tuple[tuple[int, int], ...] = ()
+    events: tuple[GroupEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The group as its coordinator describes it; members and leader by the run's own names.
+
+    `state` is one of "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead" (and "Assigning",
+    "Reconciling" of the newer protocol). What a coordinator does not tell is None.
+    """
+
+    state: str
+    generation: int | None = None
+    leader: str | None = None
+    protocol: str | None = None
+    members: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +141,10 @@ class ModelMember:
     missed: list[tuple[int, Answer]] = field(default_factory=list)  # answers that came while it was frozen
 
     def poll(self, max_records: int, timeout_ms: int) -> Polled:
+        """Hand out records, or wait up to `timeout_ms` for some. Rebalances are taken part in here.
+
+        With `max_records` 0 it only takes part: nothing is handed out, and no position moves.
+        """
         self._check()
         group, consumer = self.group, self.consumer
         deadline = group.now_ms + timeout_ms
@@ -95,12 +176,21 @@ class ModelMember:
         return error.name if error else ""
 
     def positions(self) -> dict[int, int | None]:
+        """The next offset of each partition that it holds, by its own word; None while it has none.
+
+        A real one asks the broker first for what it does not know yet.
+        """
         self._check()
         self.consumer.check_positions()
         self.group.pump()
         return dict(self.consumer.held)
 
     def commit(self, offsets: dict[int, int] | None = None) -> str:
+        """Commit the offsets to be read next, each partition's position when None is given; "NONE" or the error's name.
+
+        It waits for the answer. Errors: REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID, and for one that is no member of
+        this generation UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION (librdkafka), COMMIT_FAILED (Java, kafka-python).
+        """
         self._check()
         group, consumer = self.group, self.consumer
         if consumer.fatal is not GroupError.NONE:
@@ -125,6 +215,7 @@ class ModelMember:
         )
 
     def store(self, partition: int, next_offset: int) -> str:
+        """librdkafka: keep an offset for its next commit in the background; "NONE" or "STATE" when it is refused."""
         self._check()
         if self.consumer.config.library != "librdkafka":
             raise KnobError(
@@ -133,29 +224,35 @@ class ModelMember:
         return "NONE" if self.consumer.store(partition, next_offset) else "STATE"
 
     def close(self) -> None:
+        """Leave the group as the library does; one that commits by itself commits first."""
         self._check()
         self.consumer.close(self.group.now_ms)
         self.group.pump()
         self.is_dead = True
 
     def kill(self) -> None:
+        """End at once, without a word (SIGKILL)."""
         self.is_dead, self.is_frozen = True, False
 
     def freeze(self) -> None:
+        """Stop every thread (SIGSTOP); the connection stays open."""
         self._check()
         self.is_frozen = True
 
     def thaw(self) -> None:
+        """Go on where it was frozen (SIGCONT)."""
         self.is_frozen = False
         missed, self.missed = self.missed, []
         for number, answer in missed:
             self.consumer.receive(number, answer, self.group.now_ms, in_poll=False)
 
     def cut_off(self) -> None:
+        """From now on nothing of it reaches the broker and nothing comes back; it runs on."""
         self._check()
         self.is_cut_off = True
 
     def reconnect(self) -> None:
+        """The network is back."""
         self.is_cut_off = False
         self.group.drop_connection(self)
         self.consumer.disconnected()
@@ -188,20 +285,23 @@ class ModelMember:
 
 @dataclass(slots=True)
 class ModelGroup:
-    """The model's backend for a group."""
+    """One topic and one group of a run; on a real broker `on_kafka` takes its place."""
+
+    on_kafka: ClassVar[str] = "kitlib.experiments.groups.kafka_members:KafkaGroup"
 
     run: str
-    through_proxy: bool = False  # nothing to the model: every member's network can be cut
-    topic: str = field(init=False)
+    # To be set before `join`: only a member that joined through it can be cut off later. In the model every one can.
+    through_proxy: bool = False
+    topic: str = field(init=False)  # its full name
     coordinator: GroupCoordinator = field(init=False)
-    now_ms: int = 0
+    now_ms: int = 0  # since the run began
     log: ModelTopic = field(init=False)
     members: list[ModelMember] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)  # member id -> name
     askers: dict[int, ModelMember] = field(default_factory=dict)  # number of a request -> who asked
     numbers: count[int] = field(default_factory=count)
     polling: ModelMember | None = None
-    steps: list[Happened] = field(default_factory=list)
+    steps: list[CoordinatorEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.topic = "orders"
@@ -211,18 +311,22 @@ class ModelGroup:
     # -- the backend -----------------------------------------------------------------------------------
 
     def create(self, partitions: int) -> None:
+        """Create the topic."""
         self.add_partitions(partitions)
 
     def add_partitions(self, partitions: int) -> None:
+        """Raise the topic's number of partitions to so many. The members find them when they next ask for its metadata."""
         self.log.grow(partitions, self.now_ms)
 
     def append(self, partition: int, count: int, age_ms: int = 0) -> int:
+        """Append so many records to a partition, with timestamps so far back; the first one's offset."""
         return self.log.append(partition, count, self.now_ms - age_ms)
 
     def _offset_since(self, partition: int, ms: int) -> int | None:
         return self.log.offset_since(partition, self.now_ms - ms)
 
     def join(self, name: str, settings: MemberSettings) -> ModelMember:
+        """Start a consumer and subscribe it; it becomes a member in its polls. A name may be used again after its end."""
         consumer = GroupConsumer(
             name, _config(settings), lambda *asked: self._deal(member.partitions, *asked), lambda: next(self.numbers),
             topic=self.topic, log_ends=self.log.ends, log_starts=self.log.starts, offset_since=self._offset_since,
@@ -232,11 +336,13 @@ class ModelGroup:
         return member
 
     def pass_ms(self, ms: int) -> None:
+        """Let time pass; what goes on in the background goes on."""
         end = self.now_ms + ms
         while self.now_ms < end:
             self.step(end)
 
     def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
+        """Let time pass until the condition holds, or `most_ms` are over; whether it held."""
         end = self.now_ms + most_ms
         while not condition():
             if self.now_ms >= end:
@@ -245,9 +351,11 @@ class ModelGroup:
         return True
 
     def committed(self) -> dict[int, int | None]:
+        """Each partition's committed offset."""
         return {partition: self.coordinator.offsets.get((self.topic, partition)) for partition in self.log.ends}
 
     def owners(self) -> dict[int, str | None]:
+        """Who holds each partition by the coordinator's last assignment; None when nobody does."""
         owners: dict[int, str | None] = dict.fromkeys(self.log.ends)
         group = self.coordinator.group
         for member in group.members.values() if group else ():
@@ -255,6 +363,7 @@ class ModelGroup:
         return owners
 
     def view(self) -> GroupView:
+        """The group as the coordinator describes it now."""
         group = self.coordinator.group
         if group is None:
             return GroupView(GroupState.DEAD.value)  # what a broker says of a group that it does not know
@@ -262,16 +371,22 @@ class ModelGroup:
         leader = None if group.leader_id is None else group.members[group.leader_id].client_id
         return GroupView(group.state.value, group.generation_id, leader, group.protocol_name, members)
 
-    def happened(self) -> list[Happened]:
+    def happened(self) -> list[CoordinatorEvent]:
+        """The coordinator's steps since the last call, oldest first.
+
+        A real backend compares views; then `why` may be missing, and the run fills it in from what it knows.
+        """
         steps, self.steps = self.steps, []
         return steps
 
     def beside(self, name: str) -> ModelGroup:
+        """Another group of this name on the same topic, which has been created. Records are appended here."""
         other = ModelGroup(f"{self.run}.{name}", now_ms=self.now_ms)
         other.log = self.log
         return other
 
     def alter(self, offsets: dict[int, int]) -> str:
+        """An operator sets committed offsets; "NONE" or the error's name: UNKNOWN_MEMBER_ID while somebody is a member."""
         named = tuple(((self.topic, partition), offset) for partition, offset in sorted(offsets.items()))
         effects = self.coordinator.handle(OffsetCommit(next(self.numbers), named), self.now_ms)
         self._take(effects)
@@ -279,20 +394,26 @@ class ModelGroup:
         return errors[0].name
 
     def forget(self, partitions: Sequence[int]) -> str:
+        """An operator deletes committed offsets, which writes a tombstone for each one there is.
+
+        "NONE" or the error's name: GROUP_SUBSCRIBED_TO_TOPIC while somebody is a member.
+        """
         return self.coordinator.delete_offsets((self.topic, partition) for partition in partitions).name
 
     def delete_before(self, partition: int, offset: int) -> int:
+        """An operator has what lies below the offset deleted; where the log begins then."""
         return self.log.delete_before(partition, offset)
 
     def roll_after(self, segment_ms: int) -> None:
+        """From now on a segment of the topic holds records of so many ms, by their timestamps (`segment.ms`)."""
         self.log.segment_ms = segment_ms
 
     def retain(self, partition: int, retention_ms: int) -> int:
-        return self.log.delete_older(partition, self.now_ms - retention_ms)
+        """Set the topic's `retention.ms`, and wait until the broker has deleted something; where the partition's log begins then.
 
-    def close(self) -> None:
-        for member in self.members:
-            member.kill()
+        A real broker looks every second. LabError when it has not by the backend's deadline.
+        """
+        return self.log.delete_older(partition, self.now_ms - retention_ms)
 
     # -- time and messages ------------------------------------------------------------------------------
 
@@ -334,7 +455,7 @@ class ModelGroup:
             asker = self.askers.get(effect.asked)
             if asker is not None and isinstance(effect.answer, Joined) and effect.answer.member_id:
                 self.names[effect.answer.member_id] = asker.name
-        self.steps += [self._told(effect) for effect in effects if isinstance(effect, CoordinatorEvent)]
+        self.steps += [self._named(effect) for effect in effects if isinstance(effect, CoordinatorEvent)]
         for effect in answered:
             asker = self.askers.pop(effect.asked, None)
             if asker is None or asker.is_dead or asker.is_cut_off:
@@ -348,7 +469,7 @@ class ModelGroup:
         """Its connection is a new one: nothing that it asked on the old one will reach it."""
         self.askers = {number: asker for number, asker in self.askers.items() if asker is not member}
 
-    def _told(self, note: CoordinatorEvent) -> Happened:
+    def _named(self, note: CoordinatorEvent) -> CoordinatorEvent:
         data = dict(note.data)
         for key in ("member", "leader"):
             if key in data:
@@ -356,7 +477,7 @@ class ModelGroup:
         if note.what == "stable":
             owners = self.owners()
             data["owners"] = [[self.topic, partition, owners[partition]] for partition in sorted(owners)]
-        return Happened(self.now_ms, note.what, data)
+        return CoordinatorEvent(note.what, data)
 
     def _deal(
         self, partitions: int, strategy: str, members: Sequence[tuple[str, str | None, MemberMetadata]]

@@ -1,4 +1,4 @@
-"""A run in which a topic gets more partitions while orders are under way, with a worker and a store for each partition.
+"""A topic gets more partitions while orders are under way, with a worker and a store for each partition.
 
 The words of such a trace, besides those of `kitlib.monitor.delivery` for each partition:
 
@@ -13,13 +13,53 @@ the partitions.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.groups.partition_stage import KeyedTopic, keyed_topic
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
+from kitlib.kafka.hashes import partition_of_key
 
+Keyed = tuple[str, str]  # key, value
 Version = tuple[int, str]  # the offset that wrote a document, and its state: "open" or "gone"
+
+
+@dataclass(slots=True)
+class ModelKeyedTopic:
+    """A topic of several partitions, written by key and read partition by partition; on a real broker `on_kafka` takes its place.
+
+    The producer is the client's own: on a real broker librdkafka with Java's rule for keys hashes each key
+    and asks nobody. The number of partitions is what it has last heard from the broker.
+    """
+
+    on_kafka: ClassVar[str] = "kitlib.experiments.groups.kafka_partitions:KafkaKeyedTopic"
+
+    name: str
+    partitions: int
+    logs: list[list[Keyed]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.grow(self.partitions)
+
+    def grow(self, partitions: int) -> None:
+        """Raise the number of partitions. There is no way back."""
+        self.partitions = partitions
+        self.logs += [[] for _ in range(partitions - len(self.logs))]
+
+    def append(self, records: Sequence[Keyed]) -> list[tuple[int, int]]:
+        """Append the records one after the other; each one's (partition, offset)."""
+        where = []
+        for key, value in records:
+            partition = partition_of_key(key.encode(), self.partitions)
+            where.append((partition, len(self.logs[partition])))
+            self.logs[partition].append((key, value))
+        return where
+
+    def read(self, positions: Mapping[int, int]) -> dict[int, list[Keyed]]:
+        """All records of each partition from its position on."""
+        return {partition: self.logs[partition][offset:] for partition, offset in positions.items()}
 
 
 @dataclass(slots=True)
@@ -29,7 +69,7 @@ class PartitionRun(Run):
     domain: ClassVar[str] = "partitions"
 
     now_ms: int = 0
-    topic: KeyedTopic = field(init=False)
+    topic: ModelKeyedTopic = field(init=False)
     position: dict[int, int] = field(default_factory=dict)  # partition -> the next offset its worker processes
     ends: dict[int, int] = field(default_factory=dict)
     documents: dict[str, Version] = field(default_factory=dict)  # key -> what the sink holds
@@ -39,7 +79,7 @@ class PartitionRun(Run):
     told_ends: dict[int, int] = field(default_factory=dict)  # partition -> the end that a step has told of
 
     def __post_init__(self) -> None:
-        self.topic = keyed_topic(self.backend, self.trace.run, "orders", self.knobs["partitions"])
+        self.topic = self.backend.provide(ModelKeyedTopic, "orders", self.knobs["partitions"])
         self._open("created")
 
     def grow(self) -> None:
@@ -53,7 +93,7 @@ class PartitionRun(Run):
         for partition in range(self.topic.partitions):
             self.position.setdefault(partition, 0)
             self.ends.setdefault(partition, 0)
-        self._record("topic", "partitions", count=self.topic.partitions, why=why)
+        self.record("topic", "partitions", count=self.topic.partitions, why=why)
 
     def send(self, value: str) -> None:
         """One record for each order, in the order of their numbers."""
@@ -112,7 +152,7 @@ class PartitionRun(Run):
         """What came of it: every order was cancelled, so none should be left."""
         split = [key for key, held in self.partitions_of.items() if len(held) > 1]
         left_over = sum(state == "open" for _, state in self.documents.values())
-        self._record(
+        self.record(
             "topic",
             "result",
             orders=self.knobs["orders"],
@@ -127,12 +167,42 @@ class PartitionRun(Run):
 
     def _lane(self, actor: str, what: str, partition: int, /, **data: Any) -> None:
         at = self.position[partition]
-        ledger = {"log_start": 0, "log_end": self.ends[partition], "committed_to": at, "emitted_to_offset": at}
-        ledger["processed"] = [[0, at - 1]] if at else []  # type: ignore[assignment]
-        self._write(actor, what, {"topic": self.topic.name, "partition": partition} | data, ledger)
+        ledger = {
+            "log_start": 0, "log_end": self.ends[partition], "committed_to": at, "emitted_to_offset": at,
+            "processed": [[0, at - 1]] if at else [],
+        }  # fmt: skip
+        where = {"topic": self.topic.name, "partition": partition}
+        self.write(self.now_ms, actor, what, where | data, ledger | self.snapshot())
 
-    def _record(self, actor: str, what: str, /, **data: Any) -> None:
-        self._write(actor, what, data, {})
+    def snapshot(self) -> dict[str, Any]:
+        """How the sink took its records."""
+        return {"orders": dict(self.effects)}
 
-    def _write(self, actor: str, what: str, data: dict[str, Any], ledger: dict[str, Any]) -> None:
-        self.write(self.now_ms, actor, what, data, ledger | {"orders": dict(self.effects)})
+
+@experiment("More partitions, other partitions", PartitionRun)
+def partitions_added(
+    run: PartitionRun,
+    partitions: Annotated[int, Knob("How many partitions the topic has at first.", "partitions", 1, 24)] = 6,
+    partitions_after: Annotated[int, Knob("How many it has then; never fewer.", "partitions", 1, 48)] = 12,
+    orders: Annotated[int, Knob("How many orders there are; each one's key is its number.", "orders", 1, 500)] = 60,
+    updates: Annotated[int, Knob("How often each order is changed before it is cancelled.", "updates", 0, 10)] = 0,
+    backlog: Annotated[bool, Knob("Whether nothing had been read yet when the partitions came: the lag was the reason.")] = True,
+    sink: Annotated[
+        Literal["as told", "by offset"],
+        Knob("What the sink does: as it is told, or the offset is a version, and a lower one is refused."),
+    ] = "as told",
+) -> None:
+    """Orders are created, the topic gets more partitions, and the orders are cancelled. Which cancels come before their
+    create?
+    """
+    if partitions_after < partitions:
+        run.knobs["partitions_after"] = partitions  # a broker never takes one away
+    run.send("create")
+    for _ in range(updates):
+        run.send("update")
+    if not backlog:
+        run.work()
+    run.grow()
+    run.send("cancel")
+    run.work()
+    run.tell_result()
