@@ -129,7 +129,7 @@ class AuditResult:
         told = [str(replace(self.first(kind), count=count)) for kind, count in self.counts.items() if count]
         begin = f"{self.processed} of {self.written} records were {' or '.join(self._verbs)}"
         waiting = self.written - self.processed if self._verbs in (("stored",), ("read",)) else 0
-        once = f"{begin}, each of them once and in order" + (f"; {waiting} still wait" if waiting else "")
+        once = f"{begin}, each of them once and in order" + (f"; {waiting} still {'waits' if waiting == 1 else 'wait'}" if waiting else "")
         text = f"{begin}: {'; '.join(told)}." if told else f"{once}."
         if self.cut_at is not None:
             text = f"{cut_sentence(self.cut_at)}; {text}"

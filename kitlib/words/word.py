@@ -40,7 +40,7 @@ class Word:
     may: str = ""  # fields that a step may hold besides
     glyph: Glyph | None = None  # None: no picture shows it by itself
     room: float = 1.0  # of the time axis, where it counts steps
-    judged: str = ""  # what a verdict makes of it; "" when a verdict passes it over
+    judged: str = ""  # what a verdict makes of it; "" when a verdict ignores it
     required: frozenset[str] = field(init=False, repr=False)
     allowed: frozenset[str] = field(init=False, repr=False)
 
@@ -57,7 +57,7 @@ class Word:
 # The verbs that every domain has.
 EVERYWHERE = {
     "halt": Word(
-        "The run is cut here, at max_steps={max_steps}: whatever would come next is not in this trace.", "max_steps"
+        "The run stops here, at max_steps={max_steps}: anything that would come next is not in this trace.", "max_steps"
     ),
 }
 
@@ -95,7 +95,7 @@ class Domain:
         )
 
     def sentence(self, actor: str, what: str, data: Data) -> str:
-        """A step in one sentence: one printable line, not escaped for HTML. What cannot be told is shown as it stands."""
+        """A step in one sentence: one printable line, not escaped for HTML. Data without a sentence are shown as they are."""
         word = self.word(what)
         if word is None:
             return as_it_stands(actor, what, data)
@@ -107,7 +107,7 @@ class Domain:
         return plain_text(self.finish(who, what, data, said) if self.finish else said, MOST_SAID)
 
     def judged(self, what: str) -> str:
-        """What a verdict makes of a verb; "" for one that it passes over, or that is not declared."""
+        """What a verdict makes of a verb; "" for one that it ignores, or that is not declared."""
         word = self.word(what)
         return word.judged if word else ""
 
@@ -132,7 +132,7 @@ def as_it_stands(actor: str, what: str, data: Data) -> str:
     return plain_text(f"{actor}: {what} {told}".strip())
 
 
-# -- how the sentences of all domains say the same thing ------------------------------------------------
+# -- phrases that the sentences of all domains share ----------------------------------------------------
 
 
 def count(number: int, one: str, many: str = "") -> str:

@@ -35,7 +35,7 @@ def test_run_that_is_cut_says_so_below_its_picture(page: Page) -> None:
     """A line below the picture and the last step's sentence say that the run was cut."""
     press(page, "End")
     assert page.locator(".kit-cut").inner_text() == "The run was cut at max_steps=1000, so the rest of its story is missing."
-    assert page.locator(".kit-said").inner_text().startswith("The run is cut here, at max_steps=1000")
+    assert page.locator(".kit-said").inner_text().startswith("The run stops here, at max_steps=1000")
 
 
 def type_seed(page: Page, text: str) -> None:

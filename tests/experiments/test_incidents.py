@@ -310,4 +310,4 @@ def test_rules_of_today_excuse_no_wrong_answer() -> None:
         assert judge(replace(trace, knobs=trace.knobs | {"coordinator_rules": "4.3.1"})).violations == kinds
         assert judge(trace).violations == ()
     rewound = judge(replace(trace, knobs=trace.knobs | {"coordinator_rules": "0.9.0"})).first("rewound")
-    assert rewound.reason == "auto.offset.reset=earliest, and no offset is committed"
+    assert rewound.reason == "auto.offset.reset=earliest: no offset is committed"

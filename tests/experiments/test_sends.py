@@ -140,7 +140,7 @@ def test_percentile_is_a_value_that_occurred() -> None:
 # -- an exit ------------------------------------------------------------------------------------------
 
 ENDINGS = {
-    "an exit loses what is in the buffer": ({"ending": "exit"}, "lost", "the process ended before flush()"),
+    "an exit loses what is in the buffer": ({"ending": "exit"}, "lost", "a process that exited before flush()"),
     "flush sends it": ({"ending": "flush"}, None, ""),
     "one blind retry against a full queue is not enough": ({"ending": "flush", "queue_records": 50}, "lost", "QUEUE_FULL"),
     "serving the client before the retry is": ({"ending": "flush", "queue_records": 50, "poll_on_full": True}, None, ""),
