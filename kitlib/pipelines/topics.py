@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -221,8 +221,9 @@ def one_sentence(doing: str) -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, without a full stop."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
+    """The first line of an error's text, without a full stop; of a Python worker's traceback the last one, which names the error."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    return lines[-1 if isinstance(error, PythonException) else 0][:300].rstrip(".")
 
 
 def _lines(records: DataFrame) -> DataFrame:
