@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kitlib.text import plain_text
 from kitlib.words.glyphs import (
     ALARM,
     BRACKET,
@@ -28,7 +27,7 @@ def partitions(data: Data) -> str:
     if not held:
         return "no partition"
     is_one_topic = len({topic for topic, _ in held}) == 1
-    names = [plain_text(number if is_one_topic else f"{topic}-{number}", 40) for topic, number in held[:9]]
+    names = [str(number if is_one_topic else f"{topic}-{number}") for topic, number in held[:9]]
     names += [f"{len(held) - 9} more"] if len(held) > 9 else []
     listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     return f"{'partition' if len(held) == 1 else 'partitions'} {listed}"
@@ -41,7 +40,7 @@ def _generation(data: Data) -> str:
 
 def _error(data: Data) -> str:
     error = str(data.get("error") or "NONE")
-    return "" if error == "NONE" else plain_text(error, 50)
+    return "" if error == "NONE" else error
 
 
 WHY_REFUSED = {
@@ -65,7 +64,7 @@ def _append(who: str, data: Data) -> str:
 
 
 def _start(who: str, data: Data) -> str:
-    why = plain_text(data.get("why", ""), 80)
+    why = str(data.get("why", ""))
     return f"{who} begins partition {data['partition']:d} at offset {data['offset']:d}" + (f" ({why})." if why else ".")
 
 
@@ -86,7 +85,7 @@ def _store(who: str, data: Data) -> str:
 
 
 def _join(who: str, data: Data) -> str:
-    wanted = ", ".join(plain_text(name, 40) for name in data.get("strategies", ()))
+    wanted = ", ".join(data.get("strategies", ()))
     return f"{who} joins the group" + (f", and offers {wanted}." if wanted else ".")
 
 
@@ -105,9 +104,9 @@ EVICTED = {
 
 
 def _evict(who: str, data: Data) -> str:
-    why = EVICTED.get(str(data.get("why")), plain_text(data.get("why", ""), 80))
+    why = EVICTED.get(data.get("why", ""), data.get("why", ""))
     by = "ZooKeeper" if who == "zookeeper" else "The coordinator"
-    return f"{by} strikes {plain_text(data['member'], 40)} off the group" + (f": {why}." if why else ".")
+    return f"{by} strikes {data['member']} off the group" + (f": {why}." if why else ".")
 
 
 def _not_taken(who: str, data: Data) -> str:
@@ -117,7 +116,7 @@ def _not_taken(who: str, data: Data) -> str:
 
 
 def _names(names: list[object]) -> str:
-    told = [plain_text(name, 20) for name in names[:8]]
+    told = [str(name) for name in names[:8]]
     told += [f"{len(names) - 8} more"] if len(names) > 8 else []
     return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told) or "nobody"
 
@@ -130,23 +129,23 @@ def _traffic(who: str, data: Data) -> str:
 
 
 def _restarted(who: str, data: Data) -> str:
-    wanted = ", ".join(plain_text(name, 40) for name in data["strategies"])
+    wanted = ", ".join(data["strategies"])
     stood = f"; {count(data['paused'], 'partition')} stood still meanwhile" if "paused" in data else ""
-    now = f" The group deals by {plain_text(data['protocol'], 40)} now." if data.get("protocol") else ""
+    now = f" The group deals by {data['protocol']} now." if data.get("protocol") else ""
     return f"{who} has been started again and offers {wanted}{stood}.{now}"
 
 
 def _prepare(who: str, data: Data) -> str:
-    why = plain_text(data.get("why") or "", 120)
+    why = str(data.get("why") or "")
     return "A rebalance begins" + (f": {why}." if why else ".") + " All members must join again."
 
 
 def _sync(who: str, data: Data) -> str:
     leader = data.get("leader")
     who_deals = (
-        f"{plain_text(leader, 40)} deals the partitions out" if leader else "the leader deals the partitions out"
+        f"{leader} deals the partitions out" if leader else "the leader deals the partitions out"
     )
-    by = f" by {plain_text(data['protocol'], 40)}" if data.get("protocol") else ""
+    by = f" by {data['protocol']}" if data.get("protocol") else ""
     number = data.get("generation")
     joined = f"generation {number:d}" if isinstance(number, int) else "the group"
     return f"All have joined {joined}; {who_deals}{by}."
@@ -156,7 +155,7 @@ def _stable(who: str, data: Data) -> str:
     held: dict[str, int] = {}
     for _, _, name in data.get("owners") or ():
         if name is not None:
-            held[plain_text(name, 20)] = held.get(plain_text(name, 20), 0) + 1
+            held[str(name)] = held.get(str(name), 0) + 1
     told = ", ".join(f"{name} holds {number}" for name, number in list(held.items())[:8])
     number = data.get("generation")
     begin = f"Generation {number:d}" if isinstance(number, int) else "The group"
@@ -182,7 +181,7 @@ def _forget(who: str, data: Data) -> str:
 
 
 def _reset(who: str, data: Data) -> str:
-    why = f": {plain_text(data['why'], 100)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     return f"{who}'s position {data['from']} is none of the log's; its reset policy sends it to {data['to']}{why}."
 
 
@@ -190,7 +189,7 @@ def _lag(who: str, data: Data) -> str:
     """What a monitor shows of one partition, beside what it cannot know."""
     end, committed = data.get("end", data.get("log_end")), data.get("committed")
     when = (
-        f"{plain_text(data['when'], 40)[:1].upper()}{plain_text(data['when'], 40)[1:]}: the"
+        f"{str(data['when'])[:1].upper()}{str(data['when'])[1:]}: the"
         if data.get("when")
         else "The"
     )
@@ -211,8 +210,8 @@ def _are(number: int) -> str:
 
 
 def _judge(who: str, data: Data) -> str:
-    why = plain_text(data["why"], 220).removeprefix(f"{data['status']}: ")
-    return f"The monitor says {plain_text(data['status'], 20)}: {why}."
+    why = str(data["why"]).removeprefix(f"{data['status']}: ")
+    return f"The monitor says {data['status']}: {why}."
 
 
 GROUPS = Domain(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from kitlib.text import plain_text
 from kitlib.words.word import Data, Domain, Word
 
 SIDE = re.compile(r"producer( \d+)?|network|broker")
@@ -36,7 +35,7 @@ def _small(data: Data) -> str:
 
 
 def error_name(data: Data) -> str:
-    return plain_text(data["error"], 50)
+    return str(data["error"])
 
 
 def _who(who: str) -> str:
@@ -66,7 +65,7 @@ def _answer(who: str, data: Data) -> str:
 
 
 def _no_answer(who: str, data: Data) -> str:
-    why = plain_text(data.get("why", ""), 80)
+    why = str(data.get("why", ""))
     tail = f" ({why})" if why else ""
     return (
         f"{_who(who)} gives up waiting for the answer to batch {data['batch']:d}{tail}: was it stored? It cannot know."
@@ -94,14 +93,14 @@ def _undelivered(who: str, data: Data) -> str:
 def _id(who: str, data: Data) -> str:
     pid, epoch = data["pid"], data["epoch"]
     if pid < 0:
-        return f"{_who(who)} has no producer id: {plain_text(data.get('why', ''), 80)}."
+        return f"{_who(who)} has no producer id: {data.get('why', '')}."
     told = f"producer id {pid:d}, epoch {epoch:d}"
     ways = {
         "init": f"{_who(who)} gets {told}; its sequence numbers begin at 0.",
         "bump": f"{_who(who)} raises its epoch: {told}, sequence numbers begin at 0 again.",
         "reset": f"{_who(who)} starts anew with {told}: the broker knows nothing of it yet.",
     }
-    return ways.get(str(data.get("why")), f"{_who(who)} goes on with {told} ({plain_text(data.get('why', ''), 60)}).")
+    return ways.get(str(data.get("why")), f"{_who(who)} goes on with {told} ({data.get('why', '')}).")
 
 
 def _write(who: str, data: Data) -> str:
@@ -144,7 +143,7 @@ def _restart(who: str, data: Data) -> str:
     begin = {
         "kill": "The broker is killed and starts again",
         "clean": "The broker is stopped and starts again",
-    }.get(str(how), f"The broker restarts ({plain_text(how, 40)})")
+    }.get(str(how), f"The broker restarts ({how})")
     return f"{begin}: of each producer it remembers only the last batch."
 
 
@@ -170,7 +169,7 @@ IDEMPOTENCE = Domain(
         "undelivered": Word(_undelivered, "batch error first last", judged="undelivered"),
         "id": Word(_id, "epoch pid", "why"),
         "refuse_to_start": Word(
-            lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}", "error"
+            lambda who, data: f"{_who(who)} refuses to start: {data['error']}", "error"
         ),
         "lose_request": Word(
             "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "request", "batch deed"

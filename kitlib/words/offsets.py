@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.text import plain_text
 from kitlib.words.glyphs import BLUE, BRACKET, BROOM, CROSS, CROSSED_SQUARE, RED, Glyph
 from kitlib.words.groups import GROUPS
 from kitlib.words.word import Data, Domain, Word, count, span, with_room
@@ -19,7 +18,7 @@ def _capital(who: str, what: str, data: Data, said: str) -> str:
 
 
 def _key(data: Data) -> str:
-    return plain_text(data["key"], 70)
+    return str(data["key"])
 
 
 def _offsets(offsets: list[int]) -> str:
@@ -36,8 +35,8 @@ def _write(who: str, data: Data) -> str:
         return f"The group's own record is written {where}: {_key(data)}, {count(data['members'], 'member')}."
     if data["value"] is None:
         return f"A tombstone for {_key(data)} is written {where}: from here on it has no committed offset."
-    form = f", in the format of version {plain_text(data['format'], 12)}" if data.get("format") is not None else ""
-    return f"Written {where}: {_key(data)} = {plain_text(data['value'], 24)}{form}. What was there before for this key is replaced."
+    form = f", in the format of version {data['format']}" if data.get("format") is not None else ""
+    return f"Written {where}: {_key(data)} = {data['value']}{form}. What was there before for this key is replaced."
 
 
 def _clean(who: str, data: Data) -> str:
@@ -63,22 +62,22 @@ def _evict(who: str, data: Data) -> str:
         "expired": "nobody has committed it for longer than offsets are kept; a tombstone is written",
         "tombstone": "a tombstone says so",
         "moved": f"{who} leads this partition no more",
-    }.get(str(data["why"]), plain_text(data["why"], 80))
+    }.get(str(data["why"]), str(data["why"]))
     return f"Out of the cache goes {_key(data)}: {why}."
 
 
 def _answer(who: str, data: Data) -> str:
-    whose = f"{plain_text(data.get('group', 'the group'), 30)} on {plain_text(data['topic'], 30)}-{data['partition']:d}"
+    whose = f"{data.get('group', 'the group')} on {data['topic']}-{data['partition']:d}"
     asked, error = f"{who} is asked for the offset of {whose} and", str(data.get("error") or "NONE")
     if error != "NONE":
-        return f"{asked} answers with an error: {plain_text(error, 60)}. The consumer asks again."
+        return f"{asked} answers with an error: {error}. The consumer asks again."
     if data["offset"] == -1:
         return f"{asked} answers -1: there is none. The reset policy decides where to begin."
     return f"{asked} answers {data['offset']:d}, from its cache."
 
 
 def _move(who: str, data: Data) -> str:
-    names = [f"broker {each}" if isinstance(each, int) else plain_text(each, 24) for each in (data["from"], data["to"])]
+    names = [f"broker {each}" if isinstance(each, int) else str(each) for each in (data["from"], data["to"])]
     return f"The group's partition of the offsets topic moves from {names[0]} to {names[1]}."
 
 
@@ -92,9 +91,9 @@ def _log_append(who: str, data: Data) -> str:
     if not isinstance(keys, list) or not isinstance(values, list) or who != "log":
         return GROUPS.words["append"].sentence(who, data)
     pairs = [
-        f"{plain_text(key, 20)} = {plain_text(value, 20)}"
+        f"{key} = {value}"
         if value is not None
-        else f"a tombstone for {plain_text(key, 20)}"
+        else f"a tombstone for {key}"
         for key, value in list(zip(keys, values, strict=False))[:6]
     ]
     more = f" and {len(keys) - 6} more" if len(keys) > 6 else ""
@@ -112,9 +111,9 @@ def _gap(who: str, data: Data) -> str:
 
 def _listed(value: Any) -> str:
     if isinstance(value, list | dict):
-        names = [plain_text(each, 20) for each in list(value)[:6]]
+        names = [str(each) for each in list(value)[:6]]
         return f"{len(value)} ({', '.join(names)})" if names else "none"
-    return plain_text(value, 20)
+    return str(value)
 
 
 def _view(who: str, data: Data) -> str:
@@ -164,9 +163,7 @@ _WORDS = GROUPS.having(
             glyph=Glyph("retention deletes the log's start", BRACKET, RED, 1.8),
         ),
         "dies": Word(
-            lambda who, data: (
-                f"The cleaner dies: {plain_text(data['why'], 140)}. Nothing else stops, and nobody is told."
-            ),
+            "The cleaner dies: {why}. Nothing else stops, and nobody is told.",
             "why",
             glyph=Glyph("the cleaner dies", CROSS, RED, 2.6),
         ),
@@ -195,11 +192,11 @@ _WORDS = GROUPS.having(
         "load": Word(lambda who, data: f"{who} has read {span(data['from'], data['to'])} into its cache.", "from to"),
         "load_end": Word(_load_end, "ms records", "offsets"),
         "load_failed": Word(
-            lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {plain_text(data['why'], 140)}",
+            "{who}'s load ends early, at offset {at:d}: {why}",
             "at why",
             glyph=Glyph("the load ends early", CROSS, RED, 2.6),
         ),
-        "cache": Word(lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.", "value"),
+        "cache": Word(lambda who, data: f"{who}'s cache: {_key(data)} = {data['value']}.", "value"),
         "evict": Word(
             _evict, "why", "key member", glyph=Glyph("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8)
         ),

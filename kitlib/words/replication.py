@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kitlib.text import plain_text
 from kitlib.words.glyphs import CROSSED_SQUARE, CUT, DIAMOND, GOES_ON, IS_KILLED, PAUSE, RED, Glyph
 from kitlib.words.groups import GROUPS
 from kitlib.words.word import Data, Domain, Word, count, span, spans, with_room
@@ -29,13 +28,13 @@ def _elect(who: str, data: Data) -> str:
             f"Broker {data['leader']} is elected, epoch {data['epoch']:d}, though it was not in sync: "
             "what it does not have is gone, acknowledged or not."
         )
-    why = f": {plain_text(data['why'], 60)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     return f"Broker {data['leader']} is elected, epoch {data['epoch']:d}{why}. It has all that was acknowledged."
 
 
 def _cut(who: str, data: Data) -> str:
     number = data["from"] - data["to"]
-    why = f" ({plain_text(data['why'], 80)})" if data.get("why") else ""
+    why = f" ({data['why']})" if data.get("why") else ""
     return f"For whoever reads, the log now ends at offset {data['to']:d} instead of {data['from']:d}: {count(number, 'record')} gone{why}."
 
 
@@ -48,7 +47,7 @@ _OWN = {
     "append": Word(_append, "first last", judged="append"),
     "refused": Word(
         lambda who, data: (
-            f"The producer's {count(data['count'], 'record')} are refused: {plain_text(data['error'], 80)}. Nothing is written."
+            f"The producer's {count(data['count'], 'record')} are refused: {data['error']}. Nothing is written."
         ),
         "count error",
         glyph=Glyph("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
@@ -88,7 +87,7 @@ _OWN = {
         ),
     ),
     "differs": Word(
-        lambda who, data: f"The real brokers and the model differ: {plain_text(data['what'], 160)}.",
+        "The real brokers and the model differ: {what}.",
         "what",
         glyph=Glyph("broker and model differ", DIAMOND, RED, 2.6),
     ),

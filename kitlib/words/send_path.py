@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kitlib.text import plain_text
 from kitlib.words.idempotence import IDEMPOTENCE, error_name, records
 from kitlib.words.word import Data, Domain, Word
 
@@ -36,12 +35,6 @@ def _ms(number: int) -> str:
     return "until something happens" if number >= 2**31 - 1 else f"{number:,} ms"
 
 
-def _start(who: str, data: Data) -> str:
-    return (
-        f"A producer is made, by the rules of {plain_text(data['release'], 10)}. It knows addresses and nothing else."
-    )
-
-
 def _blocked(who: str, data: Data) -> str:
     for_what = {"metadata": "The topic is not known", "memory": "No memory is left"}.get(
         data.get("on", ""), "It cannot go on"
@@ -64,7 +57,7 @@ def _send(who: str, data: Data) -> str:
 
 
 def _undelivered(who: str, data: Data) -> str:
-    message = plain_text(data.get("message", ""), 120)
+    message = str(data.get("message", ""))
     told = f": {message.rstrip('.')}" if message else ""
     return f"The user is told that {records(data)} failed, {error_name(data)}{told}."
 
@@ -80,14 +73,14 @@ def _flush(who: str, data: Data) -> str:
 
 def _request_update(who: str, data: Data) -> str:
     what = "of everything" if data.get("full", True) else "of the new topic"
-    why = f": {plain_text(data['why'], 80)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     return f"Metadata {what} is wanted{why}."
 
 
 def _update(who: str, data: Data) -> str:
     leader = data.get("leader")
     errors = ", ".join(
-        f"{plain_text(name, 40)} {plain_text(error, 40)}" for name, error in (data.get("errors") or {}).items()
+        f"{name} {error}" for name, error in (data.get("errors") or {}).items()
     )
     led = f"broker {leader:d} leads" if isinstance(leader, int) and leader >= 0 else "no leader is known"
     version = f"version {data['version']:d} of the metadata" if "version" in data else "new metadata"
@@ -115,7 +108,7 @@ def _answer(who: str, data: Data) -> str:
 
 def _no_answer(who: str, data: Data) -> str:
     return (
-        f"No answer to batch {data['batch']:d} will come: {plain_text(data.get('why', 'its connection is gone'), 80)}."
+        f"No answer to batch {data['batch']:d} will come: {data.get('why', 'its connection is gone')}."
     )
 
 
@@ -124,7 +117,7 @@ def _requeue(who: str, data: Data) -> str:
 
 
 def _connect(who: str, data: Data) -> str:
-    address = f" at {plain_text(data['address'], 60)}" if data.get("address") else ""
+    address = f" at {data['address']}" if data.get("address") else ""
     return f"The client connects to {_node(data)}{address}."
 
 
@@ -133,12 +126,12 @@ def _connected(who: str, data: Data) -> str:
 
 
 def _disconnected(who: str, data: Data) -> str:
-    why = f": {plain_text(data['why'], 80)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     return f"There is no connection to {_node(data)}{why}."
 
 
 def _metadata_request(who: str, data: Data) -> str:
-    names = ", ".join(plain_text(name, 40) for name in data.get("names") or ())
+    names = ", ".join(data.get("names") or ())
     what = f"for {names}" if names else "for no topic, only the brokers"
     return f"A metadata request {what} leaves for {_node(data)}."
 
@@ -173,18 +166,10 @@ def _destroy(who: str, data: Data) -> str:
     return f"The leader is lost for good.{told}{leader}"
 
 
-def _fault(who: str, data: Data) -> str:
-    return f"From here on: {plain_text(data['cause'], 100)}."
-
-
-def _version(who: str, data: Data) -> str:
-    return f"Observed is {plain_text(data['name'], 40)} {plain_text(data['version'], 40)}."
-
-
 SEND_PATH = Domain(
     "send_path",
     {
-        "start": Word(_start, "", "release version"),
+        "start": Word("A producer is made, by the rules of {release}. It knows addresses and nothing else.", "", "release version"),
         "call": Word("The user calls send for record {record:d}.", "", "first last record stage why"),
         "blocked": Word(_blocked, "", "most_ms ms on record"),
         "returned": Word(_returned, "", "record waited_ms", room=0.4),
@@ -229,11 +214,11 @@ SEND_PATH = Domain(
         "stop_copying": Word(_stop_copying, "", "broker brokers"),
         "shrink_isr": Word(_shrink_isr, "", "brokers in_sync left"),
         "destroy": Word(_destroy, "", "broker gone leader leader_epoch records_gone unclean", judged="destroy"),
-        "fault": Word(_fault, "", "cause"),
+        "fault": Word("From here on: {cause}.", "", "cause"),
         "killed": Word("Broker {broker} is killed.", "broker"),
         "started": Word("Broker {broker} is started again.", "broker"),
         "frames": Word("The requests that left are those of the stages {stages}.", "stages"),
-        "version": Word(_version, "name", "version"),
+        "version": Word("Observed is {name} {version}.", "name", "version"),
         "write": replace(
             IDEMPOTENCE.words["write"], needs="batch first last offset", may="copy epoch is_late node pid request seq"
         ),

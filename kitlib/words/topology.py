@@ -41,7 +41,7 @@ def to_root(root: int) -> str:
 def _task_emit(who: str, data: Data) -> str:
     attempt, sent, root = data.get("attempt", 1), data["tuples"], data["root"]
     again = f" again (attempt {attempt:d})" if attempt > 1 else ""
-    to = " and ".join(dict.fromkeys(plain_text(task, 40) for _, task, _ in sent)) or "nobody"
+    to = " and ".join(dict.fromkeys(str(task) for _, task, _ in sent)) or "nobody"
     what = f"offset {data['offset']:d}" if data.get("offset") is not None else "a tuple"
     begin = f"{who} emits {what}{again} to {to}"
     if root is None:
@@ -56,7 +56,7 @@ def _execute(who: str, data: Data) -> str:
 
 
 def _send(who: str, data: Data) -> str:
-    begin = f"{who} sends tuple {data['tuple']:d} to {plain_text(data['to'], 40)}: {_values(data)}"
+    begin = f"{who} sends tuple {data['tuple']:d} to {data['to']}: {_values(data)}"
     parents, ids = data["parents"], data["ids"]
     if not parents:
         return f"{begin}. It is not anchored, so no tree will miss it."
@@ -95,7 +95,7 @@ def _fault(who: str, data: Data) -> str:
         ms = data.get("ms")
         return f"A fault: {who} hangs on {which}{' for ever' if ms is None else f' for {ms:,} ms more'}."
     if kind == "raise":
-        error = f" ({plain_text(data['error'], 120)})" if "error" in data else ""
+        error = f" ({data['error']})" if "error" in data else ""
         return f"A fault: {who} throws an exception{f' on {which}' if number is not None else ''}{error}."
     told = {
         "fail": f"{who} fails {which}",
@@ -167,7 +167,7 @@ def _task_fail(who: str, data: Data) -> str:
 
 
 def _late(who: str, data: Data) -> str:
-    answer = plain_text(data["answer"], 10)
+    answer = str(data["answer"])
     return f"The {answer} of the tree {to_root(data['root'])} comes late: {who} does not wait for it any more."
 
 

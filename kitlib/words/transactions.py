@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kitlib.text import plain_text
 from kitlib.words.glyphs import (
     ALARM,
     BLUE,
@@ -25,7 +24,7 @@ def _who(who: str) -> str:
 
 
 def _reader(who: str) -> str:
-    return f"The {plain_text(who, 20)} reader"
+    return f"The {who} reader"
 
 
 def _tx(data: Data) -> str:
@@ -38,7 +37,7 @@ def _identity(data: Data) -> str:
 
 def _failed(data: Data) -> str:
     error = str(data.get("error") or "NONE")
-    return "" if error == "NONE" else plain_text(error, 50)
+    return "" if error == "NONE" else error
 
 
 def _capital(text: str) -> str:
@@ -46,11 +45,11 @@ def _capital(text: str) -> str:
 
 
 def _a(kind: object) -> str:
-    return f"{'an' if kind == 'ABORT' else 'a'} {plain_text(kind, 10)}"
+    return f"{'an' if kind == 'ABORT' else 'a'} {kind}"
 
 
 def _id(who: str, data: Data) -> str:
-    name = plain_text(data["transactional_id"], 40)
+    name = str(data["transactional_id"])
     return f"{_who(who)} starts as {name} and gets {_identity(data)}; whoever had the id before is fenced."
 
 
@@ -90,10 +89,10 @@ TO = {
 
 
 def _transition(who: str, data: Data) -> str:
-    to, why = str(data["to"]), plain_text(data.get("why", ""), 80)
-    told = TO.get(to, plain_text(to, 30))
+    to, why = str(data["to"]), str(data.get("why", ""))
+    told = TO.get(to, to)
     tail = f" ({why})" if why else ""
-    name = plain_text(data["transactional_id"], 40)
+    name = str(data["transactional_id"])
     return f"The coordinator: {name}, {_identity(data)}, {told}{tail}."
 
 
@@ -119,7 +118,7 @@ def _refuse(who: str, data: Data) -> str:
 
 def _read(who: str, data: Data) -> str:
     return (
-        f"{_reader(who)} is given record {plain_text(data['record'], 40)} at offset {data['offset']:d} ({_tx(data)})."
+        f"{_reader(who)} is given record {data['record']} at offset {data['offset']:d} ({_tx(data)})."
     )
 
 
@@ -139,13 +138,13 @@ def _late_marker(who: str, data: Data) -> str:
 
 
 def _effect(who: str, data: Data) -> str:
-    by = plain_text(data.get("by", ""), 20)
+    by = str(data.get("by", ""))
     who_did = "the producer" if by == "producer" else by or "somebody"
     if data["charged"]:
         return (
-            f"Outside of Kafka {who_did} charges for record {plain_text(data['record'], 40)}: no abort takes that back."
+            f"Outside of Kafka {who_did} charges for record {data['record']}: no abort takes that back."
         )
-    told = f"Outside of Kafka record {plain_text(data['record'], 40)} was charged already"
+    told = f"Outside of Kafka record {data['record']} was charged already"
     return f"{told}: its key is known, so {who_did} charges nothing."
 
 
