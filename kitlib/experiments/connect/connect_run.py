@@ -75,7 +75,7 @@ class ConnectRun(Run):
         """A worker starts; a standalone one is alone."""
         if self.alone is not None:
             self.alone.start()
-            told = self.alone.shown()["workers"][self.alone.name]
+            told = self.alone.snapshot()["workers"][self.alone.name]
             self._record(self.alone.name, "start")
             self._record(self.alone.name, "assigned", connectors=told["connectors"], tasks=told["tasks"])
             return
@@ -85,7 +85,7 @@ class ConnectRun(Run):
     def kill(self, name: str) -> None:
         """A worker dies without a word."""
         if self.alone is not None:
-            told = self.alone.shown()["workers"][self.alone.name]
+            told = self.alone.snapshot()["workers"][self.alone.name]
             self.alone.kill()
             self._record(self.alone.name, "kill", connectors=told["connectors"], tasks=told["tasks"])
             return
@@ -162,7 +162,7 @@ class ConnectRun(Run):
             self._record(event.who, event.what, **data)
 
     def _record(self, actor: str, what: str, /, **data: Any) -> None:
-        shown = self.alone.shown() if self.alone is not None else self.cluster.shown()
+        shown = self.alone.snapshot() if self.alone is not None else self.cluster.snapshot()
         self.write(self.now_ms, actor, what, data, {"connect": shown})
 
 

@@ -101,7 +101,7 @@ class StreamsRun(Run):
         idle = {task_name(task): ms for task, ms in self.app.idle_ms.items()}
         counting = {task_name(task) for task in self.app.stateful}
         threads = [
-            tasks for one in self.app.shown()["instances"].values() if one["up"] for tasks in one["threads"].values()
+            tasks for one in self.app.snapshot()["instances"].values() if one["up"] for tasks in one["threads"].values()
         ]
         self._record(
             "group",
@@ -121,4 +121,4 @@ class StreamsRun(Run):
             self._record(event.who, event.what, **event.data)
 
     def _record(self, actor: str, what: str, /, **data: Any) -> None:
-        self.write(self.app.now_ms, actor, what, data, {"streams": self.app.shown()})
+        self.write(self.app.now_ms, actor, what, data, {"streams": self.app.snapshot()})
