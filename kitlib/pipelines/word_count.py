@@ -37,7 +37,7 @@ from pyspark.sql import functions as F
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_stage import create_topic
-from kitlib.lab import made, workspace
+from kitlib.lab import created_resources, workspace
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.processes import wait_until
 from kitlib.pipelines.topics import Topics, one_sentence
@@ -135,7 +135,7 @@ class WordCount:
             workspace.spark_dir().mkdir(parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix="word-count-", dir=workspace.spark_dir()))
         if not self.checkpoint.exists():
-            made.remember("checkpoint", self.checkpoint)
+            created_resources.remember("checkpoint", self.checkpoint)
         return self.checkpoint
 
 

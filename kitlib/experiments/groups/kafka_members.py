@@ -41,7 +41,7 @@ from kitlib.experiments.groups.kafka_operator import (
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
 from kitlib.experiments.kafka_stage import KafkaStage, replicas_of
 from kitlib.experiments.stage import Stage
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import Cluster, answered, client_config, file_config
 from kitlib.lab.consumer_process import ConsumerProcess
@@ -168,7 +168,7 @@ class KafkaGroup:
         """The group of a run on a real stage, or one more of its groups. LabError when the broker finds no coordinator for it."""
         assert isinstance(stage, KafkaStage)
         topic, group, began_s = f"kit.{run}.orders", f"kit.{run}{suffix}", time.monotonic()
-        made.remember("group", group)
+        created_resources.remember("group", group)
         names: dict[str, str] = {}
         admin = AdminClient(client_config(stage.cluster))
         watch = GroupWatch(
@@ -200,7 +200,7 @@ class KafkaGroup:
         """Create the topic, and wait until every partition has a leader. KnobError for a number outside of PARTITIONS."""
         if partitions not in PARTITIONS:
             raise KnobError(f"topic {self.topic}: {partitions} partitions, expected {PARTITIONS[0]} to {PARTITIONS[-1]}.")
-        made.remember("topic", self.topic)
+        created_resources.remember("topic", self.topic)
         create_partitions(self.stage.admin, self.topic, partitions, replicas_of(self.stage.cluster))
         self.partitions = partitions
         self.watch.start()

@@ -14,7 +14,7 @@ from kitlib.experiments.groups.partition_stage import Keyed
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
 from kitlib.experiments.kafka_stage import KafkaStage, deliver, replicas_of
 from kitlib.experiments.stage import Stage
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.clients import answered, client_config
 
 
@@ -30,7 +30,7 @@ class KafkaKeyedTopic:
     def open(cls, stage: Stage, name: str, partitions: int) -> KafkaKeyedTopic:
         """Create the topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
         assert isinstance(stage, KafkaStage)
-        made.remember("topic", name)
+        created_resources.remember("topic", name)
         topic = cls(name, partitions, stage)
         create_partitions(stage.admin, name, partitions, replicas_of(stage.cluster))
         return topic

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from kitlib.errors import LabError
 from kitlib.experiments.leader_stage import PARTITION
 from kitlib.kafka.replication.epochs import Library
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.java_client import JavaClient, message_of
 
@@ -54,7 +54,7 @@ class Readers:
     @contextmanager
     def open(cls, cluster: Cluster, topic: str) -> Iterator[Readers]:
         readers = cls(cluster, topic, f"{topic}.group")
-        made.remember("group", readers.group)
+        created_resources.remember("group", readers.group)
         with readers.room:
             yield readers
 
