@@ -263,7 +263,7 @@ def test_json_lines_are_not_read_past_the_first_bad_one(monkeypatch: pytest.Monk
 def test_repr_counts_the_words() -> None:
     """A trace shows its experiment, its backend and how often each word occurs."""
     assert repr(small()) == "<Trace of happy_path on the model: 3 steps (1 append, 2 emit)>"
-    assert repr(Trace("r", "a\x1b[31m")) == "<Trace of a\ufffd[31m on the model: 0 steps ()>"
+    assert repr(Trace("r", "a\x1b[31m")) == "<Trace of a\\x1b[31m on the model: 0 steps ()>"
     assert str(small().at(1)) == "#1 at 5 ms: spout emit (topic=events, partition=0, offset=0)"
 
 

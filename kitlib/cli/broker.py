@@ -17,8 +17,10 @@ import typer
 from kitlib.cli import app
 from kitlib.errors import KnobError
 from kitlib.lab import kafka_server
+from kitlib.text import plain_text
 
 NOT_RUNNING = 3
+LONGEST_LINE = 10_000  # characters of a log's line
 
 
 @app.command()
@@ -103,5 +105,4 @@ def _print_new(path: Path, before: tuple[int, int]) -> tuple[int, int]:
 
 
 def _labelled(path: Path, line: str) -> str:
-    printable = "".join(character if character.isprintable() or character == "\t" else "?" for character in line)
-    return f"{path.stem}: {printable}"
+    return f"{path.stem}: {plain_text(line.expandtabs(4), LONGEST_LINE)}"

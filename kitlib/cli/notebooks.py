@@ -25,7 +25,7 @@ def notebooks(
     only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
 ) -> None:
     """Run all notebooks again and save their outputs, without anything that differs from run to run."""
-    from kitlib.lab import jupyter, trust
+    from kitlib.lab import jupyter, notebook_trust
     from kitlib.lab import notebooks as runner
     from kitlib.lab.session import Printer
 
@@ -44,7 +44,7 @@ def notebooks(
             printer.line("          saved")
     if not check:
         root = jupyter.project_dir()
-        trust.write_sums(root, runner.find(root))
+        notebook_trust.write_sums(root, runner.find(root))
     raise typer.Exit(1 if bad else 0)
 
 
@@ -75,23 +75,22 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete the topics, groups, offsets and checkpoints that a notebook has made, and nothing else."""
-    from kitlib.lab import kafka_server, made
+    from kitlib.lab import created_resources, kafka_server
     from kitlib.lab import notebooks as runner
-    from kitlib.lab import reset as resetting
 
     if notebook is not None and everything:
         raise KitError("Say either a notebook or --all, not both.")
     if notebook is None and not everything:
-        for name in made.notebooks():
-            print(f"{name}: {resetting.summary(made.read(name))}")
+        for name in created_resources.notebooks():
+            print(f"{name}: {created_resources.summary(created_resources.read(name))}")
         raise KitError("Nothing was deleted. Name a notebook of this list, or use --all.")
-    names = made.notebooks() if everything else [resetting.chosen(notebook or "")]
-    things = {name: made.read(name) for name in names}
+    names = created_resources.notebooks() if everything else [created_resources.chosen(notebook or "")]
+    things = {name: created_resources.read(name) for name in names}
     if not any(things.values()):
         print("Nothing is left that a notebook has made.", file=sys.stderr)
         return
     for name, its in things.items():
-        print(f"{name}: {resetting.summary(its)}", file=sys.stderr)
+        print(f"{name}: {created_resources.summary(its)}", file=sys.stderr)
     if not yes:
         if not sys.stdin.isatty():
             raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to go on.")
@@ -100,8 +99,8 @@ def reset(
     with runner.broker(say) as cluster:
         client = kafka_server.client_config(cluster)
         for name, its in things.items():
-            gone, its_problems = resetting.take_back(its, client)
-            made.forget(name, gone)
+            gone, its_problems = created_resources.take_back(its, client)
+            created_resources.forget(name, gone)
             problems += its_problems
             print(f"{name}: {len(gone)} of {len(its)} deleted", file=sys.stderr)
     if problems:

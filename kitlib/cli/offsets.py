@@ -10,6 +10,7 @@ import json
 import math
 import re
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,7 +65,7 @@ def offsets(
     since_ms, until_ms = time_of("since", since), time_of("until", until)
     check_times(since_ms, until_ms)
     if plot is not None and plot.suffix not in (".svg", ".html"):
-        raise KnobError(f"--plot {plain_text(plot, 300)}: a picture is an .svg or an .html. Give the file one of these endings.")
+        raise KnobError(f"--plot {plot}: a picture is an .svg or an .html. Give the file one of these endings.")
     if health or spark:
         others: dict[str, object] = {"GROUP": group if health else None, "--commits": commits, "--plot": plot, "--json": as_json or None}
         _check_alone(health, spark, others)
@@ -101,8 +102,7 @@ def _by_health(since_ms: int | None, until_ms: int | None) -> int:
         raise KnobError("--health tells of now. Leave --since and --until out.")
     found = look_at_health(kafka_server.ensure())
     _console().print(_table("health of committed offsets", HEAD, found.rows()))
-    for line in found.lines():
-        _console().print(plain_text(line, 2_000), soft_wrap=True)
+    _print_lines(found.lines())
     return 0 if found.is_well else 1
 
 
@@ -120,8 +120,7 @@ def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> 
         if group is not None and not report.partitions:
             check_group_exists(cluster, group)
         _console().print(_table(report.sentence, tuple(report.COLUMNS), report.rows()))
-        for note in report.notes():
-            _console().print(plain_text(f"note: {note}", 2_000), soft_wrap=True)
+        _print_lines(f"note: {note}" for note in report.notes())
     finally:
         spark.stop()
     return 1 if report.faults else 0
@@ -188,8 +187,12 @@ def _print(report: Report, commits: list[tuple[str, ...]], commit_head: tuple[st
     console.print(_table(report.title, report.head, report.rows))
     if commits:
         console.print(_table(f"the last {len(commits)} commits", commit_head, commits))
-    for line in report.lines():
-        console.print(plain_text(line, 2_000), soft_wrap=True)
+    _print_lines(report.lines())
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        _console().print(plain_text(line, 2_000), soft_wrap=True)
 
 
 def _table(title: str, head: tuple[str, ...], rows: Any) -> Table:
@@ -294,7 +297,7 @@ def time_of(name: str, text: str | None, now_ms: int | None = None) -> int | Non
     if text.isdecimal() and text.isascii():
         at_ms = int(text[:16])  # 16 digits are too many already
         if at_ms and not FIRST_MS <= at_ms <= LAST_MS:
-            raise KnobError(f"--{name} {plain_text(text, 60)} is no time in ms since 1970 that anybody means. Write a date as 2026-03-01.")
+            raise KnobError(f"--{name} {text[:60]} is no time in ms since 1970 that anybody means. Write a date as 2026-03-01.")
         return at_ms
     if ago := re.fullmatch(r"(\d{1,9})([smhd])", text):
         now = round(time.time() * 1000) if now_ms is None else now_ms
@@ -302,4 +305,4 @@ def time_of(name: str, text: str | None, now_ms: int | None = None) -> int | Non
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        raise KnobError(f"--{name} {plain_text(text, 60)} is no time. Write {TIMES}.") from None
+        raise KnobError(f"--{name} {text[:60]} is no time. Write {TIMES}.") from None

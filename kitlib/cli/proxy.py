@@ -15,6 +15,7 @@ from kitlib.cli import app
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.lab.chaos_rules import ACTIONS
+from kitlib.text import plain_text
 
 LOOK_EVERY_S = 0.1
 RULES = "A rule, as in 'cut:percent=9,count=5'; may be given more than once. Settings: api, percent, skip, \
@@ -71,8 +72,8 @@ def _print_new(running: ChaosProxy, printed: int, as_json: bool) -> int:
 def _line(event: ProxyEvent) -> str:
     parts = [f"{event.at_ms / 1000:9.3f} s", f"connection {event.connection}", event.what]
     if event.api:
-        client = "".join(character if character.isprintable() else "?" for character in event.client_id[:40])
-        parts.append(f"{event.api} {event.correlation_id} of {client or 'nobody'}, {event.size} bytes")
+        client = plain_text(event.client_id, 40) or "nobody"
+        parts.append(f"{event.api} {event.correlation_id} of {client}, {event.size} bytes")
     if event.rule is not None:
         parts.append(f"rule {event.rule}")
     return ": ".join(parts[:2]) + ": " + ", ".join(parts[2:])

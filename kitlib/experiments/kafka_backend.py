@@ -26,7 +26,7 @@ from kitlib.experiments.kafka_leader import KafkaLeader
 from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
 from kitlib.kafka.positions import ResetPolicy
-from kitlib.lab import kafka_server, made
+from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import wait_until
 from kitlib.trace import Trace
@@ -46,7 +46,7 @@ def create_topic(
     LabError when the broker refuses or does not answer within DEADLINE_S.
     """
     if not shared:
-        made.remember("topic", name)
+        created_resources.remember("topic", name)
     topic = NewTopic(name, num_partitions=1, replication_factor=replicas, config=config or {})
 
     def create() -> None:
@@ -241,7 +241,7 @@ class KafkaOffsetStore(KafkaTable):
         return self.get(path)
 
     def write(self, path: str, text: str) -> None:
-        made.remember("offset", path, store=self.topic.name)
+        created_resources.remember("offset", path, store=self.topic.name)
         self.put(path, text)
 
 
@@ -311,7 +311,7 @@ class KafkaBackend:
         An expired offset is removed as the broker itself removes one, by deleting the idle group's offsets.
         """
         group = f"kit.{self.run}.group"
-        made.remember("group", group)
+        created_resources.remember("group", group)
         if committed is not None:
             with group_member(self.cluster, group, policy) as member:
                 offsets = [TopicPartition(topic.name, 0, committed)]

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.clients import Cluster, answered, client_config
 from kitlib.lab.processes import wait_until
 
@@ -50,7 +50,7 @@ class Leaders:
     @classmethod
     def create(cls, cluster: Cluster, topic: str, replicas: Sequence[int], config: dict[str, str]) -> Leaders:
         """A new topic of one partition with its copies on these brokers, led by the first. LabError when it cannot be made."""
-        made.remember("topic", topic)
+        created_resources.remember("topic", topic)
         leaders = cls(cluster, topic, AdminClient(client_config(cluster)))
         new = NewTopic(topic, num_partitions=1, replica_assignment=[list(replicas)], config=config)
         leaders._done(leaders.admin.create_topics([new])[topic], f"topic {topic} could not be made")

@@ -77,7 +77,7 @@ __all__ = ["ANOMALIES", "Anomaly", "LaneVerdict", "Verdict", "judge"]
 class Ledger(Protocol):
     """Follows one partition, step by step."""
 
-    def take(self, step: Step, judged: str) -> None: ...
+    def follow(self, step: Step, judged: str) -> None: ...
 
     def verdict(self, is_cut: bool) -> LaneVerdict: ...
 
@@ -91,7 +91,7 @@ def judge(trace: Trace) -> Verdict:
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
             ledgers[lane] = LEDGERS[trace.domain](*lane, trace.knobs)
-        ledgers[lane].take(step, trace.vocabulary.judged(step.what))
+        ledgers[lane].follow(step, trace.vocabulary.judged(step.what))
     is_cut = trace.cut_at is not None
     return Verdict(tuple(ledger.verdict(is_cut) for ledger in ledgers.values()), trace.cut_at)
 
@@ -143,7 +143,7 @@ class DeliveryLedger:
     last_error: str = ""
     tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally(kind) for kind in ANOMALIES})
 
-    def take(self, step: Step, judged: str) -> None:
+    def follow(self, step: Step, judged: str) -> None:
         """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
         self.last_step = step.number
         if judged:

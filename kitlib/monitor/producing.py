@@ -58,7 +58,7 @@ class ProducerLedger:
     is_unclean: bool = False  # and one that was not in sync took over
     last_step: int = 0
 
-    def take(self, step: Step, judged: str) -> None:
+    def follow(self, step: Step, judged: str) -> None:
         """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
         self.last_step = step.number
         if judged:

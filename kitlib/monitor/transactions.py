@@ -67,7 +67,7 @@ class TransactionLedger:
         """The reader that the verdict is about."""
         return str(self.knobs.get("isolation", READERS[0]))
 
-    def take(self, step: Step, judged: str) -> None:
+    def follow(self, step: Step, judged: str) -> None:
         """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
         self.last_step = step.number
         self.input_position = max(self.input_position, step.state.get("committed_input") or 0)

@@ -159,7 +159,7 @@ def follow_steps(steps: Iterable[Step]) -> TreeReport:
     """The trees of these steps."""
     forest = _Forest()
     for step in steps:
-        forest.take(step)
+        forest.follow(step)
     return forest.report()
 
 
@@ -207,7 +207,7 @@ class _Forest:
     acker_messages: int = 0
     wasted_executions: int = 0
 
-    def take(self, step: Step) -> None:
+    def follow(self, step: Step) -> None:
         if step.what in ACKER_MESSAGES:
             self.acker_messages += 1
             return

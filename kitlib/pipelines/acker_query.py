@@ -47,7 +47,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import KitError, KnobError, LabError
-from kitlib.lab import made, workspace
+from kitlib.lab import created_resources, workspace
 from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence, trace_topic
 from kitlib.text import html_table
 from kitlib.trace_lines import MAX_LINE_CHARS
@@ -287,7 +287,7 @@ class Folder:
                 if found != told:
                     raise LabError(f"checkpoint {self.path}: acker.json says {found}, expected {told}. Choose another folder.")
                 return
-            if self.path.is_dir() and any(entry.name != made.MARKER for entry in self.path.iterdir()):
+            if self.path.is_dir() and any(entry.name != created_resources.MARKER for entry in self.path.iterdir()):
                 raise LabError(f"checkpoint {self.path}: it is not empty and has no acker.json. Choose another folder.")
             self.path.mkdir(parents=True, exist_ok=True)
             workspace.write_atomic(file, json.dumps(told))

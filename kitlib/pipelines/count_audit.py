@@ -31,7 +31,7 @@ from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.lab import spark as kit_spark
 from kitlib.pipelines.topics import Topics, one_sentence
 from kitlib.pipelines.word_count import Emit, WordCount, words_of
-from kitlib.text import html_table, text_table
+from kitlib.text import html_table, plain_text, text_table
 from kitlib.trace import Trace
 
 WORDS_SHOWN = 12
@@ -103,7 +103,7 @@ class CountAudit:
     def rows(self) -> list[tuple[str, ...]]:
         """The table's lines, one for each word of `wrong`."""
         return [
-            (_shown(row.word), str(row.truth), str(row.counted), str(row.missing), str(row.extra)) for row in self.wrong
+            (plain_text(row.word, 40), str(row.truth), str(row.counted), str(row.missing), str(row.extra)) for row in self.wrong
         ]
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ def count_audits(
         for topic in (job.lines, job.counts):
             if topic not in present:
                 raise LabError(
-                    f"audit of the word count {_shown(name)}: there is no topic {topic} at {topics.bootstrap}. "
+                    f"audit of the word count {plain_text(name, 40)}: there is no topic {topic} at {topics.bootstrap}. "
                     "Run the job first; a run's topics are named kit.<run>.<name>."
                 )
     spark = spark or kit_spark.session()
@@ -340,8 +340,3 @@ def _count(value: bytes | None) -> int | None:
 def _check_emit(emit: Any) -> None:
     if emit not in ("totals", "increments"):
         raise KnobError(f"audit of a word count: emit is {str(emit)[:40]!r}, expected totals or increments.")
-
-
-def _shown(word: str) -> str:
-    """A word that is fit for a screen."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in word[:40])

@@ -34,7 +34,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import KitError, LabError
-from kitlib.lab import made, workspace
+from kitlib.lab import created_resources, workspace
 from kitlib.lab import spark as kit_spark
 from kitlib.pipelines.topics import one_sentence
 
@@ -97,7 +97,7 @@ class Checkpoint:
 
     def check(self, owner: Owner) -> None:
         """Raise CheckpointError unless the folder is new or a whole checkpoint of this owner."""
-        inside = {entry.name for entry in self.folder.iterdir()} - {".lock", made.MARKER}
+        inside = {entry.name for entry in self.folder.iterdir()} - {".lock", created_resources.MARKER}
         if not inside:
             return
         name, word = self.told.name, f"kit_{self.kind}"
@@ -233,7 +233,7 @@ class FoldedStream(ABC, Generic[Result]):
         try:
             self.checkpoint.check(owner)
             if not self.checkpoint.told.exists():
-                made.remember("checkpoint", self.checkpoint.folder)
+                created_resources.remember("checkpoint", self.checkpoint.folder)
                 self.checkpoint.claim(owner)
             with one_sentence(self.what):
                 writer = rows().writeStream.foreachBatch(self._fold).trigger(processingTime=f"{every_ms} milliseconds")

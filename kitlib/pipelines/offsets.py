@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -320,7 +319,7 @@ def rules_of(topics: Topics) -> LagRules:
 def without_gone(topics: Topics, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of SCHEMA, those commits excused that went with their topics. LabError when no broker answers."""
     rows = list(rows)
-    admin = AdminClient({**topics.client_settings(), "client.id": "kit", "log_level": 2})
+    admin = topics.admin()
     found = topic_ids(admin, {row["topic"] for row in rows if row["lost_id"] is not None})
     return [without_lost(row, found) for row in rows]
 
@@ -372,7 +371,7 @@ def partitions_of(topics: Topics, topic: str, group: str | None = None) -> list[
 
     LabError when the topic may not be seen, or no broker answers.
     """
-    admin = AdminClient({**topics.client_settings(), "client.id": "kit", "log_level": 2})
+    admin = topics.admin()
     try:
         asked = admin.describe_topics(TopicCollection([topic]), request_timeout=DEADLINE_S)[topic]
         count = len(asked.result(DEADLINE_S).partitions)
@@ -387,7 +386,7 @@ def partitions_of(topics: Topics, topic: str, group: str | None = None) -> list[
 
 def ends_now(topics: Topics) -> dict[tuple[str, int], int]:
     """Where the log of each partition ends now; one that may not be asked for is left out. LabError when no broker answers."""
-    admin = AdminClient({**topics.client_settings(), "client.id": "kit", "log_level": 2})
+    admin = topics.admin()
     try:
         known = admin.list_topics(timeout=DEADLINE_S).topics
     except KafkaException as error:

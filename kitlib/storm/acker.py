@@ -86,7 +86,7 @@ class Acker:
         entry = self.pending.get(root) or AckerEntry()
         entry.val = (entry.val or 0) ^ val
         entry.spout_task = spout_task
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
     def ack(self, root: int, val: int) -> Completion | None:
         """A bolt acked a tuple: `val` is its edge XOR the edges it sent; the completion that follows, or None.
@@ -96,7 +96,7 @@ class Acker:
         self.check(root, val)
         entry = self.pending.get(root) or AckerEntry()
         entry.val = (entry.val or 0) ^ val
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
     def fail(self, root: int) -> Completion | None:
         """A bolt failed a tuple of this tree; the completion that follows, or None.
@@ -106,7 +106,7 @@ class Acker:
         self.check(root, 0)
         entry = self.pending.get(root) or AckerEntry()
         entry.failed = True
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
     def reset_timeout(self, root: int) -> Completion | None:
         """This release knows no such message: always raises UnknownStreamError, and nothing changes."""
@@ -119,12 +119,12 @@ class Acker:
         """A message time-out has passed: rotate. What is dropped is returned for pictures; nobody is told of it."""
         return self.pending.rotate()
 
-    def settle(self, root: int, entry: AckerEntry) -> Completion | None:
+    def apply(self, root: int, entry: AckerEntry) -> Completion | None:
         """Keep the entry, renewed; or end the tree if it can be ended. Zero is tested before failed."""
         self.pending.put(root, entry)
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
-    def ended(self, root: int, entry: AckerEntry) -> Completion | None:
+    def completion(self, root: int, entry: AckerEntry) -> Completion | None:
         """The end of the tree, whose entry is then removed; None while it goes on or nobody waits for it."""
         if entry.spout_task is None:
             return None

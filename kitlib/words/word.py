@@ -29,6 +29,7 @@ Range = list[int]  # [first, last], both inclusive
 
 ANYWHERE = frozenset({"topic", "partition"})
 MOST_SAID = 400  # characters of a sentence
+MOST_OF_A_FIELD = 220  # characters of one text in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ class Domain:
             return as_it_stands(actor, what, data)
         who = plain_text(actor, 40)
         try:
+            data = _printable(data)
             said = word.sentence(who, data)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return as_it_stands(actor, what, data)  # the data are not what the word promises
@@ -124,6 +126,15 @@ class Domain:
 def with_room(words: Mapping[str, Word], others: float = 1.0, **room: float) -> dict[str, Word]:
     """The words with the room that each takes on the time axis."""
     return {what: replace(word, room=room.get(what, others)) for what, word in words.items()}
+
+
+def _printable(value: Any) -> Any:
+    """The same value with each text in it as one short printable line, so that no row of a table has to see to that."""
+    if isinstance(value, str):
+        return plain_text(value, MOST_OF_A_FIELD)
+    if isinstance(value, dict):
+        return {key: _printable(each) for key, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def as_it_stands(actor: str, what: str, data: Data) -> str:

@@ -150,7 +150,7 @@ def test_cleaner_with_a_planted_bug_is_caught(
     [
         (0, lambda args: args.update(batch=[]), "batch is []"), (0, lambda args: args.update(batch=[7]), "a record is 7"),
         (0, lambda args: args["batch"][0].update(ts="1"), "ts is '1'"), (0, lambda args: args["batch"][0].update(key=1), "a record is"),
-        (6, lambda args: args.update(now=-1), "now is -1"), (6, lambda args: args.pop("now"), "now is None"),
+        (6, lambda args: args.update(now=-1), "now is -1"), (6, lambda args: args.pop("now"), "now is missing"),
     ],
 )  # fmt: skip
 def test_operation_that_is_never_recorded_is_told(number: int, change: Callable[[Any], Any], words: str) -> None:

@@ -219,7 +219,7 @@ def test_window_that_is_never_recorded_is_told(change: Callable[[Any], Any], wor
         (lambda args: args["ops"].append({"op": "owner"}), "an event is 'owner'"),
         (lambda args: args["config"].update(intervals=0), "intervals is 0"),
         (lambda args: args["ops"][0].update(offset="1"), "offset is '1'"),
-        (lambda args: args.pop("evaluate_at_ms"), "evaluate_at_ms is None"),
+        (lambda args: args.pop("evaluate_at_ms"), "evaluate_at_ms is missing"),
     ],
 )  # fmt: skip
 def test_history_that_is_never_recorded_is_told(change: Callable[[Any], Any], words: str) -> None:

@@ -188,17 +188,17 @@ class OwnAcker:
         entry = self.renewed(root)
         entry[0] ^= val
         entry[1] = spout_task
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
     def ack(self, root: int, val: int) -> Any:
         entry = self.renewed(root)
         entry[0] ^= val
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
     def fail(self, root: int) -> Any:
         entry = self.renewed(root)
         entry[2] = True
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
     def tick(self) -> Any:
         self.pending = [{}, self.pending[0]]
@@ -208,7 +208,7 @@ class OwnAcker:
         entry = newer[root] = newer.get(root) or older.pop(root, None) or [0, None, False]
         return entry
 
-    def ended(self, root: int, entry: list[Any]) -> Any:
+    def completion(self, root: int, entry: list[Any]) -> Any:
         if entry[1] is None or (entry[0] != 0 and not entry[2]):
             return None
         del self.pending[0][root]
@@ -216,7 +216,7 @@ class OwnAcker:
 
 
 class FailedFirst(OwnAcker):
-    def ended(self, root: int, entry: list[Any]) -> Any:
+    def completion(self, root: int, entry: list[Any]) -> Any:
         if entry[1] is None or (entry[0] != 0 and not entry[2]):
             return None
         del self.pending[0][root]
@@ -230,7 +230,7 @@ class NeverRenews(OwnAcker):
                 return bucket[root]
         return self.pending[0].setdefault(root, [0, None, False])
 
-    def ended(self, root: int, entry: list[Any]) -> Any:
+    def completion(self, root: int, entry: list[Any]) -> Any:
         if entry[1] is None or (entry[0] != 0 and not entry[2]):
             return None
         for bucket in self.pending:
@@ -244,7 +244,7 @@ class ForgetsAtOnce(OwnAcker):
 
 
 class EndsWithoutSpout(OwnAcker):
-    def ended(self, root: int, entry: list[Any]) -> Any:
+    def completion(self, root: int, entry: list[Any]) -> Any:
         if entry[0] != 0 and not entry[2]:
             return None
         del self.pending[0][root]
@@ -252,8 +252,8 @@ class EndsWithoutSpout(OwnAcker):
 
 
 class TaskZeroIsNone(OwnAcker):
-    def ended(self, root: int, entry: list[Any]) -> Any:
-        return super().ended(root, entry) if entry[1] else None
+    def completion(self, root: int, entry: list[Any]) -> Any:
+        return super().completion(root, entry) if entry[1] else None
 
 
 class NeverForgets(OwnAcker):
@@ -262,8 +262,8 @@ class NeverForgets(OwnAcker):
 
 
 class SaysTrue(OwnAcker):
-    def ended(self, root: int, entry: list[Any]) -> Any:
-        return super().ended(root, entry) is not None
+    def completion(self, root: int, entry: list[Any]) -> Any:
+        return super().completion(root, entry) is not None
 
 
 class StubAcker:

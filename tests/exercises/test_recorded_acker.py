@@ -147,22 +147,22 @@ class DropsAtEachTick(FromScratch):
 
 
 class DoesNotRenew(Acker):
-    def settle(self, root: int, entry: AckerEntry) -> Completion | None:
+    def apply(self, root: int, entry: AckerEntry) -> Completion | None:
         if root not in self.pending:
             self.pending.put(root, entry)
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
 
 class Subtracts(Acker):
     def ack(self, root: int, val: int) -> Completion | None:
         entry = self.pending.get(root) or AckerEntry()
         entry.val = (entry.val or 0) - val
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
 
 class KeepsWhatHasEnded(Acker):
-    def ended(self, root: int, entry: AckerEntry) -> Completion | None:
-        end = Acker.ended(self, root, entry)
+    def completion(self, root: int, entry: AckerEntry) -> Completion | None:
+        end = Acker.completion(self, root, entry)
         if end:
             self.pending.put(root, entry)
         return end

@@ -23,7 +23,7 @@ from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.groups.kafka_operator import NONE, alter_offsets, delete_offsets
 from kitlib.experiments.kafka_group import ADVICE
-from kitlib.lab import kafka_server, made
+from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import Cluster, answered, client_config
 from kitlib.lab.log_ends import LogEnds
 
@@ -67,7 +67,7 @@ class KafkaHands:
     def create(self) -> None:
         """The topic, and a coordinator that is ready. LabError when the broker refuses."""
         topic = self.found.topic
-        made.remember("topic", topic)
+        created_resources.remember("topic", topic)
         admin = AdminClient(client_config(self.cluster))
         wanted = NewTopic(topic, PARTITIONS, min(REPLICAS, self.cluster.brokers))
         answered(admin.create_topics([wanted])[topic], f"topic {topic} could not be created")

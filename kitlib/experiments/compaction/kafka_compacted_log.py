@@ -30,7 +30,7 @@ from kitlib.experiments.topic_reader import TopicReader
 from kitlib.kafka.log import Fetch, FetchError, Record
 from kitlib.kafka.offsets.offset_cache import OffsetCache
 from kitlib.kafka.offsets.records import decode
-from kitlib.lab import made, workspace
+from kitlib.lab import created_resources, workspace
 from kitlib.lab.clients import answered, client_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire import EARLIEST, Wire
@@ -90,7 +90,7 @@ class KafkaKeyedLog:
             "min.compaction.lag.ms": str(min_compaction_lag_ms),
         }  # fmt: skip
         create_topic(backend.admin, name, replicas_of(cluster), config)
-        made.remember("group", name)
+        created_resources.remember("group", name)
         leader = backend.admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions[0].leader
         folder = workspace.data_dir() / f"kafka-{cluster.brokers}" / f"node-{leader}" / f"{name}-0"
         settings = {

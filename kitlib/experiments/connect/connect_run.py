@@ -75,7 +75,7 @@ class ConnectRun(Run):
         """A worker starts; a standalone one is alone."""
         if self.alone is not None:
             self.alone.start()
-            told = self.alone.shown()["workers"][self.alone.name]
+            told = self.alone.snapshot()["workers"][self.alone.name]
             self.record(self.alone.name, "start")
             self.record(self.alone.name, "assigned", connectors=told["connectors"], tasks=told["tasks"])
             return
@@ -85,7 +85,7 @@ class ConnectRun(Run):
     def kill(self, name: str) -> None:
         """A worker dies without a word."""
         if self.alone is not None:
-            told = self.alone.shown()["workers"][self.alone.name]
+            told = self.alone.snapshot()["workers"][self.alone.name]
             self.alone.kill()
             self.record(self.alone.name, "kill", connectors=told["connectors"], tasks=told["tasks"])
             return
@@ -163,7 +163,7 @@ class ConnectRun(Run):
 
     def snapshot(self) -> dict[str, Any]:
         """The workers, and what each of them runs."""
-        return {"connect": self.alone.shown() if self.alone is not None else self.cluster.shown()}
+        return {"connect": self.alone.snapshot() if self.alone is not None else self.cluster.snapshot()}
 
 
 @dataclass(slots=True)

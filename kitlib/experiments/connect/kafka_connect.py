@@ -27,7 +27,7 @@ from kitlib.kafka.connect.protocol import (
     encode_metadata,
 )
 from kitlib.kafka.connect.work import EAGER, Assignment, ConnectorsAndTasks, ConnectSettings
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.clients import sole_broker
 from kitlib.lab.wire_group import GroupWire, Joined
 
@@ -49,7 +49,7 @@ class KafkaConnectCluster(ConnectCluster):
         """A cluster without workers; its group is `kit.<run>`. LabError when there is more than one broker."""
         assert isinstance(backend, KafkaBackend)
         sole_broker(backend.cluster, "a real group of workers")
-        made.remember("group", f"kit.{run}")
+        created_resources.remember("group", f"kit.{run}")
         return cls(settings, backend=backend, group=f"kit.{run}", began_s=time.monotonic())
 
     def start(self, name: str) -> None:

@@ -32,7 +32,7 @@ from kitlib.experiments.groups.kafka_operator import (
 from kitlib.experiments.kafka_backend import KafkaBackend, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
 from kitlib.kafka.groups.group_protocol import CoordinatorEvent
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import Cluster, answered, client_config, file_config
 from kitlib.lab.consumer_process import ConsumerProcess
@@ -157,7 +157,7 @@ class KafkaGroup:
     def open(cls, backend: KafkaBackend, run: str, suffix: str = "") -> KafkaGroup:
         """The group of a run on a real backend, or one more of its groups. LabError when the broker finds no coordinator for it."""
         topic, group, began_s = f"kit.{run}.orders", f"kit.{run}{suffix}", time.monotonic()
-        made.remember("group", group)
+        created_resources.remember("group", group)
         names: dict[str, str] = {}
         watch = GroupWatch(backend.admin, group, lambda client: names.get(client, client), topic)
         find_coordinator(backend.cluster, topic, group)
@@ -186,7 +186,7 @@ class KafkaGroup:
         """Create the topic, and wait until every partition has a leader. KnobError for a number outside of PARTITIONS."""
         if partitions not in PARTITIONS:
             raise KnobError(f"topic {self.topic}: {partitions} partitions, expected {PARTITIONS[0]} to {PARTITIONS[-1]}.")
-        made.remember("topic", self.topic)
+        created_resources.remember("topic", self.topic)
         create_partitions(self.backend.admin, self.topic, partitions, replicas_of(self.backend.cluster))
         self.partitions = partitions
         self.watch.start()

@@ -13,7 +13,7 @@ from kitlib.errors import LabError
 from kitlib.experiments.groups.added_partitions import Keyed
 from kitlib.experiments.kafka_backend import KafkaBackend, deliver, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.clients import answered, client_config
 
 
@@ -30,7 +30,7 @@ class KafkaKeyedTopic:
     def open(cls, backend: KafkaBackend, name: str, partitions: int) -> KafkaKeyedTopic:
         """Create the topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
         name = f"kit.{backend.run}.{name}"
-        made.remember("topic", name)
+        created_resources.remember("topic", name)
         create_partitions(backend.admin, name, partitions, replicas_of(backend.cluster))
         settings = {"group.id": f"{name}.reader", "enable.auto.commit": False, "enable.partition.eof": True}
         return cls(name, partitions, backend, Consumer(client_config(backend.cluster, **settings)))

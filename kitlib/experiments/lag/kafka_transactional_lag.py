@@ -13,7 +13,7 @@ from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.clients import client_config
 from kitlib.lab.consumer_driver import NONE
 from kitlib.lab.consumer_process import ConsumerProcess
@@ -43,7 +43,7 @@ class KafkaMarkerLog:
         assert isinstance(backend, KafkaBackend)
         cluster = backend.cluster
         create_topic(backend.admin, name, replicas_of(cluster), {"retention.ms": "-1"})
-        made.remember("group", name)
+        created_resources.remember("group", name)
         find_coordinator(cluster, name, name)
         settings = {"transactional.id": name, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
         producer = Producer(client_config(cluster, **settings))

@@ -27,7 +27,7 @@ from kitlib.kafka.offsets.offset_cache import TopicPartition
 from kitlib.kafka.offsets.offset_rules import OffsetConfig, OffsetError, OffsetEvent
 from kitlib.kafka.offsets.wire import INTEGERS, write_message
 from kitlib.kafka.positions import ResetPolicy, start_position
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.broker_health import broker_value
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.leaders import Leaders
@@ -68,7 +68,7 @@ class KafkaKeeper:
         expires = "offsets_retention_ms" in knobs
         check_ms = checked_every_ms(backend.cluster) if expires else 0
         group = group_of_first_partition(f"kit.{run}.group", partitions_of(backend, backend.cluster))
-        made.remember("group", group)
+        created_resources.remember("group", group)
         found = find_coordinator(backend.cluster, group, DEADLINE_S)
         wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
         return cls(
@@ -123,7 +123,7 @@ class KafkaKeeper:
     def others_commit(self, records: int, keys: int) -> None:
         """One group more, whose partition is the same: `keys` offsets in each request."""
         other = group_of_first_partition(f"{self.group}.others", partitions_of(self.backend, self.backend.cluster))
-        made.remember("group", other)
+        created_resources.remember("group", other)
         topic = next(iter(self.backend.topics), None)
         if topic is None:
             raise LabError(f"group {other}: there is no topic to commit offsets of. Create one first.")

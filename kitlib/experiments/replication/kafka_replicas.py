@@ -23,7 +23,7 @@ from kitlib.experiments.topic_reader import TopicReader
 from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import Library
 from kitlib.kafka.replication.partition import ReplicatedPartition, ReplicationConfig
-from kitlib.lab import kafka_server, made, workspace
+from kitlib.lab import created_resources, kafka_server, workspace
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.java_client import JavaClient, message_of
 from kitlib.lab.leaders import Leaders, Partition
@@ -65,7 +65,7 @@ class Readers:
     @contextmanager
     def open(cls, cluster: Cluster, topic: str) -> Iterator[Readers]:
         readers = cls(cluster, topic, f"{topic}.group")
-        made.remember("group", readers.group)
+        created_resources.remember("group", readers.group)
         with readers.room:
             yield readers
 

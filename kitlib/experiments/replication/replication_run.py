@@ -224,7 +224,7 @@ class ReplicaRun(Run):
         committed = 0 if self.committed is None else self.committed[0]
         ledger = {"log_start": 0, "log_end": self.visible_end, "committed_to": committed, "emitted_to_offset": committed}
         ledger["processed"] = [list(found) for found in self.processed]  # type: ignore[assignment]
-        self.write(at_ms, actor, what, data, ledger | (self.partition.shown() if shown is None else shown))
+        self.write(at_ms, actor, what, data, ledger | (self.partition.snapshot() if shown is None else shown))
 
     def close(self) -> None:
         """Every broker runs again."""

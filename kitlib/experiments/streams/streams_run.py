@@ -101,7 +101,7 @@ class StreamsRun(Run):
         idle = {task_name(task): ms for task, ms in self.app.idle_ms.items()}
         counting = {task_name(task) for task in self.app.stateful}
         threads = [
-            tasks for one in self.app.shown()["instances"].values() if one["up"] for tasks in one["threads"].values()
+            tasks for one in self.app.snapshot()["instances"].values() if one["up"] for tasks in one["threads"].values()
         ]
         self.record(
             "group",
@@ -127,4 +127,4 @@ class StreamsRun(Run):
 
     def snapshot(self) -> dict[str, Any]:
         """The instances with their tasks."""
-        return {"streams": self.app.shown()}
+        return {"streams": self.app.snapshot()}

@@ -28,7 +28,7 @@ from kitlib.kafka.transactions.metadata import TopicPartition as Place
 from kitlib.kafka.transactions.metadata import TransactionState
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import TransactionalProducer
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.broker_settings import broker_setting
 from kitlib.lab.clients import Cluster, client_config, sole_broker
 from kitlib.lab.processes import wait_until
@@ -127,7 +127,7 @@ class KafkaTransactions:
             for topic in (place.topic, place.input[0]):
                 create_topic(backend.admin, topic, 1, {"retention.ms": "-1"})
                 wait_until(lambda topic=topic: place._leads(topic), DEADLINE_S, f"{topic}-0 has its leader")  # type: ignore[misc]
-            made.remember("group", place.group)
+            created_resources.remember("group", place.group)
             wire.wait_for_coordinator(place.group, GROUP)
             if not knobs.get("verification", True):
                 place.settings.enter_context(broker_setting(backend.cluster, VERIFICATION, "false"))

@@ -264,7 +264,7 @@ class ConnectCluster:
             if (what in worker.work.connectors if isinstance(what, str) else what in worker.work.tasks)
         ]
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """What a picture shows: JSON values."""
         delayed = [worker.rejoin_ms for worker in self.workers.values() if worker.rejoin_ms is not None]
         by_member = {worker.member_id: worker.name for worker in self.workers.values()}
@@ -340,7 +340,7 @@ class StandaloneWorker:
             raise ConnectError(f"worker {self.name} does not run. Start it first.")
         self.is_up = False
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """What a picture shows, in the words of a cluster."""
         everything = configured_work(self.connectors)
         told = {"connectors": list(everything.connectors), "tasks": [list(task) for task in everything.tasks]}

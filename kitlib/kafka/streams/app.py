@@ -293,7 +293,7 @@ class StreamsApp:
         """Records of the task's input that are not processed."""
         return self.arrived[task] - self.processed[task]
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """What a picture shows: JSON values."""
         return {
             "generation": self.generation,

@@ -82,10 +82,10 @@ def test_without_a_delay_work_moves_at_once_and_again_when_the_worker_is_back() 
 def test_dead_leader_s_successor_does_not_wait() -> None:
     """It has no memory of what ran where, so the lost work is new work to it."""
     found = cluster()
-    assert found.shown()["leader"] == "w1"
+    assert found.snapshot()["leader"] == "w1"
     found.kill("w1")
     found.run_until(31_000)
-    assert found.shown()["leader"] == "w2" and not found.unassigned()
+    assert found.snapshot()["leader"] == "w2" and not found.unassigned()
 
 
 def test_restart_within_the_session_time_out_waits_for_the_ghost() -> None:
@@ -182,9 +182,9 @@ def test_standalone_runs_everything_or_nothing() -> None:
     """No rebalance, no delay, and no second worker."""
     alone = StandaloneWorker()
     alone.configure({"source": 1, "sink": 1})
-    assert len(alone.shown()["unassigned"]["tasks"]) == 2
+    assert len(alone.snapshot()["unassigned"]["tasks"]) == 2
     alone.start()
-    assert len(alone.work) == 4 and not alone.shown()["unassigned"]["tasks"]
+    assert len(alone.work) == 4 and not alone.snapshot()["unassigned"]["tasks"]
     with pytest.raises(ConnectError, match="alone"):
         alone.start()
     alone.kill()

@@ -124,7 +124,7 @@ def test_probing_rebalance_moves_the_task_when_the_warm_up_has_caught_up() -> No
 def test_threads_beyond_the_tasks_idle() -> None:
     """Ten tasks and twelve threads: two have nothing to do."""
     found = app(instances=2, threads=6)
-    threads = [tasks for each in found.shown()["instances"].values() for tasks in each["threads"].values()]
+    threads = [tasks for each in found.snapshot()["instances"].values() for tasks in each["threads"].values()]
     assert len(threads) == 12 and sum(not tasks for tasks in threads) == 2
 
 

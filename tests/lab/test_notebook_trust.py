@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
 
-from kitlib.lab import copies, notebooks, trust
+from kitlib.lab import copies, notebook_trust, notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Path:
     path = tmp_path / "notebooks" / "00_start_here.ipynb"
     path.parent.mkdir()
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")]), path)
-    trust.write_sums(tmp_path, [path])
+    notebook_trust.write_sums(tmp_path, [path])
     return tmp_path
 
 
@@ -33,7 +33,7 @@ def is_trusted(path: Path, data_dir: Path) -> bool:
 
 def test_sign_shipped_an_unchanged_notebook_is_trusted(project: Path, tmp_path: Path) -> None:
     """A notebook that is as it was saved is signed for this JupyterLab."""
-    assert trust.sign_shipped(copies.desk(project), tmp_path / "data") == 1
+    assert notebook_trust.sign_shipped(copies.desk(project), tmp_path / "data") == 1
     assert is_trusted(project / "notebooks" / "00_start_here.ipynb", tmp_path / "data")
 
 
@@ -44,7 +44,7 @@ def test_sign_shipped_a_changed_notebook_stays_untrusted(project: Path, tmp_path
     html = nbformat.v4.new_output("display_data", data={"text/html": "<script>alert(1)</script>"})
     changed.cells[0].outputs = [html]
     nbformat.write(changed, path)
-    assert trust.sign_shipped(copies.desk(project), tmp_path / "data") == 0
+    assert notebook_trust.sign_shipped(copies.desk(project), tmp_path / "data") == 0
     assert not is_trusted(path, tmp_path / "data")
 
 
@@ -52,13 +52,13 @@ def test_sign_shipped_a_copy_is_trusted_until_somebody_changes_it(project: Path,
     """A copy of a shipped notebook is signed as long as it is what the kit wrote, to the last byte."""
     desk = copies.desk(project)
     copies.make(desk, print)
-    assert trust.sign_shipped(desk, tmp_path / "data") == 2
+    assert notebook_trust.sign_shipped(desk, tmp_path / "data") == 2
     path = project / "work" / "00_start_here.ipynb"
     assert is_trusted(path, tmp_path / "data")
     changed = nbformat.read(path, as_version=4)
     changed.metadata["title"] = "a stranger was here"
     nbformat.write(changed, path)
-    assert trust.sign_shipped(desk, tmp_path / "data") == 1
+    assert notebook_trust.sign_shipped(desk, tmp_path / "data") == 1
     assert not is_trusted(path, tmp_path / "data")
 
 
@@ -67,14 +67,14 @@ def test_sign_shipped_a_copy_of_a_changed_notebook_stays_untrusted(project: Path
     path = project / "notebooks" / "00_start_here.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("<b>hostile</b>")]), path)
     copies.make(copies.desk(project), print)
-    assert trust.sign_shipped(copies.desk(project), tmp_path / "data") == 0
+    assert notebook_trust.sign_shipped(copies.desk(project), tmp_path / "data") == 0
 
 
 def test_sign_shipped_without_a_list_signs_nothing(tmp_path: Path) -> None:
     """Where no list came with the notebooks, none is trusted."""
-    assert trust.sign_shipped(copies.desk(tmp_path), tmp_path / "data") == 0
+    assert notebook_trust.sign_shipped(copies.desk(tmp_path), tmp_path / "data") == 0
 
 
 def test_list_of_shipped_notebooks_is_up_to_date() -> None:
     """Every notebook of this project is noted as it is now: `kit notebooks` was the last to write it."""
-    assert trust.shipped(ROOT) == notebooks.find(ROOT)
+    assert notebook_trust.shipped(ROOT) == notebooks.find(ROOT)

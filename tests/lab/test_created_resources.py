@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kitlib.errors import DiskError, LabError
-from kitlib.lab import made, reset, workspace
+from kitlib.lab import created_resources, workspace
+from kitlib.lab.created_resources import Made, remember
 from kitlib.lab.kafka_server import client_config
-from kitlib.lab.made import Made, remember
 from tests.conftest import REPOSITORY, wait_for
 from tests.lab.records import bounds
 
@@ -29,8 +29,8 @@ def one_notebook(kit_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     workspace.ensure()
     monkeypatch.setenv("KIT_NOTEBOOK", "01_trial")
     yield
-    for name in made.notebooks():
-        made.path_of(name).unlink()
+    for name in created_resources.notebooks():
+        created_resources.path_of(name).unlink()
 
 
 def kit(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -57,8 +57,8 @@ def test_notebooks_name_comes_from_jupyter_or_the_tests(
         monkeypatch.delenv(variable, raising=False)
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
-    assert made.notebook() == name
-    assert made.path_of(made.notebook()).parent == made.folder()
+    assert created_resources.notebook() == name
+    assert created_resources.path_of(created_resources.notebook()).parent == created_resources.folder()
 
 
 def test_remembered_by_many_at_once_is_all_there() -> None:
@@ -66,15 +66,15 @@ def test_remembered_by_many_at_once_is_all_there() -> None:
     with ThreadPoolExecutor(20) as pool:
         for worker in range(20):
             pool.submit(lambda worker=worker: [remember("topic", f"kit.t.{worker}-{n}") for n in range(25)])
-    assert len(made.read("01_trial")) == 500
+    assert len(created_resources.read("01_trial")) == 500
 
 
 def test_list_with_a_cut_line_or_nonsense_keeps_the_rest() -> None:
     """A list that was cut short or written by somebody else names what can be read, and no more."""
     remember("topic", "kit.t.1")
-    with made.path_of("01_trial").open("ab") as file:
+    with created_resources.path_of("01_trial").open("ab") as file:
         file.write(b'[]\n{"kind": "file", "name": "/etc/passwd"}\n{"kind": "topic", "name": 7}\n\xff\xfe\n{"kind": "to')
-    assert made.read("01_trial") == [Made("topic", "kit.t.1")]
+    assert created_resources.read("01_trial") == [Made("topic", "kit.t.1")]
 
 
 @pytest.mark.kafka
@@ -108,13 +108,13 @@ def test_reset_of_a_notebook_deletes_its_things_and_no_others(broker: Any, monke
     assert not checkpoint.exists()
     assert "kit-reset-group" not in [g.group_id for g in admin.list_consumer_groups().result(10).valid]
     assert last_value(client, "kit.offsets", b"/kit/1/partition_0") is None
-    assert made.read("02_other") == [Made("topic", "kit.reset.2")]
-    assert made.read("01_trial") == [Made("topic", "somebody.elses")]
+    assert created_resources.read("02_other") == [Made("topic", "kit.reset.2")]
+    assert created_resources.read("01_trial") == [Made("topic", "somebody.elses")]
 
-    made.forget("01_trial", made.read("01_trial"))
+    created_resources.forget("01_trial", created_resources.read("01_trial"))
     assert kit("reset", "--all", "--yes").returncode == 0
     assert wait_for(lambda: "kit.reset.2" not in admin.list_topics(timeout=10).topics, 30)
-    assert kit("reset", "--all", "--yes").returncode == 0 and not made.notebooks()
+    assert kit("reset", "--all", "--yes").returncode == 0 and not created_resources.notebooks()
 
 
 def commit_as(client: dict[str, Any], group: str, topic: str) -> None:
@@ -153,36 +153,36 @@ def test_reset_of_an_unknown_notebook_names_those_that_are_known() -> None:
     """A notebook that made nothing is an error that lists the others; two that fit are an error that names both."""
     remember("topic", "kit.t.1")
     with pytest.raises(LabError, match="01_trial"):
-        reset.chosen("99")
-    made.path_of("01_trail").write_text('{"kind": "topic", "name": "kit.t.1"}\n')
+        created_resources.chosen("99")
+    created_resources.path_of("01_trail").write_text('{"kind": "topic", "name": "kit.t.1"}\n')
     with pytest.raises(LabError, match="could be 01_trail, 01_trial"):
-        reset.chosen("01_tr")
-    assert reset.chosen("notebooks/01_trial.ipynb") == "01_trial"
+        created_resources.chosen("01_tr")
+    assert created_resources.chosen("notebooks/01_trial.ipynb") == "01_trial"
 
 
 def test_folder_without_our_marker_is_not_deleted(tmp_path: Path) -> None:
     """A folder that the kit did not make stays, though the list names it."""
     folder = tmp_path / "data"
     folder.mkdir()
-    assert "no .made-by-kit" in str(reset.delete_folder(folder, tmp_path))
-    (folder / made.MARKER).symlink_to("/dev/null")
-    assert "no .made-by-kit" in str(reset.delete_folder(folder, tmp_path))
+    assert "no .made-by-kit" in str(created_resources.delete_folder(folder, tmp_path))
+    (folder / created_resources.MARKER).symlink_to("/dev/null")
+    assert "no .made-by-kit" in str(created_resources.delete_folder(folder, tmp_path))
     assert folder.is_dir()
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
     """A link to a folder is left alone, and a link inside a folder of ours is removed but not followed."""
-    below, precious = tmp_path / "spark", made.mark(tmp_path / "precious")
+    below, precious = tmp_path / "spark", created_resources.mark(tmp_path / "precious")
     (precious / "file").touch()
-    ours = made.mark(below / "ours")
+    ours = created_resources.mark(below / "ours")
     (ours / "link").symlink_to(precious)
     (below / "link").symlink_to(precious)
-    assert "is not a folder but a link" in str(reset.delete_folder(below / "link", below))
-    assert "outside of" in str(reset.delete_folder(below / ".." / "precious", below))
+    assert "is not a folder but a link" in str(created_resources.delete_folder(below / "link", below))
+    assert "outside of" in str(created_resources.delete_folder(below / ".." / "precious", below))
     (below / "up").symlink_to(tmp_path)
-    assert "outside of" in str(reset.delete_folder(below / "up" / "precious", below))
-    assert "outside of" in str(reset.delete_folder(made.mark(below), below))
-    assert reset.delete_folder(ours, below) is None
+    assert "outside of" in str(created_resources.delete_folder(below / "up" / "precious", below))
+    assert "outside of" in str(created_resources.delete_folder(created_resources.mark(below), below))
+    assert created_resources.delete_folder(ours, below) is None
     assert not ours.exists() and (precious / "file").is_file()
 
 
@@ -197,5 +197,5 @@ def test_list_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.MonkeyPat
 def test_list_is_readable_by_the_user_alone() -> None:
     """The list says what a user works on, and that is nobody else's business."""
     remember("topic", "kit.t.1")
-    path = made.path_of("01_trial")
+    path = created_resources.path_of("01_trial")
     assert os.stat(path).st_mode & 0o077 == 0 and json.loads(path.read_text())["name"] == "kit.t.1"
