@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import Backend, Topic
 from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.experiments.kafka_group import first_position, group_member
+from kitlib.experiments.kafka_group import first_position
 from kitlib.experiments.offsets.coordinator import MEMBER
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
@@ -136,8 +136,7 @@ class KafkaKeeper:
         """A committed offset that is in the log needs no policy; for the others a real consumer is asked."""
         if committed is not None:
             return start_position(committed, topic.start, topic.end, policy)
-        with group_member(self.backend.cluster, self.group, policy) as member:
-            return first_position(member, topic)
+        return first_position(self.backend.cluster, self.group, topic, policy)
 
     def move(self) -> tuple[int, int]:
         """The partition's leader goes to the next broker, and the old one knows of it; the member is not told.

@@ -318,7 +318,7 @@ class SendRun(Run):
         self.stages_told.add(number)
         return {"stage": number}
 
-    def record(self, actor: str, what: str, **data: Any) -> None:
+    def record(self, actor: str, what: str, /, **data: Any) -> None:
         """Write a step, with the state of the path and of the metadata's clock."""
         state = {"path": path_shown(self), "clock": clock_shown(self)}
         self.write(self.now_ms, actor, what, data, state)

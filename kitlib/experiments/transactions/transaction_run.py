@@ -300,7 +300,7 @@ class TransactionRun(Run):
             who.tx = None
         return True
 
-    def record(self, actor: str, what: str, **data: Any) -> None:
+    def record(self, actor: str, what: str, /, **data: Any) -> None:
         """Write one step, with all that there is to see beside it."""
         self.write(self.place.now_ms, actor, what, data, self.books.shown(self.last, self.told_transitions, self.positions))
 
