@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from kitlib.experiments.backend import Backend, Topic
+from kitlib.experiments.backend import Topic
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
 from kitlib.kafka.offsets.offset_manager import OffsetManager
@@ -26,7 +26,7 @@ FIRST_MS = 1_000
 GROUP_RECORDS = 2  # the record type of groups, which early releases do not have
 
 
-class Keeper(Protocol):
+class CoordinatorBackend(Protocol):
     """The coordinator of one group, wherever it is, and the one member of that group."""
 
     group: str
@@ -73,22 +73,20 @@ class Keeper(Protocol):
         """Let so much time pass."""
         ...
 
-    def notes(self) -> list[tuple[str, OffsetEvent]]:
+    def events(self) -> list[tuple[str, OffsetEvent]]:
         """What the coordinators did since the last call, each with its name; real ones do not tell."""
         ...
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """The offsets topic and the cache as a step's state holds them; empty where they cannot be seen."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections."""
         ...
 
 
 @dataclass(slots=True)
-class ModelKeeper:
+class ModelCoordinator:
     """Two brokers in memory."""
+
+    on_kafka: ClassVar[str] = "kitlib.experiments.offsets.kafka_coordinator:KafkaCoordinator"
 
     rules: str
     config: OffsetConfig
@@ -112,7 +110,7 @@ class ModelKeeper:
     def __post_init__(self) -> None:
         rules = RULES[self.rules]
         self.brokers = {number: OffsetManager(number, rules, self.config, FIRST_MS, FIRST_MS) for number in (1, 2)}
-        self._note(self.brokers[1].lead(0, self.log, self.now_ms))
+        self._follow(self.brokers[1].lead(0, self.log, self.now_ms))
 
     @property
     def asked(self) -> str:
@@ -135,12 +133,12 @@ class ModelKeeper:
         known = RULES[self.rules].known_types
         self.generation += 1
         if known is None or GROUP_RECORDS in known:
-            self._note(self.manager.write_group(self.group, self.now_ms, generation=self.generation, members=members))
+            self._follow(self.manager.write_group(self.group, self.now_ms, generation=self.generation, members=members))
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> OffsetError:
         self.wait(ASK_MS)
         errors, notes = self.brokers[self.known].commit(self.group, offsets, self.now_ms)
-        self._note(notes)
+        self._follow(notes)
         error = next((each for each in errors.values() if each is not OffsetError.NONE), OffsetError.NONE)
         if error is OffsetError.NOT_COORDINATOR:
             self.known = self.leader
@@ -169,10 +167,10 @@ class ModelKeeper:
 
     def move(self) -> tuple[int, int]:
         before, self.leader = self.leader, 3 - self.leader
-        self._note(self.brokers[before].resign(0), before)
+        self._follow(self.brokers[before].resign(0), before)
         self.log.update_high_watermark(self.log.end_offset - self.unreplicated)
         self.replicated_ms = self.now_ms + REPLICATED_MS
-        self._note(self.manager.lead(0, self.log, self.now_ms))
+        self._follow(self.manager.lead(0, self.log, self.now_ms))
         return before, self.leader
 
     def first_position(self, topic: Topic, committed: int | None, policy: ResetPolicy) -> int:
@@ -183,17 +181,17 @@ class ModelKeeper:
         if self.now_ms >= self.replicated_ms:
             self.log.update_high_watermark(self.log.end_offset)
         for number, broker in self.brokers.items():
-            self._note(broker.advance(self.now_ms), number)
+            self._follow(broker.advance(self.now_ms), number)
 
-    def _note(self, notes: list[OffsetEvent], number: int | None = None) -> None:
+    def _follow(self, notes: list[OffsetEvent], number: int | None = None) -> None:
         name = f"coordinator {number or self.leader}"
         self.happened += [("offsets log" if each.what == "write" else name, each) for each in notes]
 
-    def notes(self) -> list[tuple[str, OffsetEvent]]:
+    def events(self) -> list[tuple[str, OffsetEvent]]:
         happened, self.happened = self.happened, []
         return happened
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         led = self.manager.led[0]
         loading = None if led.load is None else list(led.load.progress())
         now = (self.log.end_offset, led.cache.version, str(loading))
@@ -218,9 +216,6 @@ class ModelKeeper:
             self._rows[record.offset] = [record.offset, self._keys.setdefault(key, len(self._keys)), value]
         return self._rows[record.offset]
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
 
 def cached(cache: OffsetCache) -> dict[str, int]:
     """What is in a cache: each offset, and each group that the log tells of with its number of members."""
@@ -238,14 +233,3 @@ def told_of(record: LogRecord) -> tuple[str, int | None]:
         return f"group {found.group}", None if found.value is None else len(found.value.get("members", ()))
     key = key_text(key_of(found)) + (", old format" if found.type.number == 0 else "")
     return key, None if found.value is None else int(found.value["offset"])
-
-
-def keeper(backend: Backend, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> Keeper:
-    """The coordinator of a new group on this backend."""
-    if backend.name == "kafka":
-        from kitlib.experiments.offsets.kafka_coordinator import KafkaKeeper
-
-        return KafkaKeeper.open(backend, run, knobs, config)
-    return ModelKeeper(
-        knobs["rules"], config, knobs.get("odd_record", "none"), knobs.get("require_stable", True), knobs.get("unreplicated", 0)
-    )

@@ -17,9 +17,9 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.backend import Backend, Topic
+from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.experiments.kafka_group import first_position
+from kitlib.experiments.kafka_group import DEADLINE_S, first_position
 from kitlib.experiments.offsets.coordinator import MEMBER
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
@@ -34,7 +34,6 @@ from kitlib.lab.leaders import Leaders
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire_group import Coordinator, GroupWire, find_coordinator
 
-DEADLINE_S = 30.0
 SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
 OFFSETS_TOPIC = "__consumer_offsets"
 SLOWEST_CHECK_MS = 5_000  # a broker that looks for expired offsets less often is not waited for
@@ -42,7 +41,7 @@ MODERN = "4.3.1"
 
 
 @dataclass(slots=True)
-class KafkaKeeper:
+class KafkaCoordinator:
     """The real one."""
 
     backend: KafkaBackend
@@ -50,35 +49,32 @@ class KafkaKeeper:
     retention_ms: int  # of each commit; -1: the broker's
     coordinator: Coordinator
     wire: GroupWire
-    began_s: float = field(default_factory=time.monotonic)
     expires_ms: dict[TopicPartition, int] = field(default_factory=dict)  # of each commit
     require_stable: bool = True
     check_ms: int = 0  # how often the broker looks for expired offsets
 
     @classmethod
-    def open(cls, backend: Backend, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> KafkaKeeper:
+    def open(
+        cls, backend: KafkaBackend, rules: str, config: OffsetConfig, odd_record: str = "none", require_stable: bool = True,
+        unreplicated: int = 0,
+    ) -> KafkaCoordinator:  # fmt: skip
         """Find the coordinator of a new group. KnobError for what no broker of today does; LabError when none answers."""
-        assert isinstance(backend, KafkaBackend)
-        if knobs["rules"] != MODERN:
-            raise KnobError(f"rules are {knobs['rules']}: a real broker follows those of {MODERN}. Run it on the model.")
-        if knobs.get("odd_record", "none") != "none":
-            raise KnobError(
-                f"odd_record is {knobs['odd_record']}: it would stay in the cluster's own offsets topic. Run it on the model."
-            )
-        expires = "offsets_retention_ms" in knobs
+        if rules != MODERN:
+            raise KnobError(f"rules are {rules}: a real broker follows those of {MODERN}. Run it on the model.")
+        if odd_record != "none":
+            raise KnobError(f"odd_record is {odd_record}: it would stay in the cluster's own offsets topic. Run it on the model.")
+        expires = config.offsets_retention_ms != OffsetConfig().offsets_retention_ms
         check_ms = checked_every_ms(backend.cluster) if expires else 0
-        group = group_of_first_partition(f"kit.{run}.group", partitions_of(backend, backend.cluster))
+        group = group_of_first_partition(f"kit.{backend.run}.group", partitions_of(backend, backend.cluster))
         made.remember("group", group)
         found = find_coordinator(backend.cluster, group, DEADLINE_S)
         wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
-        return cls(
-            backend, group, config.offsets_retention_ms if expires else -1, found, wire, check_ms=check_ms,
-            require_stable=knobs.get("require_stable", True),
-        )
+        retention_ms = config.offsets_retention_ms if expires else -1
+        return cls(backend, group, retention_ms, found, wire, check_ms=check_ms, require_stable=require_stable)
 
     @property
     def now_ms(self) -> int:
-        return int((time.monotonic() - self.began_s) * 1000)
+        return self.backend.now_ms
 
     @property
     def asked(self) -> str:
@@ -176,10 +172,10 @@ class KafkaKeeper:
                 f"the broker has removed the expired offsets of group {self.group}",
             )
 
-    def notes(self) -> list[tuple[str, OffsetEvent]]:
+    def events(self) -> list[tuple[str, OffsetEvent]]:
         return []
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         return {}
 
     def close(self) -> None:
