@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from kitlib.kafka.log import Fetch, FetchError, Record
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
@@ -44,66 +44,11 @@ class LogSnapshot:
         }
 
 
-class CompactedLog(Protocol):
-    """Partition 0 of a topic with cleanup.policy=compact,delete, and one reader's view of it."""
-
-    name: str
-
-    @property
-    def now_ms(self) -> int:
-        """Time since the run began."""
-        ...
-
-    @property
-    def start(self) -> int:
-        """The first offset that is still there."""
-        ...
-
-    @property
-    def end(self) -> int:
-        """The offset of the next record."""
-        ...
-
-    def roll(self) -> None:
-        """The active segment is full: the next record begins a new one."""
-        ...
-
-    def write(self, rows: Sequence[Row], *, transactional: bool = False) -> list[int]:
-        """Write the rows; their offsets. `transactional` makes each a transaction."""
-        ...
-
-    def clean(self) -> int:
-        """Let the cleaner go over all that is old enough and not in the active segment; the first offset that is dirty after it."""
-        ...
-
-    def delete_before(self, offset: int) -> int:
-        """DeleteRecords: the log's new start."""
-        ...
-
-    def fetch(self, offset: int) -> Fetch:
-        """What a reader is handed at this offset: all records at or above it, or OFFSET_OUT_OF_RANGE."""
-        ...
-
-    def commit(self, offset: int) -> None:
-        """The reader commits."""
-        ...
-
-    def committed(self) -> int | None:
-        """What the reader has committed; None before that."""
-        ...
-
-    def snapshot(self) -> LogSnapshot:
-        """What lies in the log."""
-        ...
-
-    def wait(self, ms: int) -> None:
-        """Let so much time pass."""
-        ...
-
-
 @dataclass(slots=True)
 class ModelCompactedLog:
-    """The log in memory, with the cleaner of `kitlib.kafka.offsets.compaction`.
+    """Partition 0 of a topic with cleanup.policy=compact,delete, and one reader's view of it; in memory.
+
+    Its cleaner is that of `kitlib.kafka.offsets.compaction`.
 
     Differs: a transaction's marker is an offset without a record, so a log with markers cannot be cleaned here; a
     segment below the log's start goes at once, and not at the broker's next look.
@@ -133,20 +78,25 @@ class ModelCompactedLog:
 
     @property
     def now_ms(self) -> int:
+        """Time since the run began."""
         return int(self.clock_ms)
 
     @property
     def start(self) -> int:
+        """The first offset that is still there."""
         return self.log.start_offset
 
     @property
     def end(self) -> int:
+        """The offset of the next record."""
         return self.log.end_offset
 
     def roll(self) -> None:
+        """The active segment is full: the next record begins a new one."""
         self.is_full = True
 
     def write(self, rows: Sequence[Row], *, transactional: bool = False, takes_ms: float = APPEND_MS) -> list[int]:
+        """Write the rows; their offsets. `transactional` makes each a transaction."""
         if self.is_full:
             self.log.roll()
             self.is_full = False
@@ -165,11 +115,13 @@ class ModelCompactedLog:
         self.log.end_offset = self.log.high_watermark = marker.next_offset
 
     def clean(self) -> int:
+        """Let the cleaner go over all that is old enough and not in the active segment; the first offset that is dirty after it."""
         self.clock_ms += self.pass_ms
         self.cleaner.clean(self.now_ms + self.age_ms)
         return self.cleaner.checkpoint or 0
 
     def delete_before(self, offset: int) -> int:
+        """DeleteRecords: the log's new start."""
         log = self.log
         log.start_offset = max(log.start_offset, min(offset, log.end_offset))
         kept = [each for each in log.segments[1:] if each.base_offset > log.start_offset]
@@ -179,24 +131,29 @@ class ModelCompactedLog:
         return log.start_offset
 
     def fetch(self, offset: int) -> Fetch:
+        """What a reader is handed at this offset: all records at or above it, or OFFSET_OUT_OF_RANGE."""
         if not self.start <= offset <= self.end:
             return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
         found = (each for each in self.log.records() if each.offset >= offset)
         return Fetch([Record(each.offset, each.value, each.key, each.timestamp_ms) for each in found])
 
     def commit(self, offset: int) -> None:
+        """The reader commits."""
         self.kept = offset
 
     def committed(self) -> int | None:
+        """What the reader has committed; None before that."""
         return self.kept
 
     def snapshot(self) -> LogSnapshot:
+        """What lies in the log."""
         bases = [each.base_offset for each in self.log.segments] + [self.end]
         records = [(each.offset, each.key or b"", each.value) for each in self.log.records() if each.offset >= self.start]
         dirty_ratio = self.cleaner.look(self.now_ms + self.age_ms).dirty_ratio
         return LogSnapshot(segments_of(bases), records, dirty_ratio, self.log.size_bytes)
 
     def wait(self, ms: int) -> None:
+        """Let so much time pass."""
         self.clock_ms += ms
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.compaction.compacted_log import DAY_MS, CompactedLog, LogSnapshot, ModelCompactedLog
+from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, ModelCompactedLog
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
@@ -30,7 +30,7 @@ class CompactionRun(Run):
 
     domain: ClassVar[str] = "compaction"
 
-    log: CompactedLog = field(init=False)
+    log: ModelCompactedLog = field(init=False)  # or its twin on Kafka
     ledger: PartitionLedger = field(init=False)
     seen: LogSnapshot = field(init=False)
     shown: dict[str, Any] = field(init=False)  # the same as the steps hold it

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from kitlib.experiments.backend import Topic
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
@@ -26,65 +26,9 @@ FIRST_MS = 1_000
 GROUP_RECORDS = 2  # the record type of groups, which early releases do not have
 
 
-class CoordinatorBackend(Protocol):
-    """The coordinator of one group, wherever it is, and the one member of that group."""
-
-    group: str
-
-    @property
-    def now_ms(self) -> int:
-        """Time since the run began."""
-        ...
-
-    @property
-    def asked(self) -> str:
-        """Whom the member takes for its coordinator."""
-        ...
-
-    def join(self, topics: Sequence[str]) -> None:
-        """The member joins its group and reads these topics."""
-        ...
-
-    def leave(self) -> None:
-        """The member leaves; nobody is in the group."""
-        ...
-
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> OffsetError:
-        """Commit once; the error of the first partition that has one."""
-        ...
-
-    def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[OffsetError, dict[TopicPartition, int]]:
-        """Ask once; -1 where there is no offset. After NOT_COORDINATOR the member looks for the coordinator anew."""
-        ...
-
-    def others_commit(self, records: int, keys: int) -> None:
-        """Other groups of the same partition of the offsets topic commit so often, to so many partitions."""
-        ...
-
-    def move(self) -> tuple[int, int]:
-        """Another broker becomes the coordinator: (who it was, who it is)."""
-        ...
-
-    def first_position(self, topic: Topic, committed: int | None, policy: ResetPolicy) -> int:
-        """Where a consumer of the group begins to read a topic whose offset the coordinator has told, None for none."""
-        ...
-
-    def wait(self, ms: int) -> None:
-        """Let so much time pass."""
-        ...
-
-    def events(self) -> list[tuple[str, OffsetEvent]]:
-        """What the coordinators did since the last call, each with its name; real ones do not tell."""
-        ...
-
-    def snapshot(self) -> dict[str, Any]:
-        """The offsets topic and the cache as a step's state holds them; empty where they cannot be seen."""
-        ...
-
-
 @dataclass(slots=True)
 class ModelCoordinator:
-    """Two brokers in memory."""
+    """The coordinator of one group, wherever it is, and the one member of that group: two brokers in memory."""
 
     on_kafka: ClassVar[str] = "kitlib.experiments.offsets.kafka_coordinator:KafkaCoordinator"
 
@@ -114,6 +58,7 @@ class ModelCoordinator:
 
     @property
     def asked(self) -> str:
+        """Whom the member takes for its coordinator."""
         return f"coordinator {self.known}"
 
     @property
@@ -122,10 +67,12 @@ class ModelCoordinator:
         return self.brokers[self.leader]
 
     def join(self, topics: Sequence[str]) -> None:
+        """The member joins its group and reads these topics."""
         subscription = {"topics": list(topics), "userData": None}
         self._write_group({MEMBER: INTEGERS["int16"].pack(0) + write_message(SUBSCRIPTION, 0, subscription)})
 
     def leave(self) -> None:
+        """The member leaves; nobody is in the group."""
         self._write_group({})
 
     def _write_group(self, members: dict[str, bytes]) -> None:
@@ -136,6 +83,7 @@ class ModelCoordinator:
             self._follow(self.manager.write_group(self.group, self.now_ms, generation=self.generation, members=members))
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> OffsetError:
+        """Commit once; the error of the first partition that has one."""
         self.wait(ASK_MS)
         errors, notes = self.brokers[self.known].commit(self.group, offsets, self.now_ms)
         self._follow(notes)
@@ -145,6 +93,7 @@ class ModelCoordinator:
         return error
 
     def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[OffsetError, dict[TopicPartition, int]]:
+        """Ask once; -1 where there is no offset. After NOT_COORDINATOR the member looks for the coordinator anew."""
         self.wait(ASK_MS)
         error, answers = self.brokers[self.known].fetch(self.group, partitions, self.require_stable)
         if error is OffsetError.NOT_COORDINATOR:
@@ -152,6 +101,7 @@ class ModelCoordinator:
         return error, {partition: each.offset for partition, each in answers.items()}
 
     def others_commit(self, records: int, keys: int) -> None:
+        """Other groups of the same partition of the offsets topic commit so often, to so many partitions."""
         for number in range(records):
             if number == records // 2:
                 self._write_odd_record()
@@ -166,6 +116,7 @@ class ModelCoordinator:
             self.log.append([(key, b"\x7f\xff\x00", self.now_ms)])
 
     def move(self) -> tuple[int, int]:
+        """Another broker becomes the coordinator: (who it was, who it is)."""
         before, self.leader = self.leader, 3 - self.leader
         self._follow(self.brokers[before].resign(0), before)
         self.log.update_high_watermark(self.log.end_offset - self.unreplicated)
@@ -174,9 +125,11 @@ class ModelCoordinator:
         return before, self.leader
 
     def first_position(self, topic: Topic, committed: int | None, policy: ResetPolicy) -> int:
+        """Where a consumer of the group begins to read a topic whose offset the coordinator has told, None for none."""
         return start_position(committed, topic.start, topic.end, policy)
 
     def wait(self, ms: int) -> None:
+        """Let so much time pass."""
         self.now_ms += ms
         if self.now_ms >= self.replicated_ms:
             self.log.update_high_watermark(self.log.end_offset)
@@ -188,10 +141,12 @@ class ModelCoordinator:
         self.happened += [("offsets log" if each.what == "write" else name, each) for each in notes]
 
     def events(self) -> list[tuple[str, OffsetEvent]]:
+        """What the coordinators did since the last call, each with its name; real ones do not tell."""
         happened, self.happened = self.happened, []
         return happened
 
     def snapshot(self) -> dict[str, Any]:
+        """The offsets topic and the cache as a step's state holds them; empty where they cannot be seen."""
         led = self.manager.led[0]
         loading = None if led.load is None else list(led.load.progress())
         now = (self.log.end_offset, led.cache.version, str(loading))

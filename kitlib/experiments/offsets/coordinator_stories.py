@@ -12,7 +12,7 @@ from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.coordinator import MEMBER, CoordinatorBackend, ModelCoordinator
+from kitlib.experiments.offsets.coordinator import MEMBER, ModelCoordinator
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.offsets.offset_rules import NO_OFFSET, OffsetConfig, OffsetError
 from kitlib.kafka.positions import ResetPolicy
@@ -29,7 +29,7 @@ class CoordinatorRun(Run):
 
     domain: ClassVar[str] = "offsets"
 
-    coordinator: CoordinatorBackend = field(init=False)
+    coordinator: ModelCoordinator = field(init=False)  # or its twin on Kafka
     topics: dict[str, Topic] = field(default_factory=dict)  # of one partition each
     ledgers: dict[str, PartitionLedger] = field(default_factory=dict)
     is_member: bool = False
