@@ -102,6 +102,10 @@ class Backend(Protocol):
         """
         ...
 
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        """What a run has on Kafka beside its model, named and opened in the same way; None on the model."""
+        ...
+
     def create_topic(self, name: str, max_fetch_records: int) -> Topic:
         """A new, empty topic of one partition."""
         ...
@@ -141,6 +145,9 @@ class ModelBackend:
 
     def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
         return facet(*given, **settings)
+
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        return None
 
     def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
         return PartitionLog(name, max_fetch_records=max_fetch_records)

@@ -317,7 +317,10 @@ class KafkaBackend:
         return int((time.monotonic() - self.began_s) * 1000)
 
     def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
-        found = pkgutil.resolve_name(facet.on_kafka).open(self, *given, **settings)
+        return self.on_kafka(facet.on_kafka, *given, **settings)
+
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        found = pkgutil.resolve_name(twin).open(self, *given, **settings)
         self.opened.callback(found.close)
         return found
 
