@@ -21,7 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic, read_to_end
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, wait_until_led
 from kitlib.experiments.kafka_leader import KafkaLeader
 from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
@@ -60,14 +60,8 @@ def create_topic(
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def has_leader() -> bool:
-        found = asked(
-            lambda: admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions, f"topic {name} is not seen"
-        )
-        return bool(found) and all(partition.leader >= 0 for partition in found.values())
-
     asked(create, f"topic {name} could not be created")
-    wait_until(has_leader, DEADLINE_S, f"topic {name} has a leader")
+    wait_until_led(admin, name, 1)
 
 
 Row = tuple[bytes | None, bytes | None]  # key, value

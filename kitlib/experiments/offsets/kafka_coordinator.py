@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_backend import KafkaBackend
@@ -29,7 +27,7 @@ from kitlib.kafka.offsets.wire import INTEGERS, write_message
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import made
 from kitlib.lab.broker_health import broker_value
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import Cluster
 from kitlib.lab.leaders import Leaders
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire_group import Coordinator, GroupWire, find_coordinator
@@ -145,7 +143,7 @@ class KafkaCoordinator:
                 f"A coordinator moves where another broker has a copy; the cluster at {cluster.bootstrap} has {cluster.brokers}. "
                 "Run `kit down`, then `kit up --brokers 3`; or run it on the model."
             )
-        leaders = Leaders(cluster, OFFSETS_TOPIC, AdminClient(client_config(cluster)))
+        leaders = Leaders(cluster, OFFSETS_TOPIC, self.backend.admin)
         found = leaders.look()
         if found is None:
             raise LabError(f"{OFFSETS_TOPIC}-0: no broker tells of it. Look at `kit status`.")

@@ -26,8 +26,7 @@ from kitlib.experiments.backend import Topic
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
-from kitlib.experiments.storm.spout_run import ShownLedgers
-from kitlib.experiments.storm.stories import PATIENCE_MS
+from kitlib.experiments.storm.spout_run import PATIENCE_MS, ShownLedgers
 from kitlib.experiments.storm.word_stories import count_words, make_lines
 from kitlib.storm.transactional import (
     Batch,
@@ -258,11 +257,10 @@ class BatchRun(Run):
 
     def _record(self, actor: str, what: str, **data: Any) -> None:
         assert self.topic
-        topic = self.topic.name
-        self.write(self.now_ms, actor, what, {"topic": topic, "partition": 0, **data}, self._ledgers(topic))
+        self.record(actor, what, topic=self.topic.name, partition=0, **data)
 
-    def _ledgers(self, topic: str) -> dict[str, Any]:
-        ledgers = self.shown.of_log(topic, (0, self.log_end), self.processed)
+    def state(self) -> dict[str, Any]:
+        ledgers = self.shown.of_log("lines", (0, self.log_end), self.processed)
         if self.coordinator is None:
             return ledgers
         active = [status for _, status in sorted(self.coordinator.active.items())]
