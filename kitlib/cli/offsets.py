@@ -29,7 +29,7 @@ from kitlib.text import plain_text
 if TYPE_CHECKING:  # the clients take a while to load, and `kit --help` does without
     from kitlib.experiments.cluster_audit.commit_log import CommitLog
     from kitlib.experiments.cluster_audit.commit_report import Report
-    from kitlib.experiments.cluster_audit.lag_watch import LagWatch, Look, PartitionLook
+    from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, LagWatch, PartitionSnapshot
     from kitlib.lab.clients import Cluster
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -205,7 +205,7 @@ def _table(title: str, head: tuple[str, ...], rows: Any) -> Table:
     return table
 
 
-def look_table(look: Look, most: int | None = None) -> Group:
+def look_table(look: GroupSnapshot, most: int | None = None) -> Group:
     """One look as a table of `most` partitions (None: of all), the worst first, with its notes below."""
     members = "" if look.members is None else f", members: {look.members}"
     title = f"{plain_text(look.group)}: {look.status.status.name}, total lag {look.status.total_lag:,}{members}, {_clock(look.at_ms)}"
@@ -224,25 +224,25 @@ def look_table(look: Look, most: int | None = None) -> Group:
     return Group(table, *(Text(f"note: {plain_text(note, 1_000)}") for note in notes))
 
 
-def badness(each: PartitionLook) -> int:
+def badness(each: PartitionSnapshot) -> int:
     """How bad a partition is, a lost commit before all."""
     return 100 if each.status is None else int(each.status.status)
 
 
-def _reason(each: PartitionLook) -> str:
+def _reason(each: PartitionSnapshot) -> str:
     """Why, and what the topic still tells about the past."""
     faults = [sign for sign in each.signs if sign.is_fault]
     return f"{each.why}; steps back and losses that the topic tells of: {len(faults)}" if faults else each.why
 
 
-def _print_look(look: Look, as_json: bool) -> None:
+def _print_look(look: GroupSnapshot, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(look_json(look)))
         return
     _console().print(look_table(look))
 
 
-def look_json(look: Look) -> dict[str, Any]:
+def look_json(look: GroupSnapshot) -> dict[str, Any]:
     """One look for a program."""
     return {
         "group": look.group, "at_ms": look.at_ms, "status": look.status.status.name, "total_lag": look.status.total_lag,

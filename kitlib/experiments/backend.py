@@ -7,13 +7,14 @@ is the real one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kitlib.errors import LabError
 from kitlib.experiments.leader_stage import ModelLeader, ProduceLeader
 from kitlib.kafka.broker.leader import BrokerConfig
-from kitlib.kafka.log import Fetch, FetchError, PartitionLog
+from kitlib.kafka.log import Fetch, FetchError, PartitionLog, Record
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
 from kitlib.storm.transactional_state import MemoryTable, Table
@@ -70,6 +71,19 @@ class NotedTopic:
         return self.topic.offset_before(time)
 
 
+def read_to_end(topic: Topic, begin: int) -> Iterator[Record]:
+    """The records from `begin` on, up to the end that the log has now. LabError when the log does not give them out."""
+    at, end = max(begin, topic.start), topic.end
+    while at < end:
+        fetched = topic.fetch(at)
+        if fetched.error is not FetchError.NO_ERROR:
+            raise LabError(f"{topic.name}-0: offset {at} cannot be read: {fetched.error.name}. Look at `kit status`.")
+        if not fetched.records:  # behind the last one there are markers, or offsets of records that compaction took
+            return
+        yield from (record for record in fetched.records if record.offset >= at)
+        at = fetched.records[-1].offset + 1
+
+
 class Backend(Protocol):
     """What a backend provides to one run of an experiment."""
 
@@ -86,6 +100,10 @@ class Backend(Protocol):
         `facet` is the model's class. On Kafka the class that its `on_kafka` names takes its place: "module:Class",
         opened by `Class.open(backend, *given, **settings)`.
         """
+        ...
+
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        """What a run has on Kafka beside its model, named and opened in the same way; None on the model."""
         ...
 
     def create_topic(self, name: str, max_fetch_records: int) -> Topic:
@@ -127,6 +145,9 @@ class ModelBackend:
 
     def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
         return facet(*given, **settings)
+
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        return None
 
     def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
         return PartitionLog(name, max_fetch_records=max_fetch_records)

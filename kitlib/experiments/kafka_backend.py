@@ -11,17 +11,17 @@ from __future__ import annotations
 import pkgutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.experiments.backend import Topic
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, group_member
+from kitlib.experiments.backend import Topic, read_to_end
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, wait_until_led
 from kitlib.experiments.kafka_leader import KafkaLeader
 from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
@@ -34,6 +34,8 @@ from kitlib.trace import Trace
 OFFSETS_TOPIC = "kit.offsets"
 TRACE_PREFIX = "kit.trace."
 ANY_PARTITION = -1  # librdkafka's word for: the one that the partitioner chooses
+NOW = 0  # and for the timestamp of now
+OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 def create_topic(
@@ -58,26 +60,23 @@ def create_topic(
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def has_leader() -> bool:
-        found = _asked(
-            lambda: admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions, f"topic {name} is not seen"
-        )
-        return bool(found) and all(partition.leader >= 0 for partition in found.values())
-
-    _asked(create, f"topic {name} could not be created")
-    wait_until(has_leader, DEADLINE_S, f"topic {name} has a leader")
+    asked(create, f"topic {name} could not be created")
+    wait_until_led(admin, name, 1)
 
 
-def write(producer: Producer, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> list[int]:
+Row = tuple[bytes | None, bytes | None]  # key, value
+
+
+def write(producer: Producer, topic: str, records: Sequence[Row], timestamp_ms: int = NOW) -> list[int]:
     """Append (key, value) records to partition 0; their offsets once the broker has acknowledged all of them.
 
     LabError as `deliver`.
     """
-    return [offset for _, offset in deliver(producer, topic, records, partition=0)]
+    return [offset for _, offset in deliver(producer, topic, records, 0, timestamp_ms)]
 
 
 def deliver(
-    producer: Producer, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], partition: int = ANY_PARTITION
+    producer: Producer, topic: str, records: Sequence[Row], partition: int = ANY_PARTITION, timestamp_ms: int = NOW
 ) -> list[tuple[int, int]]:
     """Append (key, value) records to a topic; (partition, offset) of each once the broker has acknowledged all of them.
 
@@ -98,7 +97,7 @@ def deliver(
     for index, (key, value) in enumerate(records):
         while True:
             try:
-                producer.produce(topic, value=value, key=key, partition=partition, on_delivery=delivered(index))
+                producer.produce(topic, value, key, partition, on_delivery=delivered(index), timestamp=timestamp_ms)
                 break
             except BufferError:  # the client's queue is full: let it drain
                 producer.poll(0.1)
@@ -127,6 +126,23 @@ class KafkaTopic:
     asker: Consumer | None = None  # for questions: on the reader's connection they wait behind a fetch that waits
     position: int | None = None  # where the consumer reads on without a seek
 
+    @classmethod
+    def create(
+        cls, backend: KafkaBackend, /, name: str, max_fetch_records: int = 500, config: dict[str, str] | None = None,
+        group: str = "", **more: Any,
+    ) -> Self:  # fmt: skip
+        """A new topic `kit.<run>.<name>`, closed with the backend; its reader commits for `group`, and never joins it."""
+        full_name = f"kit.{backend.run}.{name}"
+        create_topic(backend.admin, full_name, replicas_of(backend.cluster), {"retention.ms": "-1"} | (config or {}))
+        if group:
+            created_resources.remember("group", group)
+        reader = reader_of(backend.cluster, group or f"kit.{backend.run}")
+        backend.opened.callback(reader.close)
+        asker = backend.offsets.topic.asker
+        topic = cls(full_name, reader, backend.producer, backend.admin, max_fetch_records, asker, **more)
+        backend.topics.append(topic)
+        return topic
+
     @property
     def start(self) -> int:
         return self._watermarks()[0]
@@ -138,10 +154,19 @@ class KafkaTopic:
     def append(self, values: Sequence[bytes | None]) -> list[int]:
         return write(self.producer, self.name, [(None, value) for value in values])
 
+    def write_transaction(self, producer: Producer, rows: Sequence[Row], timestamp_ms: int = NOW) -> list[int]:
+        """Append the records in a transaction; their offsets, once it is committed and its marker is there."""
+        producer.begin_transaction()
+        offsets = write(producer, self.name, rows, timestamp_ms)
+        asked(lambda: producer.commit_transaction(DEADLINE_S), f"topic {self.name}: a transaction was not committed")
+        end = offsets[-1] + 2
+        wait_until(lambda: self.end >= end, DEADLINE_S, f"{self.name}-0 ends at {end}, with the transaction's marker")
+        return offsets
+
     def delete_before(self, offset: int) -> int:
         """DeleteRecords: the broker moves the log's start and drops what lies below; the new start."""
         wanted = TopicPartition(self.name, 0, offset)
-        done = _asked(
+        done = asked(
             lambda: self.admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S),
             f"{self.name}-0: records below {offset} could not be deleted",
         )
@@ -164,30 +189,35 @@ class KafkaTopic:
             return Fetch()
         if self.position != offset:
             self.consumer.assign([TopicPartition(self.name, 0, offset)])
+        self.position = None  # what comes next is known again once records have come
         records: list[Record] = []
         deadline = time.monotonic() + DEADLINE_S
-        at_end = False
-        while len(records) < self.max_fetch_records and not at_end:
-            next_offset = records[-1].offset + 1 if records else offset
-            # `consume` waits until it has all it was asked for, so it is asked for no more than there is.
-            wanted = min(self.max_fetch_records - len(records), end - next_offset)
-            messages = self.consumer.consume(wanted, timeout=0.5)
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    records.append(_record(message))
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    at_end = (message.offset() or 0) >= end  # an older one tells of the end of an earlier fetch
-                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                    self.position = None
-                    return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
-            if records and records[-1].offset + 1 >= end:
-                break
+        while len(records) < self.max_fetch_records and (not records or records[-1].offset + 1 < end):
             if time.monotonic() > deadline:
-                self.position = None
                 raise TimeoutError(f"no records of {self.name}-0 from offset {offset} within {DEADLINE_S:g} s")
-        self.position = records[-1].offset + 1 if records else offset
+            message = self.consumer.poll(0.5)
+            error = None if message is None else message.error()
+            if message is None:
+                continue
+            if error is None:
+                records.append(_record(message))
+            elif error.code() in OUT_OF_RANGE:
+                return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
+            elif error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= end:
+                return Fetch(records)  # an older one tells of the end of an earlier fetch
+        self.position = records[-1].offset + 1
         return Fetch(records)
+
+    def commit(self, offset: int) -> None:
+        """The reader commits for its group."""
+        wanted = [TopicPartition(self.name, 0, offset)]
+        self._ask(lambda: self.consumer.commit(offsets=wanted, asynchronous=False))
+
+    def committed(self) -> int | None:
+        """What the reader's group has committed; None before that."""
+        wanted = [TopicPartition(self.name, 0)]
+        found = self._ask(lambda: self.consumer.committed(wanted, timeout=DEADLINE_S))
+        return int(found[0].offset) if found[0].offset >= 0 else None
 
     def _watermarks(self) -> tuple[int, int]:
         partition, asker = TopicPartition(self.name, 0), self.asker or self.consumer
@@ -195,7 +225,7 @@ class KafkaTopic:
         return int(low), int(high)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        return _asked(question, f"{self.name}-0: the broker did not answer")
+        return asked(question, f"{self.name}-0: the broker did not answer")
 
 
 @dataclass(slots=True)
@@ -222,15 +252,13 @@ class KafkaTable:
 
     def _catch_up(self) -> None:
         end = self.topic.end
-        while self.read_to < end:
-            fetched = self.topic.fetch(max(self.read_to, self.topic.start))
-            for record in fetched.records:
-                key = (record.key or b"").decode(errors="replace")
-                if record.value is None:
-                    self.texts.pop(key, None)
-                else:
-                    self.texts[key] = record.value.decode(errors="replace")
-            self.read_to = fetched.records[-1].offset + 1 if fetched.records else end
+        for record in read_to_end(self.topic, self.read_to):
+            key = (record.key or b"").decode(errors="replace")
+            if record.value is None:
+                self.texts.pop(key, None)
+            else:
+                self.texts[key] = record.value.decode(errors="replace")
+        self.read_to = end
 
 
 @dataclass(slots=True)
@@ -257,6 +285,7 @@ class KafkaBackend:
     topics: list[KafkaTopic] = field(default_factory=list)
     name: str = "kafka"
     opened: ExitStack = field(default_factory=ExitStack)  # what is closed with the backend, the last one first
+    began_s: float = field(default_factory=time.monotonic)
 
     @classmethod
     def open(cls, run: str) -> KafkaBackend:
@@ -269,14 +298,23 @@ class KafkaBackend:
             )
         )
         create_topic(admin, OFFSETS_TOPIC, replicas_of(cluster), {"cleanup.policy": "compact"}, shared=True)
-        store = KafkaTopic(OFFSETS_TOPIC, _consumer(cluster, run), producer, admin, 500, asker := _consumer(cluster, run))
+        reader, asker = reader_of(cluster, f"kit.{run}"), reader_of(cluster, f"kit.{run}")
+        store = KafkaTopic(OFFSETS_TOPIC, reader, producer, admin, 500, asker)
         backend = cls(run, cluster, admin, producer, KafkaOffsetStore(store))
-        backend.opened.callback(store.consumer.close)
+        backend.opened.callback(reader.close)
         backend.opened.callback(asker.close)
         return backend
 
+    @property
+    def now_ms(self) -> int:
+        """Time since the run began."""
+        return int((time.monotonic() - self.began_s) * 1000)
+
     def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
-        found = pkgutil.resolve_name(facet.on_kafka).open(self, *given, **settings)
+        return self.on_kafka(facet.on_kafka, *given, **settings)
+
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        found = pkgutil.resolve_name(twin).open(self, *given, **settings)
         self.opened.callback(found.close)
         return found
 
@@ -285,25 +323,23 @@ class KafkaBackend:
         return self.offsets
 
     def create_topic(self, name: str, max_fetch_records: int) -> KafkaTopic:
-        return self._create_topic(name, max_fetch_records, {"retention.ms": "-1"})
+        return KafkaTopic.create(self, name, max_fetch_records)
 
     def create_leader(self, name: str, config: BrokerConfig) -> KafkaLeader:
-        topic = self._create_topic(name, 500, {"retention.ms": "-1"})
+        topic = KafkaTopic.create(self, name)
         leader = KafkaLeader.open(topic.name, self.cluster, config)
         self.opened.callback(leader.close)
         return leader
 
     def create_table(self, name: str) -> KafkaTable:
-        return KafkaTable(self._create_topic(name, 500, {"cleanup.policy": "compact"}))
+        return KafkaTable(KafkaTopic.create(self, name, config={"cleanup.policy": "compact"}))
 
-    def _create_topic(self, name: str, max_fetch_records: int, config: dict[str, str]) -> KafkaTopic:
-        full_name = f"kit.{self.run}.{name}"
-        create_topic(self.admin, full_name, replicas_of(self.cluster), config)
-        reader, asker = _consumer(self.cluster, self.run), self.offsets.topic.asker
-        self.opened.callback(reader.close)
-        topic = KafkaTopic(full_name, reader, self.producer, self.admin, max_fetch_records, asker)
-        self.topics.append(topic)
-        return topic
+    def transactional_producer(self, name: str) -> Producer:
+        """A producer with this transactional id, ready to begin. LabError when the broker refuses or is too slow."""
+        settings = {"transactional.id": name, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
+        producer = Producer(client_config(self.cluster, **settings))
+        asked(lambda: producer.init_transactions(DEADLINE_S), f"the producer {name} cannot begin")
+        return producer
 
     def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
         """Asks a real consumer of a real group where it begins.
@@ -313,13 +349,12 @@ class KafkaBackend:
         group = f"kit.{self.run}.group"
         created_resources.remember("group", group)
         if committed is not None:
-            with group_member(self.cluster, group, policy) as member:
+            with closing(reader_of(self.cluster, group)) as member:
                 offsets = [TopicPartition(topic.name, 0, committed)]
-                _asked(lambda: member.commit(offsets=offsets, asynchronous=False), f"group {group}: offset {committed} was not committed")
+                asked(lambda: member.commit(offsets=offsets, asynchronous=False), f"group {group}: offset {committed} was not committed")
         if expired:
             self.admin.delete_consumer_groups([group], request_timeout=DEADLINE_S)[group].result(DEADLINE_S)
-        with group_member(self.cluster, group, policy) as member:
-            return first_position(member, topic)
+        return first_position(self.cluster, group, topic, policy)
 
     def publish(self, trace: Trace) -> None:
         publish(trace, self.cluster, self.admin, self.producer)
@@ -342,9 +377,10 @@ def publish(trace: Trace, cluster: Cluster, admin: AdminClient | None = None, pr
     return name
 
 
-def _consumer(cluster: Cluster, run: str) -> Consumer:
+def reader_of(cluster: Cluster, group: str) -> Consumer:
+    """A consumer whose partitions are assigned by hand: it never joins its group."""
     settings = {
-        "group.id": f"kit.{run}",  # never joined: partitions are assigned by hand and nothing is committed
+        "group.id": group,
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": True,
@@ -383,7 +419,7 @@ def _is_passing(error: KafkaError) -> bool:
     )
 
 
-def _asked(question: Callable[[], Any], trouble: str) -> Any:
+def asked(question: Callable[[], Any], trouble: str) -> Any:
     """The answer of the broker; asked again while one comes back or a leader is found. LabError after DEADLINE_S."""
     deadline = time.monotonic() + DEADLINE_S
     while True:

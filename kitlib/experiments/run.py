@@ -6,10 +6,11 @@ when a run is cut is decided here, as each step is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.trace import Trace
+from kitlib.trace import Trace, add_to_ranges
+from kitlib.words.word import Range
 
 if TYPE_CHECKING:
     from kitlib.experiments.backend import Backend
@@ -34,6 +35,35 @@ class Fork:
 
 
 @dataclass(slots=True)
+class PartitionLedger:
+    """A partition as a verdict reads it from a step: where its log begins and ends, and how far one reader has come."""
+
+    topic: str
+    partition: int = 0
+    log_start: int = 0
+    log_end: int = 0  # the offset of the next record
+    emitted_to_offset: int = 0  # the next offset that the reader is handed
+    committed_to: int = 0
+    processed: list[Range] = field(default_factory=list)
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Which partition it is, as a step's data says it."""
+        return {"topic": self.topic, "partition": self.partition}
+
+    def process(self, offset: int) -> None:
+        """The reader has done its work on this record."""
+        add_to_ranges(self.processed, offset)
+
+    def snapshot(self) -> dict[str, Any]:
+        """As a step's state holds it."""
+        return {
+            "log_start": self.log_start, "log_end": self.log_end, "processed": [list(each) for each in self.processed],
+            "committed_to": self.committed_to, "emitted_to_offset": self.emitted_to_offset,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
 class Run:
     """One run of a story, on the model or on a real broker."""
 
@@ -46,7 +76,7 @@ class Run:
 
     @property
     def now_ms(self) -> int:
-        """The time of the next step: milliseconds since the run began."""
+        """The time of the next step, in ms since the run began: of a clock of its own, or of what the run is on."""
         raise NotImplementedError
 
     def snapshot(self) -> dict[str, Any]:
@@ -54,8 +84,12 @@ class Run:
         return {}
 
     def record(self, actor: str, what: str, /, **data: Any) -> None:
-        """Write the next step, at the present time, with the run's state."""
+        """Write the next step, at the present time, with the run's snapshot."""
         self.write(self.now_ms, actor, what, data, self.snapshot())
+
+    def record_in(self, ledger: PartitionLedger, actor: str, what: str, /, **data: Any) -> None:
+        """Write the next step about a partition, with its ledger."""
+        self.write(self.now_ms, actor, what, ledger.place | data, ledger.snapshot() | self.snapshot())
 
     def write(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
         """Write the next step; at the fork's one its knobs take over.

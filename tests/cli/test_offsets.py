@@ -19,7 +19,7 @@ from kitlib.cli.offsets import look_table, time_of
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import plain_table
 from kitlib.experiments.cluster_audit.commit_report import Report
-from kitlib.experiments.cluster_audit.lag_watch import Look, PartitionLook
+from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, PartitionSnapshot
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_group import create_partitions
 from kitlib.lab import kafka_server
@@ -172,11 +172,11 @@ def test_table_shows_the_worst_first_and_obeys_no_name(capsys: pytest.CaptureFix
 
     stall, well = window_after([5] * 10, [900]), window_after([5], [5])
     looks = [
-        PartitionLook("fine", 0, evaluate(well), 5, 5, 0, None, "all is well", well),
-        PartitionLook("[red]evil\x1b[2J", 1, evaluate(stall), 5, 900, 61_000, None, "it stands still", stall),
-        PartitionLook("lost", 2, None, None, 900, None, None, "the committed offset has vanished"),
+        PartitionSnapshot("fine", 0, evaluate(well), 5, 5, 0, None, "all is well", well),
+        PartitionSnapshot("[red]evil\x1b[2J", 1, evaluate(stall), 5, 900, 61_000, None, "it stands still", stall),
+        PartitionSnapshot("lost", 2, None, None, 900, None, None, "the committed offset has vanished"),
     ]
-    look = Look("g\x1b]0;x", 0, GroupStatus(Status.ERR, 1.0, 895, None, {}), 2, tuple(looks), ("note \x1b[31m",))
+    look = GroupSnapshot("g\x1b]0;x", 0, GroupStatus(Status.ERR, 1.0, 895, None, {}), 2, tuple(looks), ("note \x1b[31m",))
     Console(markup=False, emoji=False, highlight=False, width=120).print(look_table(look, 2))
     out = capsys.readouterr().out
     assert out.index("lost-2") < out.index("[red]evil") and "fine-0" not in out and "1 more partitions are not shown" in out

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import get, run
 from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, OffsetsRun, SmallTopic, health_in
+from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, IncidentRun, SmallTopic, health_in
 from kitlib.experiments.offsets.summaries import signs_in_topic
 from kitlib.kafka.offsets.records import decode
 from kitlib.monitor.delivery import judge
@@ -214,7 +214,7 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
 
     def told() -> Trace:
         trace = Trace("r", "stale_offset", domain="incidents")
-        told = OffsetsRun(trace, ModelBackend("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
+        told = IncidentRun(trace, ModelBackend("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
         told.begin("0.8.2")
         told.day()
         told.groups = ()
@@ -226,7 +226,7 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
     (gone,) = [step for step in quick if step.what == "evict"]
     committed = next(step for step in quick if step.what == "write" and step.data["key"] == gone.data["key"])
     assert 0 <= gone.at_ms - committed.at_ms - 2 * DAY_MS <= 600_000
-    monkeypatch.setattr(OffsetsRun, "_pass_over_checks", lambda self, end_ms: None)
+    monkeypatch.setattr(IncidentRun, "_pass_over_checks", lambda self, end_ms: None)
     assert told().steps == quick.steps
 
 
@@ -297,7 +297,7 @@ def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
 def test_records_of_both_formats_are_those_of_the_real_decoder() -> None:
     """The model's log holds bytes: keys of type 0 and 1, values of versions 0 and 1."""
     knobs = {knob.name: knob.default for knob in get("stale_offset").knobs} | {"days": 3}
-    told = OffsetsRun(Trace("r", "stale_offset", domain="incidents"), ModelBackend("r"), knobs)
+    told = IncidentRun(Trace("r", "stale_offset", domain="incidents"), ModelBackend("r"), knobs)
     get("stale_offset").story(told, days=3)
     found = [decode(record.key, record.value) for record in told.log.records()]
     assert {(each.type.number, each.version) for each in found} >= {(0, 0), (1, 1)}

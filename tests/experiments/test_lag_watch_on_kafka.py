@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, read_commit_log
 from kitlib.experiments.cluster_audit.commit_report import report_of
-from kitlib.experiments.cluster_audit.lag_watch import LagWatch, Look, is_well
+from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, LagWatch, is_well
 from kitlib.experiments.cluster_audit.topic_health import look_at_health
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_group import create_partitions
@@ -64,7 +64,7 @@ def group(broker: Cluster) -> Any:
         admin.delete_topics([topic])[topic].result(30)
 
 
-def word_of(look: Look, group: Group) -> str:
+def word_of(look: GroupSnapshot, group: Group) -> str:
     return look.partition(group.topic, 0).word
 
 

@@ -12,13 +12,16 @@ the signs of `kitlib.monitor.rewinds` and the rules of `kitlib.monitor.lag` give
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import ClassVar
 
 from kitlib.errors import KnobError
 from kitlib.experiments import plain_table
+from kitlib.experiments.experiment import BACKENDS, open_backend
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
 from kitlib.monitor.lag import Commit, Judgement, Status, Window, calculate, trimmed
 from kitlib.monitor.lag_window import LagStorage
@@ -65,46 +68,18 @@ class Plan:
         return cls(seed, rng.choice(list(FAULTS)), partition, late, rng.randint(3, 4), rng.randint(5, 60), rng.random() < 0.5)
 
 
-class Hands(Protocol):
-    """What the story needs done to a cluster."""
-
-    def append(self, records: int) -> None:
-        """So many records come to every partition."""
-
-    def join(self) -> None:
-        """The group has a member."""
-
-    def leave(self) -> None:
-        """It has none."""
-
-    def work(self, next_offsets: Mapping[int, int]) -> None:
-        """The member has processed everything below these offsets, by partition, and commits them."""
-
-    def go_back(self, partition: int, offset: int) -> None:
-        """The member was given this offset, and reads on from there."""
-
-    def alter(self, partition: int, offset: int) -> None:
-        """An operator sets the offset of the group, which has no members."""
-
-    def forget(self, partition: int) -> None:
-        """The offset of the group, which has no members, is gone."""
-
-    def look(self, is_last: bool) -> None:
-        """A monitor reads where the logs end; then it is a while to the next look."""
-
-
-def play(plan: Plan, hands: Hands) -> None:
-    """The story of a plan."""
+def play(plan: Plan, driver: ModelDriver) -> None:
+    """The story of a plan, done by a driver of the model's cluster or of a real one."""
     position = dict.fromkeys(range(PARTITIONS), BEFORE)
     end = BEFORE
-    hands.append(BEFORE)
-    hands.join()
+    driver.append(BEFORE)
+    driver.join()
     for tick in range(TICKS + 1):
         if tick:
-            hands.append(RATE)
+            driver.append(RATE)
             end += RATE
         if tick == plan.at_tick:
-            _rebalance(plan, hands, position, end)
+            _rebalance(plan, driver, position, end)
         commits = {}
         for partition in range(PARTITIONS):
             rate = SLOW_RATE if partition == plan.partition and plan.fault == SLOW else RATE
@@ -115,30 +90,30 @@ def play(plan: Plan, hands: Hands) -> None:
                 position[partition] = min(end, position[partition] + rate)
             is_late = partition == plan.late and tick == plan.at_tick
             commits[partition] = position[partition] - RATE - LATE_BY if is_late else position[partition]
-        hands.look(is_last=tick == TICKS)
-        hands.work(commits)
+        driver.look(is_last=tick == TICKS)
+        driver.work(commits)
 
 
-def _rebalance(plan: Plan, hands: Hands, position: dict[int, int], end: int) -> None:
-    hands.leave()
+def _rebalance(plan: Plan, driver: ModelDriver, position: dict[int, int], end: int) -> None:
+    driver.leave()
     if plan.fault == BY_HAND:
-        hands.alter(plan.partition, plan.old)
+        driver.alter(plan.partition, plan.old)
     elif plan.fault == VANISHED:
-        hands.forget(plan.partition)
-    hands.join()
+        driver.forget(plan.partition)
+    driver.join()
     if plan.fault in (REWOUND, BY_HAND):
         position[plan.partition] = plan.old
     elif plan.fault == VANISHED:
         position[plan.partition] = 0 if plan.is_earliest else end
     if plan.fault in (REWOUND, VANISHED):
-        hands.go_back(plan.partition, position[plan.partition])
+        driver.go_back(plan.partition, position[plan.partition])
 
 
 # -- what can be seen -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LogEndsSnapshot:
     """Where the logs ended at a time."""
 
     at_ms: int
@@ -153,7 +128,7 @@ class BrokenCluster:
     group: str
     topic: str
     history: CommitHistory = field(default_factory=CommitHistory)
-    looks: list[Look] = field(default_factory=list)
+    looks: list[LogEndsSnapshot] = field(default_factory=list)
 
     def commits(self, partition: int) -> list[Committed]:
         """The commits and tombstones of one partition, in the order of the log."""
@@ -280,44 +255,60 @@ def judge(cluster: BrokenCluster, partition: int) -> Judgement:
 
 
 @dataclass(slots=True)
-class ModelHands:
-    """The story's records as a coordinator would write them, in virtual time."""
+class ModelDriver:
+    """What the story does to a cluster: its records as a coordinator would write them, in virtual time."""
 
-    cluster: BrokenCluster
+    on_kafka: ClassVar[str] = "kitlib.experiments.cluster_audit.kafka_broken_cluster:KafkaDriver"
+
+    plan: Plan
+    cluster: BrokenCluster = field(init=False)
     now_ms: int = BEGIN_MS
     order: int = 0
     members: int = 0
     end: int = 0
 
+    def __post_init__(self) -> None:
+        self.cluster = BrokenCluster(self.plan.seed, f"broken-{self.plan.seed}", f"orders-{self.plan.seed}")
+
     def append(self, records: int) -> None:
+        """So many records come to every partition."""
         self.end += records
 
     def join(self) -> None:
-        self.now_ms += REBALANCE_MS
-        self._seen(1)
+        """The group has a member."""
+        self._rebalance(1)
 
     def leave(self) -> None:
-        self.now_ms += REBALANCE_MS
-        self._seen(0)
+        """It has none."""
+        self._rebalance(0)
 
     def work(self, next_offsets: Mapping[int, int]) -> None:
+        """The member has processed everything below these offsets, by partition, and commits them."""
         for partition, offset in next_offsets.items():
             self._commit(partition, offset)
         self.now_ms += TICK_MS
 
     def go_back(self, partition: int, offset: int) -> None:
-        """Reading leaves no trace in the offsets topic."""
+        """The member was given this offset, and reads on from there: that leaves no trace in the offsets topic."""
 
     def alter(self, partition: int, offset: int) -> None:
+        """An operator sets the offset of the group, which has no members."""
         self._commit(partition, offset)
 
     def forget(self, partition: int) -> None:
+        """The offset of the group, which has no members, is gone."""
         self._commit(partition, None)
 
     def look(self, is_last: bool) -> None:
-        self.cluster.looks.append(Look(self.now_ms, dict.fromkeys(range(PARTITIONS), self.end)))
+        """A monitor reads where the logs end; then it is a while to the next look."""
+        self.cluster.looks.append(LogEndsSnapshot(self.now_ms, dict.fromkeys(range(PARTITIONS), self.end)))
 
-    def _seen(self, members: int) -> None:
+    def seen(self) -> BrokenCluster:
+        """The cluster with all that its offsets topic holds of the group."""
+        return self.cluster
+
+    def _rebalance(self, members: int) -> None:
+        self.now_ms += REBALANCE_MS
         self.members = members
         self.order += 1
         self.cluster.history.groups.setdefault(self.cluster.group, []).append(GroupSeen(self.order, self.now_ms, members))
@@ -332,12 +323,10 @@ class ModelHands:
 def broken_cluster(seed: int, backend: str = "model") -> BrokenCluster:
     """A group with the fault of a seed, in memory or on the real broker. KnobError for another backend; LabError without a broker."""
     plan = Plan.of(seed)
-    if backend == "kafka":
-        from kitlib.experiments.cluster_audit.kafka_broken_cluster import play_on_kafka
-
-        return play_on_kafka(plan)
-    if backend != "model":
-        raise KnobError(f"broken_cluster: backend is {str(backend)[:40]!r}, expected one of model, kafka.")
-    cluster = BrokenCluster(seed, f"broken-{seed}", f"orders-{seed}")
-    play(plan, ModelHands(cluster))
-    return cluster
+    if backend not in BACKENDS:
+        raise KnobError(f"broken_cluster: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
+    with closing(open_backend(backend, f"broken-{seed}-{uuid.uuid4().hex[:8]}")) as place:
+        driver = place.provide(ModelDriver, plan)
+        play(plan, driver)
+        found: BrokenCluster = driver.seen()
+    return found

@@ -8,77 +8,60 @@ the group has no members. The commits' times are the broker's.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kitlib.errors import LabError
-from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, VANISHED, BrokenCluster, Look, Plan, play
+from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, VANISHED, BrokenCluster, LogEndsSnapshot, Plan
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.groups.kafka_operator import NONE, alter_offsets, delete_offsets
-from kitlib.experiments.kafka_group import ADVICE
-from kitlib.lab import created_resources, kafka_server
-from kitlib.lab.clients import Cluster, answered, client_config
+from kitlib.experiments.kafka_backend import KafkaBackend, deliver, replicas_of
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions
+from kitlib.lab import created_resources
+from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds
+from kitlib.lab.processes import wait_until
 
 PACE_S = 0.15  # between two looks: ten commits must span more than a second, in which Burrow's clock counts
-DEADLINE_S = 30.0
-REPLICAS = 3  # at most
-
-
-def play_on_kafka(plan: Plan) -> BrokenCluster:
-    """Play a plan with a group and a topic of its own. LabError when no broker can be had, or something does not come in time."""
-    cluster = kafka_server.ensure()
-    name = f"kit.broken-{plan.seed}-{uuid.uuid4().hex[:8]}"
-    found = BrokenCluster(plan.seed, f"{name}.group", name)
-    hands = KafkaHands(plan, cluster, found)
-    try:
-        hands.create()
-        play(plan, hands)
-        found.history = read_commit_log(cluster, found.group).history
-    finally:
-        hands.close()
-    return found
 
 
 @dataclass(slots=True)
-class KafkaHands:
+class KafkaDriver:
     """Does the story's work on a real cluster."""
 
     plan: Plan
-    cluster: Cluster
+    backend: KafkaBackend
     found: BrokenCluster
-    producer: Producer = field(init=False)
     consumer: Consumer | None = None
     reached: dict[int, int] = field(default_factory=dict)  # partition -> the next offset that the member will be handed
     begun_s: float = 0.0  # when the member committed first
     rejoined_s: float = 0.0
     looked_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        self.producer = Producer(client_config(self.cluster, **{"enable.idempotence": True}))
-
-    def create(self) -> None:
+    @classmethod
+    def open(cls, backend: KafkaBackend, plan: Plan) -> KafkaDriver:
         """The topic, and a coordinator that is ready. LabError when the broker refuses."""
-        topic = self.found.topic
+        topic, group = f"kit.{backend.run}", f"kit.{backend.run}.group"
         created_resources.remember("topic", topic)
-        admin = AdminClient(client_config(self.cluster))
-        wanted = NewTopic(topic, PARTITIONS, min(REPLICAS, self.cluster.brokers))
-        answered(admin.create_topics([wanted])[topic], f"topic {topic} could not be created")
-        find_coordinator(self.cluster, topic, self.found.group)
+        create_partitions(backend.admin, topic, PARTITIONS, replicas_of(backend.cluster))
+        find_coordinator(backend.cluster, topic, group)
+        return cls(plan, backend, BrokenCluster(plan.seed, group, topic))
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.backend.cluster
+
+    def seen(self) -> BrokenCluster:
+        self.found.history = read_commit_log(self.cluster, self.found.group).history
+        return self.found
 
     def append(self, records: int) -> None:
         for partition in range(PARTITIONS):
-            for _ in range(records):
-                self.producer.produce(self.found.topic, value=b"an order", partition=partition)
-        if left := self.producer.flush(DEADLINE_S):
-            raise LabError(f"topic {self.found.topic}: {left} records were not written within {DEADLINE_S:g} s. {ADVICE}")
+            deliver(self.backend.producer, self.found.topic, [(None, b"an order")] * records, partition)
 
     def join(self) -> None:
         policy = "earliest" if not self.begun_s or self.plan.is_earliest else "latest"
@@ -134,7 +117,7 @@ class KafkaHands:
             raise LabError(f"topic {self.found.topic}: where it ends is not told ({next(iter(ends.skipped.values()))}). {ADVICE}")
         told = {partition: ends.offsets[self.found.topic, partition] for partition in range(PARTITIONS)}
         self.looked_s = time.monotonic()
-        self.found.looks.append(Look(int(time.time() * 1000), told))  # as the broker: a commit of the same ms is no earlier
+        self.found.looks.append(LogEndsSnapshot(int(time.time() * 1000), told))  # as the broker: a commit of the same ms is no earlier
 
     def close(self) -> None:
         """Let the group's member go."""
@@ -148,11 +131,11 @@ class KafkaHands:
         return self.consumer
 
     def _until(self, is_done: Callable[[], bool], what: str) -> None:
-        deadline_s = time.monotonic() + DEADLINE_S
-        while not is_done():
-            if time.monotonic() > deadline_s:
-                raise LabError(f"group {self.found.group}: not within {DEADLINE_S:g} s: {what}; it is at {self.reached}. {ADVICE}")
+        def reads_on() -> bool:
             self._read(0.1)
+            return is_done()
+
+        wait_until(reads_on, DEADLINE_S, f"group {self.found.group}: {what}")
 
     def _read(self, wait_s: float) -> None:
         """What the member is handed, or where it stands when there is nothing more."""
@@ -165,7 +148,4 @@ class KafkaHands:
 
     def _operate(self, ask: Callable[[], str], what: str) -> None:
         """Ask until the coordinator has noticed that the member is gone."""
-        deadline_s = time.monotonic() + DEADLINE_S
-        while (said := ask()) != NONE:
-            if time.monotonic() > deadline_s:
-                raise LabError(f"group {self.found.group}: its offset could not be {what} ({said}). {ADVICE}")
+        wait_until(lambda: ask() == NONE, DEADLINE_S, f"the offset of group {self.found.group} is {what}")

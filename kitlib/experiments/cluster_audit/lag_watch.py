@@ -45,7 +45,7 @@ ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLook:
+class PartitionSnapshot:
     """One partition of the group at one look."""
 
     topic: str
@@ -71,17 +71,17 @@ class PartitionLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GroupSnapshot:
     """The whole group at one time."""
 
     group: str
     at_ms: int
     status: GroupStatus
     members: int | None  # None: no record has told
-    partitions: tuple[PartitionLook, ...]
+    partitions: tuple[PartitionSnapshot, ...]
     notes: tuple[str, ...] = ()
 
-    def partition(self, topic: str, partition: int) -> PartitionLook:
+    def partition(self, topic: str, partition: int) -> PartitionSnapshot:
         """One of them. KnobError when the group has never committed there."""
         for each in self.partitions:
             if (each.topic, each.partition) == (topic, partition):
@@ -93,7 +93,7 @@ class Look:
         return "\n".join([told, *(f"  {_name(each)}: {each.word}, lag {each.lag}: {each.why}" for each in self.partitions)])
 
 
-def _name(look: PartitionLook) -> str:
+def _name(look: PartitionSnapshot) -> str:
     return shown(f"{look.topic}-{look.partition}", 260)
 
 
@@ -144,7 +144,7 @@ class LagWatch:
             watch._begin(cluster)
             yield watch
 
-    def look(self, wait_s: float = 0.1) -> Look:
+    def look(self, wait_s: float = 0.1) -> GroupSnapshot:
         """The group now: new commits are waited for until `wait_s` is over. LabError when the topic may no longer be read."""
         self._ask_log_ends()
         raw = self.source.more(wait_s)
@@ -243,18 +243,18 @@ class LagWatch:
         for seen in self.log.history.groups.values():
             del seen[:-KEPT]
 
-    def _told(self, now_ms: int) -> Look:
+    def _told(self, now_ms: int) -> GroupSnapshot:
         windows = self.storage.windows(self.group, now_ms, self.allowed_lag)
         now = self.log.history.now.get(self.group)
         owners = {} if now is None else now.owners
-        looks: list[PartitionLook] = []
+        looks: list[PartitionSnapshot] = []
         for where, commits in self.log.partitions(self.group).items():
             place = (where.topic, where.partition)
             window = None if windows is None or where in self.gone else windows.get(place)
             found = None if window is None else evaluate(window, self.minimum_complete)
             ends = self.storage.log_ends.get(place)
             looks.append(
-                PartitionLook(
+                PartitionSnapshot(
                     where.topic,
                     where.partition,
                     found,
@@ -274,7 +274,7 @@ class LagWatch:
             notes.append("the group has committed nothing, so there is nothing to judge.")
         is_forgotten = windows is None and any(each.committed is not None for each in looks)
         status = NOT_FOUND if is_forgotten else evaluate_group(judged, self.minimum_complete)
-        return Look(self.group, now_ms, status, members, tuple(looks), tuple(notes))
+        return GroupSnapshot(self.group, now_ms, status, members, tuple(looks), tuple(notes))
 
     def _why(self, where: GroupPartition, commits: list[Committed], status: PartitionStatus | None, is_forgotten: bool) -> str:
         place = (where.topic, where.partition)
@@ -297,7 +297,7 @@ def since_tombstone(commits: list[Committed]) -> list[Committed]:
     return commits[last + 1 :]
 
 
-def is_well(look: Look) -> bool:
+def is_well(look: GroupSnapshot) -> bool:
     """True when there is nothing to say: no partition is worse than OK, and none has lost its commit.
 
     One that has been quiet for so long that no window is left is passed over, as Burrow does, when its log can be
@@ -308,7 +308,7 @@ def is_well(look: Look) -> bool:
     )
 
 
-def _is_deleted(look: PartitionLook) -> bool:
+def _is_deleted(look: PartitionSnapshot) -> bool:
     gone = [each for each in look.signs if isinstance(each, Vanished)]
     return look.committed is None and bool(gone) and gone[-1].excuse is Excuse.TOPIC_GONE
 

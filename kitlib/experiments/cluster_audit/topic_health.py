@@ -56,7 +56,7 @@ class WrongAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class HealthLook:
+class HealthSnapshot:
     """One look: the figures, the alarms that ring, and the answers that are wrong."""
 
     health: Health
@@ -113,7 +113,7 @@ JMX = {  # time-since-last-run-ms is no sign of a pass: it is that of the cleane
 
 def look_at_health(
     cluster: Cluster, before: Health | None = None, thresholds: tuple[Threshold, ...] = THRESHOLDS, topic: str = OFFSETS_TOPIC
-) -> HealthLook:
+) -> HealthSnapshot:
     """The figures now, and the alarms they ring after those of the look `before`. LabError when the brokers do not answer."""
     admin = AdminClient(client_config(cluster))
     files = files_of(cluster, topic)
@@ -148,7 +148,7 @@ def look_at_health(
         "commits a minute": "the topic: its last ten minutes",
     }  # fmt: skip
     notes = [*log.notes(), *notes_of(answers, unseen, log), *_unjudged(not_judged(looks, thresholds))]
-    return HealthLook(found, tuple(ringing(looks, thresholds)), tuple(wrong), sources, tuple(notes))
+    return HealthSnapshot(found, tuple(ringing(looks, thresholds)), tuple(wrong), sources, tuple(notes))
 
 
 def notes_of(answers: Answers, unseen: Collection[str], log: CommitLog) -> list[str]:

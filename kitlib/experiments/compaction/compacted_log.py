@@ -8,102 +8,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from kitlib.experiments.backend import Backend
 from kitlib.kafka.log import Fetch, FetchError, Record
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
 from kitlib.kafka.offsets.segments import RecordBatch, Segment, SegmentedLog
 
-Row = tuple[str, str | None]  # key, value; None is a tombstone
+Row = tuple[bytes, bytes | None]  # key, value; None is a tombstone
+DAY_MS = 86_400_000  # the default of delete.retention.ms
 PASS_MS = 500  # virtual time until the cleaner has come round
 APPEND_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class LogLook:
+class LogSnapshot:
     """What lies in a log now."""
 
     segments: list[tuple[int, int, bool]]  # base, the next one's base, and whether it is the active one
-    records: list[tuple[int, str, str | None]]  # offset, key, value; markers are none
+    records: list[tuple[int, bytes, bytes | None]]  # offset, key, value; markers are none
     dirty_ratio: float  # of what may be cleaned and what has been, the share in bytes that has not
+    size_bytes: int
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """As a step's state holds it: `state["offsets"]`."""
         keys = sorted({key for _, key, _ in self.records})
         return {
             "segments": [list(each) for each in self.segments],
-            "records": [[offset, keys.index(key), value] for offset, key, value in self.records],
-            "keys": keys,
+            "records": [
+                [offset, keys.index(key), None if value is None else value.decode(errors="replace")]
+                for offset, key, value in self.records
+            ],
+            "keys": [key.decode(errors="replace") for key in keys],
             "dirty_ratio": round(self.dirty_ratio, 3),
             "cleaner": "runs",
         }
 
 
-class KeyedLog(Protocol):
-    """Partition 0 of a topic with cleanup.policy=compact,delete, and one reader's view of it."""
-
-    name: str
-
-    @property
-    def now_ms(self) -> int:
-        """Time since the run began."""
-        ...
-
-    def append(self, rows: Sequence[Row], *, rolls: bool = False, transactional: bool = False) -> list[int]:
-        """Write the rows; their offsets. `rolls` begins a new segment with them; `transactional` makes each a transaction."""
-        ...
-
-    def clean(self) -> int:
-        """Let the cleaner go over all that is old enough and not in the active segment; the first offset that is dirty after it."""
-        ...
-
-    def delete_before(self, offset: int) -> int:
-        """DeleteRecords: the log's new start."""
-        ...
-
-    def fetch(self, offset: int) -> Fetch:
-        """What a reader is handed at this offset: records at or above it, or OFFSET_OUT_OF_RANGE."""
-        ...
-
-    def bounds(self) -> tuple[int, int]:
-        """The log's start, and the offset of its next record."""
-        ...
-
-    def commit(self, offset: int) -> None:
-        """The reader commits."""
-        ...
-
-    def committed(self) -> int | None:
-        """What the reader has committed; None before that."""
-        ...
-
-    def look(self) -> LogLook:
-        """What lies in the log."""
-        ...
-
-    def wait(self, ms: int) -> None:
-        """Let so much time pass."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-
 @dataclass(slots=True)
-class ModelKeyedLog:
-    """The log in memory, with the cleaner of `kitlib.kafka.offsets.compaction`.
+class ModelCompactedLog:
+    """Partition 0 of a topic with cleanup.policy=compact,delete, and one reader's view of it; in memory.
+
+    Its cleaner is that of `kitlib.kafka.offsets.compaction`.
 
     Differs: a transaction's marker is an offset without a record, so a log with markers cannot be cleaned here; a
     segment below the log's start goes at once, and not at the broker's next look.
     """
 
+    on_kafka: ClassVar[str] = "kitlib.experiments.compaction.kafka_compacted_log:KafkaCompactedLog"
+
     name: str
-    delete_retention_ms: int
+    delete_retention_ms: int = DAY_MS
     min_compaction_lag_ms: int = 0
     age_ms: int = 0  # how much older than the run the first segment's records are
-    now_ms: int = 0
+    pass_ms: int = PASS_MS
+    clock_ms: float = 0
+    is_full: bool = False  # the next record begins a new segment
     kept: int | None = None  # the committed offset
     log: SegmentedLog = field(init=False)
     cleaner: LogCleaner = field(init=False)
@@ -117,14 +76,34 @@ class ModelKeyedLog:
         )
         self.cleaner = LogCleaner(self.log, config)
 
-    def append(self, rows: Sequence[Row], *, rolls: bool = False, transactional: bool = False) -> list[int]:
-        if rolls:
+    @property
+    def now_ms(self) -> int:
+        """Time since the run began."""
+        return int(self.clock_ms)
+
+    @property
+    def start(self) -> int:
+        """The first offset that is still there."""
+        return self.log.start_offset
+
+    @property
+    def end(self) -> int:
+        """The offset of the next record."""
+        return self.log.end_offset
+
+    def roll(self) -> None:
+        """The active segment is full: the next record begins a new one."""
+        self.is_full = True
+
+    def write(self, rows: Sequence[Row], *, transactional: bool = False, takes_ms: float = APPEND_MS) -> list[int]:
+        """Write the rows; their offsets. `transactional` makes each a transaction."""
+        if self.is_full:
             self.log.roll()
+            self.is_full = False
         offsets: list[int] = []
         for some in [[row] for row in rows] if transactional else [rows]:
-            self.now_ms += APPEND_MS
-            coded = [(key.encode(), None if value is None else value.encode(), self.now_ms) for key, value in some]
-            batch = self.log.append(coded)
+            self.clock_ms += takes_ms
+            batch = self.log.append([(key, value, self.now_ms) for key, value in some])
             offsets += range(batch.base_offset, batch.next_offset)
             if transactional:
                 self._add_marker()
@@ -136,11 +115,13 @@ class ModelKeyedLog:
         self.log.end_offset = self.log.high_watermark = marker.next_offset
 
     def clean(self) -> int:
-        self.now_ms += PASS_MS
+        """Let the cleaner go over all that is old enough and not in the active segment; the first offset that is dirty after it."""
+        self.clock_ms += self.pass_ms
         self.cleaner.clean(self.now_ms + self.age_ms)
         return self.cleaner.checkpoint or 0
 
     def delete_before(self, offset: int) -> int:
+        """DeleteRecords: the log's new start."""
         log = self.log
         log.start_offset = max(log.start_offset, min(offset, log.end_offset))
         kept = [each for each in log.segments[1:] if each.base_offset > log.start_offset]
@@ -150,47 +131,32 @@ class ModelKeyedLog:
         return log.start_offset
 
     def fetch(self, offset: int) -> Fetch:
-        if not self.log.start_offset <= offset <= self.log.end_offset:
+        """What a reader is handed at this offset: all records at or above it, or OFFSET_OUT_OF_RANGE."""
+        if not self.start <= offset <= self.end:
             return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
         found = (each for each in self.log.records() if each.offset >= offset)
         return Fetch([Record(each.offset, each.value, each.key, each.timestamp_ms) for each in found])
 
-    def bounds(self) -> tuple[int, int]:
-        return self.log.start_offset, self.log.end_offset
-
     def commit(self, offset: int) -> None:
+        """The reader commits."""
         self.kept = offset
 
     def committed(self) -> int | None:
+        """What the reader has committed; None before that."""
         return self.kept
 
-    def look(self) -> LogLook:
-        bases = [each.base_offset for each in self.log.segments] + [self.log.end_offset]
-        active = len(self.log.segments) - 1
-        records = [
-            (each.offset, (each.key or b"").decode(), None if each.value is None else each.value.decode())
-            for each in self.log.records()
-            if each.offset >= self.log.start_offset
-        ]
-        return LogLook(
-            [(base, bases[at + 1], at == active) for at, base in enumerate(bases[:-1])],
-            records,
-            self.cleaner.look(self.now_ms + self.age_ms).dirty_ratio,
-        )
+    def snapshot(self) -> LogSnapshot:
+        """What lies in the log."""
+        bases = [each.base_offset for each in self.log.segments] + [self.end]
+        records = [(each.offset, each.key or b"", each.value) for each in self.log.records() if each.offset >= self.start]
+        dirty_ratio = self.cleaner.look(self.now_ms + self.age_ms).dirty_ratio
+        return LogSnapshot(segments_of(bases), records, dirty_ratio, self.log.size_bytes)
 
     def wait(self, ms: int) -> None:
-        self.now_ms += ms
-
-    def close(self) -> None:
-        """Nothing to let go of."""
+        """Let so much time pass."""
+        self.clock_ms += ms
 
 
-def keyed_log(
-    backend: Backend, run: str, delete_retention_ms: int, min_compaction_lag_ms: int = 0, age_ms: int = 0
-) -> KeyedLog:
-    """A new, empty log on this backend; the records of its first segment will be `age_ms` older than the run."""
-    if backend.name == "kafka":
-        from kitlib.experiments.compaction.kafka_compacted_log import KafkaKeyedLog
-
-        return KafkaKeyedLog.open(backend, f"kit.{run}.customers", delete_retention_ms, min_compaction_lag_ms, age_ms)
-    return ModelKeyedLog("customers", delete_retention_ms, min_compaction_lag_ms, age_ms)
+def segments_of(bases: Sequence[int]) -> list[tuple[int, int, bool]]:
+    """The segments between these offsets, the last of which is the log's end; the last one is active."""
+    return [(base, bases[at + 1], at + 2 == len(bases)) for at, base in enumerate(bases[:-1])]

@@ -9,21 +9,18 @@ in the log, and in which segments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Annotated, Any, ClassVar, Concatenate, Literal, ParamSpec
+from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.compaction.compacted_log import KeyedLog, LogLook, Row, keyed_log
+from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, ModelCompactedLog
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.run import Run
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.log import FetchError, Record
-from kitlib.trace import to_ranges
 
-P = ParamSpec("P")
+Table = dict[bytes, bytes]  # key, last value
 
-PARTITION = 0
 NOTHING_COMMITTED = "auto.offset.reset=earliest, and nothing is committed"
 
 
@@ -33,35 +30,40 @@ class CompactionRun(Run):
 
     domain: ClassVar[str] = "compaction"
 
-    log: KeyedLog = field(init=False)
-    looked: LogLook = field(init=False)
-    bounds: tuple[int, int] = (0, 0)
+    log: ModelCompactedLog = field(init=False)  # or its twin on Kafka
+    ledger: PartitionLedger = field(init=False)
+    seen: LogSnapshot = field(init=False)
+    shown: dict[str, Any] = field(init=False)  # the same as the steps hold it
     cleaned_to: int = 0  # the first dirty offset
-    position: int = 0  # the next offset that the reader asks for
-    committed: int = 0
     is_too_young: bool = field(init=False)  # the first segment, for the cleaner
-    has_stopped: bool = False  # out of range under the policy none
-    processed: set[int] = field(default_factory=set)
-    table: dict[str, str] = field(default_factory=dict)  # what the reader holds for each key
-    truth: dict[str, str] = field(default_factory=dict)  # what was last written
-    shown: dict[str, Any] = field(default_factory=dict)
+    table: Table = field(default_factory=dict)  # what the reader holds for each key
+    truth: Table = field(default_factory=dict)  # what was last written
 
     def __post_init__(self) -> None:
         lag_ms, age_ms = self.knobs.get("min_compaction_lag_ms", 0), self.knobs.get("age_ms", 0)
         self.is_too_young = age_ms < lag_ms
-        self.log = keyed_log(self.backend, self.trace.run, self.knobs.get("delete_retention_ms", 86_400_000), lag_ms, age_ms)
+        retention_ms = self.knobs.get("delete_retention_ms", DAY_MS)
+        self.log = self.backend.provide(ModelCompactedLog, "customers", retention_ms, lag_ms, age_ms)
+        self.ledger = PartitionLedger(self.log.name)
         self._look()
+
+    @property
+    def now_ms(self) -> int:
+        return self.log.now_ms
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"offsets": self.shown}
 
     # -- the topic -----------------------------------------------------------------------------------
 
-    def append(self, rows: Sequence[Row], *, rolls: bool = False, transactional: bool = False) -> None:
+    def append(self, rows: Sequence[tuple[str, str | None]], *, rolls: bool = False, transactional: bool = False) -> None:
         """Write records; with `rolls` they begin a new segment, `transactional` makes each of them a transaction."""
-        offsets = self.log.append(rows, rolls=rolls, transactional=transactional)
-        for key, value in rows:
-            if value is None:
-                self.truth.pop(key, None)
-            else:
-                self.truth[key] = value
+        if rolls:
+            self.log.roll()
+        coded = [(key.encode(), None if value is None else value.encode()) for key, value in rows]
+        offsets = self.log.write(coded, transactional=transactional)
+        for row in coded:
+            hold(self.truth, *row)
         self._look()
         if rolls:
             self._record("log", "roll", base=offsets[0])
@@ -75,18 +77,18 @@ class CompactionRun(Run):
 
     def clean(self) -> None:
         """Let the cleaner go over all that is not in the active segment; what it took out is told."""
-        before = {offset: (key, value) for offset, key, value in self.looked.records}
+        before = {offset: key for offset, key, _ in self.seen.records}
         to = self.log.clean()
         self._look()
         if to == self.cleaned_to:
             self._record("log", "rest", to=to, **({"why": "too young"} if self.is_too_young else {}))
             return
         self.cleaned_to = to
-        kept = {offset for offset, _, _ in self.looked.records}
-        newest = {key: offset for offset, (key, _) in before.items()}
+        kept = {offset for offset, _, _ in self.seen.records}
+        newest = {key: offset for offset, key in before.items()}
         gone = [offset for offset in before if offset not in kept]
-        purged = [offset for offset in gone if newest[before[offset][0]] == offset]
-        replaced = [offset for offset in gone if newest[before[offset][0]] != offset]
+        purged = [offset for offset in gone if newest[before[offset]] == offset]
+        replaced = [offset for offset in gone if newest[before[offset]] != offset]
         self._record("log", "pass", to=to, removed=gone, kept=len(kept))
         for what, offsets in (("compact", replaced), ("purge", purged)):
             if offsets:
@@ -104,102 +106,79 @@ class CompactionRun(Run):
             self.log.wait(ms)
             self._record("reader", "away", ms=ms)
 
+    def _look(self) -> None:
+        self.seen = self.log.snapshot()
+        self.shown = self.seen.snapshot()
+        self.ledger.log_start, self.ledger.log_end = self.log.start, self.log.end
+
     # -- the reader ----------------------------------------------------------------------------------
 
     def start_reader(self) -> None:
         """Begin at the committed offset, or at the start when there is none."""
         found = self.log.committed()
-        self.position = self.bounds[0] if found is None else found
-        self._record(
-            "reader", "start", offset=self.position, why=NOTHING_COMMITTED if found is None else "committed offset"
-        )
+        self._begin(*(self.log.start, NOTHING_COMMITTED) if found is None else (found, "committed offset"))
+
+    def _begin(self, offset: int, why: str) -> None:
+        self.ledger.emitted_to_offset = offset
+        self._record("reader", "start", offset=offset, why=why)
 
     def read(self, most: int | None = None) -> None:
-        """Fetch from the position on, process what comes (`most` records), and commit."""
-        fetched = self.log.fetch(self.position)
+        """Fetch from the position on, process what comes (`most` records), and commit; under the policy none it may stop."""
+        ledger, policy = self.ledger, self.knobs.get("auto_offset_reset", "earliest")
+        fetched = self.log.fetch(position := ledger.emitted_to_offset)
         if fetched.error is FetchError.OFFSET_OUT_OF_RANGE:
-            self._record("reader", "error", error="OFFSET_OUT_OF_RANGE", offset=self.position)
-            if not self._reset():
+            self._record("reader", "error", error="OFFSET_OUT_OF_RANGE", offset=position)
+            if policy == "none":
                 return
-            fetched = self.log.fetch(self.position)
+            to = ledger.log_start if policy == "earliest" else ledger.log_end
+            self._begin(to, f"auto.offset.reset={policy}: offset {position} is out of range")
+            fetched = self.log.fetch(to)
         for record in list(fetched.records)[:most]:
             self._process(record)
-        self.log.commit(self.position)
-        self.committed = self.position
-        self._record("reader", "commit", offset=self.position, written=True)
-
-    def _reset(self) -> bool:
-        """Ask the reset policy; whether there is anything to go on with."""
-        policy = self.knobs.get("auto_offset_reset", "earliest")
-        if policy == "none":
-            self.has_stopped = True
-            return False
-        why = f"auto.offset.reset={policy}: offset {self.position} is out of range"
-        self.position = self.bounds[0 if policy == "earliest" else 1]
-        self._record("reader", "start", offset=self.position, why=why)
-        return True
+        ledger.committed_to = ledger.emitted_to_offset
+        self.log.commit(ledger.committed_to)
+        self._record("reader", "commit", offset=ledger.committed_to, written=True)
 
     def _process(self, record: Record) -> None:
-        offset, before = record.offset, self.position
+        offset, before = record.offset, self.ledger.emitted_to_offset
         if offset != before:
             self._record("reader", "gap", after=before - 1, next=offset, missing=offset - before)
-        self.position = offset + 1
+        self.ledger.emitted_to_offset = offset + 1
         self._record("reader", "emit", offset=offset)
-        self.processed.add(offset)
-        hold(self.table, record)
+        self.ledger.process(offset)
+        hold(self.table, record.key or b"", record.value)
         self._record("reader", "process", offset=offset)
 
     def tell_views(self) -> None:
         """What the reader holds by now, and what one would that reads all that is left."""
         self._tell_view("reader", self.table)
-        table: dict[str, str] = {}
-        for record in self.log.fetch(self.bounds[0]).records:
-            hold(table, record)
+        table: Table = {}
+        for record in self.log.fetch(self.ledger.log_start).records:
+            hold(table, record.key or b"", record.value)
         self._tell_view("new reader", table)
 
-    def _tell_view(self, who: str, table: dict[str, str]) -> None:
-        stale = sorted(key for key, value in table.items() if self.truth.get(key) != value)
-        self._record(who, "view", keys=sorted(table), stale=stale, missing=sorted(self.truth.keys() - table.keys()))
-
-    # -- the trace -----------------------------------------------------------------------------------
-
-    def _look(self) -> None:
-        self.looked, self.bounds = self.log.look(), self.log.bounds()
-        self.shown = self.looked.shown()
+    def _tell_view(self, who: str, table: Table) -> None:
+        stale = (key for key, value in table.items() if self.truth.get(key) != value)
+        self._record(who, "view", keys=named(table), stale=named(stale), missing=named(self.truth.keys() - table.keys()))
 
     def _record(self, actor: str, what: str, /, **data: Any) -> None:
-        start, end = self.bounds
-        ledger = {
-            "log_start": start, "log_end": end, "committed_to": self.committed, "emitted_to_offset": self.position,
-            "processed": to_ranges(self.processed), "offsets": self.shown,
-        }  # fmt: skip
-        where = {"topic": self.log.name, "partition": PARTITION}
-        self.write(self.log.now_ms, actor, what, where | data, ledger)
+        self.record_in(self.ledger, actor, what, **data)
 
 
-def hold(table: dict[str, str], record: Record) -> None:
-    """A reader's table after one more record: its key's last value, or no such key after a tombstone."""
-    key = (record.key or b"").decode(errors="replace")
-    if record.value is None:
+def hold(table: Table, key: bytes, value: bytes | None) -> None:
+    """A table after one more record: its key's last value, or no such key after a tombstone."""
+    if value is None:
         table.pop(key, None)
     else:
-        table[key] = record.value.decode(errors="replace")
+        table[key] = value
 
 
-def told(story: Callable[Concatenate[CompactionRun, P], None]) -> Callable[Concatenate[CompactionRun, P], None]:
-    """A story whose log is closed at its end, however that comes."""
-
-    @wraps(story)
-    def tell(run: CompactionRun, /, *args: P.args, **knobs: P.kwargs) -> None:
-        try:
-            story(run, *args, **knobs)
-        finally:
-            run.log.close()
-
-    return tell
+def named(keys: Iterable[bytes]) -> list[str]:
+    """Keys as a step tells them."""
+    return sorted(key.decode(errors="replace") for key in keys)
 
 
-def rows_of(keys: Iterable[str], value: str | None) -> list[Row]:
+def rows_of(keys: Iterable[str], value: str | None) -> list[tuple[str, str | None]]:
     """A row of this value for each key."""
     return [(key, value) for key in keys]
 
@@ -212,7 +191,6 @@ AutoOffsetReset = Annotated[
 
 
 @experiment("A gap is no loss", CompactionRun)
-@told
 def compacted_topic(
     run: CompactionRun,
     what: Annotated[Literal["compaction", "delete records", "transactions", "nothing"], Knob("What makes the gap.")] = "compaction",
@@ -256,7 +234,6 @@ def _clean_again(run: CompactionRun) -> None:
 
 
 @experiment("A tombstone has its time", CompactionRun)
-@told
 def tombstones(
     run: CompactionRun,
     delete_retention_ms: Annotated[

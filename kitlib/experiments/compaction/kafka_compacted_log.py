@@ -10,30 +10,28 @@ Source: Apache Kafka 4.3.1, LogSegment.shouldRoll, LogCleanerManager.updateCheck
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka import Producer
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.backend import Backend
-from kitlib.experiments.compaction.compacted_log import LogLook, Row
-from kitlib.experiments.compaction.size_story import Commit, Size, commit_bytes
+from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, Row, segments_of
+from kitlib.experiments.compaction.size_story import Commit, commit_row
 from kitlib.experiments.groups.kafka_operator import set_topic
-from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, replicas_of
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
+from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, write
+from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import TopicReader
-from kitlib.kafka.log import Fetch, FetchError, Record
+from kitlib.kafka.log import Fetch
 from kitlib.kafka.offsets.offset_cache import OffsetCache
 from kitlib.kafka.offsets.records import decode
-from kitlib.lab import created_resources, workspace
-from kitlib.lab.clients import answered, client_config
+from kitlib.lab import workspace
+from kitlib.lab.clients import answered
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import EARLIEST, Wire
 
 SEGMENT_MS = 60_000  # so many transactions take less
 APART_MS = 2 * SEGMENT_MS  # between the timestamps of two segments
@@ -42,37 +40,30 @@ DIRTY_RATIO = "min.cleanable.dirty.ratio"
 ALWAYS, NEVER = "0", "1"  # no log is dirtier than all of it
 THREE_ROUNDS_S = 1.6  # of the cleaner: the kit's brokers have log.cleaner.backoff.ms=500
 LONGEST_RUN_MS = 60_000
-NOT_YET = (
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
-    KafkaError._WAIT_COORD, KafkaError._TIMED_OUT, KafkaError._TRANSPORT,
-)  # fmt: skip
-OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+MOST = 100_000  # records of a fetch, which shall be all that there are
 
 
 @dataclass(slots=True)
-class KafkaKeyedLog:
+class KafkaCompactedLog(KafkaTopic):
     """The real log. Its reader is librdkafka's consumer; what lies in it is read by the kit's own wire and from the files."""
 
-    name: str
-    backend: KafkaBackend
-    folder: Path  # of the partition, on its leader
-    wire: Wire
-    reader: Consumer
-    began_s: float = field(default_factory=time.monotonic)
-    min_compaction_lag_ms: int = 0
-    first_ms: int = field(default_factory=lambda: int(time.time() * 1000))  # the timestamp of the first segment's records
+    backend: KafkaBackend = field(kw_only=True)
     segment: int = 0  # how often a segment was rolled
+    min_compaction_lag_ms: int = 0
+    first_ms: int = 0  # the timestamp of the first segment's records
+    folder: Path = field(init=False)  # of the partition, on its leader
+    wire: TopicReader = field(init=False)
     transactions: Producer | None = None
 
     @classmethod
     def open(
-        cls, backend: Backend, name: str, delete_retention_ms: int, min_compaction_lag_ms: int = 0, age_ms: int = 0
-    ) -> KafkaKeyedLog:
+        cls, backend: KafkaBackend, name: str, delete_retention_ms: int = DAY_MS, min_compaction_lag_ms: int = 0,
+        age_ms: int = 0, **_: Any,
+    ) -> KafkaCompactedLog:  # fmt: skip
         """Create the topic. LabError when the broker refuses, or when it is not the kit's: its files cannot be read then.
 
         KnobError when the records would come of age while the run goes on: a broker's cleaner comes when it comes.
         """
-        assert isinstance(backend, KafkaBackend)
         if 0 < min_compaction_lag_ms - age_ms < LONGEST_RUN_MS:
             raise KnobError(
                 f"min_compaction_lag_ms={min_compaction_lag_ms} and age_ms={age_ms}: on a real broker the records would come of "
@@ -85,73 +76,36 @@ class KafkaKeyedLog:
                 'or run it with backend="model".'
             )
         config = {
-            "cleanup.policy": "compact,delete", "retention.ms": "-1", "segment.ms": str(SEGMENT_MS),
-            DIRTY_RATIO: NEVER, "delete.retention.ms": str(delete_retention_ms),
-            "min.compaction.lag.ms": str(min_compaction_lag_ms),
+            "cleanup.policy": "compact,delete", "segment.ms": str(SEGMENT_MS), DIRTY_RATIO: NEVER,
+            "delete.retention.ms": str(delete_retention_ms), "min.compaction.lag.ms": str(min_compaction_lag_ms),
         }  # fmt: skip
-        create_topic(backend.admin, name, replicas_of(cluster), config)
-        created_resources.remember("group", name)
-        leader = backend.admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions[0].leader
-        folder = workspace.data_dir() / f"kafka-{cluster.brokers}" / f"node-{leader}" / f"{name}-0"
-        settings = {
-            "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
-            "isolation.level": "read_committed", "fetch.wait.max.ms": 20, "fetch.error.backoff.ms": 50,
-        }  # fmt: skip
-        wire = TopicReader.open(cluster, name).wire  # whose broker knows that it leads
-        reader = Consumer(client_config(cluster, **settings))
-        first_ms = int(time.time() * 1000) - age_ms
-        return cls(name, backend, folder, wire, reader, min_compaction_lag_ms=min_compaction_lag_ms, first_ms=first_ms)
+        log = cls.create(backend, name, MOST, config, group=f"kit.{backend.run}.{name}", backend=backend)
+        log.min_compaction_lag_ms, log.first_ms = min_compaction_lag_ms, int(time.time() * 1000) - age_ms
+        leader = backend.admin.list_topics(log.name, timeout=DEADLINE_S).topics[log.name].partitions[0].leader
+        log.folder = workspace.data_dir() / f"kafka-{cluster.brokers}" / f"node-{leader}" / f"{log.name}-0"
+        log.wire = TopicReader.open(cluster, log.name)
+        return log
 
     @property
     def now_ms(self) -> int:
-        return int((time.monotonic() - self.began_s) * 1000)
+        return self.backend.now_ms
 
-    # -- writing -------------------------------------------------------------------------------------
+    @property
+    def at_ms(self) -> int:
+        """The timestamp of the records of this segment."""
+        return self.first_ms + self.segment * APART_MS
 
-    def append(self, rows: Sequence[Row], *, rolls: bool = False, transactional: bool = False) -> list[int]:
-        """LabError when one is not acknowledged within DEADLINE_S."""
-        self.segment += rolls
-        producer = self._transactional() if transactional else self.backend.producer
-        stored: list[int] = []
-        troubles: list[str] = []
+    def roll(self) -> None:
+        """From now on the records are so much later that the broker begins a new segment with the next one."""
+        self.segment += 1
 
-        def note(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                troubles.append(error.str())
-            else:
-                stored.append(int(message.offset() or 0))
-
-        try:
-            for key, value in rows:
-                if transactional:
-                    producer.begin_transaction()
-                coded = None if value is None else value.encode()
-                producer.produce(
-                    self.name, coded, key.encode(), partition=0, timestamp=self.first_ms + self.segment * APART_MS,
-                    on_delivery=note,
-                )  # fmt: skip
-                if transactional:
-                    producer.commit_transaction(DEADLINE_S)
-            producer.flush(DEADLINE_S)
-        except KafkaException as error:
-            troubles.append(str(error))
-        if troubles or len(stored) < len(rows):
-            why = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
-            raise LabError(f"topic {self.name}: {len(stored)} of {len(rows)} records were stored: {why}. {ADVICE}")
-        if transactional:  # a marker is written after the commit has been answered
-            end = stored[-1] + 2
-            wait_until(lambda: self.bounds()[1] >= end, DEADLINE_S, f"the last transaction of {self.name} has its marker")
-        return stored
-
-    def _transactional(self) -> Producer:
+    def write(self, rows: Sequence[Row], *, transactional: bool = False) -> list[int]:
+        """As fast as the broker takes them. LabError when one is not acknowledged within DEADLINE_S."""
+        if not transactional:
+            return write(self.producer, self.name, rows, self.at_ms)
         if self.transactions is None:
-            settings = {"transactional.id": self.name, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
-            self.transactions = Producer(client_config(self.backend.cluster, **settings))
-            self.transactions.init_transactions(DEADLINE_S)
-        return self.transactions
-
-    def delete_before(self, offset: int) -> int:
-        return self.wire.delete_records(self.name, 0, offset, timeout_s=DEADLINE_S)
+            self.transactions = self.backend.transactional_producer(self.name)
+        return [offset for row in rows for offset in self.write_transaction(self.transactions, [row], self.at_ms)]
 
     # -- the cleaner ---------------------------------------------------------------------------------
 
@@ -164,20 +118,20 @@ class KafkaKeyedLog:
         self._let_clean(ALWAYS)
         if time.time() * 1000 - self.first_ms < self.min_compaction_lag_ms:
             time.sleep(THREE_ROUNDS_S)
-            self._let_clean(NEVER)
-            return self._checkpoint()
-        wait_until(lambda: self._checkpoint() >= active, DEADLINE_S, f"the cleaner has been over {self.name}-0 up to {active}")
+        else:
+            wait_until(
+                lambda: self._checkpoint() >= active, DEADLINE_S, f"the cleaner has been over {self.name}-0 up to {active}"
+            )
         self._let_clean(NEVER)
         return self._checkpoint()
 
     def _let_clean(self, ratio: str) -> None:
         """From how dirty a log on the cleaner comes: between two calls of `clean` never, however slow the story is."""
-        admin = self.backend.admin
-        set_topic(admin, self.name, DIRTY_RATIO, int(ratio))
+        set_topic(self.admin, self.name, DIRTY_RATIO, int(ratio))
         where = ConfigResource(ResourceType.TOPIC, self.name)
 
         def has_it() -> bool:
-            found = answered(admin.describe_configs([where])[where], f"topic {self.name} does not tell its settings")
+            found = answered(self.admin.describe_configs([where])[where], f"topic {self.name} does not tell its settings")
             return float(found[DIRTY_RATIO].value) == float(ratio)
 
         wait_until(has_it, DEADLINE_S, f"topic {self.name} has {DIRTY_RATIO}={ratio}")
@@ -195,71 +149,26 @@ class KafkaKeyedLog:
         """The first offsets of the segments, by the names of their files."""
         return sorted(int(each.stem) for each in self.folder.glob("*.log")) or [0]
 
-    # -- reading -------------------------------------------------------------------------------------
-
-    def bounds(self) -> tuple[int, int]:
-        return self.wire.list_offsets(self.name, 0, EARLIEST), self.wire.list_offsets(self.name, 0)
-
     def fetch(self, offset: int) -> Fetch:
-        """Everything from the offset on to the end that the log has now. LabError after DEADLINE_S."""
-        end = self.bounds()[1]
-        records: list[Record] = []
-        self.reader.assign([TopicPartition(self.name, 0, offset)])
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            message = self.reader.poll(0.5)
-            error = message.error() if message is not None else None
-            if message is None:
-                continue
-            if error is None:
-                _, at_ms = message.timestamp()
-                records.append(Record(int(message.offset() or 0), message.value(), message.key(), at_ms))
-            elif error.code() in OUT_OF_RANGE:
-                return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
-            elif error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= end:
-                return Fetch(records)
-        raise LabError(f"{self.name}-0: from offset {offset} on {len(records)} records, no end within {DEADLINE_S:g} s. {ADVICE}")
+        self.position = None  # what the client has fetched ahead may have been cleaned since
+        return KafkaTopic.fetch(self, offset)
 
-    def commit(self, offset: int) -> None:
-        where = TopicPartition(self.name, 0, offset)
-        self._ask(lambda: self.reader.commit(offsets=[where], asynchronous=False), f"commit {offset}")
+    # -- what lies in it -------------------------------------------------------------------------------
 
-    def committed(self) -> int | None:
-        where = TopicPartition(self.name, 0)
-        found = self._ask(lambda: self.reader.committed([where], timeout=DEADLINE_S), "tell its committed offset")
-        return int(found[0].offset) if found[0].offset >= 0 else None
-
-    def _ask(self, question: Callable[[], Any], what: str) -> Any:
-        """The group's coordinator is asked again while it is looked for or loads. LabError after DEADLINE_S."""
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            try:
-                return question()
-            except KafkaException as error:
-                if error.args[0].code() not in NOT_YET or time.monotonic() > deadline:
-                    raise LabError(f"{self.name}-0: its reader cannot {what}: {error.args[0].str()}. {ADVICE}") from error
-                time.sleep(0.05)
-
-    def look(self) -> LogLook:
-        start, end = self.bounds()
-        bases = [*self._bases(), end]
-        batches = self.wire.read_all(self.name, 0, timeout_s=DEADLINE_S)
+    def snapshot(self) -> LogSnapshot:
+        start, checkpoint, bases = self.start, self._checkpoint(), self._bases()
         records = [
-            (offset, (key or b"").decode(errors="replace"), None if value is None else value.decode(errors="replace"))
-            for batch in batches
+            (offset, key or b"", value)
+            for batch in self.wire.batches()
             if not batch.is_control
             for offset, _, key, value in batch.records
             if offset >= start
         ]
-        segments = [(base, bases[at + 1], at + 2 == len(bases)) for at, base in enumerate(bases[:-1])]
-        return LogLook(segments, records, self._dirty_ratio())
-
-    def _dirty_ratio(self) -> float:
-        checkpoint, bases = self._checkpoint(), self._bases()
-        sizes = {base: self._size(base) for base in bases[:-1]}
-        clean = sum(size for base, size in sizes.items() if base < checkpoint)
-        total = sum(sizes.values())
-        return (total - clean) / total if total else 0.0
+        sizes = {base: self._size(base) for base in bases}
+        closed = sum(size for base, size in sizes.items() if base != bases[-1])
+        clean = sum(size for base, size in sizes.items() if base != bases[-1] and base < checkpoint)
+        dirty_ratio = (closed - clean) / closed if closed else 0.0
+        return LogSnapshot(segments_of([*bases, self.end]), records, dirty_ratio, sum(sizes.values()))
 
     def _size(self, base: int) -> int:
         try:
@@ -267,97 +176,27 @@ class KafkaKeyedLog:
         except OSError:  # the cleaner is just replacing it
             return 0
 
-    # -- time ----------------------------------------------------------------------------------------
-
     def wait(self, ms: int) -> None:
         time.sleep(ms / 1000)
 
     def close(self) -> None:
-        self.reader.close()
         self.wire.close()
 
 
-NEVER_MS = 2**62
-DELETE_RETENTION_MS = 86_400_000
-
-
 @dataclass(slots=True)
-class KafkaSizedLog:
-    """The real one."""
+class KafkaOffsetsLog(KafkaCompactedLog):
+    """A real compacted topic with the records of the offsets topic.
 
-    log: KafkaKeyedLog
-    rolls: int = 0
+    Differs: the broker does not load this topic, since it is not its own; a cache is filled from it here, in Python.
+    """
 
-    @classmethod
-    def open(cls, backend: Backend, name: str) -> KafkaSizedLog:
-        """Create the topic; as KafkaKeyedLog.open."""
-        return cls(KafkaKeyedLog.open(backend, name, DELETE_RETENTION_MS))
-
-    @property
-    def now_ms(self) -> int:
-        return self.log.now_ms
-
-    def append(self, commits: list[Commit], every_ms: float) -> None:
-        """As fast as the broker takes them. LabError when one is not acknowledged within DEADLINE_S."""
-        producer, troubles = self.log.backend.producer, list[str]()
-        stored = 0
-
-        def note(error: KafkaError | None, message: Message) -> None:
-            nonlocal stored
-            if error is None:
-                stored += 1
-            else:
-                troubles.append(error.str())
-
-        at_ms = self.log.first_ms + self.rolls * APART_MS
-        try:
-            for commit in commits:
-                key, value = commit_bytes(commit, at_ms)
-                producer.produce(self.log.name, value, key, partition=0, timestamp=at_ms, on_delivery=note)
-                producer.poll(0)
-            producer.flush(DEADLINE_S)
-        except (KafkaException, BufferError) as error:
-            troubles.append(str(error))
-        if troubles or stored < len(commits):
-            why = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
-            raise LabError(f"topic {self.log.name}: {stored} of {len(commits)} records were stored: {why}. {ADVICE}")
-
-    def roll(self) -> None:
-        """From now on the records are so much later that the broker begins a new segment with the next one."""
-        self.rolls += 1
-
-    def clean(self) -> int:
-        """Wait until the cleaner has passed. LabError after DEADLINE_S."""
-        before = self.look().records
-        self.log.clean()
-        return before - self.look().records
-
-    def kill_cleaner(self) -> None:
-        """No record of the topic may be cleaned any more. LabError when the broker does not take it."""
-        entry = ConfigEntry("min.compaction.lag.ms", str(NEVER_MS), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, self.log.name, incremental_configs=[entry])
-        asked = self.log.backend.admin.incremental_alter_configs([resource], request_timeout=DEADLINE_S)[resource]
-        answered(asked, f"topic {self.log.name}: its cleaning could not be forbidden")
-
-    def look(self) -> Size:
-        seen = self.log.look()
-        return Size(len(seen.records), sum(map(file_bytes, self.log.folder.glob("*.log"))), len(seen.segments), seen.dirty_ratio)
+    def write_commits(self, commits: Sequence[Commit], apart_ms: float) -> None:
+        self.write([commit_row(commit, self.at_ms) for commit in commits])
 
     def load(self) -> tuple[int, int, int]:
         began_s, cache, read = time.perf_counter(), OffsetCache(), 0
-        for batch in self.log.wire.read_all(self.log.name, 0, timeout_s=DEADLINE_S):
+        for batch in self.wire.batches():
             for offset, _, key, value in batch.records:
                 cache.replay(offset, decode(key, value))
                 read += 1
         return read, int((time.perf_counter() - began_s) * 1000), len(cache.offsets)
-
-    def close(self) -> None:
-        self.log.close()
-
-
-def file_bytes(file: Path) -> int:
-    """The size of a file; 0 of one that the cleaner is just replacing."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0

@@ -6,72 +6,25 @@ cleaned before a segment of 100 MB is full.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.backend import Backend
+from kitlib.experiments.compaction.compacted_log import ModelCompactedLog, Row
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
-from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
 from kitlib.kafka.offsets.messages import RECORD_TYPES
 from kitlib.kafka.offsets.offset_manager import OffsetManager
 from kitlib.kafka.offsets.offset_rules import KAFKA_4_3_1, OffsetConfig
 from kitlib.kafka.offsets.records import OFFSET_COMMITS, OffsetsRecord, encode
-from kitlib.kafka.offsets.segments import SegmentedLog
 
 Commit = tuple[int, int]  # partition of the group's topic, committed offset
+LOG, CLEANER, COORDINATOR = "offsets log", "cleaner", "coordinator 2"
 COMMIT_TYPE, VERSION = OFFSET_COMMITS[1], 4
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How large a log is."""
-
-    records: int
-    size_bytes: int
-    segments: int
-    dirty_ratio: float
-
-
-class SizedLog(Protocol):
-    """The log of one partition."""
-
-    @property
-    def now_ms(self) -> int:
-        """Time since the run began."""
-        ...
-
-    def append(self, commits: list[Commit], every_ms: float) -> None:
-        """Write the commits, one record each; so much time lies between two of them."""
-        ...
-
-    def roll(self) -> None:
-        """The active segment is full: the next record begins a new one."""
-        ...
-
-    def clean(self) -> int:
-        """Let the cleaner pass over all that is not in the active segment; how many records it took out."""
-        ...
-
-    def kill_cleaner(self) -> None:
-        """From now on nothing is cleaned."""
-        ...
-
-    def look(self) -> Size:
-        """How large it is."""
-        ...
-
-    def load(self) -> tuple[int, int, int]:
-        """Fill a coordinator's cache from it: (records read, ms, offsets in the cache)."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-
-def commit_bytes(commit: Commit, at_ms: int) -> tuple[bytes, bytes | None]:
+def commit_row(commit: Commit, at_ms: int) -> Row:
     """A commit as a broker of today writes it."""
     key = {"group": "billing", "topic": "orders", "partition": commit[0]}
     value = {"offset": commit[1], "leaderEpoch": 0, "metadata": "", "commitTimestamp": at_ms}
@@ -79,45 +32,21 @@ def commit_bytes(commit: Commit, at_ms: int) -> tuple[bytes, bytes | None]:
 
 
 @dataclass(slots=True)
-class ModelSizedLog:
-    """The log in memory, with the cleaner of `kitlib.kafka.offsets.compaction`."""
+class ModelOffsetsLog(ModelCompactedLog):
+    """The log in memory, and a coordinator that loads it in virtual time."""
 
-    load_records_per_s: int
-    clock_ms: float = 0.0
-    is_full: bool = False  # the next record begins a new segment
-    log: SegmentedLog = field(default_factory=lambda: SegmentedLog("__consumer_offsets-0"))
-    cleaner: LogCleaner = field(init=False)
+    on_kafka: ClassVar[str] = "kitlib.experiments.compaction.kafka_compacted_log:KafkaOffsetsLog"
 
-    def __post_init__(self) -> None:
-        self.cleaner = LogCleaner(self.log, CleanerConfig(min_cleanable_dirty_ratio=0.0, map_keys=100_000))
+    pass_ms: int = 0
+    load_records_per_s: int = 10_000
 
-    @property
-    def now_ms(self) -> int:
-        return int(self.clock_ms)
-
-    def append(self, commits: list[Commit], every_ms: float) -> None:
-        if self.is_full:
-            self.log.roll()
-            self.is_full = False
+    def write_commits(self, commits: Sequence[Commit], apart_ms: float) -> None:
+        """Write the commits, one record each; so much time lies between two of them."""
         for commit in commits:
-            self.clock_ms += every_ms
-            self.log.append([(*commit_bytes(commit, self.now_ms), self.now_ms)])
-
-    def roll(self) -> None:
-        self.is_full = True
-
-    def clean(self) -> int:
-        done = self.cleaner.clean(self.now_ms)
-        return 0 if done is None else len(done.removed)
-
-    def kill_cleaner(self) -> None:
-        """Nothing: in memory nobody cleans but who is told to."""
-
-    def look(self) -> Size:
-        records = sum(len(batch.records) for batch in self.log.batches())
-        return Size(records, self.log.size_bytes, len(self.log.segments), self.cleaner.look(self.now_ms).dirty_ratio)
+            self.write([commit_row(commit, int(self.clock_ms + apart_ms))], takes_ms=apart_ms)
 
     def load(self) -> tuple[int, int, int]:
+        """Fill a coordinator's cache from it: (records read, ms, offsets in the cache)."""
         config = OffsetConfig(
             partitions=1, load_records_per_s=self.load_records_per_s, load_chunk_records=10_000,
             retention_check_interval_ms=2**62,
@@ -130,79 +59,66 @@ class ModelSizedLog:
         self.clock_ms += done["ms"]
         return done["records"], done["ms"], manager.num_offsets
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-def sized_log(backend: Backend, run: str, load_records_per_s: int) -> SizedLog:
-    """A new, empty log on this backend."""
-    if backend.name == "kafka":
-        from kitlib.experiments.compaction.kafka_compacted_log import KafkaSizedLog
-
-        return KafkaSizedLog.open(backend, f"kit.{run}.offsets")
-    return ModelSizedLog(load_records_per_s)
-
-
-LOG, CLEANER, COORDINATOR = "offsets log", "cleaner", "coordinator 2"
-
 
 @dataclass(slots=True)
 class SizeRun(Run):
-    """One run: the log, what is counted, and the trace."""
+    """One run: the log, and what is counted."""
 
     domain: ClassVar[str] = "offsets"
 
-    log: SizedLog = field(init=False)
-    size: Size = field(default_factory=lambda: Size(0, 0, 1, 0.0))
+    log: ModelOffsetsLog = field(init=False)  # or its twin on Kafka
+    records: int = 0
+    size_bytes: int = 0
     commits: int = 0
     is_clean: bool = True  # the cleaner runs
 
     def __post_init__(self) -> None:
-        self.log = sized_log(self.backend, self.trace.run, self.knobs["load_records_per_s"])
+        self.log = self.backend.provide(ModelOffsetsLog, "offsets", load_records_per_s=self.knobs["load_records_per_s"])
+
+    @property
+    def now_ms(self) -> int:
+        return self.log.now_ms
+
+    def snapshot(self) -> dict[str, Any]:
+        size = {"records": self.records, "bytes": self.size_bytes, "commits": self.commits}
+        return {"size": size, "cleaner": "runs" if self.is_clean else "dead", "now_ms": self.now_ms}
 
     def commit(self, count: int) -> None:
         """The groups commit so often, each of their partitions in turn, and the segment is full."""
-        keys = self.knobs["keys"]
-        commits = [(number % keys, number // keys + 1) for number in range(self.commits, self.commits + count)]
-        self.log.append(commits, 1000 / self.knobs["commits_per_s"])
+        keys, apart_ms = self.knobs["keys"], 1000 / self.knobs["commits_per_s"]
+        numbers = range(self.commits, self.commits + count)
+        self.log.write_commits([(number % keys, number // keys + 1) for number in numbers], apart_ms)
         self.log.roll()
         self.commits += count
-        self.note(LOG, "write_many", records=count, keys=keys)
+        self.record(LOG, "write_many", records=count, keys=keys)
 
     def kill_cleaner(self) -> None:
-        """The cleaner's thread ends."""
+        """The cleaner's thread ends; the log's own cleans only when it is told to."""
         self.is_clean = False
-        self.log.kill_cleaner()
-        self.note(CLEANER, "dies", why="an exception in its thread")
+        self.record(CLEANER, "dies", why="an exception in its thread")
 
     def clean(self) -> None:
         """The cleaner passes, if it runs."""
         if self.is_clean:
-            removed = self.log.clean()
-            self.note(LOG, "clean_many", removed=removed)
+            before = len(self.log.snapshot().records)
+            self.log.clean()
+            self.record(LOG, "clean_many", removed=before - len(self.log.snapshot().records))
 
     def look(self) -> None:
         """Measure the log."""
-        self.size = self.log.look()
-        size = self.size
-        self.note(
-            LOG, "size", records=size.records, bytes=size.size_bytes, segments=size.segments,
-            dirty_ratio=round(size.dirty_ratio, 3),
+        seen = self.log.snapshot()
+        self.records, self.size_bytes = len(seen.records), seen.size_bytes
+        self.record(
+            LOG, "size", records=self.records, bytes=self.size_bytes, segments=len(seen.segments),
+            dirty_ratio=round(seen.dirty_ratio, 3),
         )  # fmt: skip
 
     def load(self) -> None:
         """Another broker becomes the coordinator, and reads the log."""
-        self.note(COORDINATOR, "load_begin", records=self.size.records)
+        self.record(COORDINATOR, "load_begin", records=self.records)
         records, ms, offsets = self.log.load()
-        self.note(COORDINATOR, "load_end", records=records, ms=ms, offsets=offsets)
-        self.note(LOG, "result", commits=self.commits, keys=offsets, records=records, load_ms=ms)
-
-    def note(self, actor: str, what: str, /, **data: Any) -> None:
-        """Write a step."""
-        now_ms = self.log.now_ms
-        size = {"records": self.size.records, "bytes": self.size.size_bytes, "commits": self.commits}
-        state = {"size": size, "cleaner": "runs" if self.is_clean else "dead", "now_ms": now_ms}
-        self.write(now_ms, actor, what, data, state)
+        self.record(COORDINATOR, "load_end", records=records, ms=ms, offsets=offsets)
+        self.record(LOG, "result", commits=self.commits, keys=offsets, records=records, load_ms=ms)
 
 
 @experiment("How long the offsets topic is", SizeRun)
@@ -227,13 +143,10 @@ def size_of_offsets_topic(
     # Commits come segment by segment; between them the cleaner passes, or does not; at the end a coordinator has to
     # load it all.
     dies_at = {"runs": segments + 1, "dies half-way": segments // 2, "is off": 0}[cleaner]
-    try:
-        for number in range(segments):
-            if number == dies_at:
-                run.kill_cleaner()
-            run.commit(segment_records)
-            run.clean()
-            run.look()
-        run.load()
-    finally:
-        run.log.close()
+    for number in range(segments):
+        if number == dies_at:
+            run.kill_cleaner()
+        run.commit(segment_records)
+        run.clean()
+        run.look()
+    run.load()

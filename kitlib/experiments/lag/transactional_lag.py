@@ -7,101 +7,58 @@ nothing but its own reading of the log's end had happened for `silence_s`; nobod
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal
 
-from kitlib.experiments.backend import Backend
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group_knobs import ClientLibrary
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.run import Run
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.monitor.lag import Commit
 from kitlib.monitor.lag_window import LagStorage
-from kitlib.trace import to_ranges
 
+GROUP = "billing"
+READS_END_S = 10  # how often the monitor reads the log's end; Burrow v1.9.5, offset-refresh
 TRANSACTION_MS = 1_000  # virtual time from one transaction to the next
 
 
-class MarkerLog(Protocol):
-    """Partition 0 of a topic, its transactional producer, and the only member of a group that reads it."""
-
-    name: str
-
-    @property
-    def now_ms(self) -> int:
-        """Time since the run began."""
-        ...
-
-    def transaction(self, records: int) -> list[int]:
-        """Commit a transaction of so many records, and wait for its marker; the records' offsets."""
-        ...
-
-    def poll(self) -> list[int]:
-        """The offsets of the next records, all that there are."""
-        ...
-
-    def commit(self, offset: int | None) -> int:
-        """Commit this offset, or with None the client's own position once it is at the end; what the group has then."""
-        ...
-
-    def end(self) -> int:
-        """The offset of the log's next record."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the consumer."""
-        ...
-
-
 @dataclass(slots=True)
-class ModelMarkerLog:
-    """The log in memory: records take offsets, and so do the markers behind them.
+class ModelTransactionalTopic:
+    """Partition 0 of a topic, its transactional producer, and the only member of a group that reads it; in memory.
 
-    What matters is one number, the consumer's *position*: the next offset it will ask for. After the last record it is
-    that record's offset + 1, and once the client has read past the marker it is one more. All three client libraries
-    move past a marker as soon as they have read it, though they hand out nothing.
+    Records take offsets, and so do the markers behind them. What matters is one number, the consumer's *position*: the
+    next offset it will ask for. After the last record it is that record's offset + 1, and once the client has read past
+    the marker it is one more. All three client libraries move past a marker as soon as they have read it, though they
+    hand out nothing.
 
     Source: Apache Kafka 4.3.1, FetchCollector.fetchRecords (position = nextFetchOffset, past control batches).
     """
 
+    on_kafka: ClassVar[str] = "kitlib.experiments.lag.kafka_transactional_lag:KafkaTransactionalTopic"
+
     name: str
+    library: str
     now_ms: int = 0
     records: list[int] = field(default_factory=list)
-    log_end: int = 0
+    end: int = 0  # the offset of the log's next record
     position: int = 0
 
     def transaction(self, records: int) -> list[int]:
+        """Commit a transaction of so many records, and wait for its marker; the records' offsets."""
         self.now_ms += TRANSACTION_MS
-        offsets = list(range(self.log_end, self.log_end + records))
+        offsets = list(range(self.end, self.end + records))
         self.records += offsets
-        self.log_end += records + 1
+        self.end += records + 1
         return offsets
 
     def poll(self) -> list[int]:
+        """The offsets of the next records, all that there are."""
         found = [offset for offset in self.records if offset >= self.position]
-        self.position = self.log_end
+        self.position = self.end
         return found
 
-    def commit(self, offset: int | None) -> int:
+    def member_commits(self, offset: int | None) -> int:
+        """Commit this offset, or with None the client's own position once it is at the end; what the group has then."""
         return self.position if offset is None else offset
-
-    def end(self) -> int:
-        return self.log_end
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-def marker_log(backend: Backend, run: str, library: str) -> MarkerLog:
-    """A new, empty topic on this backend, and its consumer."""
-    if backend.name == "kafka":
-        from kitlib.experiments.lag.kafka_transactional_lag import KafkaMarkerLog
-
-        return KafkaMarkerLog.open(backend, f"kit.{run}.orders", library)
-    return ModelMarkerLog("orders")
-
-
-PARTITION, GROUP = 0, "billing"
-READS_END_S = 10  # how often the monitor reads the log's end; Burrow v1.9.5, offset-refresh
 
 
 @dataclass(slots=True)
@@ -110,59 +67,51 @@ class TransactionalLagRun(Run):
 
     domain: ClassVar[str] = "lag"
 
-    log: MarkerLog = field(init=False)
+    topic: ModelTransactionalTopic = field(init=False)  # or its twin on Kafka
+    ledger: PartitionLedger = field(init=False)
     storage: LagStorage = field(default_factory=LagStorage)
-    committed: int = 0
-    position: int = 0  # after the last record that was handed out
-    log_end: int = 0
-    processed: set[int] = field(default_factory=set)
     commits: int = 0
 
     def __post_init__(self) -> None:
-        self.log = marker_log(self.backend, self.trace.run, self.knobs["library"])
+        self.topic = self.backend.provide(ModelTransactionalTopic, "orders", self.knobs["library"])
+        self.ledger = PartitionLedger(self.topic.name)
+
+    @property
+    def now_ms(self) -> int:
+        return self.topic.now_ms
 
     def transaction(self) -> None:
         """A transaction is committed; the consumer reads it and commits its offset."""
-        offsets = self.log.transaction(self.knobs["records"])
-        self.log_end = self.log.end()
-        self._record("log", "append", first=offsets[0], last=offsets[-1])
-        self._record("log", "control", offset=offsets[-1] + 1)
+        ledger = self.ledger
+        offsets = self.topic.transaction(self.knobs["records"])
+        ledger.log_end = self.topic.end
+        self.record_in(ledger, "log", "append", first=offsets[0], last=offsets[-1])
+        self.record_in(ledger, "log", "control", offset=offsets[-1] + 1)
         if not self.commits:
-            self._record("A", "start", offset=0, why="earliest")
-        for offset in self.log.poll():
-            self.position = offset + 1
-            self._record("A", "emit", offset=offset)
-            self.processed.add(offset)
-            self._record("A", "process", offset=offset)
+            self.record_in(ledger, "A", "start", offset=0, why="earliest")
+        for offset in self.topic.poll():
+            ledger.emitted_to_offset = offset + 1
+            self.record_in(ledger, "A", "emit", offset=offset)
+            ledger.process(offset)
+            self.record_in(ledger, "A", "process", offset=offset)
         by_record = self.knobs["commits"] == "last record + 1"
-        self.committed = self.log.commit(self.position if by_record else None)
+        ledger.committed_to = committed = self.topic.member_commits(ledger.emitted_to_offset if by_record else None)
         self.commits += 1
-        self._record("A", "commit", offset=self.committed, written=True)
-        self._note_lag()
-
-    def _note_lag(self) -> None:
-        """The monitor reads the log's end and the commit."""
-        now_ms, where = self.log.now_ms, (self.log.name, PARTITION)
-        self.storage.add_log_end(*where, self.log_end)
-        self.storage.add_commit(GROUP, *where, Commit(self.committed, now_ms, order=self.commits), now_ms)
-        self._record("monitor", "lag", end=self.log_end, committed=self.committed, lag=self.log_end - self.committed)
+        self.record_in(ledger, "A", "commit", offset=committed, written=True)
+        now_ms, where = self.now_ms, (ledger.topic, ledger.partition)
+        self.storage.add_log_end(*where, ledger.log_end)
+        self.storage.add_commit(GROUP, *where, Commit(committed, now_ms, order=self.commits), now_ms)
+        self.record_in(ledger, "monitor", "lag", end=ledger.log_end, committed=committed, lag=ledger.log_end - committed)
 
     def judge(self, silence_s: int) -> None:
         """The monitor's judgement after so many seconds in which nothing has happened."""
+        where = self.ledger.topic, self.ledger.partition
         for _ in range(silence_s // READS_END_S):
-            self.storage.add_log_end(self.log.name, PARTITION, self.log_end)
-        now_ms = self.log.now_ms + silence_s * 1000
-        found = self.storage.status(GROUP, now_ms).partitions[self.log.name, PARTITION]
-        told = found.judgement
-        self._record("monitor", "judge", status=told.status.name, rule=told.rule, why=told.why, silence_s=silence_s)
-
-    def _record(self, actor: str, what: str, /, **data: Any) -> None:
-        ledger = {
-            "log_start": 0, "log_end": self.log_end, "committed_to": self.committed, "emitted_to_offset": self.position,
-            "processed": to_ranges(self.processed),
-        }  # fmt: skip
-        where = {"topic": self.log.name, "partition": PARTITION}
-        self.write(self.log.now_ms, actor, what, where | data, ledger)
+            self.storage.add_log_end(*where, self.ledger.log_end)
+        told = self.storage.status(GROUP, self.now_ms + silence_s * 1000).partitions[where].judgement
+        self.record_in(
+            self.ledger, "monitor", "judge", status=told.status.name, rule=told.rule, why=told.why, silence_s=silence_s
+        )
 
 
 @experiment("A lag that never becomes 0", TransactionalLagRun)
@@ -180,10 +129,7 @@ def transactional_lag(
     """Ten transactions of one record each are read to the end and committed. What is the lag, and what does a monitor say
     of it?
     """
-    try:
-        for _ in range(transactions):
-            run.transaction()
-        run.judge(0)
-        run.judge(silence_s)
-    finally:
-        run.log.close()
+    for _ in range(transactions):
+        run.transaction()
+    run.judge(0)
+    run.judge(silence_s)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from kitlib.experiments.backend import Backend, Topic
+from kitlib.experiments.backend import Topic
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
 from kitlib.kafka.offsets.offset_manager import OffsetManager
@@ -26,69 +26,11 @@ FIRST_MS = 1_000
 GROUP_RECORDS = 2  # the record type of groups, which early releases do not have
 
 
-class Keeper(Protocol):
-    """The coordinator of one group, wherever it is, and the one member of that group."""
-
-    group: str
-
-    @property
-    def now_ms(self) -> int:
-        """Time since the run began."""
-        ...
-
-    @property
-    def asked(self) -> str:
-        """Whom the member takes for its coordinator."""
-        ...
-
-    def join(self, topics: Sequence[str]) -> None:
-        """The member joins its group and reads these topics."""
-        ...
-
-    def leave(self) -> None:
-        """The member leaves; nobody is in the group."""
-        ...
-
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> OffsetError:
-        """Commit once; the error of the first partition that has one."""
-        ...
-
-    def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[OffsetError, dict[TopicPartition, int]]:
-        """Ask once; -1 where there is no offset. After NOT_COORDINATOR the member looks for the coordinator anew."""
-        ...
-
-    def others_commit(self, records: int, keys: int) -> None:
-        """Other groups of the same partition of the offsets topic commit so often, to so many partitions."""
-        ...
-
-    def move(self) -> tuple[int, int]:
-        """Another broker becomes the coordinator: (who it was, who it is)."""
-        ...
-
-    def first_position(self, topic: Topic, committed: int | None, policy: ResetPolicy) -> int:
-        """Where a consumer of the group begins to read a topic whose offset the coordinator has told, None for none."""
-        ...
-
-    def wait(self, ms: int) -> None:
-        """Let so much time pass."""
-        ...
-
-    def notes(self) -> list[tuple[str, OffsetEvent]]:
-        """What the coordinators did since the last call, each with its name; real ones do not tell."""
-        ...
-
-    def shown(self) -> dict[str, Any]:
-        """The offsets topic and the cache as a step's state holds them; empty where they cannot be seen."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-
 @dataclass(slots=True)
-class ModelKeeper:
-    """Two brokers in memory."""
+class ModelCoordinator:
+    """The coordinator of one group, wherever it is, and the one member of that group: two brokers in memory."""
+
+    on_kafka: ClassVar[str] = "kitlib.experiments.offsets.kafka_coordinator:KafkaCoordinator"
 
     rules: str
     config: OffsetConfig
@@ -112,10 +54,11 @@ class ModelKeeper:
     def __post_init__(self) -> None:
         rules = RULES[self.rules]
         self.brokers = {number: OffsetManager(number, rules, self.config, FIRST_MS, FIRST_MS) for number in (1, 2)}
-        self._note(self.brokers[1].lead(0, self.log, self.now_ms))
+        self._follow(self.brokers[1].lead(0, self.log, self.now_ms))
 
     @property
     def asked(self) -> str:
+        """Whom the member takes for its coordinator."""
         return f"coordinator {self.known}"
 
     @property
@@ -124,10 +67,12 @@ class ModelKeeper:
         return self.brokers[self.leader]
 
     def join(self, topics: Sequence[str]) -> None:
+        """The member joins its group and reads these topics."""
         subscription = {"topics": list(topics), "userData": None}
         self._write_group({MEMBER: INTEGERS["int16"].pack(0) + write_message(SUBSCRIPTION, 0, subscription)})
 
     def leave(self) -> None:
+        """The member leaves; nobody is in the group."""
         self._write_group({})
 
     def _write_group(self, members: dict[str, bytes]) -> None:
@@ -135,18 +80,20 @@ class ModelKeeper:
         known = RULES[self.rules].known_types
         self.generation += 1
         if known is None or GROUP_RECORDS in known:
-            self._note(self.manager.write_group(self.group, self.now_ms, generation=self.generation, members=members))
+            self._follow(self.manager.write_group(self.group, self.now_ms, generation=self.generation, members=members))
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> OffsetError:
+        """Commit once; the error of the first partition that has one."""
         self.wait(ASK_MS)
         errors, notes = self.brokers[self.known].commit(self.group, offsets, self.now_ms)
-        self._note(notes)
+        self._follow(notes)
         error = next((each for each in errors.values() if each is not OffsetError.NONE), OffsetError.NONE)
         if error is OffsetError.NOT_COORDINATOR:
             self.known = self.leader
         return error
 
     def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[OffsetError, dict[TopicPartition, int]]:
+        """Ask once; -1 where there is no offset. After NOT_COORDINATOR the member looks for the coordinator anew."""
         self.wait(ASK_MS)
         error, answers = self.brokers[self.known].fetch(self.group, partitions, self.require_stable)
         if error is OffsetError.NOT_COORDINATOR:
@@ -154,6 +101,7 @@ class ModelKeeper:
         return error, {partition: each.offset for partition, each in answers.items()}
 
     def others_commit(self, records: int, keys: int) -> None:
+        """Other groups of the same partition of the offsets topic commit so often, to so many partitions."""
         for number in range(records):
             if number == records // 2:
                 self._write_odd_record()
@@ -168,32 +116,37 @@ class ModelKeeper:
             self.log.append([(key, b"\x7f\xff\x00", self.now_ms)])
 
     def move(self) -> tuple[int, int]:
+        """Another broker becomes the coordinator: (who it was, who it is)."""
         before, self.leader = self.leader, 3 - self.leader
-        self._note(self.brokers[before].resign(0), before)
+        self._follow(self.brokers[before].resign(0), before)
         self.log.update_high_watermark(self.log.end_offset - self.unreplicated)
         self.replicated_ms = self.now_ms + REPLICATED_MS
-        self._note(self.manager.lead(0, self.log, self.now_ms))
+        self._follow(self.manager.lead(0, self.log, self.now_ms))
         return before, self.leader
 
     def first_position(self, topic: Topic, committed: int | None, policy: ResetPolicy) -> int:
+        """Where a consumer of the group begins to read a topic whose offset the coordinator has told, None for none."""
         return start_position(committed, topic.start, topic.end, policy)
 
     def wait(self, ms: int) -> None:
+        """Let so much time pass."""
         self.now_ms += ms
         if self.now_ms >= self.replicated_ms:
             self.log.update_high_watermark(self.log.end_offset)
         for number, broker in self.brokers.items():
-            self._note(broker.advance(self.now_ms), number)
+            self._follow(broker.advance(self.now_ms), number)
 
-    def _note(self, notes: list[OffsetEvent], number: int | None = None) -> None:
+    def _follow(self, notes: list[OffsetEvent], number: int | None = None) -> None:
         name = f"coordinator {number or self.leader}"
         self.happened += [("offsets log" if each.what == "write" else name, each) for each in notes]
 
-    def notes(self) -> list[tuple[str, OffsetEvent]]:
+    def events(self) -> list[tuple[str, OffsetEvent]]:
+        """What the coordinators did since the last call, each with its name; real ones do not tell."""
         happened, self.happened = self.happened, []
         return happened
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
+        """The offsets topic and the cache as a step's state holds them; empty where they cannot be seen."""
         led = self.manager.led[0]
         loading = None if led.load is None else list(led.load.progress())
         now = (self.log.end_offset, led.cache.version, str(loading))
@@ -218,9 +171,6 @@ class ModelKeeper:
             self._rows[record.offset] = [record.offset, self._keys.setdefault(key, len(self._keys)), value]
         return self._rows[record.offset]
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
 
 def cached(cache: OffsetCache) -> dict[str, int]:
     """What is in a cache: each offset, and each group that the log tells of with its number of members."""
@@ -238,14 +188,3 @@ def told_of(record: LogRecord) -> tuple[str, int | None]:
         return f"group {found.group}", None if found.value is None else len(found.value.get("members", ()))
     key = key_text(key_of(found)) + (", old format" if found.type.number == 0 else "")
     return key, None if found.value is None else int(found.value["offset"])
-
-
-def keeper(backend: Backend, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> Keeper:
-    """The coordinator of a new group on this backend."""
-    if backend.name == "kafka":
-        from kitlib.experiments.offsets.kafka_coordinator import KafkaKeeper
-
-        return KafkaKeeper.open(backend, run, knobs, config)
-    return ModelKeeper(
-        knobs["rules"], config, knobs.get("odd_record", "none"), knobs.get("require_stable", True), knobs.get("unreplicated", 0)
-    )

@@ -5,21 +5,17 @@ Real coordinators tell nothing of their loads and caches; there the trace has wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.errors import LabError
-from kitlib.experiments.backend import Topic
+from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.coordinator import MEMBER, Keeper, keeper
-from kitlib.experiments.run import Run
-from kitlib.kafka.log import FetchError
+from kitlib.experiments.offsets.coordinator import MEMBER, ModelCoordinator
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.offsets.offset_rules import NO_OFFSET, OffsetConfig, OffsetError
 from kitlib.kafka.positions import ResetPolicy
-from kitlib.trace import add_to_ranges
-from kitlib.words.word import Range
 
 MOST_ASKED = 1_000
 RETRY_MS = 100
@@ -28,26 +24,14 @@ FETCH_RECORDS = 100
 
 
 @dataclass(slots=True)
-class Lane:
-    """One topic of one partition, and where the consumer is in it."""
-
-    topic: Topic
-    begin: int = 0
-    end: int = 0
-    position: int = 0  # the next record that the consumer reads
-    emitted_to: int = 0
-    committed: int = 0
-    processed: list[Range] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class CoordinatorRun(Run):
-    """One run."""
+    """One run of one consumer and its group's coordinator, which forgets, moves and loads."""
 
     domain: ClassVar[str] = "offsets"
 
-    keeper: Keeper = field(init=False)
-    lanes: dict[str, Lane] = field(default_factory=dict)
+    coordinator: ModelCoordinator = field(init=False)  # or its twin on Kafka
+    topics: dict[str, Topic] = field(default_factory=dict)  # of one partition each
+    ledgers: dict[str, PartitionLedger] = field(default_factory=dict)
     is_member: bool = False
 
     def __post_init__(self) -> None:
@@ -59,138 +43,125 @@ class CoordinatorRun(Run):
             load_records_per_s=knobs.get("load_records_per_s", default.load_records_per_s),
             load_chunk_records=knobs.get("load_chunk_records", default.load_chunk_records),
         )
-        self.keeper = keeper(self.backend, self.trace.run, knobs, config)
+        names = ("odd_record", "require_stable", "unreplicated")
+        more = {name: knobs[name] for name in names if name in knobs}
+        self.coordinator = self.backend.provide(ModelCoordinator, knobs["rules"], config, **more)
+
+    @property
+    def now_ms(self) -> int:
+        return self.coordinator.now_ms
+
+    def snapshot(self) -> dict[str, Any]:
+        shown = self.coordinator.snapshot()
+        return {"members": [MEMBER] if self.is_member else [], "now_ms": self.now_ms} | ({"offsets": shown} if shown else {})
 
     # -- what a story calls --------------------------------------------------------------------------
 
     def create(self, *names: str) -> None:
         """Topics of one partition each."""
         for name in names:
-            self.lanes[name] = Lane(self.backend.create_topic(name, FETCH_RECORDS))
+            self.topics[name] = self.backend.create_topic(name, FETCH_RECORDS)
+            self.ledgers[name] = PartitionLedger(self.topics[name].name)
 
     def append(self, name: str, count: int) -> None:
         """So many records come."""
         if not count:
             return
-        lane = self.lanes[name]
-        offsets = lane.topic.append([f"{name} {lane.end + number}".encode() for number in range(count)])
-        lane.end = offsets[-1] + 1
-        self._lane("log", "append", lane, first=offsets[0], last=offsets[-1])
+        ledger = self.ledgers[name]
+        offsets = self.topics[name].append([f"{name} {ledger.log_end + number}".encode() for number in range(count)])
+        ledger.log_end = offsets[-1] + 1
+        self.record_in(ledger, "log", "append", first=offsets[0], last=offsets[-1])
 
     def join(self) -> None:
         """The consumer joins its group and reads all topics."""
-        self.keeper.join([lane.topic.name for lane in self.lanes.values()])
+        self.coordinator.join([ledger.topic for ledger in self.ledgers.values()])
         self.is_member = True
-        self._tell()
-        self._step(MEMBER, "join")
+        self._record_events()
+        self.record(MEMBER, "join")
 
     def leave(self) -> None:
         """The consumer leaves its group, in which nobody is now."""
-        self.keeper.leave()
+        self.coordinator.leave()
         self.is_member = False
-        self._tell()
-        self._step(MEMBER, "leave")
+        self._record_events()
+        self.record(MEMBER, "leave")
 
     def read(self, name: str) -> None:
         """The consumer reads a topic to its end, processes each record, and commits."""
-        lane = self.lanes[name]
-        while lane.position < lane.end:
-            fetched = lane.topic.fetch(lane.position)
-            if fetched.error is not FetchError.NO_ERROR or not fetched.records:
-                raise LabError(f"{lane.topic.name}: nothing comes from offset {lane.position} on. Look at `kit status`.")
-            for record in fetched.records:
-                lane.position = lane.emitted_to = record.offset + 1
-                self._lane(MEMBER, "emit", lane, offset=record.offset)
-                add_to_ranges(lane.processed, record.offset)
-                self._lane(MEMBER, "process", lane, offset=record.offset)
+        ledger = self.ledgers[name]
+        for record in read_to_end(self.topics[name], ledger.emitted_to_offset):
+            ledger.emitted_to_offset = record.offset + 1
+            self.record_in(ledger, MEMBER, "emit", offset=record.offset)
+            ledger.process(record.offset)
+            self.record_in(ledger, MEMBER, "process", offset=record.offset)
         self.commit(name)
 
     def commit(self, name: str) -> None:
         """The consumer commits where it is in a topic, again while the coordinator is not to be had. LabError when it never is."""
-        lane = self.lanes[name]
+        ledger = self.ledgers[name]
+        offset = ledger.emitted_to_offset
         for _ in range(MOST_ASKED):
-            error = self.keeper.commit({(lane.topic.name, 0): lane.position})
-            self._tell()
+            error = self.coordinator.commit({(ledger.topic, 0): offset})
+            self._record_events()
             if error is OffsetError.NONE:
-                lane.committed = lane.position
-                return self._lane(MEMBER, "commit", lane, offset=lane.position, written=True)
-            self._lane(MEMBER, "commit", lane, offset=lane.position, written=False, error=error.name)
+                ledger.committed_to = offset
+                return self.record_in(ledger, MEMBER, "commit", offset=offset, written=True)
+            self.record_in(ledger, MEMBER, "commit", offset=offset, written=False, error=error.name)
             if error not in ASK_AGAIN:
                 break
             self.wait(self.knobs.get("retry_ms", RETRY_MS))
-        raise LabError(f"{lane.topic.name}: {self.keeper.asked} refuses a commit of {MEMBER}: {error.name}. Look at `kit status`.")
+        raise LabError(f"{ledger.topic}: {self.coordinator.asked} refuses a commit of {MEMBER}: {error.name}. Look at `kit status`.")
 
     def resume(self, policy: ResetPolicy, give_up_ms: int, between: int = 0) -> bool:
         """The consumer asks where to begin, again while it is told to, and begins; False when it is never told.
 
         `between` records come to the first topic before each time that it asks again.
         """
-        asked_for = [(lane.topic.name, 0) for lane in self.lanes.values()]
-        end_ms = self.keeper.now_ms + give_up_ms
+        end_ms = self.now_ms + give_up_ms
         for _ in range(MOST_ASKED):
-            who = self.keeper.asked
-            error, offsets = self.keeper.fetch(asked_for)
-            self._tell()
-            for lane in self.lanes.values():
-                offset = offsets.get((lane.topic.name, 0), NO_OFFSET)
-                told = {} if error is OffsetError.NONE else {"error": error.name}
-                self._lane(who, "answer", lane, group=self.keeper.group, offset=offset, **told)
+            who = self.coordinator.asked
+            error, offsets = self.coordinator.fetch([(ledger.topic, 0) for ledger in self.ledgers.values()])
+            self._record_events()
+            told = {} if error is OffsetError.NONE else {"error": error.name}
+            for ledger in self.ledgers.values():
+                offset = offsets.get((ledger.topic, 0), NO_OFFSET)
+                self.record_in(ledger, who, "answer", group=self.coordinator.group, offset=offset, **told)
             if error is OffsetError.NONE:
-                for lane in self.lanes.values():
-                    self._start(lane, offsets[lane.topic.name, 0], policy)
+                for name, ledger in self.ledgers.items():
+                    self._start(name, offsets[ledger.topic, 0], policy)
                 return True
-            if self.keeper.now_ms >= end_ms:
+            if self.now_ms >= end_ms:
                 break
-            self.keeper.wait(self.knobs.get("retry_ms", RETRY_MS))
-            self._tell()
-            self.append(next(iter(self.lanes)), between)
+            self.wait(self.knobs.get("retry_ms", RETRY_MS))
+            self.append(next(iter(self.ledgers)), between)
         return False
 
-    def _start(self, lane: Lane, committed: int, policy: ResetPolicy) -> None:
-        told = None if committed == NO_OFFSET else committed
-        lane.position = lane.emitted_to = self.keeper.first_position(lane.topic, told, policy)
-        self._lane(MEMBER, "start", lane, offset=lane.position, why=policy if committed == NO_OFFSET else "committed offset")
+    def _start(self, name: str, committed: int, policy: ResetPolicy) -> None:
+        ledger, known = self.ledgers[name], None if committed == NO_OFFSET else committed
+        ledger.emitted_to_offset = self.coordinator.first_position(self.topics[name], known, policy)
+        why = policy if known is None else "committed offset"
+        self.record_in(ledger, MEMBER, "start", offset=ledger.emitted_to_offset, why=why)
 
     def others_commit(self, records: int, keys: int) -> None:
         """Other groups of the same partition of the offsets topic commit."""
-        self.keeper.others_commit(records, keys)
-        self._step("others", "write_many", records=records, keys=keys)
+        self.coordinator.others_commit(records, keys)
+        self.record("others", "write_many", records=records, keys=keys)
 
     def move(self) -> None:
         """The coordinator moves to another broker."""
-        before, after = self.keeper.move()
-        self._step(f"coordinator {before}", "move", **{"from": before, "to": after})
-        self._tell()
+        before, after = self.coordinator.move()
+        self.record(f"coordinator {before}", "move", **{"from": before, "to": after})
+        self._record_events()
 
     def wait(self, ms: int) -> None:
         """Time passes."""
-        self.keeper.wait(ms)
-        self._tell()
+        self.coordinator.wait(ms)
+        self._record_events()
 
-    # -- the trace -----------------------------------------------------------------------------------
-
-    def _tell(self) -> None:
-        for actor, noted in self.keeper.notes():
-            if noted.what != "cache":
-                self._step(actor, noted.what, **noted.data)
-
-    def _lane(self, actor: str, what: str, lane: Lane, /, **data: Any) -> None:
-        ledger = {
-            "log_start": lane.begin, "log_end": lane.end, "processed": [list(each) for each in lane.processed],
-            "committed_to": lane.committed,
-            "emitted_to_offset": lane.emitted_to,
-        }  # fmt: skip
-        self._write(actor, what, {"topic": lane.topic.name, "partition": 0} | data, ledger)
-
-    def _step(self, actor: str, what: str, /, **data: Any) -> None:
-        self._write(actor, what, data, {})
-
-    def _write(self, actor: str, what: str, data: dict[str, Any], ledger: dict[str, Any]) -> None:
-        members: Sequence[str] = [MEMBER] if self.is_member else []
-        state = ledger | {"members": list(members), "now_ms": self.keeper.now_ms}
-        if shown := self.keeper.shown():
-            state["offsets"] = shown
-        self.write(self.keeper.now_ms, actor, what, data, state)
+    def _record_events(self) -> None:
+        for actor, event in self.coordinator.events():
+            if event.what != "cache":
+                self.record(actor, event.what, **event.data)
 
 
 Rules = Annotated[
@@ -255,28 +226,27 @@ def offset_expiry(
     """
     # All is read and committed; then one topic is quiet for a while, or nobody is there; then the consumer asks where
     # to begin.
-    try:
-        run.create("orders", "refunds")
-        run.resume(auto_offset_reset, FIRST_ANSWER_MS)
-        run.join()
-        for name in ("orders", "refunds"):
-            run.append(name, records)
-            run.read(name)
-        if group == "empty":
-            run.leave()
-            run.wait(away_ms)
-        else:
-            for _ in range(ROUNDS):
-                run.wait(away_ms // ROUNDS)
-                run.append("orders", 1)
-                run.read("orders")
-        for name in ("orders", "refunds"):
-            run.append(name, records_while_away)
-        run.resume(auto_offset_reset, FIRST_ANSWER_MS)
-        for name in ("orders", "refunds"):
-            run.read(name)
-    finally:
-        run.keeper.close()
+    run.create("orders", "refunds")
+    run.resume(auto_offset_reset, FIRST_ANSWER_MS)
+    run.join()
+    for name in ("orders", "refunds"):
+        run.append(name, records)
+        run.read(name)
+    if group == "empty":
+        run.leave()
+        run.wait(away_ms)
+    else:
+        for _ in range(ROUNDS):
+            run.wait(away_ms // ROUNDS)
+            run.append("orders", 1)
+            run.read("orders")
+    for name in ("orders", "refunds"):
+        run.append(name, records_while_away)
+    run.resume(auto_offset_reset, FIRST_ANSWER_MS)
+    for name in ("orders", "refunds"):
+        run.read(name)
+
+
 @experiment("A coordinator moves", CoordinatorRun)
 def coordinator_moves(
     run: CoordinatorRun,
@@ -298,16 +268,13 @@ def coordinator_moves(
     """
     # The consumer commits before and after a time in which other groups do; then the coordinator moves, and it asks
     # where to begin.
-    try:
-        run.create("orders")
-        run.resume(auto_offset_reset, FIRST_ANSWER_MS)
-        run.append("orders", records)
+    run.create("orders")
+    run.resume(auto_offset_reset, FIRST_ANSWER_MS)
+    run.append("orders", records)
+    run.read("orders")
+    run.others_commit(others_records, others_keys)
+    run.append("orders", records)
+    run.read("orders")
+    run.move()
+    if run.resume(auto_offset_reset, TOLD_WITHIN_MS, records_while_loading):
         run.read("orders")
-        run.others_commit(others_records, others_keys)
-        run.append("orders", records)
-        run.read("orders")
-        run.move()
-        if run.resume(auto_offset_reset, TOLD_WITHIN_MS, records_while_loading):
-            run.read("orders")
-    finally:
-        run.keeper.close()

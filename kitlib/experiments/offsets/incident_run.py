@@ -14,20 +14,19 @@ key to the cleaner), what the coordinator has in its cache, and the cleaner; and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.run import Run
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner, must_be_cleaned
 from kitlib.kafka.offsets.offset_cache import key_text
 from kitlib.kafka.offsets.offset_manager import OffsetManager
 from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
 from kitlib.kafka.offsets.segments import SegmentedLog
 from kitlib.monitor.health import Health
-from kitlib.trace import Trace, add_to_ranges
-from kitlib.words.word import Range
+from kitlib.trace import Trace
 
 ROLL_RULES = ("0.8.2", "4.3.1")
 
@@ -88,117 +87,6 @@ class SmallTopic:
         return f"<SmallTopic [{self.start}, {self.end}), rolled by the rules of {self.rules}>"
 
 
-OF_LOG = ("write",)  # of a coordinator's notes, those that the log says; `cache` is seen in the state
-
-
-@dataclass(slots=True)
-class OffsetsBook(Run):
-    """One run: the offsets topic, who coordinates, the partition that one consumer reads, and the trace."""
-
-    now_ms: int = 0
-    log: SegmentedLog = field(default_factory=lambda: SegmentedLog("__consumer_offsets-0"))
-    cleaner: LogCleaner = field(init=False)
-    cleaner_runs: bool = True
-    manager: OffsetManager | None = None
-    topic: str = "orders"
-    bounds: Range = field(default_factory=lambda: [0, 0])  # of the consumer's partition: [start, end)
-    processed: list[Range] = field(default_factory=list)
-    committed_to: int = 0
-    emitted_to: int = 0
-    keys: list[tuple[str, bool]] = field(default_factory=list)  # as told, and whether in the old format
-    told: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # offset -> key's number, committed offset
-    _shown: dict[str, Any] | None = None  # the state's part, until something changes it
-
-    def __post_init__(self) -> None:
-        self.cleaner = LogCleaner(self.log, CleanerConfig())
-
-    @property
-    def actor(self) -> str:
-        """Who coordinates."""
-        return f"coordinator {self.manager.broker}" if self.manager is not None else "nobody"
-
-    # -- the trace -----------------------------------------------------------------------------------
-
-    def note(self, actor: str, what: str, /, **data: Any) -> None:
-        """Write a step that is about no partition of the consumer's."""
-        self._step(actor, what, data, self._state())
-
-    def lane(self, actor: str, what: str, /, **data: Any) -> None:
-        """Write a step about the consumer's partition."""
-        state = {
-            "log_start": self.bounds[0], "log_end": self.bounds[1], "processed": [list(each) for each in self.processed],
-            "committed_to": self.committed_to, "emitted_to_offset": self.emitted_to,
-        }  # fmt: skip
-        self._step(actor, what, {"topic": self.topic, "partition": 0} | data, state | self._state())
-
-    def take_notes(self, notes: Iterable[OffsetEvent]) -> None:
-        """Write down what a coordinator did."""
-        happened = list(notes)
-        for noted in happened:  # before any step: the log has all of them by now
-            if noted.what == "write":
-                self._keep(noted.data)
-        self.changed()
-        for noted in happened:
-            if noted.what != "cache":
-                self.note("offsets log" if noted.what in OF_LOG else self.actor, noted.what, **noted.data)
-
-    def changed(self) -> None:
-        """The state's part is to be made anew."""
-        self._shown = None
-
-    def _step(self, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
-        self.write(self.now_ms, actor, what, data, state)
-
-    # -- the offsets topic as the steps show it --------------------------------------------------------
-
-    def _keep(self, data: dict[str, Any]) -> None:
-        assert self.manager is not None
-        key = str(data["key"]), self.manager.rules.written_type == 0
-        if key not in self.keys:
-            self.keys.append(key)
-        self.told[data["offset"]] = self.keys.index(key), data["value"]
-
-    def _state(self) -> dict[str, Any]:
-        if self._shown is None:
-            ends = [each.base_offset for each in self.log.segments[1:]] + [self.log.end_offset]
-            active = self.log.active
-            load = self.manager.led[0].load if self.manager is not None and 0 in self.manager.led else None
-            self._shown = {
-                "segments": [[each.base_offset, end, each is active] for each, end in zip(self.log.segments, ends, strict=True)],
-                "records": [[each.offset, *self.told[each.offset]] for each in self.log.records()],
-                "keys": self.named_keys(),
-                "cache": self.cached(),
-                "loading": None if load is None else list(load.progress()),
-                "dirty_ratio": round(self.cleaner.look(self.now_ms).dirty_ratio, 3),
-                "cleaner": "runs" if self.cleaner_runs else "dead",
-            }
-        return {"offsets": self._shown, "now_ms": self.now_ms}
-
-    def named_keys(self) -> list[str]:
-        """The keys; those of the old format say so as soon as there are others."""
-        has_both = len({is_old for _, is_old in self.keys}) > 1
-        return [name + (", old format" if is_old and has_both else "") for name, is_old in self.keys]
-
-    def cached(self) -> dict[str, int]:
-        """What the coordinator has in its cache."""
-        offsets = () if self.manager is None else self.manager.offsets()
-        return {key_text(key): value.committed_offset for key, value in offsets}
-
-    def live_keys(self) -> int:
-        """How many group-partitions have a value in the log, in whichever format."""
-        last: dict[str, int | None] = {}
-        for record in self.log.records():
-            number, value = self.told[record.offset]
-            last[self.keys[number][0]] = value
-        return sum(value is not None for value in last.values())
-
-
-def health_in(trace: Trace) -> list[Health]:
-    """The looks at its health that a run has written down."""
-    looks = (step for step in trace if step.actor == "monitor" and step.what == "health")
-    return [Health(**({"at_ms": step.at_ms} | step.data)) for step in looks]
-
-
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 GROUP, OTHERS, LATER = "mail", ("audit",), ("search", "billing")  # A's; one beside it; those that come later
 NAME = "A"
@@ -214,24 +102,34 @@ FIXED: dict[str, Any] = {
 
 
 @dataclass(slots=True)
-class OffsetsRun(OffsetsBook):
-    """One run of an incident on the model."""
+class IncidentRun(Run):
+    """One run on the model: the offsets topic, who coordinates, and the partition that one consumer reads."""
 
-    config: OffsetConfig = field(default_factory=OffsetConfig)
+    domain: ClassVar[str] = "incidents"
+
+    now_ms: int = 0
+    log: SegmentedLog = field(default_factory=lambda: SegmentedLog("__consumer_offsets-0"))
+    cleaner: LogCleaner = field(init=False)
+    cleaner_runs: bool = True
+    config: OffsetConfig = field(init=False)
+    manager: OffsetManager = field(init=False)  # the coordinator's, once the run has begun
     orders: SmallTopic = field(init=False)
+    ledger: PartitionLedger = field(default_factory=lambda: PartitionLedger("orders"))
     groups: tuple[str, ...] = OTHERS  # that commit beside A
     days: int = 0  # that have passed
     rounds: int = 0
-    position: int = 0  # the next record that A reads
     commits: int = 0  # since the last look at its health
     looked_ms: int = 0
     cleaned_ms: int = 0
     load_ms: int | None = None  # of the last load
     came: int = 0  # records, while A was away
+    keys: list[tuple[str, bool]] = field(default_factory=list)  # of the offsets topic, and whether in the old format
+    values: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # offset -> key's number, committed offset
+    _shown: dict[str, Any] | None = None  # the state's part, until something changes it
 
     def __post_init__(self) -> None:
-        OffsetsBook.__post_init__(self)
         get = self.setting
+        self.cleaner = LogCleaner(self.log, CleanerConfig())
         self.orders = SmallTopic(get("log_rules"), get("retention_days") * DAY_MS, get("roll_days") * DAY_MS)
         self.config = OffsetConfig(
             offsets_retention_ms=get("offsets_retention_days") * DAY_MS,
@@ -251,7 +149,7 @@ class OffsetsRun(OffsetsBook):
         """The first coordinator, of this release, and A, which begins at an empty topic; these groups commit beside it."""
         self.groups = groups
         self.manager = OffsetManager(1, RULES[rules], self.config)
-        self.take_notes(self.manager.lead(0, self.log, self.now_ms))
+        self.record_events(self.manager.lead(0, self.log, self.now_ms))
         self.resume()
 
     def day(self) -> None:
@@ -283,23 +181,22 @@ class OffsetsRun(OffsetsBook):
         """The cleaner's thread ends, and nobody hears of it."""
         self.cleaner_runs = False
         self.changed()
-        self.note("cleaner", "dies", why="an exception in its thread")
+        self.record("cleaner", "dies", why="an exception in its thread")
 
     def stop(self) -> None:
         """A is stopped, as in a rebalance."""
-        self.note(NAME, "leave")
+        self.record(NAME, "leave")
         self.came = 0
 
     def move(self, rules: str, since_check_ms: int = 0) -> None:
         """The coordinator moves to another broker, whose purge ran so long ago; its load begins."""
         before = self.manager
-        assert before is not None
-        self.take_notes(before.resign(0))
+        self.record_events(before.resign(0))
         started_ms = self.now_ms - since_check_ms
         self.manager = OffsetManager(before.broker % 2 + 1, RULES[rules], self.config, started_ms, self.now_ms)
         self.changed()
-        self.note(self.actor, "move", **{"from": before.broker, "to": self.manager.broker})
-        self.take_notes(self.manager.lead(0, self.log, self.now_ms))
+        self.record(self.actor, "move", **{"from": before.broker, "to": self.manager.broker})
+        self.record_events(self.manager.lead(0, self.log, self.now_ms))
 
     def wait(self, ms: int) -> None:
         """So much time passes, then a record comes."""
@@ -314,40 +211,40 @@ class OffsetsRun(OffsetsBook):
     def resume(self) -> None:
         """A asks where to begin, again and again while it is told to, and begins there or where its policy says."""
         committed = self._ask()
-        policy, (start, end) = self.knobs["auto_offset_reset"], self.bounds
+        policy, start, end = self.knobs["auto_offset_reset"], self.ledger.log_start, self.ledger.log_end
         why = "committed offset" if committed is not None else policy
         if committed is not None and not start <= committed <= end:
             committed, why = None, f"{policy}, out of range"
         if committed is None:
             committed = start if policy == "earliest" else end
-        self.position = self.emitted_to = committed
-        self.lane(NAME, "start", offset=committed, why=why)
+        self.ledger.emitted_to_offset = committed
+        self.record_in(self.ledger, NAME, "start", offset=committed, why=why)
         self.read()
 
     def read(self) -> None:
         """A reads to the end, batch by batch, and commits after each."""
-        while self.position < self.bounds[1]:
-            batch = range(self.position, min(self.position + self.setting("poll_records"), self.bounds[1]))
-            self.position = self.emitted_to = batch.stop
+        ledger, most = self.ledger, self.setting("poll_records")
+        while (first := ledger.emitted_to_offset) < ledger.log_end:
+            batch = range(first, min(first + most, ledger.log_end))
+            ledger.emitted_to_offset = batch.stop
             for offset in batch:
-                self.lane(NAME, "emit", offset=offset)
+                self.record_in(ledger, NAME, "emit", offset=offset)
             for offset in batch:
-                add_to_ranges(self.processed, offset)
-                self.lane(NAME, "process", offset=offset)
+                ledger.process(offset)
+                self.record_in(ledger, NAME, "process", offset=offset)
             self._commit(GROUP, batch.stop)
-            if batch.stop < self.bounds[1]:
+            if batch.stop < ledger.log_end:
                 self.pass_to(self.now_ms + BATCH_MS)
 
     def arrive(self, count: int) -> None:
         """So many records come into the topic."""
         first = self.orders.append(count, self.now_ms)
-        self.bounds[1] = self.orders.end
+        self.ledger.log_end = self.orders.end
         self.came += count
-        self.lane("log", "append", first=first, last=first + count - 1)
+        self.record_in(self.ledger, "log", "append", first=first, last=first + count - 1)
 
     def look(self) -> None:
         """Write down the figures of its health; the commit rate if anybody has committed since the last look."""
-        assert self.manager is not None
         told = {
             "dirty_ratio": round(self.cleaner.look(self.now_ms).dirty_ratio, 3),
             "since_cleaned_ms": self.now_ms - self.cleaned_ms, "records": len(self.log.records()), "keys": self.live_keys(),
@@ -358,25 +255,23 @@ class OffsetsRun(OffsetsBook):
         if self.commits:
             told["commits_a_minute"] = round(self.commits * MINUTE_MS / max(MINUTE_MS, self.now_ms - self.looked_ms), 4)
             self.commits, self.looked_ms = 0, self.now_ms
-        self.note("monitor", "health", **told)
+        self.record("monitor", "health", **told)
 
     # -- time ----------------------------------------------------------------------------------------
 
     def pass_to(self, end_ms: int) -> None:
         """Let time pass; loads and purges happen at their times."""
-        assert self.manager is not None
         self._pass_over_checks(end_ms)
         while (due_ms := self.manager.next_due()) is not None and due_ms <= end_ms:
             self.now_ms = max(self.now_ms, due_ms)
             notes = self.manager.advance(self.now_ms)
-            self.take_notes(notes)
+            self.record_events(notes)
             self._notice_load(notes)
         self.now_ms = max(self.now_ms, end_ms)
         self.manager.advance(self.now_ms)
 
     def _pass_over_checks(self, end_ms: int) -> None:
         """The checks at which no offset can be too old yet find nothing; there may be thousands of them in a day."""
-        assert self.manager is not None
         led, config = self.manager.led[0], self.config
         if led.load is None:
             oldest_ms = min((each.commit_timestamp_ms for _, each in self.manager.offsets()), default=end_ms)
@@ -390,7 +285,6 @@ class OffsetsRun(OffsetsBook):
             self.look()
 
     def _wait_for_load(self) -> None:
-        assert self.manager is not None
         for _ in range(MOST_TRIES):
             if self.manager.led[0].load is None:
                 return
@@ -401,51 +295,107 @@ class OffsetsRun(OffsetsBook):
 
     def _ask(self) -> int | None:
         """The committed offset by the coordinator's word; records come while it is loading."""
-        assert self.manager is not None
         for _ in range(MOST_TRIES):
             self.pass_to(self.now_ms)
-            error, answers = self.manager.fetch(GROUP, [(self.topic, 0)])
-            offset = answers[self.topic, 0].offset
+            error, answers = self.manager.fetch(GROUP, [(self.ledger.topic, 0)])
+            offset = answers[self.ledger.topic, 0].offset
             told = {} if error is OffsetError.NONE else {"error": error.name}
-            self.lane(self.actor, "answer", group=GROUP, offset=offset, **told)
+            self.record_in(self.ledger, self.actor, "answer", group=GROUP, offset=offset, **told)
             if error is OffsetError.NONE:
                 return None if offset < 0 else offset
             self.wait(RETRY_MS)
         raise LabError(f"{self.trace.run}: {self.actor} does not answer, its load has ended at a record. Look at the trace.")
 
     def _commit(self, group: str, offset: int) -> None:
-        assert self.manager is not None
         self.pass_to(self.now_ms)
-        where = (self.topic if group == GROUP else f"{group}-in", 0)
+        where = (self.ledger.topic if group == GROUP else f"{group}-in", 0)
         errors, notes = self.manager.commit(group, {where: offset}, self.now_ms)
-        self.take_notes(notes)
+        self.record_events(notes)
         if group == GROUP:
             error = errors[where]
             if error is OffsetError.NONE:
-                self.committed_to = offset
-            self.lane(NAME, "commit", offset=offset, written=error is OffsetError.NONE)
+                self.ledger.committed_to = offset
+            self.record_in(self.ledger, NAME, "commit", offset=offset, written=error is OffsetError.NONE)
         self.commits += 1
         if len([record for batch in self.log.active.batches for record in batch.records]) >= self.setting("segment_records"):
             base = self.log.roll()
             self.changed()
-            self.note("offsets log", "roll", base=base)
+            self.record("offsets log", "roll", base=base)
 
     # -- retention and the cleaner -------------------------------------------------------------------
 
     def _tend(self) -> None:
         """At the end of a day: the topic's retention, and a pass of the cleaner if the log is dirty enough."""
         if self.orders.enforce_retention(self.now_ms):
-            self.bounds[0] = self.orders.start
-            self.lane("log", "delete", to=self.orders.start)
+            self.ledger.log_start = self.orders.start
+            self.record_in(self.ledger, "log", "delete", to=self.orders.start)
         found = self.cleaner.look(self.now_ms)
         self.changed()
         if not self.cleaner_runs or not must_be_cleaned(self.log, found, self.now_ms, self.cleaner.config):
             return
-        self.note("cleaner", "pass", dirty_ratio=round(found.dirty_ratio, 3))
+        self.record("cleaner", "pass", dirty_ratio=round(found.dirty_ratio, 3))
         cleaned = self.cleaner.clean(self.now_ms)
         if cleaned is not None:
             self.cleaned_ms = self.now_ms
             self.changed()
             removed = [each.offset for each in cleaned.removed]
             kept = sum(each.offset < cleaned.next_first_dirty for each in self.log.records())
-            self.note("offsets log", "clean", removed=removed, kept=kept, to=cleaned.next_first_dirty)
+            self.record("offsets log", "clean", removed=removed, kept=kept, to=cleaned.next_first_dirty)
+
+    # -- the trace -----------------------------------------------------------------------------------
+
+    @property
+    def actor(self) -> str:
+        """Who coordinates."""
+        return f"coordinator {self.manager.broker}"
+
+    def record_events(self, events: Sequence[OffsetEvent]) -> None:
+        """Write down what a coordinator did; what is in its cache is seen in the state."""
+        for event in events:  # before any step: the log has all of them by now
+            if event.what == "write":
+                key = str(event.data["key"]), self.manager.rules.written_type == 0
+                if key not in self.keys:
+                    self.keys.append(key)
+                self.values[event.data["offset"]] = self.keys.index(key), event.data["value"]
+        self.changed()
+        for event in events:
+            if event.what != "cache":
+                self.record("offsets log" if event.what == "write" else self.actor, event.what, **event.data)
+
+    def changed(self) -> None:
+        """The state's part is to be made anew."""
+        self._shown = None
+
+    def snapshot(self) -> dict[str, Any]:
+        if self._shown is None:
+            ends = [each.base_offset for each in self.log.segments[1:]] + [self.log.end_offset]
+            active, led = self.log.active, self.manager.led.get(0)
+            self._shown = {
+                "segments": [[each.base_offset, end, each is active] for each, end in zip(self.log.segments, ends, strict=True)],
+                "records": [[each.offset, *self.values[each.offset]] for each in self.log.records()],
+                "keys": self.named_keys(),
+                "cache": {key_text(key): value.committed_offset for key, value in self.manager.offsets()},
+                "loading": None if led is None or led.load is None else list(led.load.progress()),
+                "dirty_ratio": round(self.cleaner.look(self.now_ms).dirty_ratio, 3),
+                "cleaner": "runs" if self.cleaner_runs else "dead",
+            }
+        return {"offsets": self._shown, "now_ms": self.now_ms}
+
+    def named_keys(self) -> list[str]:
+        """The keys; those of the old format say so as soon as there are others."""
+        has_both = len({is_old for _, is_old in self.keys}) > 1
+        return [name + (", old format" if is_old and has_both else "") for name, is_old in self.keys]
+
+    def live_keys(self) -> int:
+        """How many group-partitions have a value in the log, in whichever format."""
+        last: dict[str, int | None] = {}
+        for record in self.log.records():
+            number, value = self.values[record.offset]
+            last[self.keys[number][0]] = value
+        return sum(value is not None for value in last.values())
+
+
+def health_in(trace: Trace) -> list[Health]:
+    """The looks at its health that a run has written down."""
+    looks = (step for step in trace if step.actor == "monitor" and step.what == "health")
+    return [Health(**({"at_ms": step.at_ms} | step.data)) for step in looks]

@@ -20,7 +20,7 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.incident_run import LATER, MINUTE_MS, NAME, OTHERS, SECOND_MS, OffsetsRun
+from kitlib.experiments.offsets.incident_run import LATER, MINUTE_MS, NAME, OTHERS, SECOND_MS, IncidentRun
 from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.trace import Step, Trace
 
@@ -40,10 +40,10 @@ class RealIncident(GroupRun):
     answered: int | None = None  # what the model's coordinator said last; None: no offset
     pending: int = 0  # records that A has been handed by the model and not yet for real
 
-    def replay(self, story: Callable[[OffsetsRun], None]) -> None:
+    def replay(self, story: Callable[[IncidentRun], None]) -> None:
         """Tell the story to the model, then do it."""
         name = self.trace.run
-        imagined = OffsetsRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelBackend(name), dict(self.knobs))
+        imagined = IncidentRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelBackend(name), dict(self.knobs))
         cut: RunIsOver | None = None
         try:
             story(imagined)
@@ -91,19 +91,19 @@ class RealIncident(GroupRun):
         self.commit(NAME, {0: next_offset})
 
 
-def incident_run(trace: Trace, backend: Backend, knobs: dict[str, Any], fork: Fork | None = None) -> OffsetsRun | RealIncident:
+def incident_run(trace: Trace, backend: Backend, knobs: dict[str, Any], fork: Fork | None = None) -> IncidentRun | RealIncident:
     """The run of an incident on its backend."""
-    return (RealIncident if backend.name == "kafka" else OffsetsRun)(trace, backend, knobs, fork)
+    return (RealIncident if backend.name == "kafka" else IncidentRun)(trace, backend, knobs, fork)
 
 
 P = ParamSpec("P")
 
 
-def on_both(story: Callable[Concatenate[OffsetsRun, P], None]) -> Callable[Concatenate[OffsetsRun | RealIncident, P], None]:
+def on_both(story: Callable[Concatenate[IncidentRun, P], None]) -> Callable[Concatenate[IncidentRun | RealIncident, P], None]:
     """The story on the model, or on a real broker: there the model tells what happens, and it is done for real."""
 
     @wraps(story)
-    def tell(run: OffsetsRun | RealIncident, /, *args: P.args, **knobs: P.kwargs) -> None:
+    def tell(run: IncidentRun | RealIncident, /, *args: P.args, **knobs: P.kwargs) -> None:
         if isinstance(run, RealIncident):
             run.replay(lambda imagined: story(imagined, *args, **knobs))
         else:
@@ -122,7 +122,7 @@ Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "r
 @experiment("The stale offset", incident_run, max_steps=4_000, domain="incidents")
 @on_both
 def stale_offset(
-    run: OffsetsRun,
+    run: IncidentRun,
     coordinator_rules: Annotated[
         Literal["2015-04", "0.9.0", "4.3.1"], Knob("Whose rules the upgraded coordinators follow.")
     ] = "2015-04",
@@ -164,7 +164,7 @@ def stale_offset(
 @experiment("The dead cleaner", incident_run, max_steps=4_000, domain="incidents")
 @on_both
 def dead_cleaner(
-    run: OffsetsRun,
+    run: IncidentRun,
     coordinator_rules: Annotated[Literal["0.8.2", "0.9.0", "4.3.1"], Knob("Whose rules the coordinator follows.")] = "0.8.2",
     cleaner: Annotated[Literal["dies", "runs"], Knob("What becomes of the log cleaner.")] = "dies",
     auto_offset_reset: Reset = "earliest",

@@ -14,12 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.backend import Backend, Topic
+from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.experiments.kafka_group import first_position, group_member
+from kitlib.experiments.kafka_group import DEADLINE_S, first_position
 from kitlib.experiments.offsets.coordinator import MEMBER
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
@@ -29,12 +27,11 @@ from kitlib.kafka.offsets.wire import INTEGERS, write_message
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import created_resources
 from kitlib.lab.broker_health import broker_value
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import Cluster
 from kitlib.lab.leaders import Leaders
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire_group import Coordinator, GroupWire, find_coordinator
 
-DEADLINE_S = 30.0
 SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
 OFFSETS_TOPIC = "__consumer_offsets"
 SLOWEST_CHECK_MS = 5_000  # a broker that looks for expired offsets less often is not waited for
@@ -42,7 +39,7 @@ MODERN = "4.3.1"
 
 
 @dataclass(slots=True)
-class KafkaKeeper:
+class KafkaCoordinator:
     """The real one."""
 
     backend: KafkaBackend
@@ -50,35 +47,32 @@ class KafkaKeeper:
     retention_ms: int  # of each commit; -1: the broker's
     coordinator: Coordinator
     wire: GroupWire
-    began_s: float = field(default_factory=time.monotonic)
     expires_ms: dict[TopicPartition, int] = field(default_factory=dict)  # of each commit
     require_stable: bool = True
     check_ms: int = 0  # how often the broker looks for expired offsets
 
     @classmethod
-    def open(cls, backend: Backend, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> KafkaKeeper:
+    def open(
+        cls, backend: KafkaBackend, rules: str, config: OffsetConfig, odd_record: str = "none", require_stable: bool = True,
+        unreplicated: int = 0,
+    ) -> KafkaCoordinator:  # fmt: skip
         """Find the coordinator of a new group. KnobError for what no broker of today does; LabError when none answers."""
-        assert isinstance(backend, KafkaBackend)
-        if knobs["rules"] != MODERN:
-            raise KnobError(f"rules are {knobs['rules']}: a real broker follows those of {MODERN}. Run it on the model.")
-        if knobs.get("odd_record", "none") != "none":
-            raise KnobError(
-                f"odd_record is {knobs['odd_record']}: it would stay in the cluster's own offsets topic. Run it on the model."
-            )
-        expires = "offsets_retention_ms" in knobs
+        if rules != MODERN:
+            raise KnobError(f"rules are {rules}: a real broker follows those of {MODERN}. Run it on the model.")
+        if odd_record != "none":
+            raise KnobError(f"odd_record is {odd_record}: it would stay in the cluster's own offsets topic. Run it on the model.")
+        expires = config.offsets_retention_ms != OffsetConfig().offsets_retention_ms
         check_ms = checked_every_ms(backend.cluster) if expires else 0
-        group = group_of_first_partition(f"kit.{run}.group", partitions_of(backend, backend.cluster))
+        group = group_of_first_partition(f"kit.{backend.run}.group", partitions_of(backend, backend.cluster))
         created_resources.remember("group", group)
         found = find_coordinator(backend.cluster, group, DEADLINE_S)
         wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
-        return cls(
-            backend, group, config.offsets_retention_ms if expires else -1, found, wire, check_ms=check_ms,
-            require_stable=knobs.get("require_stable", True),
-        )
+        retention_ms = config.offsets_retention_ms if expires else -1
+        return cls(backend, group, retention_ms, found, wire, check_ms=check_ms, require_stable=require_stable)
 
     @property
     def now_ms(self) -> int:
-        return int((time.monotonic() - self.began_s) * 1000)
+        return self.backend.now_ms
 
     @property
     def asked(self) -> str:
@@ -136,8 +130,7 @@ class KafkaKeeper:
         """A committed offset that is in the log needs no policy; for the others a real consumer is asked."""
         if committed is not None:
             return start_position(committed, topic.start, topic.end, policy)
-        with group_member(self.backend.cluster, self.group, policy) as member:
-            return first_position(member, topic)
+        return first_position(self.backend.cluster, self.group, topic, policy)
 
     def move(self) -> tuple[int, int]:
         """The partition's leader goes to the next broker, and the old one knows of it; the member is not told.
@@ -150,7 +143,7 @@ class KafkaKeeper:
                 f"A coordinator moves where another broker has a copy; the cluster at {cluster.bootstrap} has {cluster.brokers}. "
                 "Run `kit down`, then `kit up --brokers 3`; or run it on the model."
             )
-        leaders = Leaders(cluster, OFFSETS_TOPIC, AdminClient(client_config(cluster)))
+        leaders = Leaders(cluster, OFFSETS_TOPIC, self.backend.admin)
         found = leaders.look()
         if found is None:
             raise LabError(f"{OFFSETS_TOPIC}-0: no broker tells of it. Look at `kit status`.")
@@ -177,10 +170,10 @@ class KafkaKeeper:
                 f"the broker has removed the expired offsets of group {self.group}",
             )
 
-    def notes(self) -> list[tuple[str, OffsetEvent]]:
+    def events(self) -> list[tuple[str, OffsetEvent]]:
         return []
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         return {}
 
     def close(self) -> None:

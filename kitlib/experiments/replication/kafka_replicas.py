@@ -7,7 +7,7 @@ die by SIGKILL and are held dead. Node 1 is the only controller and must live.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import LabError
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.leader_stage import PARTITION
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.kafka.replication.controller import NO_LEADER
@@ -219,27 +220,29 @@ CONTROLLER = 1
 class KafkaReplicas:
     """Partition 0 of a real topic with copies on chosen brokers of the kit's three."""
 
+    backend: KafkaBackend
     cluster: Cluster
     topic: str
-    began_s: float = field(default_factory=time.monotonic)
+    readers: Readers
     leaders: Leaders | None = None
     dead: list[int] = field(default_factory=list)
     paused: list[psutil.Process] = field(default_factory=list)
-    room: ExitStack = field(default_factory=ExitStack)
-    readers: Readers = field(init=False)
 
-    def __post_init__(self) -> None:
-        if self.cluster.brokers < 3 or self.cluster.source != "kit":
+    @classmethod
+    def open(cls, backend: KafkaBackend) -> KafkaReplicas:
+        """LabError without three brokers of the kit's own."""
+        cluster = backend.cluster
+        if cluster.brokers < 3 or cluster.source != "kit":
             raise LabError(
-                f"This needs three brokers of the kit's own, the cluster at {self.cluster.bootstrap} has {self.cluster.brokers}. Run "
+                f"This needs three brokers of the kit's own, the cluster at {cluster.bootstrap} has {cluster.brokers}. Run "
                 "`kit down`, then `kit up --brokers 3`; or run it on the model."
             )
-        self.readers = self.room.enter_context(Readers.open(self.cluster, self.topic))
+        topic = f"kit.{backend.run}.events"
+        return cls(backend, cluster, topic, backend.opened.enter_context(Readers.open(cluster, topic)))
 
     @property
     def now_ms(self) -> int:
-        """Milliseconds since the run began."""
-        return int((time.monotonic() - self.began_s) * 1000)
+        return self.backend.now_ms
 
     def create(self, brokers: Sequence[int], config: ReplicationConfig) -> None:
         settings = {
@@ -338,12 +341,11 @@ class KafkaReplicas:
         return self.leaders
 
     def close(self) -> None:
-        """Every broker runs again, every reader is closed."""
-        with self.room:
+        """Every broker runs again."""
+        with ExitStack() as rest:
+            for broker in list(self.dead):
+                rest.callback(self.start, broker)
             self.wake()
-            starts: list[Callable[[], None]] = [lambda broker=broker: self.start(broker) for broker in list(self.dead)]  # type: ignore[misc]
-            for start in starts:
-                self.room.callback(start)
 
 
 def _data_of(broker: int) -> Path:

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.experiments.run import Run
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import NO_EPOCH, TRUNCATED, resume
 from kitlib.kafka.replication.partition import Replica, ReplicaEvent, ReplicatedPartition, ReplicationConfig
-from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 
 if TYPE_CHECKING:
@@ -35,26 +34,22 @@ class ReplicaRun(Run):
 
     partition: ReplicatedPartition = field(init=False)
     real: KafkaReplicas | None = None
+    ledger: PartitionLedger = field(init=False)  # the log as its users have last seen it
     virtual_ms: int = 0
     sent: int = 0  # records that were numbered
-    visible_end: int = 0  # the log's end as its users have last seen it
-    processed: list[Range] = field(default_factory=list)  # offsets of the log as it is now
     committed: tuple[int, int | None] | None = None  # offset and, when it was committed with it, leader epoch
 
     def __post_init__(self) -> None:
         self.partition = ReplicatedPartition((1,))
-        if self.backend.name == "kafka":
-            from kitlib.experiments.replication.kafka_replicas import KafkaReplicas
-
-            self.real = KafkaReplicas(self.backend.cluster, self.topic)  # type: ignore[attr-defined]
+        self.real = self.backend.on_kafka("kitlib.experiments.replication.kafka_replicas:KafkaReplicas")
+        self.ledger = PartitionLedger(self.real.topic if self.real else "events")
 
     @property
-    def topic(self) -> str:
-        return f"kit.{self.trace.run}.events" if self.backend.name == "kafka" else "events"
+    def now_ms(self) -> int:
+        return self.real.now_ms if self.real else self.virtual_ms
 
-    @property
-    def has_leader(self) -> bool:
-        return self.partition.leader is not None
+    def snapshot(self) -> dict[str, Any]:
+        return self.ledger.snapshot() | self.partition.snapshot()
 
     # -- deeds -----------------------------------------------------------------------------------------
 
@@ -64,7 +59,7 @@ class ReplicaRun(Run):
         if self.real:
             self.real.create(brokers, config)
         self.partition = ReplicatedPartition(brokers, config)
-        self._roles()
+        self._record_roles(self.partition.snapshot())
 
     def send(self, count: int) -> bool:
         """The producer sends so many records with acks=all; whether they were acknowledged."""
@@ -73,33 +68,31 @@ class ReplicaRun(Run):
             return True
         answer = self.partition.append(numbers)
         refused = self.real.send(numbers, is_taken=not answer.error) if self.real else answer.error
-        self._pass(RECORD_MS * count)
+        self._let_pass(RECORD_MS * count)
         if bool(refused) != bool(answer.error):
-            self._write("controller", "differs", what=f"the broker says {refused or 'stored'}, the model {answer.error or 'stored'}")
+            self.record("controller", "differs", what=f"the broker says {refused or 'stored'}, the model {answer.error or 'stored'}")
         if answer.error:
-            self._write("producer", "refused", count=count, error=answer.error)
+            self.record("producer", "refused", count=count, error=answer.error)
             return False
         self.sent += count
-        self.visible_end = answer.last + 1
-        lane = {"topic": self.topic, "partition": 0}
-        for each in answer.happened:
-            self._write(each.actor, each.what, each.state, **(lane if each.what == "append" else {}), **each.data)
+        self.ledger.log_end = answer.last + 1
+        self._record_events(answer.happened)
         return True
 
     def kill(self, broker: int) -> None:
         """SIGKILL; then the controller notices."""
         if self.real:
             self.real.kill(broker)
-        self._tell(self.partition.kill(broker))
-        self._pass(SESSION_MS)
+        self._record_events(self.partition.kill(broker))
+        self._let_pass(SESSION_MS)
         self._changed(self.partition.fence(broker))
 
     def pause(self, broker: int) -> None:
         """SIGSTOP; then the controller notices."""
         if self.real:
             self.real.pause(broker)
-        self._tell(self.partition.pause(broker))
-        self._pass(SESSION_MS)
+        self._record_events(self.partition.pause(broker))
+        self._let_pass(SESSION_MS)
         self._changed(self.partition.fence(broker))
 
     def wake(self, broker: int) -> None:
@@ -112,7 +105,7 @@ class ReplicaRun(Run):
         """A dead broker comes back with what is on its disk."""
         if self.real:
             self.real.start(broker)
-        self._pass(START_MS)
+        self._let_pass(START_MS)
         self._changed(self.partition.start(broker))
 
     def flip_bit(self, broker: int, offset: int) -> None:
@@ -120,7 +113,7 @@ class ReplicaRun(Run):
         happened = self.partition.flip_bit(broker, offset)
         if self.real:
             self.real.flip_bit(broker, offset)
-        self._tell(happened)
+        self._record_events(happened)
 
     # -- readers ---------------------------------------------------------------------------------------
 
@@ -143,22 +136,23 @@ class ReplicaRun(Run):
             if (list(found.offsets), found.error) != (offsets, error):
                 told = [f"{len(seen)} records from {seen[0] if seen else '-'}, {why or 'no error'}"
                         for seen, why in ((found.offsets, found.error), (offsets, error))]  # fmt: skip
-                self._write("controller", "differs", what="{} was handed {}; by the model {}".format(name, *told))
+                self.record("controller", "differs", what="{} was handed {}; by the model {}".format(name, *told))
             offsets, error = list(found.offsets), found.error
         if begun.why == TRUNCATED or error == "LogTruncation":
-            self._write(name, "diverged", committed=committed, end=answer[1], epoch=epoch)
+            self.record(name, "diverged", committed=committed, end=answer[1], epoch=epoch)
         if error:
-            self._lane(name, "error", error=error)
+            self._record_here(name, "error", error=error)
             return
-        self._lane(name, "start", offset=offsets[0] if offsets else first, why=begun.why)
+        self._record_here(name, "start", offset=offsets[0] if offsets else first, why=begun.why)
         for offset in offsets:
-            self._lane(name, "emit", offset=offset)
-            self._pass(RECORD_MS)
-            add_to_ranges(self.processed, offset)
-            self._lane(name, "process", offset=offset)
+            self._record_here(name, "emit", offset=offset)
+            self._let_pass(RECORD_MS)
+            self.ledger.process(offset)
+            self._record_here(name, "process", offset=offset)
         if offsets:
+            self.ledger.committed_to = self.ledger.emitted_to_offset = offsets[-1] + 1
             self.committed = offsets[-1] + 1, leader.epochs.epoch_of(offsets[-1]) if with_epoch else None
-            self._lane(name, "commit", offset=offsets[-1] + 1, written=True)
+            self._record_here(name, "commit", offset=offsets[-1] + 1, written=True)
 
     def read_log(self) -> None:
         """Look at the whole log, by its leader, and compare it with the model's."""
@@ -168,14 +162,14 @@ class ReplicaRun(Run):
         held = [number for _, number in leader.records[: leader.high_watermark]]
         found = self.real.read_log() if self.real else held
         if found != held:
-            self._write("controller", "differs", what=f"the log holds {len(found)} records, the model's {len(held)}, or others")
+            self.record("controller", "differs", what=f"the log holds {len(found)} records, the model's {len(held)}, or others")
         records: list[Range] = []
         for number in found:
             if records and records[-1][1] + 1 == number:
                 records[-1][1] = number
             else:
                 records.append([number, number])
-        self._write("log", "read", records=records)
+        self.record("log", "read", records=records)
 
     # -- the trace -------------------------------------------------------------------------------------
 
@@ -184,49 +178,38 @@ class ReplicaRun(Run):
         told = list(happened)
         if self.real:
             self.real.settle(self.partition)
-        self._tell(told)
+        self._record_events(told)
         leader = self.partition.leader
-        if leader is not None and leader.end < self.visible_end:
+        if leader is not None and leader.end < self.ledger.log_end:
             self._cut(leader, told)
 
     def _cut(self, leader: Replica, told: list[ReplicaEvent]) -> None:
         """The log that clients know ends earlier than it did."""
-        before, self.visible_end = self.visible_end, leader.end
-        self.processed = [[first, min(last, leader.end - 1)] for first, last in self.processed if first < leader.end]
+        ledger, before = self.ledger, self.ledger.log_end
+        ledger.log_end = leader.end
+        ledger.processed = [[first, min(last, leader.end - 1)] for first, last in ledger.processed if first < leader.end]
         recovered = any(each.what == "recover" and each.actor == f"broker {leader.broker}" for each in told)
         why = "a flipped bit" if recovered else "an unclean election"
-        self._lane("log", "cut", **{"to": leader.end, "from": before}, why=why)
+        self._record_here("log", "cut", **{"to": leader.end, "from": before}, why=why)
 
-    def _tell(self, happened: Iterable[ReplicaEvent]) -> None:
+    def _record_events(self, happened: Iterable[ReplicaEvent]) -> None:
         for each in happened:
-            self._write(each.actor, each.what, each.state, **each.data)
+            place = self.ledger.place if each.what == "append" else {}
+            self.write(self.now_ms, each.actor, each.what, place | each.data, self.ledger.snapshot() | each.state)
             if each.what == "elect":
-                self._roles(each.state)
+                self._record_roles(each.state)
 
-    def _roles(self, shown: dict[str, Any] | None = None) -> None:
-        """Who leads and who follows now."""
-        state = self.partition.state
+    def _record_roles(self, shown: dict[str, Any]) -> None:
+        """Who leads and who follows now; `shown` is the partition then, if other things have happened to it since."""
+        now, state = self.partition.state, self.ledger.snapshot() | shown
         for broker, replica in self.partition.replicas.items():
-            if broker == state.leader:
-                self._write(f"broker {broker}", "lead", shown, epoch=state.leader_epoch)
-            elif replica.works and state.leader != NO_LEADER:
-                self._write(f"broker {broker}", "follow", shown, epoch=state.leader_epoch, leader=state.leader)
+            if broker == now.leader:
+                self.write(self.now_ms, f"broker {broker}", "lead", {"epoch": now.leader_epoch}, state)
+            elif replica.works and now.leader != NO_LEADER:
+                self.write(self.now_ms, f"broker {broker}", "follow", {"epoch": now.leader_epoch, "leader": now.leader}, state)
 
-    def _pass(self, ms: int) -> None:
+    def _let_pass(self, ms: int) -> None:
         self.virtual_ms += ms
 
-    def _lane(self, actor: str, what: str, /, **data: Any) -> None:
-        self._write(actor, what, None, topic=self.topic, partition=0, **data)
-
-    def _write(self, actor: str, what: str, shown: dict[str, Any] | None = None, /, **data: Any) -> None:
-        """One step; `shown` is the partition after it, if other things have happened to it since."""
-        at_ms = self.virtual_ms if self.real is None else self.real.now_ms
-        committed = 0 if self.committed is None else self.committed[0]
-        ledger = {"log_start": 0, "log_end": self.visible_end, "committed_to": committed, "emitted_to_offset": committed}
-        ledger["processed"] = [list(found) for found in self.processed]  # type: ignore[assignment]
-        self.write(at_ms, actor, what, data, ledger | (self.partition.snapshot() if shown is None else shown))
-
-    def close(self) -> None:
-        """Every broker runs again."""
-        if self.real:
-            self.real.close()
+    def _record_here(self, actor: str, what: str, /, **data: Any) -> None:
+        self.record(actor, what, **self.ledger.place, **data)

@@ -6,16 +6,12 @@ Broker 2 is the preferred leader, 3 its follower. Broker 1 is the controller and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Annotated, Concatenate, Literal, ParamSpec
+from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.replication.replication_run import ReplicaRun
 from kitlib.kafka.replication.epochs import Library
-
-P = ParamSpec("P")
 
 LEADER, FOLLOWER, CONTROLLER = 2, 3, 1
 
@@ -40,24 +36,10 @@ ClientLibrary = Annotated[Library, Knob("Which client reads.")]
 LeaderEpoch = Annotated[bool, Knob("Whether the leader epoch of the last record is committed with the offset.")]
 
 
-def told(story: Callable[Concatenate[ReplicaRun, P], None]) -> Callable[Concatenate[ReplicaRun, P], None]:
-    """A story after which, however it ends, every broker runs again."""
-
-    @wraps(story)
-    def tell(run: ReplicaRun, /, *args: P.args, **knobs: P.kwargs) -> None:
-        try:
-            story(run, *args, **knobs)
-        finally:
-            run.close()
-
-    return tell
-
-
 # -- an unclean election --------------------------------------------------------------------------------
 
 
 @experiment("A leader that had not copied everything", ReplicaRun, max_steps=10_000)
-@told
 def unclean_election(
     run: ReplicaRun,
     unclean_leader_election: Unclean = True,
@@ -77,7 +59,6 @@ def unclean_election(
 
 
 @experiment("A committed offset of another history", ReplicaRun, max_steps=10_000)
-@told
 def truncated_commit(
     run: ReplicaRun,
     library: ClientLibrary = "java",
@@ -118,7 +99,6 @@ def _elect_uncleanly(run: ReplicaRun, copied: int, alone: int, read: int, new_re
 
 
 @experiment("A follower that stands still", ReplicaRun, max_steps=10_000)
-@told
 def follower_cut(
     run: ReplicaRun,
     min_insync_replicas: MinInsync = 2,
@@ -150,7 +130,6 @@ def follower_cut(
 
 
 @experiment("One bit on one disk", ReplicaRun, max_steps=10_000)
-@told
 def flipped_bit(
     run: ReplicaRun,
     replicas: Annotated[int, Knob("How many copies the partition has.", "replicas", 1, 2)] = 2,

@@ -21,7 +21,7 @@ from kitlib.experiments.storm.knobs import (
     WorkKnobs,
 )
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun, Times
-from kitlib.experiments.storm.stories import PATIENCE_MS, RecordsWhileDown
+from kitlib.experiments.storm.stories import RecordsWhileDown
 
 
 @experiment("A failed record that retention took", SpoutRun, shared=(WorkKnobs,))
@@ -38,8 +38,7 @@ def failed_offset_deleted(
     max_offset_behind: MaxOffsetBehind = UNLIMITED,
 ) -> None:
     """A record fails, and while it waits for its retry it is deleted. New records keep arriving. What does the spout do?"""
-    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
     run.fails = lambda offset, attempt, part: offset == fail_offset
     run.start(topic, **FROM_THE_EARLIEST)
     assert run.config
@@ -48,8 +47,7 @@ def failed_offset_deleted(
     run.config.start_offset_time = Times[run.knobs["start_offset_time"]]
     run.delete_before(topic, min(delete_before, topic.end))
     run.append(topic, records_after)
-    run.run_for(1_000, until=run.is_settled)
-    run.stop()
+    run.finish(1_000)
 
 
 @experiment("A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,))
@@ -64,13 +62,11 @@ def uncommitted_cap(
     fail_after_ms: Annotated[int, Knob("How long it works before it fails.", "ms", 0, 10_000, live=True)] = 300,
 ) -> None:
     """At most so many offsets may be emitted and not committed. One record fails late, once. Does the spout ever retry it?"""
-    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
     run.slow_ms = {run.knobs["fail_offset"]: run.knobs["fail_after_ms"]}
     run.fails = lambda offset, attempt, part: offset == run.knobs["fail_offset"] and attempt == 1
     run.start(topic)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 def _read(run: SpoutRun, topic: Topic, begin: int, end: int) -> None:

@@ -71,6 +71,7 @@ class ShownLedgers:
         return before[1]
 
 
+PATIENCE_MS = 60_000  # virtual time after which a story that should drain is ended
 IDLE_MS = 10  # how long the spout waits when there was nothing to emit
 ERROR_MS = 50  # how long it waits after a failed fetch
 QUIET_COMMITS = 6  # so many commits with nothing between them: nothing will move any more
@@ -114,6 +115,14 @@ class SpoutRun(Run):
     is_dead: bool = False  # the worker died of an error
 
     # -- what a story is told with ---------------------------------------------------------------
+
+    def create(
+        self, records: int, name: str = "events", value: Callable[[int], bytes] | None = None, parts: int | None = None
+    ) -> Topic:
+        """A new topic with so many records, as `append`."""
+        topic = self.backend.create_topic(name, self.knobs["fetch_records"])
+        self.append(topic, records, value, parts)
+        return topic
 
     def append(
         self, topic: Topic, count: int, value: Callable[[int], bytes] | None = None, parts: int | None = None
@@ -172,6 +181,11 @@ class SpoutRun(Run):
         if self.manager and self.topic:
             self._commit()
             self._record("spout", "stop", self.topic)
+
+    def finish(self, ms: int = PATIENCE_MS) -> None:
+        """Let time pass until everything is settled, `ms` at most, and stop."""
+        self.run_for(ms, until=self.is_settled)
+        self.stop()
 
     def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
         """Let `ms` of virtual time pass, or less when `until` (or a worker's death) comes first."""

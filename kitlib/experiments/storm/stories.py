@@ -22,18 +22,15 @@ from kitlib.experiments.storm.knobs import (
     UseStartOffsetTime,
     WorkKnobs,
 )
-from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
+from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, PATIENCE_MS, SpoutRun
 
-PATIENCE_MS = 60_000  # virtual time after which a story that should drain is ended
 
 @experiment("Every record once", SpoutRun, shared=(SpoutKnobs,))
 def happy_path(run: SpoutRun, records: Records = 40) -> None:
     """Many records are on their way at once and finish in any order. What may the spout write down as done?"""
-    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
     run.start(topic)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 OutageFromMs = Annotated[int, Knob("When the bolt's database goes away.", "ms", 0, 10_000, live=True)]
@@ -53,8 +50,7 @@ def small_max_offset_behind(
     max_spout_pending: MaxSpoutPending = 8,
 ) -> None:
     """The bolt fails everything for a while. The spout retries failures, so will every record be processed in the end?"""
-    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
 
     def is_out(offset: int, attempt: int, part: int) -> bool:
         begin: int = run.knobs["outage_from_ms"]
@@ -62,8 +58,7 @@ def small_max_offset_behind(
 
     run.fails = is_out
     run.start(topic)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 PoisonOffset = Annotated[int, Knob("The record whose tuple always fails; -1 for none.", "", -1, 5_000, live=True)]
@@ -101,12 +96,10 @@ def retry_with_backoff(
 
 def _read_poison(run: SpoutRun, records: int) -> None:
     """A spout reads a topic with a record that always fails."""
-    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
     run.fails = lambda offset, attempt, part: offset == run.knobs["poison_offset"]
     run.start(topic)
-    run.run_for(run.knobs["duration_ms"], until=run.is_settled)
-    run.stop()
+    run.finish(run.knobs["duration_ms"])
 
 
 RecordsWhileDown = Annotated[int, Knob("How many records arrive while the spout is down.", "records", 0, 5_000)]
@@ -123,8 +116,7 @@ def out_of_range(
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
     """The spout was down, and the records it wants next were deleted meanwhile. Where does it go on?"""
-    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
     run.start(topic, **FROM_THE_EARLIEST)
     seen = records // 3
     run.run_for(PATIENCE_MS, until=lambda: _committed(run) >= seen)
@@ -135,8 +127,7 @@ def out_of_range(
     run.run_for(1_500, until=run.is_settled)
     if not run.is_dead:
         run.append(topic, run.knobs["fetch_records"])
-        run.run_for(1_500, until=run.is_settled)
-    run.stop()
+    run.finish(1_500)
 
 
 def _committed(run: SpoutRun) -> int:
@@ -155,8 +146,7 @@ def restart(
     stuck_offset: Annotated[int, Knob("A record that neither succeeds nor fails before the crash; -1 for none.", "", -1, 5_000)] = -1,
 ) -> None:
     """The worker dies with tuples on their way. Which records come again, and which settings decide where it begins?"""
-    topic = run.backend.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
     run.never_finishes = frozenset({stuck_offset})
     run.start(topic, **FROM_THE_EARLIEST)
     run.run_for(crash_at_ms, until=run.is_settled)
@@ -165,8 +155,7 @@ def restart(
     run.never_finishes = frozenset()
     run.append(topic, records_while_down)
     run.start(topic, topology_id="topology-1" if same_topology_id else "topology-2")
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 @experiment("The same spout id on another topic", SpoutRun, shared=(SpoutKnobs,))
@@ -179,17 +168,12 @@ def same_id_other_topic(
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
     """A second topology reads another topic with the spout id of the first one. Where does it begin?"""
-    orders = run.backend.create_topic("orders", run.knobs["fetch_records"])
-    payments = run.backend.create_topic("payments", run.knobs["fetch_records"])
-    run.append(orders, records)
-    run.append(payments, records_of_other)
+    orders, payments = run.create(records, "orders"), run.create(records_of_other, "payments")
     run.start(orders, **FROM_THE_EARLIEST)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
     spout_id = "spout" if same_id else "spout-of-payments"
     run.start(payments, spout_id=spout_id, topology_id="topology-2")
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 @experiment("A record that becomes several tuples", SpoutRun, shared=(SpoutKnobs,))
@@ -201,12 +185,10 @@ def several_tuples(
     failures: Annotated[int, Knob("How many times it fails.", "times", 0, 100, live=True)] = 1,
 ) -> None:
     """Each record becomes several tuples. One tuple of one record fails once. What is done again?"""
-    topic = run.backend.create_topic("lines", run.knobs["fetch_records"])
     line = b" ".join(b"word%d" % part for part in range(parts))
-    run.append(topic, records, lambda offset: line, parts=parts)
+    topic = run.create(records, "lines", lambda offset: line, parts)
     run.fails = lambda offset, attempt, part: (
         attempt <= run.knobs["failures"] and (offset, part) == (run.knobs["fail_offset"], parts - 1)
     )
     run.start(topic, scheme=lambda record: record.value.split() if record.value is not None else None)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()

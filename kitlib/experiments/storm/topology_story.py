@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.backend import Backend, Topic
-from kitlib.experiments.run import Fork, Run
+from kitlib.experiments.backend import Topic
+from kitlib.experiments.run import Run
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, ShownLedgers
 from kitlib.storm.kafka_spout import KafkaSpout
 from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
 from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.storm.topology import Fault, Spout, Topology, TopologyConfig, TopologyRun
-from kitlib.trace import Trace, add_to_ranges, to_ranges
+from kitlib.trace import add_to_ranges, to_ranges
 from kitlib.words.word import Range
 
 LANE_WORDS = frozenset(
@@ -29,6 +30,7 @@ LANE_WORDS = frozenset(
 Values = Callable[[Any], Sequence[Any]]  # a record -> the values of its tuple, the offset first
 
 
+@dataclass(slots=True)
 class TopologyStory(Run):
     """One run of a topology: the backend it takes place on, its clock, and the trace it writes.
 
@@ -37,20 +39,18 @@ class TopologyStory(Run):
 
     domain: ClassVar[str] = "topology"
 
-    def __init__(self, trace: Trace, backend: Backend, knobs: dict[str, Any], fork: Fork | None = None) -> None:
-        super().__init__(trace, backend, knobs, fork)
-        self.topic: Topic | None = None
-        self.run: TopologyRun | None = None
-        self.spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
-        self.config = TopologyConfig()
-        self.bounds = (0, 0)  # of the topic's log
-        self.processed: list[Range] = []
-        self.shown = ShownLedgers()
-        self.attempts: dict[int, int] = {}  # offset -> times emitted
-        self.retries = 0
-        self.words: frozenset[str] | None = None  # the words that the trace holds; None for all
-        self.faults: Callable[[], Sequence[Fault]] = tuple  # those that the knobs name now
-        self.on_note: Callable[[str, dict[str, Any]], None] | None = None  # hears every word, recorded or not
+    topic: Topic | None = None
+    run: TopologyRun | None = None
+    spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
+    config: TopologyConfig = field(default_factory=TopologyConfig)
+    bounds: tuple[int, int] = (0, 0)  # of the topic's log
+    processed: list[Range] = field(default_factory=list)
+    shown: ShownLedgers = field(default_factory=ShownLedgers)
+    attempts: dict[int, int] = field(default_factory=dict)  # offset -> times emitted
+    retries: int = 0
+    words: frozenset[str] | None = None  # the words that the trace holds; None for all
+    faults: Callable[[], Sequence[Fault]] = tuple  # those that the knobs name now
+    on_note: Callable[[str, dict[str, Any]], None] | None = None  # hears every word, recorded or not
 
     # -- what a story is told with -------------------------------------------------------------------
 
