@@ -33,9 +33,8 @@ LESSONS = (
     ("groups.group_stories", "poll_too_late slow_group commit_during_rebalance static_member client_cut_off"),
     ("groups.commit_stories", "auto_commit worker_pool store_after_revoke off_by_one"),
     ("groups.assignor_stories", "mixed_assignors"),
-    ("transactions.transaction_stories", "commit_and_abort"),
-    ("transactions.transaction_faults",
-     "consume_transform_produce zombie transaction_timeout delayed_marker hanging_transaction "
+    ("transactions.transaction_stories",
+     "commit_and_abort consume_transform_produce zombie transaction_timeout delayed_marker hanging_transaction "
      "outside_effect"),
     ("sends.send_stories", "two_sends blocked_send"),
     ("sends.delivery_stories", "linger_and_batches unflushed_sends stale_metadata expired_batch acks_and_isr"),

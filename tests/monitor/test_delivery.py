@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.errors import TraceError
-from kitlib.experiments.connect.connect_run import SourceRun
+from kitlib.experiments.connect.connect_stories import SourceRun
 from kitlib.experiments.producer.producer_run import ProducerRun
 from kitlib.experiments.replicas.replica_run import ReplicaRun
 from kitlib.experiments.transactions.transaction_run import TransactionRun

@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from kitlib.errors import KnobError
-from kitlib.experiments.backend import Backend
+from kitlib.experiments.connect.connect_stories import ModelWorkers
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.kafka.connect.cluster import ConnectCluster, Worker
+from kitlib.kafka.connect.cluster import Worker
 from kitlib.kafka.connect.eager import assign_eagerly
 from kitlib.kafka.connect.protocol import (
     OFFERED,
@@ -37,7 +37,7 @@ CONFIG_OFFSET = 1  # nobody is behind the configuration
 
 
 @dataclass(slots=True)
-class KafkaConnectCluster(ConnectCluster):
+class KafkaConnectCluster(ModelWorkers):
     """A cluster whose group is real. Time is real; what is due happens at once, and nothing is waited for."""
 
     backend: KafkaBackend | None = None
@@ -46,18 +46,18 @@ class KafkaConnectCluster(ConnectCluster):
     began_s: float = 0.0
 
     @classmethod
-    def open(cls, backend: Backend, run: str, settings: ConnectSettings) -> KafkaConnectCluster:
+    def open(cls, backend: KafkaBackend, settings: ConnectSettings) -> KafkaConnectCluster:
         """A cluster without workers; its group is `kit.<run>`. LabError when there is more than one broker."""
-        assert isinstance(backend, KafkaBackend)
+        group = f"kit.{backend.run}"
         sole_broker(backend.cluster, "a real group of workers")
-        made.remember("group", f"kit.{run}")
-        return cls(settings, backend=backend, group=f"kit.{run}", began_s=time.monotonic())
+        made.remember("group", group)
+        return cls(settings, backend=backend, group=group, began_s=time.monotonic())
 
     def start(self, name: str) -> None:
         """A worker connects; it joins in the rebalance that begins."""
         assert self.backend is not None
         host, port = sole_broker(self.backend.cluster, "a real group of workers")
-        ConnectCluster.start(self, name)
+        ModelWorkers.start(self, name)
         self.wires[name] = GroupWire.open(host, port, name, DEADLINE_S)
 
     def kill(self, name: str) -> None:

@@ -1,11 +1,6 @@
 """A group without a coordinator, in virtual time: members that watch ZooKeeper, decide alone, read, and commit.
 
-The words of such a trace are those of a group: a member's `join`, `assigned`, `revoked`, `start`, `emit`,
-`process`, `commit`, `freeze`, `thaw` and `leave`, besides
-
-    <member>   heard {}   refused {partitions}   failed {tries}   expired {}
-    zookeeper  notify {members}   evict {member, why}   traffic {members, reads, writes, refused, notifications,
-               messages, coordinator_messages}
+The words of such a trace: `kitlib.words.groups`.
 
 There is no group state and no generation. `holders` in each state is what the members believe: a partition
 with two of them has two readers. `owners` is what ZooKeeper's nodes say.

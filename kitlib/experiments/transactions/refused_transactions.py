@@ -22,7 +22,7 @@ from kitlib.errors import KnobError
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.experiments.plain_table import as_html, as_text
 from kitlib.experiments.producer.client_kinds import SILENT
-from kitlib.experiments.transactions.transaction_stage import ModelTransactions
+from kitlib.experiments.transactions.model_transactions import ModelTransactions
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import ProducerMisusedError
 from kitlib.lab import kafka_server
@@ -138,7 +138,7 @@ def _id_of(case: Case) -> str:
 
 def _by_the_kit(name: str) -> RefusalRow:
     case = CASES[name]
-    broker = ModelTransactions("refusals")
+    broker = ModelTransactions()
     try:
         producer = broker.start("producer", _id_of(case), case.timeout_ms, 2)
     except KnobError as error:
