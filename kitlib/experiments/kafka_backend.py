@@ -22,8 +22,6 @@ from confluent_kafka.cimpl import NewTopic
 from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, group_member
-from kitlib.experiments.kafka_leader import KafkaLeader
-from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
 from kitlib.kafka.positions import ResetPolicy
 from kitlib.lab import kafka_server, made
@@ -286,12 +284,6 @@ class KafkaBackend:
 
     def create_topic(self, name: str, max_fetch_records: int) -> KafkaTopic:
         return self._create_topic(name, max_fetch_records, {"retention.ms": "-1"})
-
-    def create_leader(self, name: str, config: BrokerConfig) -> KafkaLeader:
-        topic = self._create_topic(name, 500, {"retention.ms": "-1"})
-        leader = KafkaLeader.open(topic.name, self.cluster, config)
-        self.opened.callback(leader.close)
-        return leader
 
     def create_table(self, name: str) -> KafkaTable:
         return KafkaTable(self._create_topic(name, 500, {"cleanup.policy": "compact"}))

@@ -9,6 +9,7 @@ own defaults unless an experiment sets them.
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from concurrent.futures import Future
@@ -23,6 +24,9 @@ from kitlib.errors import DiskError, LabError
 
 EXTERNAL_TIMEOUT_S = 10.0
 ADMIN_S = 30.0  # how long an admin client's question may take
+SILENT = logging.getLogger("kitlib.librdkafka")  # for a client that says by other ways what becomes of its records
+SILENT.addHandler(logging.NullHandler())
+SILENT.propagate = False
 
 
 @dataclass(frozen=True, slots=True)

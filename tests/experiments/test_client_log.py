@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.experiments.producer.unwilling_broker import Watched, watch
-from kitlib.experiments.sends import java_log, librdkafka_log
-from kitlib.experiments.sends.client_log import APPLICATION, SEND_MARK, LogLine, sends_in
-from kitlib.experiments.sends.send_observed import two_sends
+from kitlib.experiments.idempotence.unresponsive_broker import Watched, watch
+from kitlib.experiments.send_path import java_log, librdkafka_log
+from kitlib.experiments.send_path.client_log import APPLICATION, SEND_MARK, LogLine, sends_in
+from kitlib.experiments.send_path.send_observed import two_sends
 from kitlib.lab.clients import Cluster
 
 BOOT, LEADER = "127.0.0.1:1/bootstrap", "127.0.0.1:1/7"

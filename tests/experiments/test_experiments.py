@@ -17,9 +17,9 @@ from kitlib import experiments
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import every, get
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.producer.producer_run import ProducerRun
+from kitlib.experiments.idempotence.producer_run import ProducerRun
 from kitlib.experiments.replicas.replica_run import ReplicaRun
-from kitlib.experiments.sends.send_stories import send_run
+from kitlib.experiments.send_path.send_stories import send_run
 from kitlib.experiments.storm import spout_run
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import judge

@@ -10,7 +10,7 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
-from kitlib.experiments.sends.real_send import MODELS_ALONE, OBSERVERS, ONLY_REAL, RealSend
+from kitlib.experiments.send_path.real_send import MODELS_ALONE, OBSERVERS, ONLY_REAL, RealSend
 from kitlib.trace import Trace
 
 OF_EVERY_RUN = {"max_steps"}
@@ -31,7 +31,7 @@ class NoBroker:
 @pytest.mark.parametrize("name", OBSERVERS)
 def test_every_knob_of_a_real_run_is_used_or_refused(name: str) -> None:
     """Each knob stands in the observer, or in one of the two tables, and none in both."""
-    module = import_module(f"kitlib.experiments.sends.{OBSERVERS[name][0]}")
+    module = import_module(f"kitlib.experiments.send_path.{OBSERVERS[name][0]}")
     shared = sum(other == OBSERVERS[name][0] for other, _ in OBSERVERS.values()) > 1
     source = inspect.getsource(getattr(module, OBSERVERS[name][1]) if shared else module)
     knobs = {knob.name for knob in get(name).knobs} - OF_EVERY_RUN

@@ -11,12 +11,12 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import run
+from kitlib.experiments.idempotence.unresponsive_broker import watch_all
 from kitlib.experiments.kafka_backend import create_topic
-from kitlib.experiments.producer.unwilling_broker import watch_all
-from kitlib.experiments.sends import real_unflushed
-from kitlib.experiments.sends.real_expired import expiries
-from kitlib.experiments.sends.send_measures import records_per_request
-from kitlib.experiments.sends.send_observed import two_sends
+from kitlib.experiments.send_path import real_unflushed
+from kitlib.experiments.send_path.real_expired import expiries
+from kitlib.experiments.send_path.send_measures import records_per_request
+from kitlib.experiments.send_path.send_observed import two_sends
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace

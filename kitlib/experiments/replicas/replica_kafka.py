@@ -16,9 +16,8 @@ import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
 from kitlib.errors import LabError
-from kitlib.experiments.leader_stage import PARTITION
 from kitlib.experiments.replicas.replica_readers import Readers
-from kitlib.experiments.topic_reader import TopicReader
+from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.partition import ReplicatedPartition, ReplicationConfig
 from kitlib.lab import kafka_server, workspace

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import LabError
-from kitlib.experiments.leader_stage import PARTITION
+from kitlib.experiments.topic_reader import PARTITION
 from kitlib.kafka.replication.resume import Library
 from kitlib.lab import made
 from kitlib.lab.clients import Cluster, client_config
