@@ -36,8 +36,8 @@ LESSONS = (
     ("transactions.transaction_stories",
      "commit_and_abort consume_transform_produce zombie transaction_timeout delayed_marker hanging_transaction "
      "outside_effect"),
-    ("send_path.send_stories", "two_sends blocked_send"),
-    ("send_path.delivery_stories", "linger_and_batches unflushed_sends stale_metadata expired_batch acks_and_isr"),
+    ("send_path.send_stories",
+     "two_sends blocked_send linger_and_batches unflushed_sends stale_metadata expired_batch acks_and_isr"),
     ("connect.connect_stories", "connect_layouts connect_worker_lost connect_source_crash"),
     ("streams.streams_stories", "streams_tasks streams_failover streams_queries"),
     ("groups.added_partitions", "partitions_added"),

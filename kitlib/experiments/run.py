@@ -6,10 +6,12 @@ when a run is cut is decided here, as each step is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.trace import Trace
+from kitlib.trace import Trace, add_to_ranges
+from kitlib.words.word import Range
 
 if TYPE_CHECKING:
     from kitlib.experiments.backend import Backend
@@ -34,10 +36,40 @@ class Fork:
 
 
 @dataclass(slots=True)
+class PartitionLedger:
+    """A partition as a verdict reads it from a step: where its log begins and ends, and how far one reader has come."""
+
+    topic: str
+    partition: int = 0
+    log_start: int = 0
+    log_end: int = 0  # the offset of the next record
+    emitted_to_offset: int = 0  # the next offset that the reader is handed
+    committed_to: int = 0
+    processed: list[Range] = field(default_factory=list)
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Which partition it is, as a step's data says it."""
+        return {"topic": self.topic, "partition": self.partition}
+
+    def process(self, offset: int) -> None:
+        """The reader has done its work on this record."""
+        add_to_ranges(self.processed, offset)
+
+    def state(self) -> dict[str, Any]:
+        """As a step's state holds it."""
+        return {
+            "log_start": self.log_start, "log_end": self.log_end, "processed": [list(each) for each in self.processed],
+            "committed_to": self.committed_to, "emitted_to_offset": self.emitted_to_offset,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
 class Run:
     """One run of a story, on the model or on a real broker."""
 
     domain: ClassVar[str]  # whose words its trace is told in
+    on_kafka: ClassVar[str] = ""  # the run that takes this one's place on Kafka, "module:Class"; "" where one does for both
 
     trace: Trace
     backend: Backend
@@ -46,16 +78,20 @@ class Run:
 
     @property
     def now_ms(self) -> int:
-        """The time of the next step: milliseconds since the run began."""
+        """The time of the next step: a run has a clock of its own, or that of what it runs on."""
         raise NotImplementedError
 
-    def snapshot(self) -> dict[str, Any]:
-        """What each step shows besides what happened."""
+    def state(self) -> dict[str, Any]:
+        """What a step shows beside its data."""
         return {}
 
     def record(self, actor: str, what: str, /, **data: Any) -> None:
-        """Write the next step, at the present time, with the run's state."""
-        self.write(self.now_ms, actor, what, data, self.snapshot())
+        """Write the next step."""
+        self.write(self.now_ms, actor, what, data, self.state())
+
+    def record_in(self, ledger: PartitionLedger, actor: str, what: str, /, **data: Any) -> None:
+        """Write the next step about a partition, with its ledger."""
+        self.write(self.now_ms, actor, what, ledger.place | data, ledger.state() | self.state())
 
     def write(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
         """Write the next step; at the fork's one its knobs take over.
@@ -72,3 +108,7 @@ class Run:
 
     def apply_knobs(self) -> None:
         """Put knobs into force that a fork has changed; most runs read theirs when they need them."""
+
+    def tell(self, story: Callable[..., None], /, **given: Any) -> None:
+        """Tell the story with its knobs. A run that has only observed what the story is about does so in its own way."""
+        story(self, **given)

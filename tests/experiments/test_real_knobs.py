@@ -47,11 +47,11 @@ def test_knob_of_the_models_alone_is_refused_before_anything_begins(name: str, k
     knobs = {each.name: each.default for each in get(name).knobs} | {knob: OTHERS[wanted.kind](wanted)}
     run = RealSend(Trace("r", name, "kafka", 0, {}, domain="send_path"), NoBroker(), knobs)  # type: ignore[arg-type]
     with pytest.raises(KnobError, match=rf"^{name} on a real broker: {knob} is .*, which nothing there is given\. Leave it at"):
-        run.observe(name)
+        run.tell(get(name).story)
 
 
 def test_two_sends_has_one_partition() -> None:
     """The model's default is taken as it is; any other number but one is refused."""
     knobs = {each.name: each.default for each in get("two_sends").knobs} | {"partitions": 2}
     with pytest.raises(KnobError, match="partitions is 2, and the topic has 1"):
-        RealSend(Trace("r", "two_sends", "kafka", 0, {}, domain="send_path"), NoBroker(), knobs).observe("two_sends")  # type: ignore[arg-type]
+        RealSend(Trace("r", "two_sends", "kafka", 0, {}, domain="send_path"), NoBroker(), knobs).tell(get("two_sends").story)  # type: ignore[arg-type]

@@ -158,7 +158,7 @@ class ConnectRun(Run):
             data = {name: value for name, value in event.data.items() if name != "member_id"}
             self.record(event.who, event.what, **data)
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The workers, and what each of them runs."""
         return {"connect": self.alone.shown() if self.alone is not None else self.cluster.shown()}
 
@@ -221,7 +221,7 @@ class SourceRun(Run):
     def _record(self, what: str, /, **data: Any) -> None:
         self.record("task", what, topic=self.topic, partition=0, **data)
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """How far the task has come, and its lane."""
         task = self.task
         source = {"position": task.position, "stored": task.stored, "at_risk": task.at_risk, "open_from": task.open_from}

@@ -167,9 +167,9 @@ class PartitionRun(Run):
             "processed": [[0, at - 1]] if at else [],
         }  # fmt: skip
         where = {"topic": self.topic.name, "partition": partition}
-        self.write(self.now_ms, actor, what, where | data, ledger | self.snapshot())
+        self.write(self.now_ms, actor, what, where | data, ledger | self.state())
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """How the sink took its records."""
         return {"orders": dict(self.effects)}
 

@@ -535,9 +535,9 @@ class GroupRun(Run):
             "processed": [list(each) for each in self.processed[partition]],
             "committed_to": 0 if committed is None else committed, "emitted_to_offset": self.fetched.get(partition, 0),
         }  # fmt: skip
-        self.write(self.now_ms, actor, what, {"topic": self.topic, "partition": partition} | data, lane | self.snapshot())
+        self.write(self.now_ms, actor, what, {"topic": self.topic, "partition": partition} | data, lane | self.state())
 
-    def _own_snapshot(self) -> dict[str, Any]:
+    def _own_state(self) -> dict[str, Any]:
         def named(partition: int) -> str:
             return f"{self.topic}-{partition}"
 
@@ -552,11 +552,11 @@ class GroupRun(Run):
         }
         return {"group": shown, "cursors": cursors}
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The state of both groups, if there are two: their members hold partitions of the same topic under two names."""
-        state = self._own_snapshot()
+        state = self._own_state()
         if self.twin is not None:
-            other = self.twin._own_snapshot()
+            other = self.twin._own_state()
             for name in ("owners", "standing_still"):
                 state["group"][name] |= other["group"][name]
             state["group"]["members"] += other["group"]["members"]

@@ -248,9 +248,9 @@ class ZooKeeperRun(AgendaRun):
             "emitted_to_offset": max((each.position.get(partition, 0) for each in self.members.values()), default=0),
         }  # fmt: skip
         data = {"topic": self.topic, "partition": partition, **data}
-        self.write(self.now_ms, actor, what, data, self.snapshot() | lane)
+        self.write(self.now_ms, actor, what, data, self.state() | lane)
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Who takes part, who reads what by its own belief, and who does by ZooKeeper's nodes."""
         holders = {f"{self.topic}-{partition}": names for partition, names in self.holders().items()}
         nodes = (self.zookeeper.nodes.get(f"/consumers/g/owners/{self.topic}/{partition}") for partition in self.ends)

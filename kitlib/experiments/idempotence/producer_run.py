@@ -450,7 +450,7 @@ class ProducerRun(AgendaRun):
         self.subject = client or (self.clients[0] if self.clients else None)
         self.record(actor, what, **data)
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The producer's queue, and what the broker remembers of it."""
         if self.subject is None or self.leader is None:
             return {}

@@ -4,11 +4,7 @@ The model runs a story event by event. A real client is a machine of its own: he
 observer that starts a client with the run's knobs, does to it what the story tells, and writes what was
 seen, in the model's words. What the client thinks is not to be had, but for its own log.
 
-The words of such a trace, besides those of `kitlib.monitor.producing`:
-
-    user      blocked {record, on}              a call of send waits, for "metadata" or "memory"
-    network   fault {cause}                     what is wrong, from here on
-    client    version {name}                    who is observed
+The words of such a trace: `kitlib.words.send_path`.
 """
 
 from __future__ import annotations
@@ -17,18 +13,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.kafka_backend import KafkaBackend, create_topic
-from kitlib.experiments.run import Fork
+from kitlib.experiments.run import Run
 from kitlib.experiments.send_path.send_stories import SourceTimes
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab.clients import Cluster
-from kitlib.trace import Trace, in_log_order
+from kitlib.trace import in_log_order
 
 # Experiment -> where its observer is: module and function. Imported when it is needed: a JVM, an admin client...
 OBSERVERS = {
@@ -57,19 +53,18 @@ MODELS_ALONE: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(slots=True)
-class RealSend:
-    """One run of an experiment of the send path with a real client; a story calls `observe` and nothing else."""
+class RealSend(Run):
+    """The twin of `SendRun`: one run of an experiment of the send path with a real client."""
 
-    trace: Trace
+    domain: ClassVar[str] = "send_path"
+
     backend: KafkaBackend
-    knobs: dict[str, Any]
-    fork: Fork | None = None
-    is_real: bool = True
     began_s: float = field(default_factory=time.monotonic)
     happened: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)  # (ms, actor, what, data)
 
-    def observe(self, name: str) -> None:
-        """Run the experiment of this name, and write the trace in the order of time. KnobError for a knob of the model's alone."""
+    def tell(self, story: Callable[..., None], /, **given: Any) -> None:
+        """Run the story's observer, and write the trace in the order of time. KnobError for a knob of the model's alone."""
+        name = story.__name__
         alone = MODELS_ALONE.get(name, ())
         for knob, real in ONLY_REAL.items():
             if knob not in alone and self.knobs.get(knob, real) != real:
@@ -87,7 +82,7 @@ class RealSend:
         self.began_s = time.monotonic()
         observer(self)
         for at_ms, actor, what, data in sorted(self.happened, key=lambda each: each[0]):
-            self.trace.record(at_ms, actor, what, **data)
+            self.write(at_ms, actor, what, data, {})
 
     # -- what observers are written with -------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitlib.errors import KnobError
-from kitlib.experiments.send_path.delivery_stories import linger_and_batches
+from kitlib.experiments.send_path.send_stories import linger_and_batches
 from kitlib.trace import Trace
 
 

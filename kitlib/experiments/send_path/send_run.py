@@ -9,17 +9,24 @@ The source's log shows that the two threads of a producer also need time of thei
 connection, a class that is loaded): those times are knobs of the one story that retells the log.
 
 Left out: more than one topic, more than one leader at a time, more than one user thread.
+
+What its steps hold for pictures, the path with its batches and the metadata's clock:
+
+    path   {"calls": [[record, "metadata" | "memory"]], "queues": {partition: [[batch, records, bytes, attempts]]},
+            "in_flight": [[request, batch, partition, records, node]], "stored": {partition: log end},
+            "memory": [available, total, waiting]}
+    clock  {"version", "need_update", "partial", "in_progress", "last_refresh_ms", "last_successful_refresh_ms",
+            "expire_ms", "next_ms", "allow_ms", "attempts", "leader"}; the three last but one as times from now
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from kitlib.experiments.agenda import NEVER, Action, AgendaRun
 from kitlib.experiments.send_path.send_cluster import PORT, REPLICA_LAG_MS, SendCluster
-from kitlib.experiments.send_path.send_look import Numbers, clock_shown, path_shown
 from kitlib.experiments.send_path.send_network import SendNetwork
 from kitlib.kafka.client.backoff import MIDDLE
 from kitlib.kafka.client.cluster import Node
@@ -33,8 +40,50 @@ SAME_MS_TURNS = 4  # a loop that turns without sleeping takes a ms for so many t
 
 
 @dataclass(slots=True)
+class Numbers:
+    """Records are numbered for each partition, in the order in which they got there."""
+
+    records: int = 0  # handed over so far, over all partitions
+    next_in_lane: dict[int, int] = field(default_factory=dict)  # partition -> the number of its next record
+    in_lane: dict[int, tuple[int, int]] = field(default_factory=dict)  # record -> (partition, its number there)
+    of_batch: dict[int, list[int]] = field(default_factory=dict)  # batch -> its records' numbers
+    partition_of_batch: dict[int, int] = field(default_factory=dict)
+    open_batches: dict[int, int] = field(default_factory=dict)  # batch -> records of whose end the user has not heard
+    last_partition: int = 0  # of the last one that was numbered
+
+    def take(self, record: int, partition: int) -> int:
+        """The record's number in its partition."""
+        number = self.next_in_lane.get(partition, 0)
+        self.next_in_lane[partition] = number + 1
+        self.in_lane[record] = partition, number
+        self.last_partition = partition
+        return number
+
+    @property
+    def open_records(self) -> int:
+        """Records of whose end the user has not heard."""
+        return sum(self.open_batches.values())
+
+    def put(self, batch: int, number: int) -> None:
+        """The record that was numbered last lies in this batch."""
+        self.of_batch.setdefault(batch, []).append(number)
+        self.partition_of_batch[batch] = self.last_partition
+        self.open_batches[batch] = self.open_batches.get(batch, 0) + 1
+
+    def end(self, batch: int, count: int) -> None:
+        """The user heard of so many of its records."""
+        left = self.open_batches.get(batch, 0) - count
+        self.open_batches.pop(batch, None)
+        if left > 0:
+            self.open_batches[batch] = left
+
+
+@dataclass(slots=True)
 class SendRun(AgendaRun):
     """One run: a story calls `begin`, `send`, `run_for`, ..., `finish` in its order."""
+
+    domain: ClassVar[str] = "send_path"
+    on_kafka: ClassVar[str] = "kitlib.experiments.send_path.real_send:RealSend"
 
     cluster: SendCluster = field(init=False)
     producer: KafkaProducer = field(init=False)
@@ -50,8 +99,6 @@ class SendRun(AgendaRun):
     turns_now: int = 0
     network: SendNetwork = field(init=False)
     is_over: bool = False  # the client's process has ended
-
-    is_real = False
 
     # -- what a story calls -----------------------------------------------------------------------
 
@@ -297,6 +344,47 @@ class SendRun(AgendaRun):
         self.stages_told.add(number)
         return {"stage": number}
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The path with its batches, and the metadata's clock."""
-        return {"path": path_shown(self), "clock": clock_shown(self)}
+        return {"path": self._path_shown(), "clock": self._clock_shown()}
+
+    def _path_shown(self) -> dict[str, Any]:
+        """Where everything is that was sent."""
+        producer, cluster = self.producer, self.cluster
+        queues = {
+            str(partition): [[batch.send, batch.count, batch.size_bytes, batch.attempts] for batch in queue]
+            for partition, queue in sorted(producer.sender.accumulator.queues.items())
+        }
+        in_flight = [
+            [leaving.request.number, data["batch"], data["partition"], data["last"] - data["first"] + 1, leaving.node.id]
+            for leaving in self.network.flights.values()
+            for data in leaving.data
+        ]
+        return {
+            "calls": [[int(sending.value), sending.state] for sending in producer.sendings],
+            "queues": queues,
+            "in_flight": in_flight,
+            "stored": {str(partition): log.end for partition, log in cluster.leader.logs.items()},
+            "memory": [producer.pool.available, producer.pool.total_memory, producer.pool.queued],
+        }
+
+    def _clock_shown(self) -> dict[str, Any]:
+        """How old the metadata is, and when it may and will be asked for."""
+        metadata, leader = self.producer.metadata, self.producer.leader
+        forgotten, luck = metadata.equivalent_response_count, metadata.luck  # looking must change nothing: no chance is drawn
+        metadata.luck = lambda: MIDDLE
+        shown = {
+            "version": metadata.version,
+            "need_update": metadata.need_update,
+            "partial": metadata.need_partial_update and not metadata.need_full_update,
+            "in_progress": self.producer.client.metadata_in_progress is not None,
+            "last_refresh_ms": metadata.last_refresh_ms,
+            "last_successful_refresh_ms": metadata.last_successful_refresh_ms,
+            "expire_ms": metadata.time_to_expire(self.now_ms),
+            "allow_ms": max(metadata.time_to_allow_update(self.now_ms), 0),
+            "next_ms": metadata.time_to_next_update(self.now_ms),
+            "attempts": metadata.attempts,
+            "leader": None if leader is None else leader.id,
+        }
+        metadata.equivalent_response_count, metadata.luck = forgotten, luck
+        return shown

@@ -61,7 +61,7 @@ class BatchRun(Run):
 
     now_ms: int = 0
     topic: Topic | None = None
-    state: CountState | None = None
+    counts: CountState | None = None
     coordinator: TransactionalSpoutCoordinator | None = None
     due: list[tuple[int, int, EmitBatch | EmitCommit]] = field(default_factory=list)  # heap: (due_ms, order, work)
     order: int = 0
@@ -97,7 +97,7 @@ class BatchRun(Run):
             spout = OpaqueTransactionalSpout(self._records_of)
         path = f"/{self.trace.run}/transactional"
         self.coordinator = TransactionalSpoutCoordinator(spout, self.backend.store, path, self.knobs["max_spout_pending"])
-        self.state = CountState(self.knobs["state"], self.backend.create_table("counts"))
+        self.counts = CountState(self.knobs["state"], self.backend.create_table("counts"))
         self._record("spout", "start", offset=self.committed_to, why=why, txid=self.coordinator.curr_txid)
 
     def run_for(self, ms: int) -> None:
@@ -112,8 +112,8 @@ class BatchRun(Run):
 
     def tell_result(self) -> None:
         """Write down what the table holds now, and what it should hold."""
-        assert self.state
-        counts, truth = self.state.counts(), dict(self.truth)
+        assert self.counts
+        counts, truth = self.counts.counts(), dict(self.truth)
         self._record("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(truth.items())))
 
     # -- what happens ------------------------------------------------------------------------------
@@ -154,9 +154,9 @@ class BatchRun(Run):
 
     def _commit(self, attempt: TransactionAttempt, batch: Batch) -> None:
         """Write the batch's words, all of them or up to where the commit breaks off."""
-        assert self.coordinator and self.state
+        assert self.coordinator and self.counts
         effects = self._words_of(batch)
-        planned = self.state.plan(attempt.txid, {word: len(found) for word, found in effects.items()})
+        planned = self.counts.plan(attempt.txid, {word: len(found) for word, found in effects.items()})
         is_crash = not self.crashed and attempt.txid == self.knobs["crash_txid"]
         if is_crash:
             written = {"before": 0, "middle": (len(planned) + 1) // 2, "after": len(planned)}[self.knobs["crash_when"]]
@@ -176,16 +176,16 @@ class BatchRun(Run):
             self._fail(attempt, f"the commit broke off after {written} of {len(planned)} words")
 
     def _write(self, attempt: TransactionAttempt, planned: list[Write], effects: dict[str, list[Effect]]) -> None:
-        assert self.state
+        assert self.counts
         changed: list[Effect] = []
         for write in planned:
-            self.state.write(write)
+            self.counts.write(write)
             word, value = write.key, write.after.value
             if write.is_skip:
                 self._record("counts", "batch_skip", txid=attempt.txid, word=word, value=value)
                 continue
             self._record("counts", "put", txid=attempt.txid, word=word, value=value, before=write.before.value)
-            if self.state.kind == "opaque":
+            if self.counts.kind == "opaque":
                 self.unsettled[word] = effects[word]
             else:
                 changed += effects[word]
@@ -212,7 +212,7 @@ class BatchRun(Run):
         """The worker dies and starts again: what it did not store is forgotten."""
         assert self.coordinator
         lost, self.crashed = len(self.coordinator.active), True
-        self.coordinator, self.state, self.due = None, None, []
+        self.coordinator, self.counts, self.due = None, None, []
         self._record("spout", "crash", lost=lost, on_their_way=lost)
         self.now_ms += RESTART_MS
         self.start("stored offset" if self.committed_to else "no stored offset")

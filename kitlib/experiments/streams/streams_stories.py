@@ -122,7 +122,7 @@ class StreamsRun(Run):
         """Virtual milliseconds since the run began."""
         return self.app.now_ms
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The instances with their tasks."""
         return {"streams": self.app.shown()}
 

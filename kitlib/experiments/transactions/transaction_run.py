@@ -423,6 +423,6 @@ class TransactionRun(Run):
         """The backend's time."""
         return self.place.now_ms
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """All that there is to see."""
         return self.books.shown(self.last, self.told_transitions, self.positions)
