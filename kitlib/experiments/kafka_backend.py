@@ -57,12 +57,12 @@ def create_topic(
                 raise
 
     def has_leader() -> bool:
-        found = _asked(
+        found = asked(
             lambda: admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions, f"topic {name} is not seen"
         )
         return bool(found) and all(partition.leader >= 0 for partition in found.values())
 
-    _asked(create, f"topic {name} could not be created")
+    asked(create, f"topic {name} could not be created")
     wait_until(has_leader, DEADLINE_S, f"topic {name} has a leader")
 
 
@@ -139,7 +139,7 @@ class KafkaTopic:
     def delete_before(self, offset: int) -> int:
         """DeleteRecords: the broker moves the log's start and drops what lies below; the new start."""
         wanted = TopicPartition(self.name, 0, offset)
-        done = _asked(
+        done = asked(
             lambda: self.admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S),
             f"{self.name}-0: records below {offset} could not be deleted",
         )
@@ -193,7 +193,7 @@ class KafkaTopic:
         return int(low), int(high)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        return _asked(question, f"{self.name}-0: the broker did not answer")
+        return asked(question, f"{self.name}-0: the broker did not answer")
 
 
 @dataclass(slots=True)
@@ -307,7 +307,7 @@ class KafkaBackend:
         if committed is not None:
             with group_member(self.cluster, group, policy) as member:
                 offsets = [TopicPartition(topic.name, 0, committed)]
-                _asked(lambda: member.commit(offsets=offsets, asynchronous=False), f"group {group}: offset {committed} was not committed")
+                asked(lambda: member.commit(offsets=offsets, asynchronous=False), f"group {group}: offset {committed} was not committed")
         if expired:
             self.admin.delete_consumer_groups([group], request_timeout=DEADLINE_S)[group].result(DEADLINE_S)
         with group_member(self.cluster, group, policy) as member:
@@ -375,7 +375,7 @@ def _is_passing(error: KafkaError) -> bool:
     )
 
 
-def _asked(question: Callable[[], Any], trouble: str) -> Any:
+def asked(question: Callable[[], Any], trouble: str) -> Any:
     """The answer of the broker; asked again while one comes back or a leader is found. LabError after DEADLINE_S."""
     deadline = time.monotonic() + DEADLINE_S
     while True:

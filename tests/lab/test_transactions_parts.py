@@ -17,8 +17,8 @@ from kitlib.lab import producer_process
 from kitlib.lab.clients import Cluster, sole_broker
 from kitlib.lab.consumer_driver import Refused
 from kitlib.lab.producer_process import ProducerProcess
+from kitlib.lab.wire_coordinator import StateRecord, state_records
 from kitlib.lab.wire_records import FetchedBatch
-from kitlib.lab.wire_transactions import StateRecord, state_records
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "log_level": 0}
 

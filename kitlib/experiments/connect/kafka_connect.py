@@ -30,7 +30,7 @@ from kitlib.kafka.connect.settings import EAGER, ConnectSettings
 from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks
 from kitlib.lab import made
 from kitlib.lab.clients import sole_broker
-from kitlib.lab.wire_group import GroupWire, Joined
+from kitlib.lab.wire_coordinator import CoordinatorWire, Joined
 
 URL = "http://127.0.0.1:8083/"
 CONFIG_OFFSET = 1  # nobody is behind the configuration
@@ -42,7 +42,7 @@ class KafkaConnectCluster(ModelWorkers):
 
     backend: KafkaBackend | None = None
     group: str = ""
-    wires: dict[str, GroupWire] = field(default_factory=dict)  # by worker
+    wires: dict[str, CoordinatorWire] = field(default_factory=dict)  # by worker
     began_s: float = 0.0
 
     @classmethod
@@ -58,7 +58,7 @@ class KafkaConnectCluster(ModelWorkers):
         assert self.backend is not None
         host, port = sole_broker(self.backend.cluster, "a real group of workers")
         ModelWorkers.start(self, name)
-        self.wires[name] = GroupWire.open(host, port, name, DEADLINE_S)
+        self.wires[name] = CoordinatorWire.open(host, port, name, DEADLINE_S)
 
     def kill(self, name: str) -> None:
         """KnobError: the model's delay takes minutes."""

@@ -32,7 +32,7 @@ from kitlib.lab.broker_health import broker_value
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.leaders import Leaders
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire_group import Coordinator, GroupWire, find_coordinator
+from kitlib.lab.wire_coordinator import Coordinator, CoordinatorWire, find_coordinator
 
 DEADLINE_S = 30.0
 SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
@@ -49,7 +49,7 @@ class KafkaKeeper:
     group: str
     retention_ms: int  # of each commit; -1: the broker's
     coordinator: Coordinator
-    wire: GroupWire
+    wire: CoordinatorWire
     began_s: float = field(default_factory=time.monotonic)
     expires_ms: dict[TopicPartition, int] = field(default_factory=dict)  # of each commit
     require_stable: bool = True
@@ -70,7 +70,7 @@ class KafkaKeeper:
         group = group_of_first_partition(f"kit.{run}.group", partitions_of(backend, backend.cluster))
         made.remember("group", group)
         found = find_coordinator(backend.cluster, group, DEADLINE_S)
-        wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+        wire = CoordinatorWire.open(found[1], found[2], timeout_s=DEADLINE_S)
         return cls(
             backend, group, config.offsets_retention_ms if expires else -1, found, wire, check_ms=check_ms,
             require_stable=knobs.get("require_stable", True),
@@ -117,7 +117,7 @@ class KafkaKeeper:
             if found is not None and found != self.coordinator:
                 self.wire.close()
                 self.coordinator = found
-                self.wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+                self.wire = CoordinatorWire.open(found[1], found[2], timeout_s=DEADLINE_S)
         return error
 
     def others_commit(self, records: int, keys: int) -> None:

@@ -38,9 +38,8 @@ from kitlib.lab.broker_settings import broker_setting
 from kitlib.lab.clients import Cluster, client_config, sole_broker
 from kitlib.lab.processes import wait_until
 from kitlib.lab.producer_process import ProducerProcess
-from kitlib.lab.wire_group import GROUP
+from kitlib.lab.wire_coordinator import GROUP, PRODUCE, STATE_TOPIC, CoordinatorWire, state_records
 from kitlib.lab.wire_records import FetchedBatch, WireBatch
-from kitlib.lab.wire_transactions import PRODUCE, STATE_TOPIC, TransactionWire, state_records
 
 STATE_PARTITIONS = 4  # transaction.state.log.num.partitions of the kit's brokers
 VERIFICATION = "transaction.partition.verification.enable"
@@ -113,7 +112,7 @@ class KafkaTransactions:
 
     run: str
     cluster: Cluster
-    wire: TransactionWire
+    wire: CoordinatorWire
     kit_client: bool  # whether a story needs the kit's own client even for version 1
     began_s: float = field(default_factory=time.monotonic)
     producers: list[RealProducer] = field(default_factory=list)
@@ -131,7 +130,7 @@ class KafkaTransactions:
         """Create the topics; markers take as long as they take. LabError when the broker does not do what is asked for."""
         run = backend.run
         host, port = sole_broker(backend.cluster, "a run of transactions")
-        wire = TransactionWire.open(host, port, f"kit-{run}", DEADLINE_S)
+        wire = CoordinatorWire.open(host, port, f"kit-{run}", DEADLINE_S)
         place = cls(run, backend.cluster, wire, kit_client)
         try:
             for topic in (place.topic, place.input[0]):
