@@ -40,14 +40,14 @@ class KafkaLeader:
     end: int = 0
 
     @classmethod
-    def open(cls, backend: KafkaBackend, name: str, config: BrokerConfig | None = None) -> KafkaLeader:
+    def open(cls, backend: KafkaBackend, topic: str, config: BrokerConfig | None = None) -> KafkaLeader:
         """Create the topic and connect to its leader. KnobError for rules that a real broker does not have."""
         if config not in (None, BrokerConfig()):
             raise KnobError(
                 "a real broker remembers five batches and follows its own release's rules: remembered_batches, "
                 "older_is_duplicate and release are knobs of the model. Use their defaults, or backend='model'."
             )
-        topic = backend.create_topic(name, 500).name
+        topic = backend.create_topic(topic, 500).name
         return cls(topic, backend.cluster, TopicReader.open(backend.cluster, topic), ModelLeader(topic))
 
     @property
