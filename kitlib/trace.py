@@ -267,3 +267,14 @@ def add_to_ranges(ranges: list[Range], offset: int) -> None:
         ranges[at][0] = offset
     else:
         ranges.insert(at, [offset, offset])
+
+
+def in_log_order(records: Iterable[int]) -> list[Range]:
+    """Record numbers in the order in which they lie in a log, as ranges; one that comes again begins another range."""
+    ranges: list[Range] = []
+    for record in records:
+        if ranges and ranges[-1][1] + 1 == record:
+            ranges[-1][1] = record
+        else:
+            ranges.append([record, record])
+    return ranges

@@ -24,7 +24,7 @@ def guarantees(
     """Measure records lost, doubled, out of order and wrongly told failed, for each setting and each fault."""
     if out:
         workspace.check_writable(out, "--out")
-    from kitlib.experiments.producer.guarantees import all_cells
+    from kitlib.experiments.idempotence.guarantees import all_cells
     from kitlib.lab import spark  # here, because Spark takes a while to load and other commands do without
     from kitlib.pipelines.guarantees import measure_guarantees
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kitlib.exercises.frame import Exercise, NotYet, a_function, knobs_for, offsets_in, told, values_of, whole_number
 from kitlib.experiments import run
-from kitlib.experiments.sends.send_measures import records_per_request
+from kitlib.experiments.send_path.send_measures import records_per_request
 from kitlib.kafka.client.metadata import producer_metadata
 from kitlib.trace import Trace
 from kitlib.views import show

@@ -24,7 +24,7 @@ LESSONS = (
     ("storm.crash_stories", "bolt_crash acker_crash spout_crash"),
     ("storm.word_stories", "word_count"),
     ("storm.transactional_stories", "transactional_word_count"),
-    ("producer.producer_stories",
+    ("idempotence.producer_stories",
      "answers_lost six_in_flight reordering_by_retry broker_restart batch_expires two_producers_one_id "
      "producer_id_expired log_start_moved"),
     ("groups.zookeeper_group", "zookeeper_group"),
@@ -33,12 +33,11 @@ LESSONS = (
     ("groups.group_stories", "poll_too_late slow_group commit_during_rebalance static_member client_cut_off"),
     ("groups.commit_stories", "auto_commit worker_pool store_after_revoke off_by_one"),
     ("groups.assignor_stories", "mixed_assignors"),
-    ("transactions.transaction_stories", "commit_and_abort"),
-    ("transactions.transaction_faults",
-     "consume_transform_produce zombie transaction_timeout delayed_marker hanging_transaction "
+    ("transactions.transaction_stories",
+     "commit_and_abort consume_transform_produce zombie transaction_timeout delayed_marker hanging_transaction "
      "outside_effect"),
-    ("sends.send_stories", "two_sends blocked_send"),
-    ("sends.delivery_stories", "linger_and_batches unflushed_sends stale_metadata expired_batch acks_and_isr"),
+    ("send_path.send_stories",
+     "two_sends blocked_send linger_and_batches unflushed_sends stale_metadata expired_batch acks_and_isr"),
     ("connect.connect_stories", "connect_layouts connect_worker_lost connect_source_crash"),
     ("streams.streams_stories", "streams_tasks streams_failover streams_queries"),
     ("groups.added_partitions", "partitions_added"),

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kitlib.errors import LabError
-from kitlib.experiments.leader_stage import ModelLeader, ProduceLeader
-from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.log import Fetch, FetchError, PartitionLog, Record
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
@@ -110,10 +108,6 @@ class Backend(Protocol):
         """A new, empty topic of one partition."""
         ...
 
-    def create_leader(self, name: str, config: BrokerConfig) -> ProduceLeader:
-        """The leader of a new, empty topic of one partition, spoken to as a producer does."""
-        ...
-
     def create_table(self, name: str) -> Table:
         """A table of the run's own: keys with texts, which outlives whoever writes it. The same name is the same table."""
         ...
@@ -151,9 +145,6 @@ class ModelBackend:
 
     def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
         return PartitionLog(name, max_fetch_records=max_fetch_records)
-
-    def create_leader(self, name: str, config: BrokerConfig) -> ModelLeader:
-        return ModelLeader(name, config)
 
     def create_table(self, name: str) -> MemoryTable:
         return self.tables.setdefault(name, MemoryTable())

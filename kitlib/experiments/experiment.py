@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
 from kitlib.errors import KnobError, TraceError
@@ -106,9 +107,10 @@ class Experiment:
         trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=self.domain or getattr(self.kind, "domain", ""))
         place = open_backend(backend, run_name)
         try:
-            run = self.kind(trace, place, dict(knobs), fork)
+            twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
+            run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)
             try:
-                self.story(run, **{name: knobs[name] for name in _parameters(self.story)})
+                run.tell(self.story, **{name: knobs[name] for name in _parameters(self.story)})
             except RunIsOver as over:
                 trace.halt(over.max_steps)
             place.publish(trace)

@@ -22,8 +22,6 @@ from confluent_kafka.cimpl import NewTopic
 from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, wait_until_led
-from kitlib.experiments.kafka_leader import KafkaLeader
-from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
 from kitlib.kafka.positions import ResetPolicy
 from kitlib.lab import created_resources, kafka_server
@@ -324,12 +322,6 @@ class KafkaBackend:
 
     def create_topic(self, name: str, max_fetch_records: int) -> KafkaTopic:
         return KafkaTopic.create(self, name, max_fetch_records)
-
-    def create_leader(self, name: str, config: BrokerConfig) -> KafkaLeader:
-        topic = KafkaTopic.create(self, name)
-        leader = KafkaLeader.open(topic.name, self.cluster, config)
-        self.opened.callback(leader.close)
-        return leader
 
     def create_table(self, name: str) -> KafkaTable:
         return KafkaTable(KafkaTopic.create(self, name, config={"cleanup.policy": "compact"}))

@@ -6,6 +6,7 @@ when a run is cut is decided here, as each step is written.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -55,7 +56,7 @@ class PartitionLedger:
         """The reader has done its work on this record."""
         add_to_ranges(self.processed, offset)
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """As a step's state holds it."""
         return {
             "log_start": self.log_start, "log_end": self.log_end, "processed": [list(each) for each in self.processed],
@@ -68,6 +69,7 @@ class Run:
     """One run of a story, on the model or on a real broker."""
 
     domain: ClassVar[str]  # whose words its trace is told in
+    on_kafka: ClassVar[str] = ""  # the run that takes this one's place on Kafka, "module:Class"; "" where one does for both
 
     trace: Trace
     backend: Backend
@@ -79,17 +81,17 @@ class Run:
         """The time of the next step, in ms since the run began: of a clock of its own, or of what the run is on."""
         raise NotImplementedError
 
-    def snapshot(self) -> dict[str, Any]:
-        """What each step shows besides what happened."""
+    def state(self) -> dict[str, Any]:
+        """What a step shows beside its data."""
         return {}
 
     def record(self, actor: str, what: str, /, **data: Any) -> None:
-        """Write the next step, at the present time, with the run's snapshot."""
-        self.write(self.now_ms, actor, what, data, self.snapshot())
+        """Write the next step, at the present time, with the run's state."""
+        self.write(self.now_ms, actor, what, data, self.state())
 
     def record_in(self, ledger: PartitionLedger, actor: str, what: str, /, **data: Any) -> None:
         """Write the next step about a partition, with its ledger."""
-        self.write(self.now_ms, actor, what, ledger.place | data, ledger.snapshot() | self.snapshot())
+        self.write(self.now_ms, actor, what, ledger.place | data, ledger.state() | self.state())
 
     def write(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
         """Write the next step; at the fork's one its knobs take over.
@@ -106,3 +108,7 @@ class Run:
 
     def apply_knobs(self) -> None:
         """Put knobs into force that a fork has changed; most runs read theirs when they need them."""
+
+    def tell(self, story: Callable[..., None], /, **given: Any) -> None:
+        """Tell the story with its knobs. A run that has only observed what the story is about does so in its own way."""
+        story(self, **given)

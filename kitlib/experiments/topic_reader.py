@@ -7,11 +7,12 @@ from types import TracebackType
 
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.leader_stage import PARTITION
 from kitlib.lab.clients import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire import EARLIEST, LATEST, Wire
 from kitlib.lab.wire_records import FetchedBatch
+
+PARTITION = 0
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from kitlib.lab import workspace
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC
 from kitlib.lab.wire import NOT_YET
-from kitlib.lab.wire_group import GroupWire
+from kitlib.lab.wire_coordinator import CoordinatorWire
 
 ALL_S = 60.0  # for all groups together
 ONE_S = 10.0
@@ -95,11 +95,11 @@ def unseen_topics(admin: AdminClient, topics: Iterable[str]) -> set[str]:
 
 def _by_wire(cluster: Cluster, groups: Sequence[str], deadline_s: float) -> Iterator[tuple[str, Told]]:
     with ExitStack() as stack:
-        wires: dict[tuple[str, int], GroupWire] = {}
+        wires: dict[tuple[str, int], CoordinatorWire] = {}
 
-        def wire_to(host: str, port: int) -> GroupWire:
+        def wire_to(host: str, port: int) -> CoordinatorWire:
             if (host, port) not in wires or not wires[host, port].is_open:
-                wires[host, port] = stack.enter_context(GroupWire.open(host, port, timeout_s=ONE_S))
+                wires[host, port] = stack.enter_context(CoordinatorWire.open(host, port, timeout_s=ONE_S))
             return wires[host, port]
 
         def told_of(group: str) -> Told:

@@ -45,6 +45,13 @@ Answer = TypeVar("Answer")
 Answers = dict[int, tuple[int, int, int]]  # partition -> (error, base offset, log start offset)
 
 
+def until_ready(ask: Callable[[], Answer], error_of: Callable[[Answer], int], deadline: float) -> Answer:
+    """Ask, and ask again while the answer's error is one of NOT_YET; the last answer, by the deadline (of time.monotonic)."""
+    while error_of(found := ask()) in NOT_YET and time.monotonic() + ASK_AGAIN_S < deadline:
+        time.sleep(ASK_AGAIN_S)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Metadata:
     """What a broker says of its cluster."""
@@ -250,11 +257,11 @@ class Wire:
         LabError when it gives no answer in time; one that is still not ready then is its error.
         """
         deadline = self._deadline(timeout_s)
-        while True:
-            found = self.init_transactional_id(None, 60_000, timeout_s=deadline - time.monotonic())
-            if found[0] not in NOT_YET or time.monotonic() + ASK_AGAIN_S >= deadline:
-                return found
-            time.sleep(ASK_AGAIN_S)
+
+        def ask() -> tuple[int, int, int]:
+            return self.init_transactional_id(None, 60_000, timeout_s=deadline - time.monotonic())
+
+        return until_ready(ask, lambda found: found[0], deadline)
 
     def init_transactional_id(
         self, transactional_id: str | None, timeout_ms: int, producer_id: int = -1, epoch: int = -1, timeout_s: float | None = None

@@ -13,13 +13,11 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments import every
-from kitlib.experiments.backend import Backend
 from kitlib.experiments.experiment import Experiment, experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.run import Fork
+from kitlib.experiments.run import Run
 from kitlib.experiments.storm.knobs import FetchRecords, Records
 from kitlib.experiments.storm.spout_run import SpoutRun
-from kitlib.trace import Trace
 
 Ending = Annotated[Literal["close", "kill"], Knob("How it ends.")]
 
@@ -30,13 +28,9 @@ class WaitKnobs:
 
 
 @dataclass
-class Told:
+class Told(Run):
     """A run that keeps what its story is called with."""
 
-    trace: Trace
-    backend: Backend
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     given: dict[str, Any] = field(default_factory=dict)
 
 

@@ -17,9 +17,9 @@ from kitlib import experiments
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import every, get
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.producer.producer_run import ProducerRun
+from kitlib.experiments.idempotence.producer_run import ProducerRun
 from kitlib.experiments.replication.replication_run import ReplicaRun
-from kitlib.experiments.sends.send_stories import send_run
+from kitlib.experiments.send_path.send_run import SendRun
 from kitlib.experiments.storm import spout_run
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import judge
@@ -177,7 +177,7 @@ def test_start_position_asks_the_policy_only_without_a_usable_offset(committed: 
 
 
 # The others are in test_producers.py, test_groups.py, test_transactions.py and test_sends.py.
-DELIVERING = [name for name in experiments.names() if get(name).kind not in (ReplicaRun, ProducerRun, GroupRun, TransactionRun, send_run)]
+DELIVERING = [name for name in experiments.names() if get(name).kind not in (ReplicaRun, ProducerRun, GroupRun, TransactionRun, SendRun)]
 
 WITHOUT_CHANCE = (  # every seed gives the same run
     "start_position", "zookeeper_group", "connect_layouts", "connect_worker_lost", "connect_source_crash", "streams_tasks",

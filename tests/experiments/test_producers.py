@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.experiments import get
-from kitlib.experiments.producer.producer_run import ProducerRun
+from kitlib.experiments.idempotence.producer_run import ProducerRun
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of

@@ -11,12 +11,12 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import run
+from kitlib.experiments.idempotence.unresponsive_broker import watch_all
 from kitlib.experiments.kafka_backend import create_topic
-from kitlib.experiments.producer.unwilling_broker import watch_all
-from kitlib.experiments.sends import real_unflushed
-from kitlib.experiments.sends.real_expired import expiries
-from kitlib.experiments.sends.send_measures import records_per_request
-from kitlib.experiments.sends.send_observed import two_sends
+from kitlib.experiments.send_path import real_unflushed
+from kitlib.experiments.send_path.real_expired import expiries
+from kitlib.experiments.send_path.real_two_sends import observe_two_sends
+from kitlib.experiments.send_path.send_measures import records_per_request
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
@@ -52,9 +52,9 @@ def a_topic(cluster: Cluster) -> str:
 def test_two_sends_real_log_has_the_models_nine_steps(broker: Cluster) -> None:
     """librdkafka's log has the nine steps of the source, in its order and in the model's words; the second send asks nothing."""
     model, real = both("two_sends", pause_ms=100, partitions=1)
-    steps = [[(step.data["backend"], step.actor, step.what) for step in trace if "backend" in step.data] for trace in (model, real)]
-    assert steps[0] == steps[1] and [backend for backend, *_ in steps[1]] == list(range(1, 10))
-    ninth = [next(step.number for step in trace if step.data.get("backend") == 9) for trace in (model, real)]
+    steps = [[(step.data["stage"], step.actor, step.what) for step in trace if "stage" in step.data] for trace in (model, real)]
+    assert steps[0] == steps[1] and [stage for stage, *_ in steps[1]] == list(range(1, 10))
+    ninth = [next(step.number for step in trace if step.data.get("stage") == 9) for trace in (model, real)]
     after = [[step.what for step in trace.steps[at + 1 :] if step.what in WORDS] for trace, at in zip((model, real), ninth, strict=True)]
     assert after[0][0] == "call" and after[0][1:] == after[1] == ["send", "new_batch", "request", "answer"]
     frames = next(step.data["stages"] for step in real if step.what == "frames")
@@ -63,7 +63,7 @@ def test_two_sends_real_log_has_the_models_nine_steps(broker: Cluster) -> None:
 
 def test_two_sends_java_asks_the_leader_and_needs_no_second_connection(broker: Cluster) -> None:
     """Today's Java client has looked around before: it asks the one broker it knows, and that one leads."""
-    seen = two_sends("java", broker, a_topic(broker), 50)
+    seen = observe_two_sends("java", broker, a_topic(broker), 50)
     assert set(seen.stages(1)) == {1, 2, 3, 4, 5, 6, 8, 9} and seen.stages(1)[:5] == [1, 2, 3, 4, 5]
     assert sorted(seen.stages(2)) == [5, 6, 8, 9] and seen.offsets == [0, 1]
     assert seen.frames == [[2, 3, 4, 8, 9], [8, 9]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_table_of_conversations_is_answered_so_by_the_real_broker(broker: Cluste
     wrong = {}
     try:
         for number, (name, talk) in enumerate(SCENARIOS.items()):
-            place = KafkaTransactions.open(backend, f"table-{number}", {}, kit_client=True)
+            place = KafkaTransactions.open(replace(backend, run=f"table-{number}"), kit_client=True)
             try:
                 transactional_id = f"{place.topic}-x"
                 place.wire.wait_for_coordinator(transactional_id)

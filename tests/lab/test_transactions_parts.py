@@ -17,8 +17,8 @@ from kitlib.lab import producer_process
 from kitlib.lab.clients import Cluster, sole_broker
 from kitlib.lab.consumer_driver import Refused
 from kitlib.lab.producer_process import ProducerProcess
+from kitlib.lab.wire_coordinator import StateRecord, state_records
 from kitlib.lab.wire_records import FetchedBatch
-from kitlib.lab.wire_transactions import StateRecord, state_records
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "log_level": 0}
 
@@ -95,9 +95,9 @@ def test_real_runs_by_one_connection_are_refused_on_three_brokers() -> None:
     """Before anything is made there: transactions, and the group of Connect's workers."""
     backend: Any = KafkaBackend("three", Cluster("127.0.0.1:1", None, 3, "kit"), *[None] * 3)  # type: ignore[arg-type]
     with pytest.raises(LabError, match=r"needs one broker, the cluster at 127\.0\.0\.1:1 has 3"):
-        KafkaTransactions.open(backend, "three", {}, kit_client=False)
+        KafkaTransactions.open(backend)
     with pytest.raises(LabError, match=r"needs one broker, the cluster at 127\.0\.0\.1:1 has 3"):
-        KafkaConnectCluster.open(backend, "three", ConnectSettings())
+        KafkaConnectCluster.open(backend, ConnectSettings())
 
 
 def test_whoever_speaks_to_one_broker_says_so_of_three() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.errors import TraceError
-from kitlib.experiments.connect.connect_run import SourceRun
-from kitlib.experiments.producer.producer_run import ProducerRun
+from kitlib.experiments.connect.connect_stories import SourceRun
+from kitlib.experiments.idempotence.producer_run import ProducerRun
 from kitlib.experiments.replication.replication_run import ReplicaRun
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import ANOMALIES, Verdict, judge

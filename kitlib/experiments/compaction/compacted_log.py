@@ -29,7 +29,7 @@ class LogSnapshot:
     dirty_ratio: float  # of what may be cleaned and what has been, the share in bytes that has not
     size_bytes: int
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """As a step's state holds it: `state["offsets"]`."""
         keys = sorted({key for _, key, _ in self.records})
         return {

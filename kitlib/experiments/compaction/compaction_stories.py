@@ -51,7 +51,7 @@ class CompactionRun(Run):
     def now_ms(self) -> int:
         return self.log.now_ms
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         return {"offsets": self.shown}
 
     # -- the topic -----------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class CompactionRun(Run):
 
     def _look(self) -> None:
         self.seen = self.log.snapshot()
-        self.shown = self.seen.snapshot()
+        self.shown = self.seen.state()
         self.ledger.log_start, self.ledger.log_end = self.log.start, self.log.end
 
     # -- the reader ----------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class SizeRun(Run):
     def now_ms(self) -> int:
         return self.log.now_ms
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         size = {"records": self.records, "bytes": self.size_bytes, "commits": self.commits}
         return {"size": size, "cleaner": "runs" if self.is_clean else "dead", "now_ms": self.now_ms}
 

@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from kitlib.errors import KnobError
-from kitlib.experiments.backend import Backend
+from kitlib.experiments.connect.connect_stories import ModelWorkers
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.kafka.connect.assignors import assign_eagerly
-from kitlib.kafka.connect.cluster import ConnectCluster, Worker
+from kitlib.kafka.connect.cluster import Worker
 from kitlib.kafka.connect.protocol import (
     OFFERED,
     ExtendedAssignment,
@@ -29,35 +29,35 @@ from kitlib.kafka.connect.protocol import (
 from kitlib.kafka.connect.work import EAGER, Assignment, ConnectorsAndTasks, ConnectSettings
 from kitlib.lab import created_resources
 from kitlib.lab.clients import sole_broker
-from kitlib.lab.wire_group import GroupWire, Joined
+from kitlib.lab.wire_coordinator import CoordinatorWire, Joined
 
 URL = "http://127.0.0.1:8083/"
 CONFIG_OFFSET = 1  # nobody is behind the configuration
 
 
 @dataclass(slots=True)
-class KafkaConnectCluster(ConnectCluster):
+class KafkaConnectCluster(ModelWorkers):
     """A cluster whose group is real. Time is real; what is due happens at once, and nothing is waited for."""
 
     backend: KafkaBackend | None = None
     group: str = ""
-    wires: dict[str, GroupWire] = field(default_factory=dict)  # by worker
+    wires: dict[str, CoordinatorWire] = field(default_factory=dict)  # by worker
     began_s: float = 0.0
 
     @classmethod
-    def open(cls, backend: Backend, run: str, settings: ConnectSettings) -> KafkaConnectCluster:
+    def open(cls, backend: KafkaBackend, settings: ConnectSettings) -> KafkaConnectCluster:
         """A cluster without workers; its group is `kit.<run>`. LabError when there is more than one broker."""
-        assert isinstance(backend, KafkaBackend)
+        group = f"kit.{backend.run}"
         sole_broker(backend.cluster, "a real group of workers")
-        created_resources.remember("group", f"kit.{run}")
-        return cls(settings, backend=backend, group=f"kit.{run}", began_s=time.monotonic())
+        created_resources.remember("group", group)
+        return cls(settings, backend=backend, group=group, began_s=time.monotonic())
 
     def start(self, name: str) -> None:
         """A worker connects; it joins in the rebalance that begins."""
         assert self.backend is not None
         host, port = sole_broker(self.backend.cluster, "a real group of workers")
-        ConnectCluster.start(self, name)
-        self.wires[name] = GroupWire.open(host, port, name, DEADLINE_S)
+        ModelWorkers.start(self, name)
+        self.wires[name] = CoordinatorWire.open(host, port, name, DEADLINE_S)
 
     def kill(self, name: str) -> None:
         """KnobError: the model's delay takes minutes."""

@@ -1,13 +1,8 @@
 """A topic gets more partitions while orders are under way, with a worker and a store for each partition.
 
-The words of such a trace, besides those of `kitlib.monitor.delivery` for each partition:
-
-    topic     partitions {count, why}   result {orders, moved, early_cancels, split, refused, left_over}
-    worker N  process {topic, partition, offset, key, value, effect}
-
-`effect` is "created", "changed", "cancelled", "cancel before create" or, at a sink that keeps versions,
-"refused". `state["orders"]` counts them. Every partition's own verdict is clean: what breaks lies between
-the partitions.
+The words of such a trace: `kitlib.words.connect`. A worker's `process` has an `effect`: "created", "changed",
+"cancelled", "cancel before create" or, at a sink that keeps versions, "refused". `state["orders"]` counts them.
+Every partition's own verdict is clean: what breaks lies between the partitions.
 """
 
 from __future__ import annotations
@@ -172,9 +167,9 @@ class PartitionRun(Run):
             "processed": [[0, at - 1]] if at else [],
         }  # fmt: skip
         where = {"topic": self.topic.name, "partition": partition}
-        self.write(self.now_ms, actor, what, where | data, ledger | self.snapshot())
+        self.write(self.now_ms, actor, what, where | data, ledger | self.state())
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """How the sink took its records."""
         return {"orders": dict(self.effects)}
 

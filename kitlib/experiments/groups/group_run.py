@@ -4,21 +4,7 @@ A story joins members, lets them poll, works on what they got, kills and freezes
 each call showed: partitions that came and went, records handed out, commits. What happens in between by
 itself is found by looking: the coordinator's steps, and offsets that were committed in the background.
 
-The words of such a trace, besides those of `kitlib.monitor.delivery`, whose `emit`, `process`, `commit` and
-`start` are the members':
-
-    <member>     join {strategies, instance_id?}   assigned {partitions, generation}   revoked {partitions}
-                 lost {partitions}   store {topic, partition, offset, error?}   late {}   refused {error}
-                 reset {topic, partition, from, to, why}: the position was out of range, and the policy says `to`
-                 leave {}   kill {partition?, offset?}   freeze {}   thaw {}   cut_off {}   reconnect {}
-                 throw {partition, offset}: the work on a record has failed, and nobody catches that
-    operator     alter {topic, partition, offset, before, error?}   forget {topic, partition, before, error?}
-    <member>     known {topic, partition, offset}: it finds that the record was done, and does nothing
-    monitor      lag {topic, partition, lag, committed, log_end, position, unprocessed, when}
-    log, topic   delete {topic, partition, to}   partitions {count}
-    coordinator  prepare {why}   sync {generation, leader, protocol}   stable {generation, owners}
-                 evict {member, why}   empty {}
-
+The words of such a trace: `kitlib.words.groups`.
 Each state holds the group and, for each partition, its cursors: [committed, processed, fetched, log end].
 """
 
@@ -549,9 +535,9 @@ class GroupRun(Run):
             "processed": [list(each) for each in self.processed[partition]],
             "committed_to": 0 if committed is None else committed, "emitted_to_offset": self.fetched.get(partition, 0),
         }  # fmt: skip
-        self.write(self.now_ms, actor, what, {"topic": self.topic, "partition": partition} | data, lane | self.snapshot())
+        self.write(self.now_ms, actor, what, {"topic": self.topic, "partition": partition} | data, lane | self.state())
 
-    def _own_snapshot(self) -> dict[str, Any]:
+    def _own_state(self) -> dict[str, Any]:
         def named(partition: int) -> str:
             return f"{self.topic}-{partition}"
 
@@ -566,11 +552,11 @@ class GroupRun(Run):
         }
         return {"group": shown, "cursors": cursors}
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The state of both groups, if there are two: their members hold partitions of the same topic under two names."""
-        state = self._own_snapshot()
+        state = self._own_state()
         if self.twin is not None:
-            other = self.twin._own_snapshot()
+            other = self.twin._own_state()
             for name in ("owners", "standing_still"):
                 state["group"][name] |= other["group"][name]
             state["group"]["members"] += other["group"]["members"]

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import KnobError, LabError
@@ -29,18 +29,16 @@ from kitlib.experiments.groups.kafka_operator import (
     set_topic,
     wait_for_start,
 )
-from kitlib.experiments.kafka_backend import KafkaBackend, replicas_of
+from kitlib.experiments.kafka_backend import KafkaBackend, asked, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
 from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab import created_resources
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import Cluster, answered, client_config, file_config
+from kitlib.lab.clients import Cluster, answered, client_config, file_config, kafka_python_admin
 from kitlib.lab.consumer_process import ConsumerProcess
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have
-# A broker's words for a group whose coordinator it will be in a moment.
-NOT_YET = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR)
 
 
 def check_settings(name: str, settings: MemberSettings) -> None:
@@ -192,8 +190,8 @@ class KafkaGroup:
         self.watch.start()
 
     def add_partitions(self, partitions: int) -> None:
-        asked = self.backend.admin.create_partitions([NewPartitions(self.topic, partitions)], operation_timeout=DEADLINE_S)[self.topic]
-        answered(asked, f"topic {self.topic}: it could not be given {partitions} partitions")
+        future = self.backend.admin.create_partitions([NewPartitions(self.topic, partitions)], operation_timeout=DEADLINE_S)[self.topic]
+        answered(future, f"topic {self.topic}: it could not be given {partitions} partitions")
         wait_until_led(self.backend.admin, self.topic, partitions)
         self.backend.producer.list_topics(self.topic, timeout=DEADLINE_S)  # or it would not know them for minutes
         self.partitions = partitions
@@ -243,23 +241,17 @@ class KafkaGroup:
             "consumer.session.timeout.ms": str(settings.session_timeout_ms),
             "consumer.heartbeat.interval.ms": str(settings.heartbeat_interval_ms),
         }
-        from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-        from kafka.errors import KafkaError as KafkaPythonError
-        try:
-            admin = KafkaAdminClient(bootstrap_servers=self.backend.cluster.bootstrap, client_id="kit")
-            try:
-                told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, self.group, wanted)])["group"][self.group]
-            finally:
-                admin.close()
-        except KafkaPythonError as error:
-            raise LabError(f"group {self.group}: its time-outs could not be set: {error}. {ADVICE}") from error
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        with kafka_python_admin(self.backend.cluster, f"group {self.group}: its time-outs could not be set") as admin:
+            told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, self.group, wanted)])["group"][self.group]
         if told != "OK":
             raise LabError(f"group {self.group}: the broker refuses its time-outs {wanted}: {told}. Choose others, or `kit down; kit up`.")
         self.has_timeouts = True
 
     def committed(self) -> dict[int, int | None]:
-        asked = self.watch.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])[self.group]
-        told = answered(asked, f"group {self.group}: its offsets could not be read")
+        future = self.watch.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])[self.group]
+        told = answered(future, f"group {self.group}: its offsets could not be read")
         found = {each.partition: each.offset for each in told.topic_partitions or () if each.topic == self.topic}
         return {partition: found[partition] if found.get(partition, -1) >= 0 else None for partition in range(self.partitions)}
 
@@ -322,22 +314,12 @@ def _stop(proxy: ChaosProxy) -> None:
 def find_coordinator(cluster: Cluster, topic: str, group: str) -> None:
     """Wait until the group has a coordinator: a broker that never had a group makes its topic of offsets first.
 
-    A consumer's question is asked again until then: while the broker reads a new partition of that topic the
-    answer is one of NOT_YET, which librdkafka does not ask again by itself. LabError after DEADLINE_S, or at once
+    A consumer's question is asked again until then: while the broker reads a new partition of that topic it is not
+    ready, which librdkafka does not ask again by itself. LabError after DEADLINE_S, or at once
     for any other error. The admin client of confluent-kafka 2.16 is not asked: it may crash on a coordinator
     that is not ready.
     """
-    deadline = time.monotonic() + DEADLINE_S
-    consumer = Consumer(client_config(cluster, **{"group.id": group}))
-    try:
-        while True:
-            try:
-                consumer.committed([TopicPartition(topic, 0)], timeout=max(0.1, deadline - time.monotonic()))
-                return
-            except KafkaException as error:
-                reason = error.args[0]
-                if reason.code() not in NOT_YET or time.monotonic() >= deadline:
-                    raise LabError(f"group {group}: no coordinator was found: {reason.str()}. {ADVICE}") from error
-            time.sleep(0.05)
-    finally:
-        consumer.close()
+    with closing(Consumer(client_config(cluster, **{"group.id": group}))) as consumer:
+        asked(
+            lambda: consumer.committed([TopicPartition(topic, 0)], timeout=DEADLINE_S), f"group {group}: no coordinator was found"
+        )

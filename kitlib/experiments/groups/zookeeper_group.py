@@ -1,11 +1,6 @@
 """A group without a coordinator, in virtual time: members that watch ZooKeeper, decide alone, read, and commit.
 
-The words of such a trace are those of a group: a member's `join`, `assigned`, `revoked`, `start`, `emit`,
-`process`, `commit`, `freeze`, `thaw` and `leave`, besides
-
-    <member>   heard {}   refused {partitions}   failed {tries}   expired {}
-    zookeeper  notify {members}   evict {member, why}   traffic {members, reads, writes, refused, notifications,
-               messages, coordinator_messages}
+The words of such a trace: `kitlib.words.groups`.
 
 There is no group state and no generation. `holders` in each state is what the members believe: a partition
 with two of them has two readers. `owners` is what ZooKeeper's nodes say.
@@ -253,9 +248,9 @@ class ZooKeeperRun(AgendaRun):
             "emitted_to_offset": max((each.position.get(partition, 0) for each in self.members.values()), default=0),
         }  # fmt: skip
         data = {"topic": self.topic, "partition": partition, **data}
-        self.write(self.now_ms, actor, what, data, self.snapshot() | lane)
+        self.write(self.now_ms, actor, what, data, self.state() | lane)
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Who takes part, who reads what by its own belief, and who does by ZooKeeper's nodes."""
         holders = {f"{self.topic}-{partition}": names for partition, names in self.holders().items()}
         nodes = (self.zookeeper.nodes.get(f"/consumers/g/owners/{self.topic}/{partition}") for partition in self.ends)

@@ -145,7 +145,7 @@ class ModelCoordinator:
         happened, self.happened = self.happened, []
         return happened
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The offsets topic and the cache as a step's state holds them; empty where they cannot be seen."""
         led = self.manager.led[0]
         loading = None if led.load is None else list(led.load.progress())

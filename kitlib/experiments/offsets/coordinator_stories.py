@@ -51,8 +51,8 @@ class CoordinatorRun(Run):
     def now_ms(self) -> int:
         return self.coordinator.now_ms
 
-    def snapshot(self) -> dict[str, Any]:
-        shown = self.coordinator.snapshot()
+    def state(self) -> dict[str, Any]:
+        shown = self.coordinator.state()
         return {"members": [MEMBER] if self.is_member else [], "now_ms": self.now_ms} | ({"offsets": shown} if shown else {})
 
     # -- what a story calls --------------------------------------------------------------------------

@@ -366,7 +366,7 @@ class IncidentRun(Run):
         """The state's part is to be made anew."""
         self._shown = None
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         if self._shown is None:
             ends = [each.base_offset for each in self.log.segments[1:]] + [self.log.end_offset]
             active, led = self.log.active, self.manager.led.get(0)

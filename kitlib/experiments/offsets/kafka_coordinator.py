@@ -30,7 +30,7 @@ from kitlib.lab.broker_health import broker_value
 from kitlib.lab.clients import Cluster
 from kitlib.lab.leaders import Leaders
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire_group import Coordinator, GroupWire, find_coordinator
+from kitlib.lab.wire_coordinator import Coordinator, CoordinatorWire, find_coordinator
 
 SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -46,7 +46,7 @@ class KafkaCoordinator:
     group: str
     retention_ms: int  # of each commit; -1: the broker's
     coordinator: Coordinator
-    wire: GroupWire
+    wire: CoordinatorWire
     expires_ms: dict[TopicPartition, int] = field(default_factory=dict)  # of each commit
     require_stable: bool = True
     check_ms: int = 0  # how often the broker looks for expired offsets
@@ -66,7 +66,7 @@ class KafkaCoordinator:
         group = group_of_first_partition(f"kit.{backend.run}.group", partitions_of(backend, backend.cluster))
         created_resources.remember("group", group)
         found = find_coordinator(backend.cluster, group, DEADLINE_S)
-        wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+        wire = CoordinatorWire.open(found[1], found[2], timeout_s=DEADLINE_S)
         retention_ms = config.offsets_retention_ms if expires else -1
         return cls(backend, group, retention_ms, found, wire, check_ms=check_ms, require_stable=require_stable)
 
@@ -111,7 +111,7 @@ class KafkaCoordinator:
             if found is not None and found != self.coordinator:
                 self.wire.close()
                 self.coordinator = found
-                self.wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+                self.wire = CoordinatorWire.open(found[1], found[2], timeout_s=DEADLINE_S)
         return error
 
     def others_commit(self, records: int, keys: int) -> None:
@@ -173,7 +173,7 @@ class KafkaCoordinator:
     def events(self) -> list[tuple[str, OffsetEvent]]:
         return []
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         return {}
 
     def close(self) -> None:

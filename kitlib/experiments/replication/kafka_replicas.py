@@ -19,8 +19,7 @@ from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.experiments.leader_stage import PARTITION
-from kitlib.experiments.topic_reader import TopicReader
+from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import Library
 from kitlib.kafka.replication.partition import ReplicatedPartition, ReplicationConfig

@@ -48,8 +48,8 @@ class ReplicaRun(Run):
     def now_ms(self) -> int:
         return self.real.now_ms if self.real else self.virtual_ms
 
-    def snapshot(self) -> dict[str, Any]:
-        return self.ledger.snapshot() | self.partition.snapshot()
+    def state(self) -> dict[str, Any]:
+        return self.ledger.state() | self.partition.snapshot()
 
     # -- deeds -----------------------------------------------------------------------------------------
 
@@ -195,13 +195,13 @@ class ReplicaRun(Run):
     def _record_events(self, happened: Iterable[ReplicaEvent]) -> None:
         for each in happened:
             place = self.ledger.place if each.what == "append" else {}
-            self.write(self.now_ms, each.actor, each.what, place | each.data, self.ledger.snapshot() | each.state)
+            self.write(self.now_ms, each.actor, each.what, place | each.data, self.ledger.state() | each.state)
             if each.what == "elect":
                 self._record_roles(each.state)
 
     def _record_roles(self, shown: dict[str, Any]) -> None:
         """Who leads and who follows now; `shown` is the partition then, if other things have happened to it since."""
-        now, state = self.partition.state, self.ledger.snapshot() | shown
+        now, state = self.partition.state, self.ledger.state() | shown
         for broker, replica in self.partition.replicas.items():
             if broker == now.leader:
                 self.write(self.now_ms, f"broker {broker}", "lead", {"epoch": now.leader_epoch}, state)

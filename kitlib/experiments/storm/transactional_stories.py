@@ -259,7 +259,7 @@ class BatchRun(Run):
         assert self.topic
         self.record(actor, what, topic=self.topic.name, partition=0, **data)
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         ledgers = self.shown.of_log("lines", (0, self.log_end), self.processed)
         if self.coordinator is None:
             return ledgers

@@ -19,8 +19,13 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_backend import KafkaBackend, create_topic
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.transactions.transaction_client import KitTransactionalProducer, Told
-from kitlib.experiments.transactions.transaction_stage import PARTITION, LogBatch, Look, TxProducer
+from kitlib.experiments.transactions.model_transactions import (
+    PARTITION,
+    CallResult,
+    KitTransactionalProducer,
+    LogBatch,
+    Snapshot,
+)
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer
 from kitlib.kafka.transactions.coordinator import EndTxnAnswer, Transition
@@ -33,9 +38,8 @@ from kitlib.lab.broker_settings import broker_setting
 from kitlib.lab.clients import Cluster, client_config, sole_broker
 from kitlib.lab.processes import wait_until
 from kitlib.lab.producer_process import ProducerProcess
-from kitlib.lab.wire_group import GROUP
+from kitlib.lab.wire_coordinator import GROUP, PRODUCE, STATE_TOPIC, CoordinatorWire, state_records
 from kitlib.lab.wire_records import FetchedBatch, WireBatch
-from kitlib.lab.wire_transactions import PRODUCE, STATE_TOPIC, TransactionWire, state_records
 
 STATE_PARTITIONS = 4  # transaction.state.log.num.partitions of the kit's brokers
 VERIFICATION = "transaction.partition.verification.enable"
@@ -54,37 +58,37 @@ class LibrdkafkaTransactionalProducer:
     find_identity: Callable[[], tuple[int, int] | None]  # by the coordinator's log: the client does not tell it
     identity: tuple[int, int] | None = None
 
-    def _do(self, what: str, **more: Any) -> Told:
+    def _do(self, what: str, **more: Any) -> CallResult:
         told = self.process.do(what, **more)
-        return Told(told["error"], told["fatal"], told["must_abort"])
+        return CallResult(told["error"], told["fatal"], told["must_abort"])
 
-    def init(self) -> Told:
+    def init(self) -> CallResult:
         told = self._do("init")
         if not told.error:
             self.identity = self.find_identity()
         return told
 
-    def begin(self) -> Told:
+    def begin(self) -> CallResult:
         return self._do("begin")
 
-    def send(self, records: Sequence[int], hold: bool = False) -> Told:
+    def send(self, records: Sequence[int], hold: bool = False) -> CallResult:
         if hold:
             raise LabError(
                 "librdkafka holds no batch back until its transaction has ended. Use the kit's own client: version='2'."
             )
         return self._do("send", topic=self.topic, records=list(records))
 
-    def send_offsets(self, offset: int, who: GroupIdentity) -> Told:
+    def send_offsets(self, offset: int, who: GroupIdentity) -> CallResult:
         return self._do("send_offsets", topic=self.input, offset=offset)
 
-    def commit(self) -> Told:
+    def commit(self) -> CallResult:
         return self._do("commit")
 
-    def abort(self) -> Told:
+    def abort(self) -> CallResult:
         return self._do("abort")
 
-    def release(self) -> Told:
-        return Told()
+    def release(self) -> CallResult:
+        return CallResult()
 
     def kill(self) -> None:
         self.process.kill()
@@ -99,16 +103,19 @@ class LibrdkafkaTransactionalProducer:
         self.process.kill()
 
 
+RealProducer = KitTransactionalProducer | LibrdkafkaTransactionalProducer
+
+
 @dataclass(slots=True)
 class KafkaTransactions:
-    """A run's topics on a real broker."""
+    """The twin of `ModelTransactions`: a run's topics on a real broker."""
 
     run: str
     cluster: Cluster
-    wire: TransactionWire
+    wire: CoordinatorWire
     kit_client: bool  # whether a story needs the kit's own client even for version 1
     began_s: float = field(default_factory=time.monotonic)
-    producers: list[TxProducer] = field(default_factory=list)
+    producers: list[RealProducer] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)  # transactional ids of this run
     steps: list[Transition] = field(default_factory=list)
     state_read_to: dict[int, int] = field(default_factory=dict)  # partition of __transaction_state -> next offset
@@ -117,11 +124,13 @@ class KafkaTransactions:
     members: int = 0
 
     @classmethod
-    def open(cls, backend: Any, run: str, knobs: dict[str, Any], kit_client: bool) -> KafkaTransactions:
-        """Create the topics. LabError when the broker does not do what is asked for."""
-        assert isinstance(backend, KafkaBackend)
+    def open(
+        cls, backend: KafkaBackend, marker_delay_ms: int = 0, verification: bool = True, kit_client: bool = False
+    ) -> KafkaTransactions:
+        """Create the topics; markers take as long as they take. LabError when the broker does not do what is asked for."""
+        run = backend.run
         host, port = sole_broker(backend.cluster, "a run of transactions")
-        wire = TransactionWire.open(host, port, f"kit-{run}", DEADLINE_S)
+        wire = CoordinatorWire.open(host, port, f"kit-{run}", DEADLINE_S)
         place = cls(run, backend.cluster, wire, kit_client)
         try:
             for topic in (place.topic, place.input[0]):
@@ -129,7 +138,7 @@ class KafkaTransactions:
                 wait_until(lambda topic=topic: place._leads(topic), DEADLINE_S, f"{topic}-0 has its leader")  # type: ignore[misc]
             created_resources.remember("group", place.group)
             wire.wait_for_coordinator(place.group, GROUP)
-            if not knobs.get("verification", True):
+            if not verification:
                 place.settings.enter_context(broker_setting(backend.cluster, VERIFICATION, "false"))
         except BaseException:
             place.close()
@@ -178,11 +187,11 @@ class KafkaTransactions:
 
     # -- what a story asks ----------------------------------------------------------------------------------
 
-    def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> TxProducer:
+    def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> RealProducer:
         if transactional_id not in self.ids:
             self.wire.wait_for_coordinator(transactional_id)
             self.ids.append(transactional_id)
-        producer: TxProducer
+        producer: RealProducer
         if version >= 2 or self.kit_client:
             core = TransactionalProducer(transactional_id, timeout_ms, version)
             producer = KitTransactionalProducer(name, core, self, (self.topic, PARTITION), self.input)
@@ -210,12 +219,12 @@ class KafkaTransactions:
         found = [step for step in self.steps if step.transactional_id == transactional_id]
         return (found[-1].producer_id, found[-1].producer_epoch) if found else None
 
-    def write_plainly(self, records: Sequence[int]) -> Told:
+    def write_plainly(self, records: Sequence[int]) -> CallResult:
         batch = WireBatch(PARTITION, [b"%d" % record for record in records])
         error = self.wire.produce(self.topic, [batch])[PARTITION][0]
-        return Told(ErrorCode.of(error).name if error else "")
+        return CallResult(ErrorCode.of(error).name if error else "")
 
-    def look(self) -> Look:
+    def snapshot(self) -> Snapshot:
         """Read on in the log and in the coordinator's, once no marker is on its way any more, and at one moment."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
@@ -234,7 +243,7 @@ class KafkaTransactions:
             raise LabError(
                 f"{self.group}: the broker answers {ErrorCode.of(error).name} to OffsetFetch. Look at `kit status`."
             )
-        return Look(
+        return Snapshot(
             self.log, lso, end, [(producer, first, self._marker_of(producer, first)) for producer, first in aborted],
             self.steps, None if committed[self.input] < 0 else committed[self.input],
         )  # fmt: skip
@@ -304,19 +313,19 @@ class KafkaTransactions:
             f"{self.topic}: no end of the partition for the {isolation} reader within {DEADLINE_S:g} s. Look at `kit status`."
         )
 
-    def commit_plainly(self, producer: TxProducer, offset: int, who: GroupIdentity) -> Told:
+    def commit_plainly(self, producer: RealProducer, offset: int, who: GroupIdentity) -> CallResult:
         if who.member and isinstance(producer, LibrdkafkaTransactionalProducer):
             return producer._do("commit_offsets", topic=self.input[0], offset=offset)
         committer = Consumer(client_config(self.cluster, **{"group.id": self.group, "enable.auto.commit": False}))
         try:
             committer.commit(offsets=[TopicPartition(*self.input, offset)], asynchronous=False)
         except KafkaException as error:
-            return Told(error.args[0].name())
+            return CallResult(error.args[0].name())
         finally:
             committer.close()
-        return Told()
+        return CallResult()
 
-    def join(self, producer: TxProducer) -> GroupIdentity:
+    def join(self, producer: RealProducer) -> GroupIdentity:
         if not isinstance(producer, LibrdkafkaTransactionalProducer):
             raise KnobError(
                 "the kit's own client joins no real group: use version='1' (librdkafka), or generation=false."
@@ -325,12 +334,12 @@ class KafkaTransactions:
         self.members += 1
         return GroupIdentity(self.group, producer.name, self.members)
 
-    def write_marker(self, producer_id: int, epoch: int, commit: bool, version: int) -> Told:
+    def write_marker(self, producer_id: int, epoch: int, commit: bool, version: int) -> CallResult:
         # A coordinator's epoch grows with each start of its broker, and a marker of an older one is refused.
         known = {each.producer_id: each.coordinator_epoch for each in self.wire.describe_producers(self.topic, PARTITION)}
         coordinator_epoch = max(0, known.get(producer_id, 0))
         error = self.wire.write_txn_markers(self.topic, PARTITION, producer_id, epoch, commit, coordinator_epoch, version)
-        return Told(ErrorCode.of(error).name if error else "")
+        return CallResult(ErrorCode.of(error).name if error else "")
 
     def close(self) -> None:
         with ExitStack() as rest:  # one that does not end leaves the others no later

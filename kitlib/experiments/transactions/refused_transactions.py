@@ -21,12 +21,11 @@ from py4j.protocol import Py4JJavaError
 from kitlib.errors import KnobError
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.experiments.plain_table import as_html, as_text
-from kitlib.experiments.producer.client_kinds import SILENT
-from kitlib.experiments.transactions.transaction_stage import ModelTransactions
+from kitlib.experiments.transactions.model_transactions import ModelTransactions
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import ProducerMisusedError
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import SILENT, Cluster, client_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 
 CLIENTS = ("kit", "librdkafka", "java")
@@ -138,7 +137,7 @@ def _id_of(case: Case) -> str:
 
 def _by_the_kit(name: str) -> RefusalRow:
     case = CASES[name]
-    broker = ModelTransactions("refusals")
+    broker = ModelTransactions()
     try:
         producer = broker.start("producer", _id_of(case), case.timeout_ms, 2)
     except KnobError as error:
