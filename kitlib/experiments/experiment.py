@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kitlib.experiments.stage import Stage
 
 BACKENDS = ("model", "kafka")
-MAX_STEPS = Knob("Where the trace is cut, however the story goes on.", "steps", 10, 20_000, name="max_steps")
+MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "steps", 10, 20_000, name="max_steps")
 
 Run = TypeVar("Run")
 RunKind = Callable[[Trace, "Stage", dict[str, Any], Fork | None], Run]

@@ -45,22 +45,22 @@ def _insert(run: GroupRun, table: set[int], offset: int) -> None:
     table.add(offset)
 
 
-@experiment("An offset is set back by hand", GroupRun)
+@experiment("An offset is reset by hand", GroupRun)
 @told
 def reset_by_hand(
     run: GroupRun,
     check: Annotated[
         Literal["none", "after the effect", "before the effect", "one step with the effect"],
-        Knob("When the table is asked whether a record was done: never, after its effect, before it, or in one transaction with it."),
+        Knob("When the table is checked for a processed record: never, after the effect, before it, or in one transaction with it."),
     ] = "after the effect",
-    records: Annotated[int, Knob("How many records there are.", "records", 1, 500)] = 60,
-    crash_at: Annotated[int, Knob("The record after whose effect the first consumer dies, before its row.", "offset", 0, 499)] = 25,
-    rewind_to: Annotated[int, Knob("Where the operator sets the offset to.", "offset", 0, 500)] = 0,
+    records: Annotated[int, Knob("Number of records.", "records", 1, 500)] = 60,
+    crash_at: Annotated[int, Knob("The record at which the first consumer dies, between its effect and its row.", "offset", 0, 499)] = 25,
+    rewind_to: Annotated[int, Knob("The offset that the operator sets.", "offset", 0, 500)] = 0,
     library: ClientLibrary = "librdkafka",
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """All records have had their effect, and a table has a row for each. An operator sets the offset back. Which effects
-    are made twice?
+    """All records have had their effect, and a table has a row for each. An operator sets the offset back. Which
+    effects happen twice?
     """
     table = set[int]()
     settings = settings_of(run, max_poll_interval_ms=60_000)

@@ -60,8 +60,8 @@ def on_either(story: Callable[Concatenate[SendRun, P], None]) -> Callable[Concat
     return tell
 
 
-WaitMs = Annotated[int, Knob("How long the user waits before the first send.", "ms", 0, 60_000)]
-PauseMs = Annotated[int, Knob("How long the user waits between the two.", "ms", 0, 60_000)]
+WaitMs = Annotated[int, Knob("How long the application waits before the first send.", "ms", 0, 60_000)]
+PauseMs = Annotated[int, Knob("How long the application waits between the two.", "ms", 0, 60_000)]
 Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 20)]
 
 
@@ -70,14 +70,14 @@ class SourceTimes:
 
     bootstrap_connect_ms: Annotated[int, Knob("How long the loop is busy with the first connection. Model only.", "ms", 0, 5_000)] = 128
     metadata_request_ms: Annotated[
-        int, Knob("How long it is busy with making the first metadata request. Model only.", "ms", 0, 5_000)
+        int, Knob("How long it takes to build the first metadata request. Model only.", "ms", 0, 5_000)
     ] = 202
-    metadata_answer_ms: Annotated[int, Knob("How long the answer takes to come. Model only.", "ms", 0, 5_000)] = 19
-    metadata_parse_ms: Annotated[int, Knob("How long the loop reads it. Model only.", "ms", 0, 5_000)] = 161
-    append_ms: Annotated[int, Knob("How long the user's thread needs from there to a new batch. Model only.", "ms", 0, 5_000)] = 72
+    metadata_answer_ms: Annotated[int, Knob("How long the answer takes to arrive. Model only.", "ms", 0, 5_000)] = 19
+    metadata_parse_ms: Annotated[int, Knob("How long the loop takes to read it. Model only.", "ms", 0, 5_000)] = 161
+    append_ms: Annotated[int, Knob("How long the application's thread takes from there to a new batch. Model only.", "ms", 0, 5_000)] = 72
     connect_ms: Annotated[int, Knob("How long the connection to the leader takes. Model only.", "ms", 0, 5_000)] = 6
     produce_request_ms: Annotated[int, Knob("How long the loop is busy with the produce request. Model only.", "ms", 0, 5_000)] = 14
-    produce_answer_ms: Annotated[int, Knob("How long its answer takes to come. Model only.", "ms", 0, 5_000)] = 21
+    produce_answer_ms: Annotated[int, Knob("How long its answer takes to arrive. Model only.", "ms", 0, 5_000)] = 21
 
 
 @experiment("Two sends, nine steps", send_run, shared=(SourceTimes,), domain="send_path")
@@ -135,7 +135,7 @@ def blocked_send(
     jitter: Jitter = False,
     release: Release = "4.3",
 ) -> None:
-    """The broker cannot be reached, or the topic is not there, or the memory is full. Which of them fails after
+    """The broker cannot be reached, or the topic does not exist, or the memory is full. Which of these fails after
     max.block.ms, and which after delivery.timeout.ms?
     """
     run.shows_calls = True

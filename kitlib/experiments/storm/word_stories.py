@@ -83,8 +83,8 @@ def word_count(
     lines: Annotated[int, Knob("How many lines the topic holds.", "lines", 1, 5_000)] = 24,
     split_tasks: Annotated[int, Knob("How many tasks split lines.", "tasks", 1, 20)] = 2,
     count_tasks: Annotated[int, Knob("How many tasks count words.", "tasks", 1, 20)] = 4,
-    fail_percent: Annotated[int, Knob("How many of a hundred words the counting bolt fails.", "%", 0, 100, live=True)] = 3,
-    lose_percent: Annotated[int, Knob("How many of a hundred words are lost on their way to be counted.", "%", 0, 100, live=True)] = 2,
+    fail_percent: Annotated[int, Knob("Share of words that the counting bolt fails.", "%", 0, 100, live=True)] = 3,
+    lose_percent: Annotated[int, Knob("Share of words lost on the way to the counting bolt.", "%", 0, 100, live=True)] = 2,
     crash: Annotated[Literal["none", "split", "count", "acker", "spout"], Knob("Whose first task dies.")] = "none",
     crash_at_ms: Annotated[int, Knob("When it dies.", "ms", 1, 600_000)] = 40,
     topology_ackers: TopologyAckers = 1,
@@ -92,7 +92,7 @@ def word_count(
     anchored: Anchored = True,
     execute_ms: ExecuteMs = 5,
 ) -> None:
-    """Words are lost and tasks die on the way. The counts are kept in a table. Is each word counted once?"""
+    """Words are lost and tasks die along the way. The counts are kept in a table. Is each word counted once?"""
     text = make_lines(lines, story.trace.seed)
     story.append(text, parts=[len(line.split()) for line in text], name="lines")
     table = story.stage.create_table("counts")

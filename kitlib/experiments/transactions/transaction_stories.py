@@ -14,12 +14,12 @@ Version = Annotated[
 Isolation = Annotated[
     Literal["read_committed", "read_uncommitted"], Knob("Which reader the verdict is about; both read.")
 ]
-TxRecords = Annotated[int, Knob("How many records a transaction has.", "records", 1, 50)]
+TxRecords = Annotated[int, Knob("Records per transaction.", "records", 1, 50)]
 TransactionTimeoutMs = Annotated[
-    int, Knob("After so long the coordinator aborts what is open.", "ms", 100, 900_000, scale="log")
+    int, Knob("How long until the coordinator aborts an open transaction.", "ms", 100, 900_000, scale="log")
 ]
 MarkerDelayMs = Annotated[
-    int, Knob("From the coordinator's decision to the markers; on a real broker as long as it takes.", "ms", 0, 10_000)
+    int, Knob("Time from the coordinator's decision to the markers; on a real broker, as long as it takes.", "ms", 0, 10_000)
 ]
 
 
@@ -39,10 +39,10 @@ def _commit_position(run: TransactionRun) -> None:
     run.record("read_committed", "commit", **run.where, offset=offset, end=look.lso, lag=look.lso - offset)
 
 
-Transactions = Annotated[int, Knob("How many transactions the first producer makes.", "transactions", 0, 20)]
-AbortEvery = Annotated[int, Knob("Every so many are aborted; 0: none.", "transactions", 0, 20)]
-Overlap = Annotated[bool, Knob("Two producers' transactions overlap in the end.")]
-Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits in the end.")]
+Transactions = Annotated[int, Knob("How many transactions the first producer runs.", "transactions", 0, 20)]
+AbortEvery = Annotated[int, Knob("Every n-th one is aborted; 0: none.", "transactions", 0, 20)]
+Overlap = Annotated[bool, Knob("Whether two producers' transactions overlap at the end.")]
+Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits at the end.")]
 
 
 @experiment("Seen, or never", TransactionRun, shared=(TransactionKnobs,))
@@ -56,7 +56,7 @@ def commit_and_abort(
     commits: Commits = "last record + 1",
     marker_delay_ms: MarkerDelayMs = 0,
 ) -> None:
-    """Transactions are committed and aborted. What does a reader of committed records get, and when, and why does its lag
+    """Transactions are committed and aborted. What does a read_committed reader get, and when, and why does its lag
     never reach 0?
     """
     run.begin()
