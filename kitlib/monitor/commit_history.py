@@ -1,10 +1,10 @@
-"""What the offsets topic tells about groups over time: each commit, each end of one, and who was a member then.
+"""What the offsets topic says about groups over time: each commit, each deleted commit, and who was a member then.
 
-A record of __consumer_offsets says which offset, not who committed it. Who it was stands in the group's own
-records, in the same partition: the members of its last generation with what each had been assigned. So both
-are read together, in the order of the log.
+A commit record of __consumer_offsets says which offset, not who committed it. The group's own metadata
+records, in the same partition, do: they hold the members of its last generation and their assignments. So both
+are read together, in log order.
 
-Left out: members of groups of the newer protocols have no names here, only their number is known.
+Left out: for groups of the newer protocols, the number of members is known, but not their names.
 """
 
 from __future__ import annotations
