@@ -23,9 +23,9 @@ NOT_RUNNING = 3
 
 @app.command()
 def up(
-    brokers: Annotated[int | None, typer.Option(help="Number of brokers, 1 or 3. Without it: what runs, else 1.")] = None,
+    brokers: Annotated[int | None, typer.Option(help="Number of brokers, 1 or 3. Default: as many as are running, otherwise 1.")] = None,
 ) -> None:
-    """Start Kafka in the background, or find the one that runs; prints its bootstrap address."""
+    """Start Kafka in the background, or find the one that is running; prints its bootstrap address."""
     cluster = kafka_server.ensure(brokers)
     if cluster.source == "external":
         typer.echo("kit: KIT_KAFKA_BOOTSTRAP names this cluster; the kit neither starts nor ends it.", err=True)
@@ -34,7 +34,7 @@ def up(
 
 @app.command()
 def down() -> None:
-    """End Kafka; its data stay for the next start."""
+    """Stop Kafka; its data stay for the next start."""
     if bootstrap := kafka_server.external_bootstrap():
         typer.echo(f"kit: KIT_KAFKA_BOOTSTRAP names {bootstrap}; the kit neither starts nor ends it.", err=True)
     elif not kafka_server.down():
@@ -43,7 +43,7 @@ def down() -> None:
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Say whether Kafka runs and answers. Exit code 0: it does; 3: it does not."""
+    """Say whether Kafka is running and answering. Exit code 0: it is; 3: it is not."""
     found = kafka_server.status()
     if as_json:
         typer.echo(json.dumps({"running": found.is_running, **dataclasses.asdict(found)}, indent=1))

@@ -71,7 +71,7 @@ def tour(
 @app.command()
 def reset(
     notebook: Annotated[str | None, typer.Argument(help="A notebook's name, its beginning, or its path.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="What all notebooks have made.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete what all notebooks have made.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete the topics, groups, offsets and checkpoints that a notebook has made, and nothing else."""
@@ -94,7 +94,7 @@ def reset(
         print(f"{name}: {resetting.summary(its)}", file=sys.stderr)
     if not yes:
         if not sys.stdin.isatty():
-            raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to go on.")
+            raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to continue.")
         typer.confirm("Delete this?", abort=True, err=True)
     problems: list[str] = []
     with runner.broker(say) as cluster:

@@ -59,7 +59,7 @@ class Rule:
         self._check_number("ms", 1 if delays else 0, 3_600_000)
         self._check_number("bytes_per_s", 1 if self.action.startswith("throttle") else 0, None)
         if self.across and self.action != "reorder":
-            raise KnobError(f"{self.action}: across=True is for reorder alone. Leave it out.")
+            raise KnobError(f"{self.action}: across=True is only for reorder. Leave it out.")
         if self.action in ("answer_error", "replace_answer"):
             self._check_error()
         elif self.error:

@@ -194,7 +194,7 @@ def broker_settings() -> dict[str, Setting]:
         [answer] = admin.describe_configs([resource], request_timeout=ANSWER_S).values()
         entries = answer.result(ANSWER_S)
     except (KafkaException, ValueError, TimeoutError) as error:
-        raise LabError(f"broker {where} does not tell its settings: {error}. Look at `kit status`.") from None
+        raise LabError(f"broker {where} does not report its settings: {error}. Look at `kit status`.") from None
     documented = settings_of("broker.class")
     return {name: _broker_setting(entry, documented.get(name)) for name, entry in sorted(entries.items())}
 

@@ -73,7 +73,7 @@ def read_properties(path: Path | None = None) -> dict[str, Property]:
             found[name] = Property(name, value or None, doc, is_topics)
     if "linger.ms" not in found:
         raise LabError(
-            f"librdkafka at {where} told no settings that are known here. Use the kit's own confluent-kafka."
+            f"librdkafka at {where} reported no known settings. Use the kit's own confluent-kafka."
         )
     return found
 

@@ -220,7 +220,7 @@ class TransactionalSpoutCoordinator:
         if self.max_spout_pending < 1:
             raise KitError(
                 f"coordinator {self.path}: max_spout_pending is {self.max_spout_pending}, expected 1 or more batches. "
-                "With none no batch would ever be handed out."
+                "With 0, no batch would ever be emitted."
             )
         text = self.store.read(self.path)
         if text is None:

@@ -52,7 +52,7 @@ class ConnectRun(Run):
         if self.is_real:
             if knobs.get("mode") == "standalone":
                 raise KnobError(
-                    'mode=standalone has no group, so there is nothing real to it here. Run it with backend="model".'
+                    'mode=standalone has no group, so there is nothing to run on real brokers. Run it with backend="model".'
                 )
             from kitlib.experiments.connect.kafka_connect import KafkaConnectCluster
 

@@ -61,7 +61,7 @@ def _refusal(run: GroupRun, name: str, others: Sequence[str]) -> str:
         if run.is_settled():
             return ""
     raise LabError(
-        f"{run.trace.run}: {name} was neither taken into the group nor refused within {SETTLE_MS} ms; {run.group.view()}. "
+        f"{run.trace.run}: {name} was neither admitted to the group nor refused within {SETTLE_MS} ms; {run.group.view()}. "
         "Look at the trace, or at `kit status` on kafka."
     )
 

@@ -94,7 +94,7 @@ class GroupRun(GroupBook):
         while len(seat.waiting) < count:
             if self.group.now_ms > deadline:
                 raise LabError(
-                    f"{self.trace.run}: {name} was handed {len(seat.waiting)} records within {most_ms} ms, expected {count}. "
+                    f"{self.trace.run}: {name} received {len(seat.waiting)} records within {most_ms} ms, expected {count}. "
                     "Look at the trace, or at `kit status` on kafka."
                 )
             self.poll(name, min(count - len(seat.waiting), seat.settings.max_poll_records))
@@ -284,7 +284,7 @@ class GroupRun(GroupBook):
         while any(seat.position.get(p, 0) < self.ends[p] for p in seat.held) or seat.waiting:
             if self.group.now_ms > deadline:
                 raise LabError(
-                    f"{self.trace.run}: {name} did not come to the end within {most_ms} ms. Look at the trace."
+                    f"{self.trace.run}: {name} did not reach the end within {most_ms} ms. Look at the trace."
                 )
             self.poll(name)
             self.work(name, list(seat.waiting))

@@ -107,7 +107,7 @@ def rebalance_protocols(
 ) -> None:
     """Three consumers join, one leaves, one is killed. Which partitions stand still in the meantime, and what is consumed twice?"""
     if protocol == "consumer" and run.group.backend == "model":
-        raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker has. Use backend='kafka'.")
+        raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker does. Use backend='kafka'.")
     settings = MemberSettings(
         library=library, session_timeout_ms=session_timeout_ms, max_poll_interval_ms=60_000,
         **SETTINGS[protocol],

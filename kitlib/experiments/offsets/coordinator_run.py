@@ -104,7 +104,7 @@ class CoordinatorRun(Run):
         while lane.position < lane.end:
             fetched = lane.topic.fetch(lane.position)
             if fetched.error is not FetchError.NO_ERROR or not fetched.records:
-                raise LabError(f"{lane.topic.name}: nothing comes from offset {lane.position} on. Look at `kit status`.")
+                raise LabError(f"{lane.topic.name}: nothing arrives from offset {lane.position} on. Look at `kit status`.")
             for record in fetched.records:
                 lane.position = lane.emitted_to = record.offset + 1
                 self._lane(MEMBER, "emit", lane, offset=record.offset)

@@ -63,7 +63,7 @@ class KafkaKeeper:
             raise KnobError(f"rules are {knobs['rules']}: a real broker follows those of {MODERN}. Run it on the model.")
         if knobs.get("odd_record", "none") != "none":
             raise KnobError(
-                f"odd_record is {knobs['odd_record']}: it would stay in the cluster's own offsets topic. Run it on the model."
+                f"odd_record is {knobs['odd_record']}: it would remain in the cluster's own offsets topic. Run it on the model."
             )
         expires = "offsets_retention_ms" in knobs
         check_ms = checked_every_ms(stage.cluster) if expires else 0
@@ -126,7 +126,7 @@ class KafkaKeeper:
         made.remember("group", other)
         topic = next(iter(self.stage.topics), None)
         if topic is None:
-            raise LabError(f"group {other}: there is no topic to commit offsets of. Create one first.")
+            raise LabError(f"group {other}: there is no topic to commit offsets for. Create one first.")
         for number in range(records):
             codes = self.wire.commit_offsets(other, {(topic.name, 0): number})
             if any(codes.values()):
@@ -153,7 +153,7 @@ class KafkaKeeper:
         leaders = Leaders(cluster, OFFSETS_TOPIC, AdminClient(client_config(cluster)))
         found = leaders.look()
         if found is None:
-            raise LabError(f"{OFFSETS_TOPIC}-0: no broker tells of it. Look at `kit status`.")
+            raise LabError(f"{OFFSETS_TOPIC}-0: no broker knows it. Look at `kit status`.")
         others = [each for each in found.replicas if each != before]
         after = leaders.move([*others, before]).leader
         wait_until(
@@ -197,7 +197,7 @@ def partitions_of(stage: KafkaStage, cluster: Cluster) -> int:
     find_coordinator(cluster, "none", DEADLINE_S)
     found = stage.admin.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics.get(OFFSETS_TOPIC)
     if found is None or not found.partitions:
-        raise LabError(f"The cluster at {cluster.bootstrap} tells of no {OFFSETS_TOPIC}. Look at `kit status`.")
+        raise LabError(f"The cluster at {cluster.bootstrap} has no {OFFSETS_TOPIC}. Look at `kit status`.")
     return len(found.partitions)
 
 
@@ -208,6 +208,6 @@ def checked_every_ms(cluster: Cluster) -> int:
     if not 0 < every_ms <= SLOWEST_CHECK_MS:
         raise LabError(
             f"The brokers at {cluster.bootstrap} have {name}={every_ms}, expected 1 to {SLOWEST_CHECK_MS}: "
-            "a run waits until they have looked. Use the kit's own broker (`kit up`), or run it on the model."
+            "a run waits until they have checked. Use the kit's own broker (`kit up`), or run it on the model."
         )
     return every_ms

@@ -79,7 +79,7 @@ class Librdkafka:
                     break
                 except BufferError:
                     if time.monotonic() > deadline:
-                        raise LabError(f"{self.topic}: the client's queue is full and stays so. Send fewer records.") from None
+                        raise LabError(f"{self.topic}: the client's queue is full and stays full. Send fewer records.") from None
                     self.work(0.05)
                 except KafkaException as error:  # after a fatal error it takes no more
                     self.tell(record, _name(error.args[0]), -1)

@@ -210,7 +210,7 @@ def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
             run.work(0.02 / len(unfinished))
         if time.monotonic() > deadline:
             raise LabError(
-                f"run {unfinished[0].trace.run}: the client has told nothing of {unfinished[0].unfinished} records, long after "
+                f"run {unfinished[0].trace.run}: the client has reported nothing about {unfinished[0].unfinished} records, long after "
                 f"delivery_timeout_ms. The proxy has counted {proxy.counts()}; look at `kit status`."
             )
 

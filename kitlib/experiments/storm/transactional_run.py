@@ -227,7 +227,7 @@ class BatchRun(Run):
             if not records:
                 raise LabError(
                     f"{self.topic.name}-0: offsets {at} to {batch.last} of a batch are gone. "
-                    "A batch that cannot be read again cannot be replayed; run the experiment anew."
+                    "A batch that cannot be read again cannot be replayed; run the experiment again."
                 )
             for record in records:
                 for part, word in enumerate((record.value or b"").decode(errors="replace").split()):

@@ -71,7 +71,7 @@ def word_count_topology(story: TopologyStory, table: Table) -> Topology:
 def _faults(knobs: dict[str, Any]) -> list[Fault]:
     found = [Fault("fail", "count", percent=knobs["fail_percent"]), Fault("lose", "count", percent=knobs["lose_percent"])]
     if knobs["crash"] == "acker" and not knobs["topology_ackers"]:
-        raise KnobError("word_count: with topology_ackers=0 there is no acker that could die. Set topology_ackers to 1, or crash another.")
+        raise KnobError("word_count: with topology_ackers=0 there is no acker to kill. Set topology_ackers to 1, or crash another.")
     if knobs["crash"] != "none":
         found.append(Fault("crash", COMPONENTS[knobs["crash"]], at_ms=knobs["crash_at_ms"]))
     return found

@@ -50,7 +50,7 @@ class KafkaMarkerLog:
         try:
             producer.init_transactions(DEADLINE_S)
         except KafkaException as error:
-            raise LabError(f"topic {name}: its producer cannot begin: {error.args[0].str()}. {ADVICE}") from error
+            raise LabError(f"topic {name}: its producer cannot start: {error.args[0].str()}. {ADVICE}") from error
         chosen: Library = library  # type: ignore[assignment]  # a knob's choice
         patient = MemberSettings(library=chosen, session_timeout_ms=10_000, heartbeat_interval_ms=1_000, max_poll_interval_ms=60_000)
         told = asdict(patient) | {
@@ -112,7 +112,7 @@ class KafkaMarkerLog:
         try:
             return int(self.asker.committed([TopicPartition(self.name, 0)], timeout=DEADLINE_S)[0].offset)
         except KafkaException as error:
-            raise LabError(f"group {self.name}: its offset is not told: {error.args[0].str()}. {ADVICE}") from error
+            raise LabError(f"group {self.name}: its offset is unknown: {error.args[0].str()}. {ADVICE}") from error
 
     def end(self) -> int:
         return self.wire.list_offsets(self.name, 0)

@@ -140,7 +140,7 @@ class NetworkClient:
     def send(self, node: Node, request: object, now_ms: int) -> int:
         """Queue a request; its number. LabError when the broker is not ready."""
         if not self.can_send(node):
-            raise LabError(f"broker {node} is not ready for another request. Ask `ready` before.")
+            raise LabError(f"broker {node} is not ready for another request. Check `ready` first.")
         return self._send(node, request, now_ms)
 
     def least_loaded_node(self, now_ms: int) -> Node | None:

@@ -76,7 +76,7 @@ class ConnectCluster:
         """A worker process starts and joins. ConnectError when one of this name runs."""
         before = self.workers.get(name)
         if before is not None and before.is_up:
-            raise ConnectError(f"worker {name} runs already. Kill it or let it leave first.")
+            raise ConnectError(f"worker {name} is already running. Kill it or let it leave first.")
         member_id = name if before is None else f"{name}-{self.starts}"
         self.starts += 1
         if before is not None and before.dies_ms is not None:
@@ -276,7 +276,7 @@ class ConnectCluster:
     def _running(self, name: str) -> Worker:
         worker = self.workers.get(name)
         if worker is None or not worker.is_up:
-            raise ConnectError(f"worker {name} does not run. Running are {', '.join(self._up()) or 'none'}.")
+            raise ConnectError(f"worker {name} is not running. Those running are {', '.join(self._up()) or 'none'}.")
         return worker
 
     def _up(self) -> list[str]:

@@ -63,7 +63,7 @@ class _Reader:
             return self.take(self.number("h")).decode()
         except UnicodeDecodeError as error:
             raise ConnectError(
-                f"Connect's message has a text at byte {self.at} that is no UTF-8: {error.reason}."
+                f"Connect's message has a text at byte {self.at} that is not UTF-8: {error.reason}."
             ) from None
 
     def count(self) -> int:

@@ -65,7 +65,7 @@ class SourceTask:
     def poll(self, count: int, now_ms: int) -> Produced:
         """Read so many records and produce them; a transaction of one poll is committed at once."""
         if not self.is_running:
-            raise ConnectError("the task does not run. Start it first.")
+            raise ConnectError("the task is not running. Start it first.")
         if count < 1:
             return Produced()
         first, self.position = self.position, self.position + count

@@ -38,13 +38,13 @@ class StandaloneWorker:
     def start(self) -> None:
         """The process starts; it runs everything at once. ConnectError when it runs already."""
         if self.is_up:
-            raise ConnectError(f"worker {self.name} runs already. A standalone worker is alone.")
+            raise ConnectError(f"worker {self.name} is already running. A standalone worker is alone.")
         self.is_up = True
 
     def kill(self) -> None:
         """The process dies, and all work with it. ConnectError when it does not run."""
         if not self.is_up:
-            raise ConnectError(f"worker {self.name} does not run. Start it first.")
+            raise ConnectError(f"worker {self.name} is not running. Start it first.")
         self.is_up = False
 
     def shown(self) -> dict[str, Any]:

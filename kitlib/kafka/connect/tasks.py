@@ -31,7 +31,7 @@ def source_tasks(connector: str, wanted: int, tasks_max: int, enforce: bool = Tr
     if wanted > tasks_max and enforce:
         raise TooManyTasksError(
             f"connector {connector}: it returned {wanted} tasks, expected at most tasks.max={tasks_max}. "
-            "Raise tasks.max, or mend the connector."
+            "Raise tasks.max, or fix the connector."
         )
     return wanted
 

@@ -212,7 +212,7 @@ class OffsetManager:
     def lead(self, partition: int, log: SegmentedLog, now_ms: int) -> list[OffsetEvent]:
         """Become the leader of a partition with this log: the load begins. KitError when it leads it already."""
         if partition in self.led:
-            raise KitError(f"broker {self.broker} leads partition {partition} already. Let it resign first.")
+            raise KitError(f"broker {self.broker} already leads partition {partition}. Let it resign first.")
         led = LedPartition(partition, log)
         led.load = OffsetLoad(self.rules, self.config, log, led.cache, now_ms)
         interval = self.config.retention_check_interval_ms

@@ -188,7 +188,7 @@ class TopologyBuilder:
             )
         for name, bolt in self.bolts.items():
             if not bolt.groupings:
-                raise TopologyError(f"nobody feeds bolt {name!r}. Subscribe it, such as with .shuffle_grouping('...').")
+                raise TopologyError(f"nothing feeds bolt {name!r}. Subscribe it, such as with .shuffle_grouping('...').")
             for grouping in bolt.groupings:
                 _check_subscription(name, grouping, components)
         return Topology(components)

@@ -53,7 +53,7 @@ class Fault:
             )
         component = topology.components.get(self.component)
         if self.kind not in ("lose", "crash") and (component is None or component.is_spout):
-            raise TopologyError(f"fault {self.kind} is for bolts, {self.component} is none. Name a bolt.")
+            raise TopologyError(f"fault {self.kind} is for bolts, {self.component} is not a bolt. Name a bolt.")
         if self.kind == "crash":
             self._check_crash(tasks[self.component])
             return

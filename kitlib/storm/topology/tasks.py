@@ -140,7 +140,7 @@ class Collector:
         """Raise TopologyError when the life is over."""
         if not self.is_open:
             raise TopologyError(
-                f"{self.name} {does} at {self.run.now_ms} ms through the collector of a life that is over: its task has "
+                f"{self.name} {does} at {self.run.now_ms} ms through an old collector: its task has "
                 "died or the run is closed. Use the collector that open or prepare was called with last."
             )
 
@@ -150,7 +150,7 @@ class Collector:
         if self.sent_in_call > MAX_TUPLES_A_CALL:
             raise TopologyError(
                 f"{self.name} sent more than {MAX_TUPLES_A_CALL:,} tuples in one call. Storm calls again and again, "
-                "so next_tuple and execute need no loop without an end: send a few and return."
+                "so next_tuple and execute need no endless loop: send a few and return."
             )
 
 

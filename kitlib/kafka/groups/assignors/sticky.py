@@ -257,7 +257,7 @@ class Constrained:
                 turn, from_below = 0, True
             if not from_below and not self.at_min:
                 raise AssignorFailedError(
-                    f"the sticky assignor has nobody left for {partition}", "IllegalStateException"
+                    f"the sticky assignor has no member left for {partition}", "IllegalStateException"
                 )
             member = self.below_min[turn] if from_below else self.at_min.pop(0)
             count = self.give(partition, member)
