@@ -1,7 +1,7 @@
 """A queue in the way of Kestrel: what a client takes is open, not gone.
 
-A message that is handed out stays in the queue, hidden, until its client says what became of it: it is
-removed when the client confirms it, and given back when the client aborts it or goes away. So a spout
+A delivered message stays in the queue, hidden, until its client reports the outcome: it is
+removed when the client confirms it, and becomes available again when the client aborts it or disconnects. So a spout
 that dies loses nothing, and needs no memory of its own.
 """
 

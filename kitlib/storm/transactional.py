@@ -1,20 +1,20 @@
 """The way beyond at least once: batches with a transaction id, committed strictly in order.
 
-At least once hands a record out again when it cannot know whether it was finished, and a counter that
-is told twice counts twice. Storm's answer gives up on single records. Records are cut into batches,
+At-least-once delivery repeats a record when it cannot know whether it was finished, and a counter that
+receives it twice counts twice. Storm's answer gives up on single records. Records are cut into batches,
 each batch has a *transaction id* (1, 2, 3, ...), and work on it has two phases. In the first, any
-number of batches are worked on at once and nothing outside is changed. In the second, the commit, the
-batch's changes are written; commits happen one at a time and in the order of the ids. So whoever
-stores a value can store the id beside it, and knows at a replay whether this very batch was there
-before (`kitlib.storm.transactional_state`).
+number of batches are processed at once and nothing outside is changed. In the second, the commit, the
+batch's changes are written; commits happen one at a time and in the order of the ids. So a
+writer can store the id beside each value, and knows at a replay whether this very batch has already been
+applied (`kitlib.storm.transactional_state`).
 
-For that the id must stand for the same records each time. A *transactional* spout remembers which
-offsets an id stands for before it hands them out, and keeps that where it outlives a crash. An
-*opaque* spout remembers only what was committed: a replay begins where the last committed batch
+For this, the id must stand for the same records each time. A *transactional* spout remembers which
+offsets an id stands for before it emits them, and keeps that where it survives a crash. An
+*opaque* spout remembers only what was committed: a replay starts where the last committed batch
 ended, and takes what is there then.
 
-Left out: several partitions, and the tuples between the spout and the writers of the state; whoever
-runs the coordinator tells it with `ack` and `fail` what became of an attempt.
+Left out: several partitions, and the tuples between the spout and the writers of the state; the
+driver of the coordinator reports the outcome of an attempt with `ack` and `fail`.
 """
 
 from __future__ import annotations

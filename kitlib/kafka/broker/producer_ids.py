@@ -1,9 +1,9 @@
 """Where producer ids come from: blocks of 1,000, so that a broker asks once for a thousand producers.
 
-One place in the cluster says which block was handed out last. A broker takes the next one by writing it
+One place in the cluster says which block was allocated last. A broker takes the next one by writing it
 there, and the write says which version it has read: of two brokers that read the same version one writes,
-the other has lost the race and reads again. So no id is given out twice. What is not given out when a
-broker dies is given out never: the broker takes a new block when it comes back.
+the other has lost the race and reads again. So no id is assigned twice. Ids left over when a
+broker dies are never assigned: the broker takes a new block when it comes back.
 
 In release 2.0 the place is a node of ZooKeeper, and every broker writes there itself. In 4.x the
 controller is the only writer and keeps the next id in the metadata log; a broker asks it in the

@@ -1,7 +1,7 @@
-"""What the client knows of the cluster, how old that is, and when it asks again.
+"""What the client knows about the cluster, how old that is, and when it asks again.
 
-Nobody tells a client that a leader has moved: it holds an answer that was true once. It asks again when
-somebody says so (`need_full_update`: an error, a disconnect; `need_partial_update`: a new topic), when
+No one notifies a client that a leader has moved: it holds an answer that was once true. It asks again when
+requested (`need_full_update`: an error, a disconnect; `need_partial_update`: a new topic), when
 what it knows is older than `metadata_expire_ms`, and in both cases not too soon after the last time: a
 *refresh backoff* lies between two requests. In the releases of today that backoff grows with each
 request that failed, and also with each answer that brought nothing new.

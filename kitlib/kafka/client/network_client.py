@@ -1,9 +1,9 @@
 """The client's side of all its connections: whom it connects to, when it asks for metadata, how long it sleeps.
 
 One `poll` is one turn of Java's loop up to the moment at which it sleeps: the metadata may be asked for,
-then the sleep is the least of three times, the caller's own (`poll`), the metadata's and the request
-time-out. Whatever the driver's network does comes back by `connected`, `disconnected`, `receive`; whoever
-wants the loop to look at something sooner wakes it, which is the driver's affair.
+then the sleep is the shortest of three times: the caller's own (`poll`), the metadata's and the request
+timeout. What the driver's network does comes back through `connected`, `disconnected` and `receive`; waking the
+loop earlier is up to the driver.
 """
 
 from __future__ import annotations

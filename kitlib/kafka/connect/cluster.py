@@ -1,13 +1,13 @@
 """A Connect cluster in virtual time: workers come, die and return, and connectors and tasks follow them.
 
 Every worker is a member of one group, whose coordinator knows nothing of connectors: it counts
-generations, notices who has gone and names a leader, and the leader shares the work out. A dead worker
-is noticed after its session time-out. What it ran then waits for the scheduled delay, or goes to others
-at once. A worker that was told to stop something joins again at once, so that the freed work can be
-handed out; that is the second rebalance of every move.
+generations, notices who has gone and names a leader, and the leader assigns the work. A dead worker
+is noticed after its session timeout. Its tasks then wait for the scheduled delay, or go to others
+at once. A worker that had to stop something rejoins at once, so that the freed work can be
+assigned; that is the second rebalance of every move.
 
 Left out: the configuration and status topics, the REST interface, and how a connector decides on its
-tasks. A connector publishes its number of tasks as soon as it runs, which is one rebalance more.
+tasks. A connector publishes its number of tasks as soon as it runs, which causes one more rebalance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Connect's first way to share work: everybody stops, and the leader deals all of it out anew.
+"""Connect's first way to share work: everyone stops, and the leader reassigns everything.
 
-Connectors first and then tasks, each sorted by name, go round the workers sorted by name. Nobody's
-present work is looked at, so one joining worker moves nearly everything.
+Connectors first and then tasks, each sorted by name, are assigned round-robin to the workers sorted by name.
+Current assignments are ignored, so one joining worker moves nearly everything.
 """
 
 from __future__ import annotations

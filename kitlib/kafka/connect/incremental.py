@@ -1,9 +1,9 @@
-"""Connect's present way to share work: workers keep what they run, and only what must move is stopped.
+"""How Connect shares work today: workers keep what they run, and only what must move is stopped.
 
-The leader compares what it handed out last with what the workers say they run. What is gone with a worker
-is lost, and is not handed to others at once: the worker may only be restarting, so the leader waits for
+The leader compares its last assignment with what the workers say they run. What disappeared with a worker
+is lost, and is not reassigned at once: the worker may only be restarting, so the leader waits for
 `scheduled.rebalance.max.delay.ms`. What has to move between living workers is revoked in one rebalance
-and handed out in the next, so that no task ever runs twice.
+and assigned in the next, so that no task ever runs twice.
 
 Left out: the configuration topic's offset, and with it a leader that is behind the others.
 """

@@ -1,4 +1,4 @@
-"""Connect's standalone mode: one process runs everything, and nobody takes over when it dies.
+"""Connect's standalone mode: one process runs everything, and no one takes over when it dies.
 
 There is no group, no generation and no leader. The configuration comes from files, and the source offsets
 go to a file of the same machine.

@@ -1,8 +1,8 @@
-"""What a Connect cluster has to do, connectors and tasks, and what the leader tells each worker of it.
+"""The work of a Connect cluster, connectors and tasks, and what the leader tells each worker about it.
 
 A connector is configured by its name; it says how many tasks it wants, and each task is a unit of work
-of its own. Both are handed to workers. The leader of the group keeps no table of who runs what: every
-worker tells it in its JoinGroup, and the leader answers with what to begin and what to stop.
+of its own. Both are assigned to workers. The leader of the group keeps no table of who runs what: every
+worker reports it in its JoinGroup, and the leader answers with what to start and what to stop.
 """
 
 from __future__ import annotations

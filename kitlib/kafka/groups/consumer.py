@@ -1,22 +1,22 @@
 """What a consumer adds to its membership: positions, and the rules by which each library commits.
 
-Three cursors belong to a partition: fetched (the position: what was handed to the user), processed (only
-the user knows) and committed. A library that commits by itself cannot know the second, so it commits
-something else, and which it is decides who loses what:
+Three cursors belong to a partition: fetched (the position: what poll returned), processed (only
+the application knows) and committed. A library that commits automatically cannot know the second, so it commits
+something else, and its choice decides what can be lost:
 
 * Java's classic consumer and kafka-python commit the position, from inside `poll` (when the interval is
-  over), before a rebalance and in `close`. What `poll` commits was handed out by an earlier poll, so a
-  user who works off each batch in the polling thread is safe, until he closes after an error;
-* librdkafka *stores* a record's offset + 1 when it hands the record out and a thread commits what is
-  stored, whatever the user is doing; or the user stores when the work is done (`auto_store` off). From
+  over), before a rebalance and in `close`. What `poll` commits was returned by an earlier poll, so an
+  application that processes each batch in the polling thread is safe, until it closes after an error;
+* librdkafka *stores* a record's offset + 1 when poll returns the record, and a thread commits what is
+  stored, whatever the application is doing; or the application stores it after processing (`auto_store` off). From
   1.4.2 stored offsets are forgotten when partitions are given up, from 1.9.0 a store for a partition that
   is not held is refused.
 
 Source: Apache Kafka 4.3.1, `ConsumerCoordinator` (`maybeAutoCommitOffsetsAsync`, `maybeAutoCommitOffsetsSync`,
 `sendOffsetCommitRequest`), `SubscriptionState.allConsumed`; kafka-python 2.x and 3.x, `ConsumerCoordinator`;
 librdkafka, `rd_kafka_offset_store0`, `rd_kafka_cgrp_assigned_offsets_commit`, CHANGELOG 1.4.2 and 1.9.0.
-Differs: records are offsets, fetched in no time when they are handed out; a real consumer may hold some that
-were deleted since, and hands them out. kafka-python and Java look at all positions in each poll here.
+Differs: records are offsets, fetched in no time when poll returns them; a real consumer may hold some that
+have been deleted since, and returns them. kafka-python and Java look at all positions in each poll here.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The broker's side of a consumer group: who is a member, which generation it is, and whose commits count.
 
 Members cannot agree on anything among themselves, so one broker coordinates them. It keeps the members
-apart from those who are gone (a time-out for each), lets all of them join again whenever one comes or
-goes, picks a strategy that all know and a leader that deals the partitions out, and passes the dealt
-parts on. Everything a member asks for carries its generation, so that one who slept through a rebalance
+apart from those that are gone (a timeout for each), lets all of them rejoin whenever one joins or
+leaves, picks a strategy that all support and a leader that assigns the partitions, and passes the
+assignments on. Every request of a member carries its generation, so that one that slept through a rebalance
 is refused: this is what keeps its late commits from undoing the work of its successor.
 
 Requests and time come in, effects go out: answers, some of them to a request of long ago, and notes of
-what happened to the group. `advance` is to be called when the time of `next_due` has come.
+what happened to the group. Call `advance` when the time of `next_due` has come.
 
 Source: Apache Kafka 4.3.1, `GroupMetadataManager` (`classicGroup*`, `prepareRebalance`, `maybeCompleteJoinPhase`,
 `tryCompleteInitialRebalanceElseSchedule`, `completeClassicGroupJoin`, `expirePendingSync`,

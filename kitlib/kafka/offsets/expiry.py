@@ -1,9 +1,9 @@
 """When a committed offset is forgotten.
 
-An offset of a group that nobody runs any more must go at some time, or the offsets topic would keep it for
-ever. At first each offset aged from its own commit: a partition on which nothing happened lost its offset
-while its group was alive and well. Since KIP-211 (2.1) the offsets of a group with members do not age as
-long as the members subscribe to the topic, and those of an empty group age from the time it became empty.
+An offset of an abandoned group must be deleted at some time, or the offsets topic would keep it
+forever. At first, each offset aged from its own commit: an idle partition lost its offset
+while its group was alive and well. Since KIP-211 (2.1), the offsets of a group with members do not age
+while the members subscribe to the topic, and those of an empty group age from the time it became empty.
 
 Source: Apache Kafka 0.8.2.2 `OffsetManager.compact`; 0.9.0.1 `GroupMetadataManager.deleteExpiredOffsets`; 4.3.1
 `OffsetMetadataManager.cleanupExpiredOffsets`, `OffsetExpirationConditionImpl`, `ClassicGroup.offsetExpirationCondition`,

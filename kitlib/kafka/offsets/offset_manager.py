@@ -5,7 +5,7 @@ reads the log. When the partition's leader moves, the new one must fill its cach
 answer. "No offset" (-1) is a true answer that sends a consumer to its reset policy, so a manager that gives it
 too early loses or repeats records although every commit is still in the log.
 
-Time goes on by `advance`: to be called with the time before each request, and when `next_due` has come.
+Time advances through `advance`: call it with the time before each request, and when `next_due` has come.
 
 Source: Apache Kafka 0.8.2.2 `OffsetManager`, 0.9.0.1 `GroupMetadataManager`, 4.3.1 `OffsetMetadataManager`,
 `GroupCoordinatorShard`, `CoordinatorRuntime`; which of them decides by `rules`.

@@ -1,7 +1,7 @@
-"""A batch on its way: its records, the numbers that it carries now, and how often it was tried.
+"""A batch in flight: its records, the numbers that it carries now, and how often it was tried.
 
 The broker knows a batch by producer id, epoch and the sequence number of its first record. The client
-may write these numbers anew while the batch waits for a retry, so a batch that left is frozen as a
+may rewrite these numbers while the batch waits for a retry, so a batch that was sent is frozen as a
 `protocol.Batch`; this object lives on in the client's ledgers. Left out: headers, keys, compression.
 """
 

@@ -1,4 +1,4 @@
-"""The settings of the whole send path, and one call of `send` on its way."""
+"""The settings of the whole send path, and one call of `send` in progress."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Who leads a partition after something happened to a broker: the controller's decision, as a function.
 
-The controller knows who lives and who is in sync, and nothing about what lies in the logs. So it can
-promise no more than that a leader from the *in-sync set* holds every acknowledged record. When nobody of
-that set lives it has to choose: no leader, or one that may have missed something. The setting
+The controller knows who is alive and who is in sync, and nothing about the contents of the logs. So it can
+promise no more than that a leader from the *in-sync set* holds every acknowledged record. When no one in
+that set is alive, it has to choose: no leader, or one that may have missed something. The setting
 `unclean.leader.election.enable` is that choice.
 
 Since release 4.0 there is a second list, the *eligible* replicas (KIP-966): those with whose leaving the in-sync
 set became smaller than `min.insync.replicas`, or that left it afterwards. Nothing could be acknowledged with
 acks=all after that, so they hold all that was, and may lead cleanly. A replica whose broker died without
-writing everything down is struck off.
+writing everything to disk is removed.
 """
 
 from __future__ import annotations

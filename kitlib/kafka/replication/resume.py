@@ -1,8 +1,8 @@
-"""Where a consumer goes on after its partition's log was cut off: what it can notice, and what passes unseen.
+"""Where a consumer resumes after its partition's log was truncated: what it can notice, and what goes unnoticed.
 
-A committed offset is a number. When the log below it was cut off it lies beyond the end, and the broker says
-so; when the log has grown past it in the meantime, nothing is wrong with the number any more, and the records
-in between are never read. Only the leader epoch committed with it tells that it belongs to another history.
+A committed offset is a number. If the log was truncated below it, it lies beyond the end, and the broker says
+so; if the log has grown past it in the meantime, the number looks valid again, and the records
+in between are never read. Only the leader epoch committed with it reveals that it belongs to another history.
 """
 
 from __future__ import annotations

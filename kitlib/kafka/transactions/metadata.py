@@ -1,13 +1,12 @@
 """What a coordinator writes down about one transactional id: producer id, epoch, state, partitions.
 
-Every change has two halves. `prepare_*` looks whether the step is allowed, says what the entry will
-be, and leaves word of it in `pending_state`; the coordinator writes that to its log; and
-`complete_transition_to` makes it so. While a step is pending no other may begin, so a request that
-comes in between is told to come again.
+Every change has two halves. `prepare_*` checks whether the step is allowed, returns the new
+entry, and notes it in `pending_state`; the coordinator writes that to its log; and
+`complete_transition_to` applies it. While a step is pending, no other may begin, so a request that
+arrives in between has to be retried.
 
-Transactions of version 2 raise the epoch at each end, so that whatever is still on its way from the
-last transaction has a stale epoch. Version 1 raises it only for a new producer, and for one that is
-to be shut out.
+Transactions of version 2 bump the epoch at each end, so that whatever is still in flight from the
+last transaction has a stale epoch. Version 1 bumps it only for a new producer, and to fence an old one.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     Empty ──────► Ongoing ──► PrepareCommit ──► CompleteCommit ──► Empty, Ongoing
                      │                                             (version 2: PrepareAbort too)
                      ├──────► PrepareAbort ───► CompleteAbort ───► the same
-                     └──────► PrepareEpochFence (a word of a moment: somebody else is to be shut out)
+                     └──────► PrepareEpochFence (momentary: an old producer is being fenced)
 
-What lies in `PREVIOUS` is the whole of it: the coordinator refuses every other step.
+`PREVIOUS` holds all of it: the coordinator refuses every other step.
 
 Source: Apache Kafka 4.3.1, `TransactionState`.
 Differs: nothing.

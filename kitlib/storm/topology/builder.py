@@ -6,8 +6,8 @@
     builder.set_bolt("count", WordCount, 4).fields_grouping("split", ["word"])
     topology = builder.create_topology()
 
-Declared is what a mistake can be told of before anything runs: an unknown component, stream or field,
-a bolt that nobody feeds.
+The declaration reveals mistakes before anything runs: an unknown component, stream or field,
+a bolt without input.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a topology is written in: spouts, bolts, tuples, and the collectors that they speak to.
+"""The parts a topology is written with: spouts, bolts, tuples, and the collectors that they call.
 
-A spout hands out tuples with a message id and hears of each one's end, once: `ack` when the whole tree
-that grew from it was processed, `fail` when a part of it failed or took too long. For this a bolt has
+A spout emits tuples with a message id and is notified of each one's end, once: `ack` when the whole tree
+that grew from it was processed, `fail` when a part of it failed or took too long. For this, a bolt has
 two duties. It *anchors* each tuple it sends to the tuple it came from, which makes it a part of the
-tree; and it acks or fails each tuple it was given. A `BasicBolt` has both done for it.
+tree; and it acks or fails each tuple it receives. A `BasicBolt` gets both done for it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """What can go wrong in a topology, planted on purpose.
 
-A fault belongs to a component and meets some of the tuples that reach it: the ones counted in `nth`,
-or `percent` of a hundred by chance. A crash happens at a time instead.
+A fault belongs to a component and hits some of the tuples that reach it: the ones listed in `nth`,
+or `percent` of them at random. A crash happens at a time instead.
 
-* fail: the bolt fails the tuple instead of working on it
-* hang: the bolt works `ms` longer on it; without `ms` for ever, and its task with it
+* fail: the bolt fails the tuple instead of processing it
+* hang: the bolt takes `ms` longer; without `ms`, it and its task hang forever
 * drop: the bolt takes the tuple, and neither sends, acks nor fails anything
-* ack_twice: the bolt works on it as usual and acks it a second time
-* unanchored: what the bolt sends while it works on it is anchored to nothing
-* raise: the bolt raises an error; its task dies of it and comes back
+* ack_twice: the bolt processes it as usual and acks it a second time
+* unanchored: what the bolt sends while processing it is not anchored
+* raise: the bolt raises an error; its task dies from it and comes back
 * lose: the message never arrives; also for the acker's messages ("__acker") and for a spout's answers
 * crash: the task dies at `at_ms`, with everything it held, and comes back after the topology's restart_ms
 """

@@ -1,9 +1,9 @@
 """The tasks of a running topology: ackers, spouts and bolts, each with a life that a crash ends.
 
-A spout's task keeps a pending map, which makes the time-out. It holds root id and message id in two buckets,
-which a tick of the task's own rotates. What falls out is failed, whatever the acker knows; an answer for a root
-that is no longer there is ignored. A bolt's task takes one tuple after the other, and what the bolt says about
-each is carried out. An acker's task answers at once, and tells the trace what each message did to the ledger.
+A spout's task keeps a pending map, which implements the timeout. It holds root id and message id in two buckets,
+which the task's own tick rotates. What falls out is failed, whatever the acker knows; an answer for a root
+that is no longer there is ignored. A bolt's task takes one tuple after another and carries out what the bolt says about
+each. An acker's task answers at once, and records in the trace what each message did to the ledger.
 """
 
 from __future__ import annotations

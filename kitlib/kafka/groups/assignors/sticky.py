@@ -1,16 +1,16 @@
-"""Sticky: as even as can be, and each member keeps what it owned as far as that allows.
+"""Sticky: as balanced as possible, and each member keeps what it owned as far as that allows.
 
-Two algorithms. When all members read the same topics (`Constrained`), everybody keeps up to a quota and the
-rest is dealt out. Else the general one (`General`) starts from what is owned and moves partitions until
-nothing gets more even. The cooperative assignor takes the same assignment in two rebalances.
+Two algorithms. When all members read the same topics (`Constrained`), everyone keeps up to a quota and the
+rest is assigned. Otherwise, the general one (`General`) starts from what is owned and moves partitions until
+the balance no longer improves. The cooperative assignor takes the same assignment in two rebalances.
 
 Members say themselves what they owned, and in which generation of the group; a member that was away for a
-while may claim what has another owner by now. The higher generation wins. Two claims of one generation
+while may claim what another member owns by now. The higher generation wins. Two claims of one generation
 are both void.
 
 Source: Apache Kafka 4.3.1, `AbstractStickyAssignor`, `StickyAssignor`, `CooperativeStickyAssignor`.
 Differs: racks are left out. The real object remembers the highest generation that it ever saw; here it
-is that of the members of today.
+is that of the current members.
 """
 
 from __future__ import annotations
