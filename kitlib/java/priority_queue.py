@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class JavaHeap(Generic[T]):
-    """A binary heap with the least element first; `key` is asked anew at each comparison."""
+    """A binary heap with the least element first; `key` is asked again at each comparison."""
 
     def __init__(self, elements: Iterable[T], key: Callable[[T], Any]) -> None:
         self.key = key

@@ -39,7 +39,7 @@ class Committed:
     order: int  # the offset of its record in __consumer_offsets
     at_ms: int  # a commit's own timestamp, a tombstone's time in the log
     offset: int | None
-    topic_id: str | None = None  # of the topic, where the record has it: a topic made anew has another
+    topic_id: str | None = None  # of the topic, where the record has it: a topic made again has another
     by: str | None = None  # the member to which the partition was assigned then, if it is known
     members: int | None = None  # how many members the group had then, None if nothing had told it
 

@@ -116,7 +116,7 @@ class Acker:
         )
 
     def tick(self) -> dict[int, AckerEntry]:
-        """A message time-out has passed: rotate. What is dropped is returned for pictures; nobody is told of it."""
+        """A message timeout has passed: rotate. What is dropped is returned for pictures; nobody is told of it."""
         return self.pending.rotate()
 
     def settle(self, root: int, entry: AckerEntry) -> Completion | None:

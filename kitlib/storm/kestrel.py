@@ -28,7 +28,7 @@ class KestrelQueue:
     """The messages of one log as a queue; ids are offsets.
 
     Source: what seed 001 says of Kestrel: open messages, pending for one client, given back when it goes.
-    Differs: Kestrel itself is a server with time-outs of its own; its journal is here the log and the offset
+    Differs: Kestrel itself is a server with timeouts of its own; its journal is here the log and the offset
     below which everything is removed.
     """
 

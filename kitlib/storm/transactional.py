@@ -196,7 +196,7 @@ class TransactionalSpoutCoordinator:
     """Decides which batches are out, and which single one may commit.
 
     What it must not forget lies in `store` at `path`, and a new coordinator over the same store goes on
-    from there. It is written before a batch is handed out and after a commit is finished; a crash
+    from there. It is written before a batch is emitted and after a commit is finished; a crash
     between the writes of a commit and that moment makes the same id come again.
 
     Source: Storm 0.9.3, `backtype.storm.transactional.TransactionalSpoutCoordinator`, and for the
@@ -213,7 +213,7 @@ class TransactionalSpoutCoordinator:
     max_spout_pending: int = 1  # so many batches may be out, the committing one included
     curr_txid: int = field(init=False, default=INIT_TXID)  # the next to be committed; never falls
     active: dict[int, TransactionStatus] = field(init=False, default_factory=dict)  # by txid, all >= curr_txid
-    attempt_ids: dict[int, int] = field(init=False, default_factory=dict)  # txid -> the last attempt handed out
+    attempt_ids: dict[int, int] = field(init=False, default_factory=dict)  # txid -> the last attempt emitted
 
     def __post_init__(self) -> None:
         """Go on from what is stored. KitError when max_spout_pending < 1, or when the stored text cannot be read."""
@@ -277,7 +277,7 @@ class TransactionalSpoutCoordinator:
         """This attempt failed; the attempts that end with it, itself first, and whose batches will come again.
 
         All later batches end too: they may not be committed before it, and an opaque spout may cut them
-        anew. A late failure of an attempt that is no longer the current one ends nothing.
+        again. A late failure of an attempt that is no longer the current one ends nothing.
         """
         status = self.active.get(attempt.txid)
         if status is None or status.attempt != attempt:

@@ -177,7 +177,7 @@ def check_transaction(
 
 
 def check_open_transaction(entry: ProducerStateEntry, batch: Batch) -> None:
-    """Raise InvalidTxnStateError for a batch outside of transactions while its producer has one open here.
+    """Raise InvalidTxnStateError for a batch outside transactions while its producer has one open here.
 
     Source: Apache Kafka 4.3.1, `ProducerAppendInfo.appendDataBatch`.
     Differs: nothing.

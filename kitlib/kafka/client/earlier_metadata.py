@@ -41,7 +41,7 @@ class EarlierMetadata(ProducerMetadata):
         self.topics[topic] = EXPIRY_NEEDS_UPDATE
 
     def request_update_for_topic(self, topic: str) -> int:
-        """Somebody waits for news of this topic: whatever it is, everything is asked for."""
+        """Someone waits for news of this topic: whatever it is, everything is asked for."""
         return self.request_update()
 
     def new_request(self, now_ms: int) -> MetadataRequest:

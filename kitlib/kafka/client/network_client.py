@@ -46,7 +46,7 @@ class Disconnect:
     """The client closes the connection."""
 
     node: Node
-    why: str  # "request time-out" or "connection setup time-out"
+    why: str  # "request timeout" or "connection setup timeout"
 
 
 Effect = Connect | Send | Disconnect
@@ -144,7 +144,7 @@ class NetworkClient:
         return self._send(node, request, now_ms)
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
-        """Whom to ask what anybody can answer: a ready broker with the least under way, else one that is being connected."""
+        """Whom to ask what anyone can answer: a ready broker with the least under way, else one that is being connected."""
         return self._least_loaded_of_0_10(now_ms) if self.release == "0.10" else self._least_loaded(now_ms)[0]
 
     # What the network does
@@ -218,7 +218,7 @@ class NetworkClient:
         return self.metadata_in_progress is None and self.metadata.time_to_next_update(now_ms) == 0
 
     def _maybe_update_metadata(self, now_ms: int) -> int:
-        """Ask for metadata if it is time to, or connect to somebody who can be asked; until when to sleep."""
+        """Ask for metadata if it is time to, or connect to someone who can be asked; until when to sleep."""
         if self.release == "0.10":
             return self._maybe_update_of_0_10(now_ms)
         fetching_ms = self.request_timeout_ms if self.metadata_in_progress is not None else 0

@@ -88,7 +88,7 @@ class ConnectCluster:
         self.prepare(f"{name} joins")
 
     def kill(self, name: str) -> None:
-        """A worker dies without a word; the coordinator notices after the session time-out."""
+        """A worker dies without a word; the coordinator notices after the session timeout."""
         worker = self._running(name)
         ran = worker.work
         worker.is_up, worker.work = False, ConnectorsAndTasks()

@@ -59,7 +59,7 @@ class GroupConsumer(GroupMembership):
     # -- where it reads on --------------------------------------------------------------------------------
 
     def check_positions(self) -> None:
-        """What the answers to its fetches say: a position outside of its log is given up, and the reset policy asked.
+        """What the answers to its fetches say: a position outside its log is given up, and the reset policy asked.
 
         Under "none" the user is told in each poll, by librdkafka once. Without a position the committed offset is
         asked for again in each poll, and by librdkafka never.
@@ -99,7 +99,7 @@ class GroupConsumer(GroupMembership):
     # -- handing out ------------------------------------------------------------------------------------
 
     def begin_poll(self, now_ms: int) -> None:
-        """As the membership's; then Java and kafka-python commit if the interval is over and no join is on its way."""
+        """As the membership's; then Java and kafka-python commit if the interval is over and no join is in flight."""
         if self.config.auto_commit and self.commit_due_ms is None:
             self.commit_due_ms = now_ms + self.config.auto_commit_interval_ms
         GroupMembership.begin_poll(self, now_ms)
@@ -248,7 +248,7 @@ class GroupConsumer(GroupMembership):
         self._commit_by_itself({partition: at for partition, at in positions.items() if at is not None})
 
     def after_assigned(self, partitions: tuple[int, ...], now_ms: int) -> None:
-        """Ask where to begin; Java's interval begins anew."""
+        """Ask where to begin; Java's interval starts over."""
         if self.config.auto_commit and not self.config.is_background:
             self.commit_due_ms = now_ms + self.config.auto_commit_interval_ms
         unknown = [partition for partition in partitions if self.held[partition] is None]

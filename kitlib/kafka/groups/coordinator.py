@@ -170,7 +170,7 @@ class GroupCoordinator:
             self._answer(request.asked, self._current(group, member_id, group.leader_id == member_id))
         elif group.is_in(STABLE) and is_same and group.leader_id != member_id:
             self._answer(request.asked, self._current(group, member_id, is_told_members=False))
-        elif group.is_in(COMPLETING, STABLE):  # its metadata changed, or the leader wants to deal anew
+        elif group.is_in(COMPLETING, STABLE):  # its metadata changed, or the leader wants to deal again
             self._update_member(group, member, request)
         else:
             self._refuse_join(request, GroupError.UNKNOWN_MEMBER_ID)
@@ -332,7 +332,7 @@ class GroupCoordinator:
         self._answer(request.asked, Joined(error, request.member_id))
 
     # From one generation to the next: a rebalance begins when a member comes or goes. It waits until every member has
-    # joined again, for no longer than the longest of their time-outs; who is missing then is out. The new generation
+    # joined again, for no longer than the longest of their timeouts; who is missing then is out. The new generation
     # waits for every member's sync. A member that is silent for its session's time is out in any state, unless it is
     # the coordinator that lets it wait for an answer.
 
@@ -467,7 +467,7 @@ class GroupCoordinator:
         )  # fmt: skip
 
     def _reschedule(self, group: ClassicGroup, member: ClassicGroupMember, after_ms: int | None = None) -> None:
-        """The member was heard of: its session begins anew."""
+        """The member was heard of: its session starts over."""
         session_ms = member.session_timeout_ms if after_ms is None else after_ms
         self._schedule(member.member_id, session_ms, lambda: self._expire_member(group, member.member_id))
 

@@ -188,7 +188,7 @@ def herd(members: int, partitions: int, brokers: int = 1) -> Traffic:
 
 
 def rebalance_all(zookeeper: ZooKeeper, group: Sequence[OldConsumer]) -> None:
-    """The luckiest case: everybody gives up before anybody takes, so that no owner node is in the way."""
+    """The luckiest case: everybody gives up before anyone takes, so that no owner node is in the way."""
     for each in group:
         each.give_up(zookeeper)
     for each in group:

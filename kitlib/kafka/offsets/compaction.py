@@ -78,7 +78,7 @@ def cleanable_range(
     """What may be cleaned now, from the last pass's end (`checkpoint`, None before the first pass) on.
 
     Never the active segment, nothing at or past the high watermark, and no segment that holds a timestamp
-    > now_ms - min_compaction_lag_ms, nor any after it. A checkpoint outside of the log counts as none.
+    > now_ms - min_compaction_lag_ms, nor any after it. A checkpoint outside the log counts as none.
     """
     first_dirty = log.start_offset if checkpoint is None else checkpoint
     if not log.start_offset <= first_dirty <= log.end_offset:

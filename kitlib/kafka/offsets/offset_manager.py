@@ -339,7 +339,7 @@ class OffsetManager:
         With an error every named partition is answered with it and -1. `require_stable`, which today's clients ask for,
         refuses what a transaction under way may still change; without it a coordinator of 4.0 or later answers from the
         replicated part of its log, which a new leader learns of late. An offset of a topic with another id in `topic_ids`
-        is none: the topic has been deleted and made anew.
+        is none: the topic has been deleted and made again.
         """
         error = self.error_for(group)
         if error is not OffsetError.NONE:

@@ -34,7 +34,7 @@ class ProducerBatch:
     partition: int
     first: int  # index of its first record within the send: above 0 in the later parts of a split one
     count: int  # records, at least 1
-    created_ms: int  # of the send, also in parts; the delivery time-out counts from here
+    created_ms: int  # of the send, also in parts; the delivery timeout counts from here
     values: list[bytes] = field(default_factory=list)  # empty in runs that only count
     capacity_bytes: int = 0  # an open batch takes records up to here
     size_bytes: int = BATCH_OVERHEAD_BYTES  # as it would lie on the wire
@@ -120,7 +120,7 @@ class ProducerBatch:
         return max(0, now_ms - self.last_attempt_ms)
 
     def has_reached(self, delivery_timeout_ms: int, now_ms: int) -> bool:
-        """Whether its delivery time-out is over: delivery_timeout_ms <= its age."""
+        """Whether its delivery timeout is over: delivery_timeout_ms <= its age."""
         return delivery_timeout_ms <= now_ms - self.created_ms
 
     def done(self, state: str) -> bool:

@@ -63,11 +63,11 @@ class BufferPool:
 
     @property
     def queued(self) -> int:
-        """How many wait. While anybody does, every batch is sent as it is, full or not."""
+        """How many wait. While anyone does, every batch is sent as it is, full or not."""
         return len(self.waiters)
 
     def allocate(self, size: int, max_block_ms: int, now_ms: int) -> Allocation:
-        """Ask for memory: granted at once, or waiting. KnobError when size > total_memory, which would wait for ever."""
+        """Ask for memory: granted at once, or waiting. KnobError when size > total_memory, which would wait forever."""
         if size > self.total_memory:
             raise KnobError(f"{size} bytes are more than the whole pool of {self.total_memory}. Send smaller records.")
         asked = Allocation(size, now_ms + max_block_ms)

@@ -32,7 +32,7 @@ class PartitionState:
     leader: int  # NO_LEADER when there is none
     leader_epoch: int = 0  # one more with each change of `leader`, to and from NO_LEADER as well
     eligible: tuple[int, ...] = ()  # may lead cleanly when nobody is in sync
-    last_leader: int | None = None  # who led before nobody could; None while somebody leads
+    last_leader: int | None = None  # who led before nobody could; None while someone leads
     is_recovering: bool = False  # led by one that was not in sync, until it has said that it is done
 
 

@@ -133,7 +133,7 @@ class StreamsApp:
         self._prepare(f"{name} joins")
 
     def kill(self, name: str) -> None:
-        """A process dies. Its disk stays; the group misses it after the session time-out."""
+        """A process dies. Its disk stays; the group misses it after the session timeout."""
         found = self.instances.get(name)
         if found is None or not found.is_up:
             raise StreamsAssignmentError(f"instance {name} is not running.")

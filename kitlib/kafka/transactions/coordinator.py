@@ -220,7 +220,7 @@ class TransactionCoordinator:
     # -- time and markers ---------------------------------------------------------------------------
 
     def abort_timed_out(self, now_ms: int) -> list[str]:
-        """Abort what has been open for longer than its producer's time-out; a broker looks every few seconds. The ids."""
+        """Abort what has been open for longer than its producer's timeout; a broker looks every few seconds. The ids."""
         late = [
             entry for entry in self.entries.values()
             if not entry.is_pending and entry.state is TransactionState.ONGOING

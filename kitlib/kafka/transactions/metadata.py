@@ -81,7 +81,7 @@ class TransactionMetadata:
     last_producer_epoch: int = NO_PRODUCER_EPOCH  # the one before, known only if the same producer had it
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = field(default_factory=frozenset)  # those that still need a marker
-    txn_start_ms: int = NO_TIMESTAMP  # when the first partition was added; time-outs count from here
+    txn_start_ms: int = NO_TIMESTAMP  # when the first partition was added; timeouts count from here
     last_update_ms: int = NO_TIMESTAMP  # an id that has been idle since is forgotten
     client_version: int = 1  # of whoever caused the last step: 1, or 2
     pending_state: TransactionState | None = None  # what is being written; None between two steps
@@ -98,7 +98,7 @@ class TransactionMetadata:
         return is_epoch_exhausted(self.producer_epoch)
 
     def remove_partition(self, partition: TopicPartition) -> None:
-        """Its marker is written. IllegalTransitionError unless markers are on their way."""
+        """Its marker is written. IllegalTransitionError unless markers are in flight."""
         if not self.state.is_preparing:
             raise IllegalTransitionError(
                 f"{self.transactional_id}: a marker was written in state {self.state.value}. Report it."
@@ -108,7 +108,7 @@ class TransactionMetadata:
     # -- the first halves ---------------------------------------------------------------------------
 
     def prepare_fence_producer_epoch(self) -> TxnTransitMetadata:
-        """Somebody else is to take over: the epoch goes up, and the open transaction will be aborted."""
+        """Someone else is to take over: the epoch goes up, and the open transaction will be aborted."""
         keeps = self.has_failed_epoch_fence or self.producer_epoch == MAX_EPOCH
         epoch = self.producer_epoch + (not keeps)
         return self._prepare(TransactionState.PREPARE_EPOCH_FENCE, producer_epoch=epoch)

@@ -21,7 +21,7 @@ class TransactionState(Enum):
 
     EMPTY = "Empty"  # the id is known, no transaction has begun
     ONGOING = "Ongoing"  # at least one partition was added
-    PREPARE_COMMIT = "PrepareCommit"  # decided and written down; markers are on their way
+    PREPARE_COMMIT = "PrepareCommit"  # decided and written down; markers are in flight
     PREPARE_ABORT = "PrepareAbort"
     COMPLETE_COMMIT = "CompleteCommit"  # every partition has its marker
     COMPLETE_ABORT = "CompleteAbort"

@@ -36,7 +36,7 @@ class TopologyConfig:
 
     topology_ackers: int = 1  # tasks; 0: a tuple counts as acked when it is emitted
     topology_message_timeout_secs: int = 30  # the period of the ticks; a tuple times out after one to two of them
-    topology_enable_message_timeouts: bool = True  # False: no ticks, and what is lost stays pending for ever
+    topology_enable_message_timeouts: bool = True  # False: no ticks, and what is lost stays pending forever
     topology_max_spout_pending: int | None = None  # tuples pending in one spout task; None: without bound
     acker_release: AckerRelease = "0.9.3"
     id_bits: int = 64  # of the tuples' ids, which the acker XORs

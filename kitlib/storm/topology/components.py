@@ -97,7 +97,7 @@ def task_name(component: str, task_id: int) -> str:
 
 
 class SpoutOutputCollector(Protocol):
-    """Through which a spout hands out tuples."""
+    """Through which a spout emits tuples."""
 
     def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
         """Send a tuple; the task ids that get it. Without a message id nobody follows its tree.
@@ -129,7 +129,7 @@ class OutputCollector(Protocol):
         ...
 
     def reset_timeout(self, given: Tuple) -> None:
-        """Ask for another time-out for this tuple's trees; later releases of the acker only."""
+        """Ask for another timeout for this tuple's trees; later releases of the acker only."""
         ...
 
 
@@ -163,7 +163,7 @@ class Spout:
         """The tree of this message failed, or was not finished in time."""
 
     def is_retried(self, message_id: Any) -> bool:
-        """Whether a message that has just failed will be handed out again: never by a spout without a `fail`."""
+        """Whether a message that has just failed will be emitted again: never by a spout without a `fail`."""
         return type(self).fail is not Spout.fail
 
     def crashed(self) -> None:
@@ -198,7 +198,7 @@ class Bolt:
 
 @dataclass(slots=True)
 class BasicOutputCollector:
-    """The collector of a `BasicBolt`: what is sent through it is anchored to the tuple being worked on."""
+    """The collector of a `BasicBolt`: what is sent through it is anchored to the tuple being processed."""
 
     collector: OutputCollector
     given: Tuple

@@ -36,7 +36,7 @@ class Fault:
     component: str
     nth: Collection[int] = ()  # of the tuples (or messages) that reach the component, from 1 on
     percent: float = 0  # of them, by chance; beside `nth`
-    ms: int | None = None  # for "hang": how much longer; None means for ever
+    ms: int | None = None  # for "hang": how much longer; None means forever
     at_ms: int | None = None  # for "crash": when
     task_index: int = 0  # for "crash": which of the component's tasks
 

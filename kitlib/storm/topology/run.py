@@ -166,7 +166,7 @@ class TopologyRun:
 
     @property
     def queued(self) -> int:
-        """Tuples that wait at bolts, the ones being worked on included."""
+        """Tuples that wait at bolts, the ones being processed included."""
         return sum(len(bolt.inbox) + bolt.is_busy for bolt in self.bolts.values())
 
     # -- what its tasks do ---------------------------------------------------------------------------

@@ -159,7 +159,7 @@ class AckerTask(Task):
 
     Source: Storm 0.9.3 and 2.4.0, as the acker's.
     Differs: 0.9.3 means its ackers to have ticks, but its executors send none to a component whose name begins
-    with "__", so that what nobody ends is kept for ever (STORM-2786; mended in 1.0.6, 1.1.2 and 1.2.0). Here they come.
+    with "__", so that what nobody ends is kept forever (STORM-2786; fixed in 1.0.6, 1.1.2 and 1.2.0). Here they come.
     """
 
     acker: Acker
@@ -194,7 +194,7 @@ class AckerTask(Task):
         self._hear("acker_reset", root, lambda: self.acker.reset_timeout(root))
 
     def tick(self, life: int) -> None:
-        """A message time-out has passed."""
+        """A message timeout has passed."""
         run = self.run
         if not self.is_of(life):
             return
@@ -280,7 +280,7 @@ class SpoutTask(ComponentTask):
         return bound is None or len(self.pending) < bound
 
     def tick(self, life: int) -> None:
-        """A message time-out has passed: rotate, and fail what falls out."""
+        """A message timeout has passed: rotate, and fail what falls out."""
         run = self.run
         if not self.is_of(life):
             return
@@ -313,7 +313,7 @@ class SpoutTask(ComponentTask):
             self.wake()
 
     def wake(self) -> None:
-        """A tree has ended: there is room again, and perhaps something to hand out once more."""
+        """A tree has ended: there is room again, and perhaps something to emit once more."""
         if self.is_alive and (self.is_throttled or self.idle_ms):
             self.is_throttled, self.idle_ms = False, 0
             self._next_poll(SPOUT_MS)
@@ -402,7 +402,7 @@ class BoltTask(ComponentTask):
         super().__init__(run, component, context)
         self.bolt: Bolt
         self.collector: BoltCollector
-        self.inbox: deque[Tuple] = deque()  # arrived, in order; the one being worked on has left it
+        self.inbox: deque[Tuple] = deque()  # arrived, in order; the one being processed has left it
         self.is_busy = False
 
     def start(self) -> None:

@@ -305,7 +305,7 @@ class General:
     previous: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)  # claimed in an older generation
     movable: list[TopicPartition] = field(default_factory=list)  # all, those of topics with fewest readers first
     balancing: set[str] = field(default_factory=set)  # members among whom partitions may still move
-    revocation_required: bool = False  # somebody owned what it does not read any more
+    revocation_required: bool = False  # someone owned what it does not read any more
     movements: Movements = field(default_factory=Movements)
 
     def __post_init__(self) -> None:
@@ -474,7 +474,7 @@ def score(assignment: Assignment) -> int:
 
 
 def assign_cooperative_sticky(partitions: Partitions, subscriptions: Sequence[Subscription]) -> Assignment:
-    """The sticky assignment without what somebody else still owns, as the members' lists come over the wire: sorted.
+    """The sticky assignment without what someone else still owns, as the members' lists come over the wire: sorted.
 
     A partition that changes hands is given to nobody at first. Its owner sees that it has lost it, stops, and
     joins again; only the next rebalance gives it to the new owner. So no two members ever have it, and no
