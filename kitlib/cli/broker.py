@@ -62,8 +62,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 @app.command()
 def logs(
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing what comes; Ctrl-C ends.")] = False,
-    lines: Annotated[int, typer.Option(help="How many of the last lines of each broker.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines; stop with Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option(help="Number of last lines per broker.")] = 50,
 ) -> None:
     """Print the brokers' warnings and errors (an empty log is good news)."""
     if lines < 0:

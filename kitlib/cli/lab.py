@@ -13,9 +13,9 @@ from kitlib.errors import KnobError, LabError
 
 @app.command()
 def lab(
-    port: Annotated[int | None, typer.Option(help="JupyterLab's port; without it 8888 or the next free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="JupyterLab's port; by default 8888 or the next free one.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in your browser.")] = True,
-    notebook: Annotated[Path | None, typer.Option(help="Open this one (your copy, if it is the kit's); without it the first.")] = None,
+    notebook: Annotated[Path | None, typer.Option(help="Notebook to open (your copy, if it is the kit's); by default, the first.")] = None,
 ) -> None:
     """Start Kafka and JupyterLab, and open your copy of the first notebook; Ctrl-C stops everything."""
     from kitlib.lab import copies, jupyter, notebooks, session

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @app.command()
 def notebooks(
     check: Annotated[bool, typer.Option("--check", help="Save nothing; exit 1 if something would change.")] = False,
-    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; by default, all.")] = None,
 ) -> None:
     """Run all notebooks again and save their outputs, without anything that differs from run to run."""
     from kitlib.lab import jupyter, trust
@@ -51,7 +51,7 @@ def notebooks(
 @app.command()
 def tour(
     out: Annotated[Path, typer.Option(help="The folder for the pages.")] = Path("build/tour"),
-    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; by default, all.")] = None,
 ) -> None:
     """Run every notebook without a browser and write a page of each, with an index; exit 1 if one fails."""
     from kitlib.lab import tour as pages

@@ -44,14 +44,14 @@ FIRST_MS, LAST_MS = 10**11, 253_402_300_799_999  # 1973, before which a number i
 def offsets(
     group: Annotated[str | None, typer.Argument(help="The consumer group; without it, one line per group.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Read from this time of the log on: {TIMES}.")] = None,
-    until: Annotated[str | None, typer.Option(help="Read up to this time, written in the same way.")] = None,
+    until: Annotated[str | None, typer.Option(help="Read up to this time, in the same format.")] = None,
     commits: Annotated[
         int | None, typer.Option(min=0, help=f"Of a group, also show so many of the last commits; else {SHOWN_COMMITS}.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the history into this file, FILE.svg or FILE.html.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, every commit of the group in it.")] = False,
-    health: Annotated[bool, typer.Option("--health", help="Show the health figures instead, and the alarms they ring.")] = False,
-    spark: Annotated[bool, typer.Option("--spark", help="Read by a Spark job, in memory that history does not fill.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit of the group.")] = False,
+    health: Annotated[bool, typer.Option("--health", help="Show the health figures instead, and the alarms they raise.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Read with a Spark job, whose memory does not grow with the history.")] = False,
 ) -> None:
     """Read the cluster's __consumer_offsets: who committed what, and where it went back or vanished.
 
@@ -130,12 +130,12 @@ def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> 
 @app.command()
 def watch(
     group: Annotated[str, typer.Argument(help="The consumer group.")],
-    once: Annotated[bool, typer.Option("--once", help="Look once; exit code 0 when all is OK, else 1.")] = False,
-    every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once; exit code 0 if all is OK, otherwise 1.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between looks.")] = 2.0,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; without it, at Ctrl-C.")] = None,
     intervals: Annotated[int, typer.Option(min=1, max=1000, help="Commits in a window.")] = 10,
-    allowed_lag: Annotated[int, typer.Option(min=0, help="Lag up to this counts as none.")] = 0,
-    min_distance: Annotated[int, typer.Option(min=0, help="Commits less than so many seconds apart count as one.")] = 0,
+    allowed_lag: Annotated[int, typer.Option(min=0, help="A lag of up to this counts as none.")] = 0,
+    min_distance: Annotated[int, typer.Option(min=0, help="Commits less than this many seconds apart count as one.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each look.")] = False,
 ) -> None:
     """Watch a group: the lag of each partition, its status by Burrow's rules, and why. Stop with Ctrl-C."""

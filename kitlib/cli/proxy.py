@@ -27,7 +27,7 @@ def proxy(
     seed: Annotated[int, typer.Option(help="Random seed for rules with a percentage.")] = 1,
     watch: Annotated[list[str] | None, typer.Option(help="Also print each request and answer of this API; 'any': of all.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; without it, at Ctrl-C.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
     """Run a proxy in front of the broker that applies the rules to its clients; prints the address to give to a client.
 
