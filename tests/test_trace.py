@@ -187,7 +187,7 @@ BAD_STEPS = {
     "an actor that is null": (_step(actor=None), "actor should be of type str, got None"),
     "a word that is a list": (_step(what=["emit"]), "what should be of type str, got ['emit']"),
     "data that are a list": (_step(data=[1]), "data should be of type dict, got [1]"),
-    "a verb that is not declared": (_step(what="ring"), "no such word is declared"),
+    "a verb that is not declared": (_step(what="ring"), "this word is not declared"),
     "data that its verb does not declare": (_step(data={"offset": 1, "colour": 3}), "colour is not declared"),
     "data that lack what its verb needs": (_step(), "it lacks offset"),
     "a state that is a list": (_step(data={"offset": 1}, state=[1]), "state should be of type dict, got [1]"),

@@ -21,7 +21,7 @@ def guarantees(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the runs' topics, for `kit audit RUN`.")] = False,
 ) -> None:
-    """Measure records lost, doubled, out of order and wrongly told failed, for each setting and each fault."""
+    """Measure records lost, duplicated, out of order and wrongly reported as failed, for each setting and each fault."""
     if out:
         workspace.check_writable(out, "--out")
     from kitlib.experiments.idempotence.guarantees import all_cells

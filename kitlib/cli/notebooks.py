@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @app.command()
 def notebooks(
     check: Annotated[bool, typer.Option("--check", help="Save nothing; exit 1 if something would change.")] = False,
-    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; by default, all.")] = None,
 ) -> None:
     """Run all notebooks again and save their outputs, without anything that differs from run to run."""
     from kitlib.lab import jupyter, notebook_trust
@@ -51,7 +51,7 @@ def notebooks(
 @app.command()
 def tour(
     out: Annotated[Path, typer.Option(help="The folder for the pages.")] = Path("build/tour"),
-    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; by default, all.")] = None,
 ) -> None:
     """Run every notebook without a browser and write a page of each, with an index; exit 1 if one fails."""
     from kitlib.lab import tour as pages
@@ -71,7 +71,7 @@ def tour(
 @app.command()
 def reset(
     notebook: Annotated[str | None, typer.Argument(help="A notebook's name, its beginning, or its path.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="What all notebooks have made.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete what all notebooks have made.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete the topics, groups, offsets and checkpoints that a notebook has made, and nothing else."""
@@ -93,7 +93,7 @@ def reset(
         print(f"{name}: {created_resources.summary(its)}", file=sys.stderr)
     if not yes:
         if not sys.stdin.isatty():
-            raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to go on.")
+            raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to continue.")
         typer.confirm("Delete this?", abort=True, err=True)
     problems: list[str] = []
     with runner.broker(say) as cluster:

@@ -43,20 +43,20 @@ FIRST_MS, LAST_MS = 10**11, 253_402_300_799_999  # 1973, before which a number i
 
 @app.command()
 def offsets(
-    group: Annotated[str | None, typer.Argument(help="The consumer group; without it a line for each group.")] = None,
+    group: Annotated[str | None, typer.Argument(help="The consumer group; without it, one line per group.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Read from this time of the log on: {TIMES}.")] = None,
-    until: Annotated[str | None, typer.Option(help="Read up to this time, written in the same way.")] = None,
+    until: Annotated[str | None, typer.Option(help="Read up to this time, in the same format.")] = None,
     commits: Annotated[
         int | None, typer.Option(min=0, help=f"Of a group, also show so many of the last commits; else {SHOWN_COMMITS}.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the history into this file, FILE.svg or FILE.html.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, every commit of the group in it.")] = False,
-    health: Annotated[bool, typer.Option("--health", help="Show the health figures instead, and the alarms they ring.")] = False,
-    spark: Annotated[bool, typer.Option("--spark", help="Read by a Spark job, in memory that history does not fill.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit of the group.")] = False,
+    health: Annotated[bool, typer.Option("--health", help="Show the health figures instead, and the alarms they raise.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Read with a Spark job, whose memory does not grow with the history.")] = False,
 ) -> None:
     """Read the cluster's __consumer_offsets: who committed what, and where it went back or vanished.
 
-    Every commit that was read is held in memory; for a large topic take --spark, --since or a GROUP.
+    All commits are held in memory; for a large topic, use --spark, --since or a GROUP.
     """
     from kitlib.experiments.cluster_audit import commit_report
     from kitlib.experiments.cluster_audit.commit_log import check_times, read_commit_log
@@ -92,14 +92,14 @@ def _check_alone(health: bool, spark: bool, others: dict[str, object]) -> None:
     name = "--health" if health else "--spark"
     given = [each for each, value in others.items() if value is not None] + (["--spark"] if health and spark else [])
     if given:
-        raise KnobError(f"{name} does not go together with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
+        raise KnobError(f"{name} cannot be combined with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
 
 
 def _by_health(since_ms: int | None, until_ms: int | None) -> int:
     from kitlib.experiments.cluster_audit.topic_health import HEAD, look_at_health
 
     if since_ms is not None or until_ms is not None:
-        raise KnobError("--health tells of now. Leave --since and --until out.")
+        raise KnobError("--health shows the present. Leave --since and --until out.")
     found = look_at_health(kafka_server.ensure())
     _console().print(_table("health of committed offsets", HEAD, found.rows()))
     _print_lines(found.lines())
@@ -129,15 +129,15 @@ def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> 
 @app.command()
 def watch(
     group: Annotated[str, typer.Argument(help="The consumer group.")],
-    once: Annotated[bool, typer.Option("--once", help="Look once; exit code 0 when all is OK, else 1.")] = False,
-    every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")] = 2.0,
-    seconds: Annotated[float | None, typer.Option(min=0, help="End after so long; without it, at Ctrl-C.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once; exit code 0 if all is OK, otherwise 1.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between looks.")] = 2.0,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; without it, at Ctrl-C.")] = None,
     intervals: Annotated[int, typer.Option(min=1, max=1000, help="Commits in a window.")] = 10,
-    allowed_lag: Annotated[int, typer.Option(min=0, help="Lag up to this counts as none.")] = 0,
-    min_distance: Annotated[int, typer.Option(min=0, help="Commits less than so many seconds apart count as one.")] = 0,
+    allowed_lag: Annotated[int, typer.Option(min=0, help="A lag of up to this counts as none.")] = 0,
+    min_distance: Annotated[int, typer.Option(min=0, help="Commits less than this many seconds apart count as one.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each look.")] = False,
 ) -> None:
-    """Watch a group: the lag of each partition, its status by Burrow's rules, and why. Ctrl-C ends it."""
+    """Watch a group: the lag of each partition, its status by Burrow's rules, and why. Stop with Ctrl-C."""
     from kitlib.experiments.cluster_audit.lag_watch import LagWatch, is_well
 
     for name, value in (("every", every), ("seconds", seconds)):
@@ -297,7 +297,7 @@ def time_of(name: str, text: str | None, now_ms: int | None = None) -> int | Non
     if text.isdecimal() and text.isascii():
         at_ms = int(text[:16])  # 16 digits are too many already
         if at_ms and not FIRST_MS <= at_ms <= LAST_MS:
-            raise KnobError(f"--{name} {text[:60]} is no time in ms since 1970 that anybody means. Write a date as 2026-03-01.")
+            raise KnobError(f"--{name} {text[:60]} is not a plausible time in ms since 1970. Write a date as 2026-03-01.")
         return at_ms
     if ago := re.fullmatch(r"(\d{1,9})([smhd])", text):
         now = round(time.time() * 1000) if now_ms is None else now_ms

@@ -25,14 +25,14 @@ count, client_id, ms, bytes_per_s, across, error. Actions: " + "; ".join(f"{name
 @app.command()
 def proxy(
     rule: Annotated[list[str] | None, typer.Option(help=RULES)] = None,
-    seed: Annotated[int, typer.Option(help="Of the chances of rules with a percentage.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed for rules with a percentage.")] = 1,
     watch: Annotated[list[str] | None, typer.Option(help="Also print each request and answer of this API; 'any': of all.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="End after so long; without it, at Ctrl-C.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; without it, at Ctrl-C.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
-    """Stand before the broker and do to its clients what the rules say; prints the address to give to a client.
+    """Run a proxy in front of the broker that applies the rules to its clients; prints the address to give to a client.
 
-    Every event is a line, the counts are the last one. Ctrl-C ends it, and so does the end of who reads the lines.
+    Every event is one line; the last line has the counts. It ends at Ctrl-C, or when the reader of its output exits.
     """
     rules = [Rule.parse(text) for text in rule or []]
     with ChaosProxy.before(kafka_server.ensure(), rules, seed, watch or ()) as running:

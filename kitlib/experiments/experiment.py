@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kitlib.experiments.backend import Backend
 
 BACKENDS = ("model", "kafka")
-MAX_STEPS = Knob("Where the trace is cut, however the story goes on.", "steps", 10, 20_000, name="max_steps")
+MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "steps", 10, 20_000, name="max_steps")
 
 Run = TypeVar("Run")
 RunKind = Callable[[Trace, "Backend", dict[str, Any], Fork | None], Run]
@@ -63,11 +63,11 @@ class Experiment:
         if (max_steps := trace.at(at).cut_at) is not None:
             raise KnobError(
                 f"{self.name}: run {trace.run} was cut at step {at} (max_steps={max_steps}), so nothing can follow that step. "
-                "Fork an earlier step, or run the experiment anew with a larger max_steps."
+                "Fork an earlier step, or run the experiment again with a larger max_steps."
             )
         if at == len(trace) - 1:
             raise TraceError(
-                f"{self.name}: step {at} is the last one, so a fork there has nothing left to change. "
+                f"{self.name}: step {at} is the last one, so a fork there would change nothing. "
                 f"Go back to one of the steps 0 to {at - 1} and fork there."
             )
         if trace.parent is not None:
@@ -77,14 +77,14 @@ class Experiment:
         live = {knob.name for knob in self.knobs if knob.live}
         if not live:
             raise KnobError(
-                f"{self.name}: all of its knobs shape a run from the first step on, so a fork has nothing to change. "
-                "Run the experiment anew with another knob instead."
+                f"{self.name}: all of its knobs shape a run from its first step, so a fork cannot change anything. "
+                "Run the experiment again with another knob value instead."
             )
         for name in knobs:
             if name not in live:
                 raise KnobError(
                     f"{self.name}: {name} cannot change in the middle of a run, expected one of {', '.join(sorted(live))}. "
-                    "Run the experiment anew with it instead."
+                    "Set it in a new run instead."
                 )
         before = {name: value for name, value in trace.knobs.items() if name in {knob.name for knob in self.knobs}}
         changed = settle(self.knobs, before | knobs, self.name)

@@ -66,5 +66,5 @@ def first_position(cluster: Cluster, group: str, topic: Topic, policy: ResetPoli
             if error.code() == KafkaError._AUTO_OFFSET_RESET:
                 committed = member.committed([TopicPartition(topic.name, 0)], timeout=DEADLINE_S)[0].offset
                 start_position(committed if committed >= 0 else None, topic.start, topic.end, "none")
-                raise LabError(f"{topic.name}-0: the consumer refused to begin: {error.str()}. {ADVICE}")
+                raise LabError(f"{topic.name}-0: the consumer refused to start: {error.str()}. {ADVICE}")
     raise LabError(f"{topic.name}-0: the group's consumer got no position within {DEADLINE_S:g} s. {ADVICE}")

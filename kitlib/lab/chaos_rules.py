@@ -45,25 +45,25 @@ ANY_API = "any"
 # What can be done to a request on its way to the broker, and to an answer on its way back.
 ON_REQUESTS = {
     "lose_request": "the broker never sees it",
-    "delay_request": "it leaves `ms` later, and what comes after it on its connection no sooner",
-    "duplicate_request": "the broker gets it twice, the client the first answer only",
-    "reorder": "it waits until the next one that matches has passed, `across` connections until that is answered, or `ms` are over (1,000)",
-    "cut": "both sides of the connection are closed, the broker never sees it",
+    "delay_request": "it is delivered `ms` later, and everything after it on its connection waits too",
+    "duplicate_request": "the broker gets it twice, the client gets only the first answer",
+    "reorder": "it waits until the next match has passed (with `across`, on any connection, until that is answered), or for `ms` (1,000)",
+    "cut": "both sides of the connection are closed; the broker never sees it",
     "reset": "the broker gets one half, then both sides are reset (RST)",
-    "stop_reading": "nothing is read from this client for `ms` (else ten minutes), or until released",
-    "slice": "it goes on in writes of one byte",
-    "throttle": "it goes on at `bytes_per_s`",
-    "answer_error": "the broker never sees it, the client gets `error` as the answer",
+    "stop_reading": "nothing is read from this client for `ms` (default: ten minutes), or until released",
+    "slice": "it is passed on one byte at a time",
+    "throttle": "it is passed on at `bytes_per_s`",
+    "answer_error": "the broker never sees it; the client gets `error` as the answer",
 }
 ON_ANSWERS = {
-    "lose_answer": "the client never sees it; the connection stays open, which most clients give up when later answers come",
-    "delay_answer": "it leaves `ms` later, and what comes after it on its connection no sooner",
+    "lose_answer": "the client never sees it; the connection stays open, but most clients close it when later answers arrive",
+    "delay_answer": "it is delivered `ms` later, and everything after it on its connection waits too",
     "cut_after_answer": "both sides of the connection are closed instead of passing it on",
-    "withhold": "it is kept, and what comes after it on its connection too, until released",
+    "withhold": "it is held back, along with everything after it on its connection, until released",
     "reset_answer": "the client gets one half, then both sides are reset (RST)",
-    "slice_answer": "it goes on in writes of one byte",
-    "throttle_answer": "it goes on at `bytes_per_s`",
-    "replace_answer": "the broker has done its work, the client gets `error` as the answer",
+    "slice_answer": "it is passed on one byte at a time",
+    "throttle_answer": "it is passed on at `bytes_per_s`",
+    "replace_answer": "the broker has processed the request, but the client gets `error` as the answer",
 }
 ACTIONS = {**ON_REQUESTS, **ON_ANSWERS}
 
@@ -122,7 +122,7 @@ class Rule:
         self._check_number("ms", 1 if delays else 0, 3_600_000)
         self._check_number("bytes_per_s", 1 if self.action.startswith("throttle") else 0, None)
         if self.across and self.action != "reorder":
-            raise KnobError(f"{self.action}: across=True is for reorder alone. Leave it out.")
+            raise KnobError(f"{self.action}: across=True is only for reorder. Leave it out.")
         if self.action in ("answer_error", "replace_answer"):
             self._check_error()
         elif self.error:

@@ -197,7 +197,7 @@ def broker_settings() -> dict[str, Setting]:
         [answer] = admin.describe_configs([resource], request_timeout=ANSWER_S).values()
         entries = answer.result(ANSWER_S)
     except (KafkaException, ValueError, TimeoutError) as error:
-        raise LabError(f"broker {where} does not tell its settings: {error}. Look at `kit status`.") from None
+        raise LabError(f"broker {where} does not report its settings: {error}. Look at `kit status`.") from None
     documented = settings_of("broker.class")
     return {name: _broker_setting(entry, documented.get(name)) for name, entry in sorted(entries.items())}
 
@@ -293,7 +293,7 @@ def read_properties(path: Path | None = None) -> dict[str, Property]:
             found[name] = Property(name, value or None, doc, is_topics)
     if "linger.ms" not in found:
         raise LabError(
-            f"librdkafka at {where} told no settings that are known here. Use the kit's own confluent-kafka."
+            f"librdkafka at {where} reported no known settings. Use the kit's own confluent-kafka."
         )
     return found
 

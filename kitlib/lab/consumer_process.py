@@ -145,7 +145,7 @@ class ConsumerProcess:
         try:
             self.process.wait(KILL_S)
         except subprocess.TimeoutExpired:
-            raise LabError(f"{self._who}: killed, and not gone within {KILL_S:g} s. Look at what holds it: `ps -o stat,wchan`.") from None
+            raise LabError(f"{self._who}: killed, but still there after {KILL_S:g} s. Look at what holds it: `ps -o stat,wchan`.") from None
         finally:
             self._release_guard()
             self.is_frozen = False

@@ -193,7 +193,7 @@ def _end_node(number: int, how: str, hold: bool, timeout_s: float) -> int:
     identity = state.node_identity(found, wanted)
     process = identity.process() if identity is not None else None
     if process is None:
-        raise LabError(f"Broker {number} does not run (it is {wanted.phase}). Wait until it does; `kit status` tells.")
+        raise LabError(f"Broker {number} does not run (it is {wanted.phase}). Wait until it is; `kit status` shows it.")
     with _requests() as requests:
         requests["asked"].append(wanted.pid or 0)
         if hold:

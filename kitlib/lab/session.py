@@ -256,7 +256,7 @@ def watch(reaper: Reaper, signals: Signals) -> int:
         if report.get("ended") == 0:
             return 0  # File > Shut Down in JupyterLab
         if "ended" in report:
-            raise LabError(f"JupyterLab ended by itself (exit code {report['ended']}). {jupyter.last_words()}")
+            raise LabError(f"JupyterLab exited unexpectedly (exit code {report['ended']}). {jupyter.last_words()}")
         if "gone" in report:
             raise LabError("The lab's watcher was ended from outside, so the lab ends too. Start it again: `kit lab`.")
 

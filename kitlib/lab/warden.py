@@ -273,7 +273,7 @@ class Warden:
                 if node.is_running():
                     if not node.is_formatted():
                         raise LabError(
-                            f"The data folder of broker {node.number}, {node.data}, is gone while it ran; what was in it "
+                            f"The data folder of broker {node.number}, {node.data}, disappeared while it was running; what was in it "
                             "is lost unless you put it back. `kit up` starts a new, empty cluster."
                         )
                     self._probe(node, watch)

@@ -139,7 +139,7 @@ class Wire:
             except (OSError, LabError) as error:
                 raise LabError(
                     f"No Kafka broker answers at {host}:{port} within {timeout_s:g} s ({error.__cause__ or error}). "
-                    "Check the address; `kit status` tells whether the broker runs."
+                    "Check the address; `kit status` shows whether the broker is running."
                 ) from error
             undo.pop_all()
         return wire
@@ -225,7 +225,7 @@ class Wire:
     def _wait(self, future: Any, deadline: float, api: str) -> Any:
         """The answer that the future brings; LabError when it does not by the deadline, or the connection ends."""
         if not self._comes(future, deadline):
-            raise LabError(f"The broker at {self.where} gave no answer to {api} in time. `kit status` tells whether it is paused.")
+            raise LabError(f"The broker at {self.where} gave no answer to {api} in time. `kit status` shows whether it is paused.")
         if future.exception is not None:
             raise self._ended(future.exception) from future.exception
         return future.value

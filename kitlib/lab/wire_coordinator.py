@@ -348,7 +348,7 @@ def state_records(batches: Sequence[FetchedBatch]) -> list[StateRecord]:
                 found.append(StateRecord(offset, name, dict(enumerate(STATES))[state], producer_id, epoch))
             except (struct.error, KeyError, UnicodeDecodeError) as error:
                 raise LabError(
-                    f"Record {offset} of {STATE_TOPIC} is none of Kafka 4.3.1: {error}. Check the broker's release."
+                    f"Record {offset} of {STATE_TOPIC} is not one of Kafka 4.3.1: {error}. Check the broker's release."
                 ) from error
     return found
 

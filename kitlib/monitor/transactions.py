@@ -45,7 +45,7 @@ class TransactionLedger:
     sender: dict[int, str] = field(default_factory=dict)  # record -> the producer that sent it first
     records_of: dict[int, set[int]] = field(default_factory=dict)  # transaction -> its records
     committed: dict[int, int] = field(default_factory=dict)  # transaction -> the step in which its user was told so
-    plain: dict[int, int] = field(default_factory=dict)  # record outside of transactions -> the step of its write
+    plain: dict[int, int] = field(default_factory=dict)  # record outside transactions -> the step of its write
     ended: dict[int, int] = field(default_factory=dict)  # transaction -> the step in which its user was told of its end
     written: dict[int, tuple[int, int | None]] = field(
         default_factory=dict

@@ -1,8 +1,8 @@
 """The trees of a topology's run in numbers: how large each one grew, and how it ended.
 
-A spout tuple and everything anchored to it is a tree; the spout hears of its end once, or gives it up
-by itself. Here each tree is followed through the trace, from its emit to its end and beyond, as tuples
-of a tree may be worked on long after nobody waits for them any more.
+A spout tuple and everything anchored to it form a tree; the spout is notified of its end once, or gives up on it.
+Here, each tree is followed through the trace, from its emit to its end and beyond, because tuples
+of a tree may be processed long after the spout has stopped waiting for them.
 
 The words of a topology's tasks, whose names are such as split-2. `ids` and `vals` are [root, number]
 pairs, one for each tree; `root` is None for a tuple that nobody tracks.
@@ -81,7 +81,7 @@ class TreeReport:
 
     trees: tuple[Tree, ...]  # in the order of their emits
     untracked: int = 0  # emits that no acker followed
-    late_answers: int = 0  # ackers' answers for trees that the spout waited for no more
+    late_answers: int = 0  # ackers' answers for trees that the spout was no longer waiting for
     acker_messages: int = 0
     wasted_executions: int = 0  # of tuples whose trees had failed, timed out or been forgotten by then
 
@@ -101,7 +101,7 @@ class TreeReport:
 
     @property
     def timed_out(self) -> int:
-        """Trees that took too long."""
+        """Trees that timed out."""
         return self.count("timed out")
 
     @property
@@ -126,10 +126,10 @@ class TreeReport:
             return f"No tree was followed; {_count(self.untracked, 'tuple')} left the spout untracked."
         ends = [f"{self.count(end)} {end}" for end in ENDS if self.count(end)]
         if self.false_completions:
-            ends = [f"{end} ({self.false_completions} falsely)" if end.endswith(" acked") else end for end in ends]
+            ends = [f"{end} ({self.false_completions} too early)" if end.endswith(" acked") else end for end in ends]
         more = {
-            "came late": _count(self.late_answers, "answer"),
-            "served no tree any more": _count(self.wasted_executions, "execution"),
+            "arrived late": _count(self.late_answers, "answer"),
+            "came too late for any tree": _count(self.wasted_executions, "execution"),
             "had no tree": _count(self.untracked, "emit"),
             "reached the ackers": _count(self.acker_messages, "message"),
         }

@@ -110,7 +110,7 @@ class Checkpoint:
         if told.get("run") != owner.run:
             raise CheckpointError(self.folder, f"{name} says that it belongs to run {told.get('run')!r}, not {owner.run!r}")
         if told.get("topic_id") != owner.topic_id:
-            raise CheckpointError(self.folder, f"topic {owner.topic} was deleted and made anew since, so {name} speaks of another one")
+            raise CheckpointError(self.folder, f"topic {owner.topic} was deleted and recreated since, so {name} is about another one")
         if self.query.is_dir():
             self._check_query(told.get("query_id"))
 

@@ -220,7 +220,7 @@ class OffsetsStream(FoldedStream[OffsetsReport]):
         """Begin, or go on, with this folder. LabError as `offsets_stream`."""
         partitions = partitions_of(self.topics, self.topic)
         if not partitions:
-            raise LabError(f"{self.what}: there is no such topic at {self.topics.bootstrap}. It is made when a group commits first.")
+            raise LabError(f"{self.what}: there is no such topic at {self.topics.bootstrap}. It is created when a group first commits.")
         told = " ".join(f"{name}={value}" for name, value in asdict(self.rules).items())
         self.topic_id = self.topics.identity(self.topic)
         owner = Owner(f"{self.asked.group or 'all groups'}, {told}", self.topic, self.topic_id)
@@ -267,7 +267,7 @@ class OffsetsStream(FoldedStream[OffsetsReport]):
 
     def _fold_batch(self, records: DataFrame, batch: int, kept: Kept | None) -> None:
         if self.topics.identity(self.topic) != self.topic_id:
-            trouble = "it was deleted and made anew while it was read. Stop, and begin again with another checkpoint folder."
+            trouble = "it was deleted and recreated while it was read. Stop, and start again with another checkpoint folder."
             raise LabError(f"{self.what}: {trouble}")
         ends, now_ms = self._ends(), round(time.time() * 1000)
         rings = moved_on({} if kept is None else rings_of(kept[1]), ends, self.rules.intervals)

@@ -202,7 +202,7 @@ def audit_producers(
             read = TraceRead.of_runs(steps)
             produced, others = split_lanes(steps)
             if strange := sorted({row["run"] for row in others}):
-                raise LabError(f"run {strange[0]} is not one of producers alone. Call audit() for such a run.")
+                raise LabError(f"run {strange[0]} does not consist of producers alone. Call audit() for such a run.")
             on_broker = [row for row in produced if read[row["run"]].backend != "model"]
             on_model = [row for row in produced if read[row["run"]].backend == "model"]
             records, lanes = read_topics(topics, spark, on_broker) if on_broker else (None, [])

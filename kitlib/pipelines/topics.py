@@ -134,7 +134,7 @@ class Topics:
             return {(at.topic, at.partition): int(found.result(SECONDS_TO_ANSWER).offset) for at, found in asked.items()}
         except (KafkaException, TimeoutError) as error:
             where = ", ".join(sorted({topic for topic, _ in lanes}))
-            raise LabError(f"{where} at {self.bootstrap}: where the log begins is not told ({error}). Look at `kit status`.") \
+            raise LabError(f"{where} at {self.bootstrap}: the log start is unknown ({error}). Look at `kit status`.") \
                 from error
 
     def admin(self) -> AdminClient:
@@ -199,7 +199,7 @@ def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
     known = {*SAME_NAME, "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location"}
     if unknown := sorted(name for name in settings if name.startswith(("ssl.", "sasl.")) and name not in known):
         raise LabError(
-            f"the audit cannot hand {', '.join(unknown)} of KIT_KAFKA_CONFIG on to Spark. "
+            f"the audit cannot pass {', '.join(unknown)} of KIT_KAFKA_CONFIG to Spark. "
             f"It knows {', '.join(sorted(known))}; use those, or read the trace with `kit run` alone."
         )
     return result

@@ -98,7 +98,7 @@ class WordCount:
         if self.lines not in present:
             raise LabError(
                 f"word count: there is no topic {self.lines} at {topics.bootstrap}. "
-                "Append lines to it first, or name the topic of a run (its trace's first step tells it)."
+                "Append lines to it first, or name the topic of a run (its trace's first step names it)."
             )
         self._make_topics(topics, present)
         folder = self._folder()

@@ -84,7 +84,7 @@ class Domain:
             return
         where = plain_text(f"{actor} {what} in the domain '{self.name}'", 120)
         if word is None:
-            raise TraceError(f"{where}: no such word is declared. Add a row to its table in kitlib/words/.")
+            raise TraceError(f"{where}: this word is not declared. Add a row to its table in kitlib/words/.")
         missing, extra = sorted(word.required - data.keys()), sorted(data.keys() - word.allowed)
         told = [f"it lacks {', '.join(missing)}"] if missing else []
         told += (

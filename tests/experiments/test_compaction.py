@@ -219,7 +219,7 @@ def test_records_that_would_come_of_age_during_a_real_run_are_refused() -> None:
 
     backend = KafkaBackend.__new__(KafkaBackend)
     backend.cluster = Cluster("127.0.0.1:1", "id", 1, "kit")
-    with pytest.raises(KnobError, match="min_compaction_lag_ms=5000 and age_ms=4000: on a real broker the records would come of age"):
+    with pytest.raises(KnobError, match="min_compaction_lag_ms=5000 and age_ms=4000: on a real broker, the records would come of age"):
         KafkaCompactedLog.open(backend, "customers", 0, 5_000, 4_000)
 
 

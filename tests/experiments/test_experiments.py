@@ -379,8 +379,8 @@ def test_fork_at_the_last_step_is_refused_with_the_steps_to_fork_at() -> None:
 
 @pytest.mark.parametrize("name", sorted({*experiments.names()} - {*FORKABLE}))
 def test_fork_of_a_story_without_live_knobs_is_refused(name: str) -> None:
-    """Where no knob can change in the middle of a run, a fork has nothing to change."""
-    with pytest.raises(KnobError, match=f"{name}: all of its knobs shape a run from the first step on"):
+    """Where no knob can change in the middle of a run, a fork cannot change anything."""
+    with pytest.raises(KnobError, match=f"{name}: all of its knobs shape a run from its first step"):
         get(name).fork(get(name).run(max_steps=20), 2)
 
 

@@ -277,5 +277,5 @@ def test_word_count_without_ackers_counts_too_few() -> None:
 
 def test_word_count_cannot_crash_an_acker_that_it_has_not() -> None:
     """Without ackers none can die: a bad knob, told as one."""
-    with pytest.raises(KnobError, match="there is no acker that could die"):
+    with pytest.raises(KnobError, match="there is no acker to kill"):
         get("word_count").run(topology_ackers=0, crash="acker")

@@ -176,7 +176,7 @@ def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
     removed = time.monotonic()
     failed = wait_until(lambda: status_if("failed"), 15, "the loss is noticed")
     assert time.monotonic() - removed < 5 * slowness()
-    assert "is gone while it ran" in failed.sentence and "new, empty cluster" in failed.sentence
+    assert "disappeared while it was running" in failed.sentence and "new, empty cluster" in failed.sentence
     assert all_gone(own_home, 15)
     said: list[str] = []
     after = kafka_server.ensure(progress=said.append)

@@ -209,7 +209,7 @@ def test_producer_that_was_idle_is_forgotten_and_the_setting_is_set_back(broker:
             assert expiration() == "500"
             wait_until(lambda: not wire.describe_producers(topic, 0), 30, "the producer is forgotten")
     assert expiration() == "86400000"
-    with pytest.raises(LabError, match=r"does not take producer\.id\.expiration\.ms=-5"):
+    with pytest.raises(LabError, match=r"does not accept producer\.id\.expiration\.ms=-5"):
         with kafka_server.producer_id_expiration(-5):
             pytest.fail("no broker has such a setting")
     assert expiration() == "86400000"

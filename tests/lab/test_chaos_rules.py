@@ -28,7 +28,7 @@ WRONG = {
     "an error that is not there": ({"action": "answer_error", "error": "OOPS"}, "no error 'OOPS'.*NOT_LEADER_OR_FOLLOWER"),
     "an error for an API without": ({"action": "answer_error", "api": "Fetch", "error": "NOT_COORDINATOR"}, "for 'Fetch'"),
     "an error nobody gives": ({"action": "cut", "error": "NOT_COORDINATOR"}, "for answer_error and replace_answer"),
-    "across for what is not reordered": ({"action": "cut", "across": True}, "for reorder alone"),
+    "across for what is not reordered": ({"action": "cut", "across": True}, "only for reorder"),
 }
 WRONG_TEXTS = {
     "melt": "no action 'melt'", "cut:percent": "'percent' is no setting", "cut:colour=red": "'colour=red' is no setting",

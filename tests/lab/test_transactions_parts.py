@@ -45,7 +45,7 @@ def test_state_record_is_read_up_to_its_state() -> None:
 )  # fmt: skip
 def test_state_record_of_another_kind_is_told_in_a_sentence(key: bytes, value: bytes) -> None:
     """LabError with the record's offset; nothing is guessed."""
-    with pytest.raises(LabError, match=r"Record 7 of __transaction_state is none of Kafka 4\.3\.1"):
+    with pytest.raises(LabError, match=r"Record 7 of __transaction_state is not one of Kafka 4\.3\.1"):
         state_records([kept(key, value)])
 
 
@@ -79,7 +79,7 @@ def child(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.parametrize("child", [{}, {"queue.buffering.max.messages": 1}], ids=["no answer", "no room"], indirect=True)
 def test_records_of_which_nothing_was_told_are_not_told_as_stored(child: producer_process._Child) -> None:
     """Neither those that wait for a broker, nor those for which the client's queue had no room."""
-    with pytest.raises(LabError, match=r"of 3 of 3 records nothing was told within 0\.3 s"):
+    with pytest.raises(LabError, match=r"of 3 of 3 records nothing was reported within 0\.3 s"):
         child.send("t", [1, 2, 3])
 
 

@@ -146,7 +146,7 @@ def test_audit_of_a_log_whose_end_was_cut_off_is_refused(broker: Cluster, spark:
     trace = experiments.run("unclean_election")
     trace.run = f"unclean-{uuid.uuid4().hex[:8]}"
     publish(trace, broker)
-    with pytest.raises(LabError, match="its offsets were given out again"):
+    with pytest.raises(LabError, match="its offsets were reused"):
         audit(trace.run)
 
 
@@ -353,7 +353,7 @@ def test_audit_stream_over_a_topic_made_anew_refuses_to_go_on(
     topic = TRACE_PREFIX + trace.run
     delete_topic(broker, topic)
     publish(trace, broker)
-    with pytest.raises(CheckpointError, match="deleted and made anew"):
+    with pytest.raises(CheckpointError, match="deleted and recreated"):
         audit_stream(trace.run, checkpoint=tmp_path / "old")
 
 

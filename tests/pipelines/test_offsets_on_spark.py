@@ -123,7 +123,7 @@ def test_job_and_stream_judge_a_real_topic(broker: Cluster, spark: Any, topic: s
         admin.delete_topics([topic])[topic].result(20)
         assert remade(admin, topic, before) != before
         write(broker, topic, first["alpha"] * 9, "alpha")
-        with pytest.raises(LabError, match="deleted and made anew while it was read"):
+        with pytest.raises(LabError, match="deleted and recreated while it was read"):
             stream.catch_up()
 
 

@@ -114,7 +114,7 @@ class KafkaDriver:
             self._read(left_s)
         ends = LogEnds.of(self.cluster).ends([(self.found.topic, partition) for partition in range(PARTITIONS)])
         if ends.skipped:
-            raise LabError(f"topic {self.found.topic}: where it ends is not told ({next(iter(ends.skipped.values()))}). {ADVICE}")
+            raise LabError(f"topic {self.found.topic}: its log end is unknown ({next(iter(ends.skipped.values()))}). {ADVICE}")
         told = {partition: ends.offsets[self.found.topic, partition] for partition in range(PARTITIONS)}
         self.looked_s = time.monotonic()
         self.found.looks.append(LogEndsSnapshot(int(time.time() * 1000), told))  # as the broker: a commit of the same ms is no earlier

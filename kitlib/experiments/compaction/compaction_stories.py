@@ -186,7 +186,7 @@ def rows_of(keys: Iterable[str], value: str | None) -> list[tuple[str, str | Non
 CUSTOMERS = ("alice", "bob", "carol")
 
 AutoOffsetReset = Annotated[
-    Literal["earliest", "latest", "none"], Knob("Where the reader goes on when its offset is out of range.")
+    Literal["earliest", "latest", "none"], Knob("Where the reader continues when its offset is out of range.")
 ]
 
 
@@ -194,17 +194,17 @@ AutoOffsetReset = Annotated[
 def compacted_topic(
     run: CompactionRun,
     what: Annotated[Literal["compaction", "delete records", "transactions", "nothing"], Knob("What makes the gap.")] = "compaction",
-    records: Annotated[int, Knob("How many records the first segment gets.", "records", 1, 100)] = 10,
-    keys: Annotated[int, Knob("How many keys they have: the last key has all the rest of them.", "keys", 1, 100)] = 3,
-    read_first: Annotated[int, Knob("How many of them the reader processes before it goes.", "records", 0, 100)] = 3,
+    records: Annotated[int, Knob("Records in the first segment.", "records", 1, 100)] = 10,
+    keys: Annotated[int, Knob("Distinct keys among them; all remaining records have the last key.", "keys", 1, 100)] = 3,
+    read_first: Annotated[int, Knob("How many of them the reader processes before it leaves.", "records", 0, 100)] = 3,
     min_compaction_lag_ms: Annotated[
-        int, Knob("How old a record has to be before the cleaner may take it (the topic's min.compaction.lag.ms).", "ms", 0, 3_600_000)
+        int, Knob("Minimum age of a record before the cleaner may remove it (the topic's min.compaction.lag.ms).", "ms", 0, 3_600_000)
     ] = 0,
-    age_ms: Annotated[int, Knob("How old the records are when the cleaner comes.", "ms", 0, 7_200_000)] = 0,
+    age_ms: Annotated[int, Knob("Age of the records when the cleaner runs.", "ms", 0, 7_200_000)] = 0,
     auto_offset_reset: AutoOffsetReset = "earliest",
 ) -> None:
-    """A reader comes back at offset 3, and the records from there to 8 are gone. What is it handed, and has anything been
-    lost?
+    """A reader comes back at offset 3, and the records from there to 8 are gone. What does it receive, and has anything
+    been lost?
     """
     by_transaction = what == "transactions"
     run.append([(f"key-{min(at, keys - 1)}", f"value {at}") for at in range(records)], transactional=by_transaction)
@@ -239,10 +239,10 @@ def tombstones(
     delete_retention_ms: Annotated[
         int, Knob("How long after its first cleaning a tombstone stays (the topic's delete.retention.ms).", "ms", 0, 10_000)
     ] = 1_500,
-    away_ms: Annotated[int, Knob("How long the reader is away after that cleaning.", "ms", 0, 20_000)] = 2_500,
-    new_records: Annotated[bool, Knob("Whether new records come meanwhile, for which the cleaner comes again.")] = True,
+    away_ms: Annotated[int, Knob("How long the reader stays away after that cleaning.", "ms", 0, 20_000)] = 2_500,
+    new_records: Annotated[bool, Knob("Whether new records arrive in the meantime, so that the cleaner runs again.")] = True,
 ) -> None:
-    """Bob is deleted while a reader is away. When the reader comes back, does it hear of that?"""
+    """Bob is deleted while a reader is away. When the reader comes back, does it find out?"""
     run.append(rows_of(CUSTOMERS, "order 1"))
     run.start_reader()
     run.read()

@@ -66,14 +66,14 @@ class KafkaCompactedLog(KafkaTopic):
         """
         if 0 < min_compaction_lag_ms - age_ms < LONGEST_RUN_MS:
             raise KnobError(
-                f"min_compaction_lag_ms={min_compaction_lag_ms} and age_ms={age_ms}: on a real broker the records would come of "
+                f"min_compaction_lag_ms={min_compaction_lag_ms} and age_ms={age_ms}: on a real broker, the records would come of "
                 f"age during the run. Let the first be {LONGEST_RUN_MS} ms more than the second, or not more at all."
             )
         cluster = backend.cluster
         if cluster.source != "kit":
             raise LabError(
-                f"The cleaner of the brokers at {cluster.bootstrap} is not the kit's to watch. Unset KIT_KAFKA_BOOTSTRAP, "
-                'or run it with backend="model".'
+                f"The cleaner of the brokers at {cluster.bootstrap} is not the kit's to watch. Unset "
+                'KIT_KAFKA_BOOTSTRAP, or run it with backend="model".'
             )
         config = {
             "cleanup.policy": "compact,delete", "segment.ms": str(SEGMENT_MS), DIRTY_RATIO: NEVER,

@@ -121,24 +121,24 @@ class SizeRun(Run):
         self.record(LOG, "result", commits=self.commits, keys=offsets, records=records, load_ms=ms)
 
 
-@experiment("How long the offsets topic is", SizeRun)
+@experiment("How long the offsets topic gets", SizeRun)
 def size_of_offsets_topic(
     run: SizeRun,
     cleaner: Annotated[
-        Literal["runs", "dies half-way", "is off"], Knob("Whether the log cleaner runs, ends half-way, or never ran.")
+        Literal["runs", "dies half-way", "is off"], Knob("Whether the log cleaner runs, stops half-way, or never ran.")
     ] = "runs",
     keys: Annotated[int, Knob("How many group-partitions commit.", "keys", 1, 100)] = 10,
-    segment_records: Annotated[int, Knob("After so many commits a segment is full.", "records", 1, 1_000)] = 500,
+    segment_records: Annotated[int, Knob("Commits that fill a segment.", "records", 1, 1_000)] = 500,
     segments: Annotated[int, Knob("How many segments are written.", "segments", 1, 20)] = 6,
     commits_per_s: Annotated[
-        int, Knob("How many commits a second there are on the model.", "commits/s", 1, 100_000, scale="log")
+        int, Knob("Commits per second on the model.", "commits/s", 1, 100_000, scale="log")
     ] = 1_000,
     load_records_per_s: Annotated[
         int, Knob("How fast the model's new coordinator reads the log.", "records/s", 1, 10_000_000, scale="log")
     ] = 10_000,
 ) -> None:
-    """A few groups commit all the time. How many of their records does a new coordinator have to read, and how long does
-    it take?
+    """A few groups commit all the time. How many of their records must a new coordinator read, and how long does that
+    take?
     """
     # Commits come segment by segment; between them the cleaner passes, or does not; at the end a coordinator has to
     # load it all.

@@ -49,7 +49,7 @@ class ConnectRun(Run):
         settings = ConnectSettings(**{name: knobs[name] for name in names if name in knobs})
         if knobs.get("mode") == "standalone" and self.is_real:
             raise KnobError(
-                'mode=standalone has no group, so there is nothing real to it here. Run it with backend="model".'
+                'mode=standalone has no group, so there is nothing to run on real brokers. Run it with backend="model".'
             )
         self.cluster = self.backend.provide(ModelWorkers, settings)
         if knobs.get("mode") == "standalone":
@@ -232,11 +232,11 @@ Workers = Annotated[int, Knob("How many workers the cluster has.", "workers", 1,
 SourceTasks = Annotated[int, Knob("How many tasks the source connector asks for.", "tasks", 0, 12)]
 SinkTasks = Annotated[int, Knob("How many tasks the sink connector asks for.", "tasks", 0, 12)]
 Protocol = Annotated[
-    Literal["sessioned", "compatible", "eager"], Knob("connect.protocol: eager stops everybody at each rebalance.")
+    Literal["sessioned", "compatible", "eager"], Knob("connect.protocol: eager stops every worker at each rebalance.")
 ]
 JoinMs = Annotated[int, Knob("How long a rebalance takes.", "ms", 0, 10_000)]
-DelayMs = Annotated[int, Knob("How long the work of a lost worker waits for it to come back.", "ms", 0, 600_000)]
-SessionMs = Annotated[int, Knob("Without a heartbeat for this long a worker is given up.", "ms", 1_000, 60_000)]
+DelayMs = Annotated[int, Knob("How long a lost worker's tasks stay unassigned, in case it comes back.", "ms", 0, 600_000)]
+SessionMs = Annotated[int, Knob("A worker without a heartbeat for this long is removed.", "ms", 1_000, 60_000)]
 
 
 @experiment("Workers, connectors and tasks", ConnectRun)
@@ -249,7 +249,7 @@ def connect_layouts(
     protocol: Protocol = _CLUSTER.protocol,
     join_ms: JoinMs = _CLUSTER.join_ms,
 ) -> None:
-    """Workers come one after the other. Who runs what, and what moves each time?"""
+    """Workers join one after another. Who runs what, and what moves each time?"""
     run.configure({"source": source_tasks, "sink": sink_tasks})
     for number in range(1 if run.alone is not None else workers):
         run.start(f"w{number + 1}")
@@ -257,20 +257,20 @@ def connect_layouts(
     run.tell_idle()
 
 
-@experiment("A worker dies, and its tasks are nowhere", ConnectRun, model_only=MODEL_ONLY)
+@experiment("A worker dies, and no one runs its tasks", ConnectRun, model_only=MODEL_ONLY)
 def connect_worker_lost(
     run: ConnectRun,
     workers: Workers = 3,
     source_tasks: SourceTasks = 3,
     sink_tasks: SinkTasks = 3,
-    back_after_ms: Annotated[int, Knob("When the worker is started again; 0: never.", "ms", 0, 600_000)] = 0,
-    lost: Annotated[Literal["a member", "the leader"], Knob("Who dies: one that does not lead, or the leader.")] = "a member",
+    back_after_ms: Annotated[int, Knob("When the worker is restarted; 0: never.", "ms", 0, 600_000)] = 0,
+    lost: Annotated[Literal["a member", "the leader"], Knob("Who dies: a follower or the leader.")] = "a member",
     scheduled_rebalance_max_delay_ms: DelayMs = _CLUSTER.scheduled_rebalance_max_delay_ms,
     session_timeout_ms: SessionMs = _CLUSTER.session_timeout_ms,
     protocol: Protocol = _CLUSTER.protocol,
     join_ms: JoinMs = _CLUSTER.join_ms,
 ) -> None:
-    """One of three workers is killed. For how long does nobody run its tasks, and what moves when it comes back?"""
+    """One of three workers is killed. How long do its tasks run nowhere, and what moves when it comes back?"""
     run.configure({"source": source_tasks, "sink": sink_tasks})
     for number in range(workers):
         run.start(f"w{number + 1}")
@@ -288,20 +288,20 @@ def connect_worker_lost(
 @experiment("The source remembers, but not everything", SourceRun, model_only=MODEL_ONLY)
 def connect_source_crash(
     run: SourceRun,
-    records_per_s: Annotated[int, Knob("How many records the task produces in a second.", "records/s", 1, 1_000)] = 100,
+    records_per_s: Annotated[int, Knob("Records that the task produces per second.", "records/s", 1, 1_000)] = 100,
     offset_flush_interval_ms: Annotated[
         int, Knob("How often the source offset is stored.", "ms", 1_000, 600_000, scale="log")
     ] = _SOURCE.offset_flush_interval_ms,
-    crash_at_ms: Annotated[int, Knob("When the worker ends.", "ms", 1_000, 200_000)] = 59_000,
-    ending: Annotated[Literal["crash", "stop"], Knob("How it ends: it dies, or it is stopped in order.")] = "crash",
+    crash_at_ms: Annotated[int, Knob("When the worker stops.", "ms", 1_000, 200_000)] = 59_000,
+    ending: Annotated[Literal["crash", "stop"], Knob("How it stops: it dies, or it shuts down cleanly.")] = "crash",
     exactly_once: Annotated[bool, Knob("exactly.once.source.support: records and offset in one transaction.")] = _SOURCE.exactly_once,
     transaction_boundary: Annotated[
-        Literal["poll", "interval"], Knob("A transaction for each poll, or for each flush interval.")
+        Literal["poll", "interval"], Knob("One transaction per poll, or per flush interval.")
     ] = _SOURCE.transaction_boundary,
-    restart_ms: Annotated[int, Knob("How long until the task runs again.", "ms", 0, 60_000)] = 2_000,
+    restart_ms: Annotated[int, Knob("How long until the task is running again.", "ms", 0, 60_000)] = 2_000,
 ) -> None:
-    """A source task writes 100 records a second and its offset once a minute. It crashes a second before. How many records
-    come twice?
+    """A source task writes 100 records a second and its offset once a minute. It crashes a second before the next
+    offset is due. How many records arrive twice?
     """
     run.begin()
     run.poll_until(crash_at_ms)

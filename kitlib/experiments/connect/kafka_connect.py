@@ -61,7 +61,7 @@ class KafkaConnectCluster(ModelWorkers):
 
     def kill(self, name: str) -> None:
         """KnobError: the model's delay takes minutes."""
-        raise KnobError(f'{name} is killed on the model only. Run it with backend="model".')
+        raise KnobError(f'{name} can be killed on the model only. Run it with backend="model".')
 
     def next_ms(self) -> int | None:
         self.now_ms = self._clock_ms()

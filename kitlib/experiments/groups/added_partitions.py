@@ -174,21 +174,21 @@ class PartitionRun(Run):
         return {"orders": dict(self.effects)}
 
 
-@experiment("More partitions, other partitions", PartitionRun)
+@experiment("More partitions, different partitions", PartitionRun)
 def partitions_added(
     run: PartitionRun,
     partitions: Annotated[int, Knob("How many partitions the topic has at first.", "partitions", 1, 24)] = 6,
-    partitions_after: Annotated[int, Knob("How many it has then; never fewer.", "partitions", 1, 48)] = 12,
-    orders: Annotated[int, Knob("How many orders there are; each one's key is its number.", "orders", 1, 500)] = 60,
+    partitions_after: Annotated[int, Knob("How many it has afterwards; never fewer.", "partitions", 1, 48)] = 12,
+    orders: Annotated[int, Knob("Number of orders; each order's key is its number.", "orders", 1, 500)] = 60,
     updates: Annotated[int, Knob("How often each order is changed before it is cancelled.", "updates", 0, 10)] = 0,
-    backlog: Annotated[bool, Knob("Whether nothing had been read yet when the partitions came: the lag was the reason.")] = True,
+    backlog: Annotated[bool, Knob("Whether nothing had been read yet when the partitions were added (because of the lag).")] = True,
     sink: Annotated[
         Literal["as told", "by offset"],
-        Knob("What the sink does: as it is told, or the offset is a version, and a lower one is refused."),
+        Knob("What the sink does: apply every record, or treat the offset as a version and refuse lower ones."),
     ] = "as told",
 ) -> None:
-    """Orders are created, the topic gets more partitions, and the orders are cancelled. Which cancels come before their
-    create?
+    """Orders are created, the topic gets more partitions, and the orders are cancelled. Which cancellations arrive
+    before their creation?
     """
     if partitions_after < partitions:
         run.knobs["partitions_after"] = partitions  # a broker never takes one away

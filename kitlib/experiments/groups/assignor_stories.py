@@ -61,7 +61,7 @@ def _refusal(run: GroupRun, name: str, others: Sequence[str]) -> str:
         if run.is_settled():
             return ""
     raise LabError(
-        f"{run.trace.run}: {name} was neither taken into the group nor refused within {SETTLE_MS} ms; {run.group.view()}. "
+        f"{run.trace.run}: {name} was neither admitted to the group nor refused within {SETTLE_MS} ms; {run.group.view()}. "
         "Look at the trace, or at `kit status` on kafka."
     )
 
@@ -77,21 +77,21 @@ def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: in
     )  # fmt: skip
 
 
-@experiment("Another assignor for a running group", GroupRun)
+@experiment("A new assignor for a running group", GroupRun)
 def mixed_assignors(
     run: GroupRun,
     deploy: Annotated[
         Literal["one round", "two rounds", "one round from both"],
-        Knob("Which lists the members are given: the new assignor at once; both, and then the new one; or the new one after both."),
+        Knob("The assignor lists the members get: the new one at once; both, then the new one; or the new one after both."),
     ] = "two rounds",
     partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 3, 24)] = 6,
-    wave: Annotated[int, Knob("How many records each partition gets at a time.", "records", 1, 50)] = 2,
+    wave: Annotated[int, Knob("Records that each partition receives at a time.", "records", 1, 50)] = 2,
     library: Annotated[
-        Library, Knob("Whose consumer it is; only Java's takes a list with an eager and a cooperative assignor.")
+        Library, Knob("Which client library; only Java's accepts a list with an eager and a cooperative assignor.")
     ] = "java",
 ) -> None:
-    """Three consumers are restarted one by one with cooperative-sticky in the place of range. By what does the group read
-    in between, and which restart stops the deploy?
+    """Three consumers are restarted one by one with cooperative-sticky instead of range. Which assignor does the group
+    use in between, and which restart stops the deployment?
     """
     first, *rounds = DEPLOYS[deploy]
     run.create(partitions, wave)

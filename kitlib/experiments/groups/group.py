@@ -85,7 +85,7 @@ def check_reset_policy(settings: MemberSettings) -> None:
     except ResetPolicyError as error:
         raise KnobError(str(error)) from error
     if since_ms is not None and settings.library != "java":
-        raise KnobError(f"{settings.library} has no reset policy {settings.auto_offset_reset}. Take java, or earliest or latest.")
+        raise KnobError(f"{settings.library} has no reset policy {settings.auto_offset_reset}. Use java, or choose earliest or latest.")
 
 
 @dataclass(frozen=True, slots=True)

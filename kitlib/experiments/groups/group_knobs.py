@@ -10,14 +10,14 @@ from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 
-ClientLibrary = Annotated[Library, Knob("Whose consumer it is; each has rules of its own for commits.")]
+ClientLibrary = Annotated[Library, Knob("Which client library; each has its own rules for commits.")]
 Strategy = Annotated[
     Literal["range", "roundrobin", "sticky", "cooperative-sticky"],
-    Knob("How partitions are dealt out; with cooperative-sticky members keep them through a rebalance."),
+    Knob("Assignment strategy; with cooperative-sticky, members keep their partitions during a rebalance."),
 ]
-SessionMs = Annotated[int, Knob("Without a heartbeat for this long a member is removed.", "ms", 1_000, 10_000)]
+SessionMs = Annotated[int, Knob("A member without a heartbeat for this long is removed.", "ms", 1_000, 10_000)]
 MaxPollMs = Annotated[
-    int, Knob("Without a poll for this long a consumer leaves the group by itself.", "ms", 2_000, 10_000)
+    int, Knob("A consumer that has not polled for this long leaves the group.", "ms", 2_000, 10_000)
 ]
 HEARTBEAT_MS = 300
 PATIENT_SESSION_MS = 6_000  # where nobody dies: a busy machine shall not remove a member

@@ -176,7 +176,7 @@ class GroupRun(Run):
         while len(member.waiting) < count:
             if self.group.now_ms > deadline:
                 raise LabError(
-                    f"{self.trace.run}: {name} was handed {len(member.waiting)} records within {most_ms} ms, expected {count}. "
+                    f"{self.trace.run}: {name} received {len(member.waiting)} records within {most_ms} ms, expected {count}. "
                     "Look at the trace, or at `kit status` on kafka."
                 )
             self.poll(name, min(count - len(member.waiting), member.settings.max_poll_records))
@@ -366,7 +366,7 @@ class GroupRun(Run):
         while any(member.position.get(p, 0) < self.ends[p] for p in member.held) or member.waiting:
             if self.group.now_ms > deadline:
                 raise LabError(
-                    f"{self.trace.run}: {name} did not come to the end within {most_ms} ms. Look at the trace."
+                    f"{self.trace.run}: {name} did not reach the end within {most_ms} ms. Look at the trace."
                 )
             self.poll(name)
             self.work(name, list(member.waiting))

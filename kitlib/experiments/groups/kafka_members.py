@@ -49,14 +49,14 @@ def check_settings(name: str, settings: MemberSettings) -> None:
     if unknown or not settings.strategies:
         raise KnobError(f"member {name}: strategies are {settings.strategies!r}, expected one or more of {', '.join(STRATEGIES)}.")
     if settings.library == "librdkafka" and "sticky" in settings.strategies:
-        raise KnobError(f"member {name}: librdkafka has no sticky assignor. Take cooperative-sticky, or another library.")
+        raise KnobError(f"member {name}: librdkafka has no sticky assignor. Use cooperative-sticky, or another library.")
     if settings.library == "kafka-python" and settings.protocol == "consumer":
-        raise KnobError(f"member {name}: kafka-python does not speak the consumer protocol. Take librdkafka or java.")
+        raise KnobError(f"member {name}: kafka-python does not speak the consumer protocol. Use librdkafka or java.")
     if settings.library != "librdkafka" and not settings.auto_store:
-        raise KnobError(f"member {name}: auto_store is librdkafka's alone, {settings.library} commits positions. Leave it on.")
+        raise KnobError(f"member {name}: only librdkafka has auto_store; {settings.library} commits positions. Leave it on.")
     check_reset_policy(settings)
     if settings.release:
-        raise KnobError(f"member {name}: release {settings.release!r} is the model's alone. Use '', or backend='model'.")
+        raise KnobError(f"member {name}: release {settings.release!r} exists only in the model. Use '', or backend='model'.")
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class KafkaMember:
         """Its requests and the answers to those under way are lost from now on. LabError when it did not come through a proxy."""
         if self.proxy is None:
             raise LabError(
-                f"member {self.name}: it speaks with the broker directly and cannot be cut off. Set `through_proxy` before it joins."
+                f"member {self.name}: it is connected to the broker directly and cannot be cut off. Set `through_proxy` before it joins."
             )
         for action in ("lose_request", "lose_answer"):
             self.rules.append(self.proxy.add(Rule(action, "any", client_id=self.client_id)))
@@ -243,10 +243,10 @@ class KafkaGroup:
         }
         from kafka.admin import ConfigResource, ConfigResourceType
 
-        with kafka_python_admin(self.backend.cluster, f"group {self.group}: its time-outs could not be set") as admin:
+        with kafka_python_admin(self.backend.cluster, f"group {self.group}: its timeouts could not be set") as admin:
             told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, self.group, wanted)])["group"][self.group]
         if told != "OK":
-            raise LabError(f"group {self.group}: the broker refuses its time-outs {wanted}: {told}. Choose others, or `kit down; kit up`.")
+            raise LabError(f"group {self.group}: the broker refuses its timeouts {wanted}: {told}. Choose others, or `kit down; kit up`.")
         self.has_timeouts = True
 
     def committed(self) -> dict[int, int | None]:

@@ -24,16 +24,16 @@ from kitlib.trace import Step, Trace
 Protocol = Annotated[
     Literal["eager", "cooperative", "consumer"],
     Knob(
-        "How partitions change hands: all are given up first (eager), those that move alone (cooperative), or the broker decides "
-        "(consumer)."
+        "How partitions change owners: all are revoked first (eager), only those that move (cooperative), or the broker "
+        "decides (consumer)."
     ),
 ]
-ClientLibrary = Annotated[Library, Knob("Whose client the members are.")]
+ClientLibrary = Annotated[Library, Knob("Which client library the members use.")]
 Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 12)]
-CommitEvery = Annotated[int, Knob("After so many records a member commits what it has processed.", "records", 1, 100)]
-RoundMs = Annotated[int, Knob("How often a record comes into each partition.", "ms", 5, 1_000)]
+CommitEvery = Annotated[int, Knob("Records after which a member commits what it has processed.", "records", 1, 100)]
+RoundMs = Annotated[int, Knob("Time between records in each partition.", "ms", 5, 1_000)]
 SessionTimeoutMs = Annotated[
-    int, Knob("After so long without a heartbeat the coordinator removes a member.", "ms", 500, 60_000, scale="log")
+    int, Knob("The coordinator removes a member without a heartbeat for this long.", "ms", 500, 60_000, scale="log")
 ]
 QUIET_ROUNDS = 4  # rounds in which nothing happens to the group, before each event and at the end
 LONGEST_MS = 30_000  # a rebalance that is not over by then, beyond the session of who is killed, is an error
@@ -104,9 +104,9 @@ def rebalance_protocols(
     round_ms: RoundMs = 40,
     session_timeout_ms: SessionTimeoutMs = 1_500,
 ) -> None:
-    """Three consumers come, one leaves, one is killed. Which partitions stand still meanwhile, and what is consumed twice?"""
+    """Three consumers join, one leaves, one is killed. Which partitions stand still in the meantime, and what is consumed twice?"""
     if protocol == "consumer" and run.backend.name == "model":
-        raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker has. Use backend='kafka'.")
+        raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker does. Use backend='kafka'.")
     settings = MemberSettings(
         library=library, session_timeout_ms=session_timeout_ms, max_poll_interval_ms=60_000,
         **SETTINGS[protocol],

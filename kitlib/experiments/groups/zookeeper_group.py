@@ -273,15 +273,15 @@ Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitio
 Records = Annotated[int, Knob("How many records each partition holds.", "records", 1, 200)]
 Happens = Annotated[
     Literal["a member joins", "a member hears late", "a member stalls"],
-    Knob("What happens to the group: one joins, one joins while another hears of it late, or one stands still."),
+    Knob("What happens to the group: a member joins, a member joins while another is notified late, or a member pauses."),
 ]
-AwayMs = Annotated[int, Knob("How long a member stands still, or how much later it hears.", "ms", 0, 60_000, live=True)]
-OwnerNodes = Annotated[bool, Knob("Whether members claim partitions with nodes before they read; the real ones do.")]
+AwayMs = Annotated[int, Knob("How long a member pauses, or how late it is notified.", "ms", 0, 60_000, live=True)]
+OwnerNodes = Annotated[bool, Knob("Whether members claim partitions with nodes before reading; real ones do.")]
 SessionMs = Annotated[int, Knob("How long ZooKeeper waits for a silent member.", "ms", 500, 60_000, live=True)]
-Retries = Annotated[int, Knob("How often a member tries to take its share.", "tries", 1, 20, live=True)]
-BackoffMs = Annotated[int, Knob("How long it waits in between.", "ms", 10, 60_000, live=True)]
+Retries = Annotated[int, Knob("How many times a member tries to claim its share.", "tries", 1, 20, live=True)]
+BackoffMs = Annotated[int, Knob("How long it waits between tries.", "ms", 10, 60_000, live=True)]
 CommitMs = Annotated[int, Knob("How often a member commits.", "ms", 50, 60_000, live=True)]
-ProcessMs = Annotated[int, Knob("How long a member works on a record.", "ms", 5, 5_000, live=True)]
+ProcessMs = Annotated[int, Knob("How long a member takes to process a record.", "ms", 5, 5_000, live=True)]
 
 SETTLE_MS = 120_000  # virtual
 MODEL_ONLY = "Kafka has no ZooKeeper any more, and its clients left it with 0.9"
@@ -302,7 +302,7 @@ def zookeeper_group(
     auto_commit_interval_ms: CommitMs = 1_000,
     process_ms: ProcessMs = 100,
 ) -> None:
-    """Every member watches ZooKeeper and works out for itself what it reads. Who makes sure that no two read the same?"""
+    """Every member watches ZooKeeper and works out its own share. What ensures that no two of them read the same partition?"""
     # The first members settle and read a while; then it happens; then all is read to the end, or nobody reads any more.
     run.create()
     names = [f"{chr(ord('A') + number)}" for number in range(members + 1)]

@@ -209,7 +209,7 @@ def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
             run.work(0.02 / len(unfinished))
         if time.monotonic() > deadline:
             raise LabError(
-                f"run {unfinished[0].trace.run}: the client has told nothing of {unfinished[0].unfinished} records, long after "
+                f"run {unfinished[0].trace.run}: the client has reported nothing about {unfinished[0].unfinished} records, long after "
                 f"delivery_timeout_ms. The proxy has counted {proxy.counts()}; look at `kit status`."
             )
 
@@ -272,7 +272,7 @@ class Librdkafka:
                     break
                 except BufferError:
                     if time.monotonic() > deadline:
-                        raise LabError(f"{self.topic}: the client's queue is full and stays so. Send fewer records.") from None
+                        raise LabError(f"{self.topic}: the client's queue is full and stays full. Send fewer records.") from None
                     self.work(0.05)
                 except KafkaException as error:  # after a fatal error it takes no more
                     self.tell(record, _name(error.args[0]), -1)

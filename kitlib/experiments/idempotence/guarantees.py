@@ -179,7 +179,7 @@ class GuaranteeTable:
             ]  # fmt: skip
             return cls(int(row["records"]), tuple(cells), dict(row["versions"]))
         except (ValueError, TypeError, KeyError, RecursionError, KnobError) as error:
-            raise TraceError(f"this is no table of guarantees ({str(error)[:80]}). Make one with `kit guarantees --out FILE`.") from None
+            raise TraceError(f"this is not a table of guarantees ({str(error)[:80]}). Make one with `kit guarantees --out FILE`.") from None
 
     def __repr__(self) -> str:
         return "\n".join([self.sentence, *(f"{line}\n" + "\n".join(
@@ -221,7 +221,7 @@ def run_cells(
     client refuses to start with its setting; LabError when no broker of the kit's can be had.
     """
     if records < FEWEST_RECORDS:
-        raise KnobError(f"records is {records}, expected {FEWEST_RECORDS} or more: a fault needs requests before and behind it.")
+        raise KnobError(f"records is {records}, expected {FEWEST_RECORDS} or more: a fault needs requests before and after it.")
     wanted = list(cells)
     traces: dict[tuple[Setting, str], Trace] = {}
     for fault in dict.fromkeys(fault for _, fault in wanted):

@@ -11,16 +11,16 @@ from kitlib.kafka.producer.config import MAX_INT, ProducerConfig
 ACKS = {"all": -1, "1": 1, "0": 0}
 
 Retries = Annotated[int, Knob("How often a batch is sent again.", "retries", 0, MAX_INT, scale="log")]
-Acks = Annotated[Literal["all", "1", "0"], Knob("Whose word the producer waits for.")]
-Records = Annotated[int, Knob("How many records the user sends, one after the other.", "records", 1, 2_000)]
+Acks = Annotated[Literal["all", "1", "0"], Knob("Whose acknowledgement the producer waits for.")]
+Records = Annotated[int, Knob("How many records the application sends, one after another.", "records", 1, 2_000)]
 LingerMs = Annotated[int, Knob("How long a batch waits for more records.", "ms", 0, 1_000)]
 DeliveryTimeoutMs = Annotated[
-    int, Knob("After so long the user is told that a record failed.", "ms", 100, 600_000, scale="log")
+    int, Knob("How long until a record is reported as failed.", "ms", 100, 600_000, scale="log")
 ]
 RequestTimeoutMs = Annotated[
-    int, Knob("After so long without an answer the connection is given up.", "ms", 50, 600_000, scale="log")
+    int, Knob("How long to wait for an answer before closing the connection.", "ms", 50, 600_000, scale="log")
 ]
-MaxInFlight = Annotated[int, Knob("How many requests may be without an answer at once.", "requests", 1, 10)]
+MaxInFlight = Annotated[int, Knob("How many requests may be in flight at once.", "requests", 1, 10)]
 
 
 def producer_config(knobs: Mapping[str, Any]) -> ProducerConfig:

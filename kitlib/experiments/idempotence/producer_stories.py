@@ -25,21 +25,21 @@ from kitlib.kafka.producer.config import MAX_INT
 from kitlib.kafka.protocol import InitProducerIdAnswer
 
 Idempotence = Annotated[bool, Knob("Gives each batch a producer id, an epoch and sequence numbers.")]
-SendEveryMs = Annotated[int, Knob("How often the user sends a record.", "ms", 0, 1_000)]
-Batches = Annotated[int, Knob("How many batches the user hands over.", "batches", 1, 200)]
-BatchRecords = Annotated[int, Knob("How many records each of them has.", "records", 1, 100)]
-DelayMs = Annotated[int, Knob("How long a request or an answer is on its way.", "ms", 0, 5_000, live=True)]
+SendEveryMs = Annotated[int, Knob("Time between records that the application sends.", "ms", 0, 1_000)]
+Batches = Annotated[int, Knob("How many batches the application sends.", "batches", 1, 200)]
+BatchRecords = Annotated[int, Knob("Records in each of them.", "records", 1, 100)]
+DelayMs = Annotated[int, Knob("How long a request or an answer is in transit.", "ms", 0, 5_000, live=True)]
 RememberedBatches = Annotated[
-    int, Knob("How many batches of a producer the broker knows again; a real one 5.", "batches", 1, 20)
+    int, Knob("How many batches of a producer the broker remembers; a real one remembers 5.", "batches", 1, 20)
 ]
 OlderIsDuplicate = Annotated[
-    bool, Knob("Takes any batch below the expected sequence for a duplicate; no real broker does.")
+    bool, Knob("Treats any batch below the expected sequence as a duplicate; no real broker does.")
 ]
 LostAnswers = Annotated[int, Knob("How many answers are held back before the connection is cut.", "answers", 0, 20)]
 LossPercent = Annotated[
-    int, Knob("How many of a hundred answers are lost by chance, with their connection.", "%", 0, 50, live=True)
+    int, Knob("Share of answers lost at random, along with their connection.", "%", 0, 50, live=True)
 ]
-Release = Annotated[Literal["4.3", "2.0"], Knob("Whose rules the client and the broker follow.")]
+Release = Annotated[Literal["4.3", "2.0"], Knob("Which release's rules the client and the broker follow.")]
 
 
 class ClientKnobs:
@@ -75,8 +75,8 @@ def answers_lost(
     answer_loss_percent: LossPercent = 0,
     delay_ms: DelayMs = 15,
 ) -> None:
-    """The broker has written five batches, and their answers are lost. The producer sends them again. How often are they
-    stored?
+    """The broker has written five batches, and their answers are lost. The producer sends them again. How many times
+    are they stored?
     """
 
     def fate(flight: Flight) -> str:
@@ -107,11 +107,11 @@ def six_in_flight(
 
 FailingBatch = Annotated[int, Knob("The batch whose first attempt fails.", "", 0, 200)]
 Fault = Annotated[
-    Literal["refused", "request lost"], Knob("How it fails: the broker refuses it for now, or the request is lost on its way.")
+    Literal["refused", "request lost"], Knob("How it fails: the broker refuses it for now, or the request is lost in transit.")
 ]
 
 
-@experiment("A retry comes late", ProducerRun, shared=(IdempotentClientKnobs,))
+@experiment("A retry arrives late", ProducerRun, shared=(IdempotentClientKnobs,))
 def reordering_by_retry(
     run: ProducerRun,
     batches: Batches = 5,
@@ -121,7 +121,7 @@ def reordering_by_retry(
     idempotence: Idempotence = False,
     request_timeout_ms: RequestTimeoutMs = 1_000,
 ) -> None:
-    """The second of five batches fails at first and is sent again. In which order do the five lie in the log?"""
+    """The second of five batches fails at first and is sent again. In which order do the five end up in the log?"""
 
     def fate(flight: Flight) -> str:
         if flight.data["batch"] != failing_batch or flight.attempt:
@@ -163,11 +163,11 @@ def broker_restart(
 Lost = Annotated[
     Literal["answer", "request"], Knob("What does not get through during the outage: the requests, or their answers alone.")
 ]
-OutageMs = Annotated[int, Knob("For how long nothing gets through.", "ms", 0, 60_000)]
-Again = Annotated[bool, Knob("The application sends again what it was told has failed.")]
+OutageMs = Annotated[int, Knob("How long nothing gets through.", "ms", 0, 60_000)]
+Again = Annotated[bool, Knob("Whether the application sends records again that were reported as failed.")]
 
 
-@experiment("The time-out that says nothing", ProducerRun, shared=(IdempotentClientKnobs,))
+@experiment("The timeout that says nothing", ProducerRun, shared=(IdempotentClientKnobs,))
 def batch_expires(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
@@ -178,7 +178,7 @@ def batch_expires(
     request_timeout_ms: RequestTimeoutMs = 300,
     release: Release = "4.3",
 ) -> None:
-    """No answer comes until delivery_timeout_ms has passed, and the user is told: failed. Is the record in the log?"""
+    """No answer arrives before delivery_timeout_ms has passed, and the application is notified: failed. Is the record in the log?"""
     producer = run.begin()
     run.send(producer, batch_records)
     run.settle()
@@ -202,7 +202,7 @@ def batch_expires(
 
 
 SecondEpoch = Annotated[
-    Literal["next", "same"], Knob("With which epoch the second producer begins: the one after the first's, or the same.")
+    Literal["next", "same"], Knob("Epoch of the second producer: the one after the first's, or the same.")
 ]
 
 
@@ -213,7 +213,7 @@ def two_producers_one_id(
     second_epoch: SecondEpoch = "next",
     delivery_timeout_ms: DeliveryTimeoutMs = 5_000,
 ) -> None:
-    """A second producer begins with the id of the first one. Whose batches does the broker take?"""
+    """A second producer starts with the id of the first one. Whose batches does the broker accept?"""
     first = run.begin()
     for _ in range(2):
         run.send(first, batch_records)
@@ -234,19 +234,19 @@ def _send_unanswered(run: ProducerRun, producer: Client) -> None:
 
 
 Expires = Annotated[
-    bool, Knob("The broker forgets the idle producer before the retry comes (producer.id.expiration.ms).")
+    bool, Knob("Whether the broker forgets the idle producer before the retry arrives (producer.id.expiration.ms).")
 ]
 
 
-@experiment("A producer that nobody knows", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+@experiment("A producer that no broker knows", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
 def producer_id_expired(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
     expires: Expires = True,
     release: Release = "4.3",
 ) -> None:
-    """A batch is written and its answer lost. Before the retry comes, the broker forgets the producer. What does it do
-    with the retry?
+    """A batch is written, but its answer is lost. Before the retry arrives, the broker forgets the producer. What does
+    it do with the retry?
     """
     producer = run.begin()
     run.send(producer, batch_records)
@@ -267,8 +267,8 @@ def log_start_moved(
     restart: Annotated[Literal["no", "clean"], Knob("What happens to the broker while the answers are held back.")] = "no",
     release: Release = "4.3",
 ) -> None:
-    """Retention takes every record that the producer wrote. Does the broker still know the producer, and a retry of its
-    last batch?
+    """Retention deletes every record that the producer wrote. Does the broker still know the producer, and recognise a
+    retry of its last batch?
     """
     producer = run.begin()
     for _ in range(batches - 1):

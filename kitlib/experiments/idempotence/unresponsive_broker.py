@@ -110,7 +110,7 @@ def _java(trouble: str, bootstrap: str, topic: str) -> Watched:
         finally:
             java.close_at_once(producer)
         if not error:
-            raise LabError(f"Java's client has told nothing of its record for {topic}. Look at `kit status`.")
+            raise LabError(f"Java's client has reported nothing about its record for {topic}. Look at `kit status`.")
         return Watched(f"kafka-clients {java.version}", trouble, made_ms, returned_ms, told_ms, error)
 
 
@@ -128,7 +128,7 @@ def _librdkafka(trouble: str, bootstrap: str, topic: str) -> Watched:
     while not told:
         producer.poll(0.02)
         if time.monotonic() - began > DEADLINE_S:
-            raise LabError(f"librdkafka has told nothing of its record for {topic} within {DEADLINE_S:g} s. Look at `kit status`.")
+            raise LabError(f"librdkafka has reported nothing about its record for {topic} within {DEADLINE_S:g} s. Look at `kit status`.")
     told_ms = int((time.monotonic() - began) * 1000)
     return Watched(f"librdkafka {confluent_kafka.libversion()[0]}", trouble, made_ms, returned_ms, told_ms, told[0])
 
@@ -166,7 +166,7 @@ def _kafka_python(trouble: str, bootstrap: str, topic: str) -> Watched:
         return Watched(name, trouble, made_ms, told_ms if returned_ms is None else returned_ms, told_ms, type(error).__name__)
     finally:
         producer.close(timeout=1)
-    raise LabError(f"kafka-python has stored a record in {topic}, which is not there. Look at `kit status`.")
+    raise LabError(f"kafka-python has stored a record in {topic}, which does not exist. Look at `kit status`.")
 
 
 def watch_all(cluster: Cluster) -> list[Watched]:

@@ -30,14 +30,14 @@ def lag_is_zero(
     run: GroupRun,
     rule: Annotated[
         Literal["handed to a pool", "committed after the work"],
-        Knob("Who commits what: the library all that was handed out, or A what is done."),
+        Knob("Who commits what: the library everything that poll returned, or A only what is done."),
     ] = "handed to a pool",
-    records: Annotated[int, Knob("How many records A is handed.", "records", 1, 500)] = 200,
+    records: Annotated[int, Knob("How many records A receives.", "records", 1, 500)] = 200,
     done: Annotated[int, Knob("How many of them the pool has finished.", "records", 0, 500)] = 40,
     library: ClientLibrary = "librdkafka",
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """A has handed all records to a pool of workers. The lag is 0. A is killed: what does B find to do?"""
+    """A has handed all records to a pool of workers. The lag is 0. A is killed: what is left for B to do?"""
     is_pool = rule == "handed to a pool"
     done = min(done, records)
     settings = settings_of(run, auto_commit=is_pool, auto_commit_interval_ms=200, max_poll_interval_ms=60_000)
@@ -102,13 +102,13 @@ class _Monitor:
 def flat_lag(
     run: GroupRun,
     commits: Annotated[int, Knob("How many times A commits.", "commits", 2, 50)] = 6,
-    every_ms: Annotated[int, Knob("How often.", "ms", 10, 60_000)] = 300,
-    produced: Annotated[int, Knob("How many records arrive when A is gone.", "records", 1, 55_000)] = 5_000,
+    every_ms: Annotated[int, Knob("Time between commits.", "ms", 10, 60_000)] = 300,
+    produced: Annotated[int, Knob("How many records arrive after A is gone.", "records", 1, 55_000)] = 5_000,
     library: ClientLibrary = "librdkafka",
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """A commits, is killed, and thousands of records arrive. A monitor keeps the lag of each commit. What does it show,
-    and when?
+    """A commits and is killed, and thousands of records arrive. A monitor keeps the lag at each commit. What does it
+    show, and when?
     """
     settings, monitor = settings_of(run, max_poll_interval_ms=60_000), _Monitor(run)
     run.create(1, 1)
@@ -145,23 +145,23 @@ def flat_lag(
 # -- a commit that is never replaced -------------------------------------------------------------------------
 
 
-@experiment("A great lag, and nothing to read", GroupRun)
+@experiment("A large lag, and nothing to read", GroupRun)
 def stale_commit_lag(
     run: GroupRun,
     commits: Annotated[
         Literal["done work", "the position"],
-        Knob("What is committed: work that is done, or the position, once the policy has moved it."),
+        Knob("What is committed: finished work, or the position once the reset policy has moved it."),
     ] = "done work",
     policy: Annotated[
         Literal["earliest", "latest"],
-        Knob("auto.offset.reset: where to begin without a usable committed offset; by_duration is Java's alone."),
+        Knob("auto.offset.reset: where to start without a usable committed offset; only Java has by_duration."),
     ] = "latest",
-    records: Annotated[int, Knob("How many records the group has done.", "records", 1, 500)] = 100,
+    records: Annotated[int, Knob("How many records the group has processed.", "records", 1, 500)] = 100,
     deleted: Annotated[int, Knob("How many records arrive and are deleted.", "records", 1, 5_000)] = 400,
-    restarts: Annotated[int, Knob("How often it is started then.", "starts", 1, 10)] = 2,
+    restarts: Annotated[int, Knob("How many times it is then started.", "starts", 1, 10)] = 2,
     library: ClientLibrary = "librdkafka",
 ) -> None:
-    """A group has committed, later records are deleted, and none arrive. It is started again and again. Where does it read?"""
+    """A group has committed, later records are deleted, and no new ones arrive. It is restarted again and again. Where does it read?"""
     run.create(1, records)
     run.join("A", settings_under(run, "earliest"))
     run.settle()

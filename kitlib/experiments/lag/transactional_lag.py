@@ -121,13 +121,13 @@ def transactional_lag(
         Literal["last record + 1", "position"],
         Knob("What the consumer commits: the offset after its last record, or its own position, by commit() without an offset."),
     ] = "last record + 1",
-    transactions: Annotated[int, Knob("How many transactions there are.", "transactions", 1, 100)] = 10,
-    records: Annotated[int, Knob("How many records each of them has.", "records", 1, 100)] = 1,
-    silence_s: Annotated[int, Knob("After how much silence the monitor judges again.", "s", 0, 86_400)] = 120,
+    transactions: Annotated[int, Knob("Number of transactions.", "transactions", 1, 100)] = 10,
+    records: Annotated[int, Knob("Records in each of them.", "records", 1, 100)] = 1,
+    silence_s: Annotated[int, Knob("How long a silence before the monitor judges again.", "s", 0, 86_400)] = 120,
     library: ClientLibrary = "java",
 ) -> None:
-    """Ten transactions of one record each are read to the end and committed. What is the lag, and what does a monitor say
-    of it?
+    """Ten transactions of one record each are read to the end and committed. What is the lag, and what does a monitor
+    make of it?
     """
     for _ in range(transactions):
         run.transaction()

@@ -166,42 +166,42 @@ class CoordinatorRun(Run):
 
 Rules = Annotated[
     Literal["0.8.2", "2015-04", "0.9.0", "4.3.1"],
-    Knob("Whose rules the coordinator follows: Kafka 0.8.2's, those of its trunk of April 2015, 0.9.0's or today's."),
+    Knob("The coordinator's rules: those of Kafka 0.8.2, its trunk of April 2015, 0.9.0, or today."),
 ]
 Group = Annotated[
-    Literal["alive", "empty"], Knob("Whether the group has its member all the time, or nobody is in it for a while.")
+    Literal["alive", "empty"], Knob("Whether the group always has its member, or is empty for a while.")
 ]
 RetentionMs = Annotated[
-    int, Knob("How long a committed offset is kept; a broker says it in minutes.", "ms", 100, 600_000)
+    int, Knob("How long a committed offset is retained; a broker's setting is in minutes.", "ms", 100, 600_000)
 ]
 CheckMs = Annotated[int, Knob("How often the model's coordinator looks for expired offsets.", "ms", 100, 600_000)]
-AwayMs = Annotated[int, Knob("How long nothing happens on one of the two topics.", "ms", 0, 600_000)]
-Records = Annotated[int, Knob("How many records a topic has at first.", "records", 1, 500)]
+AwayMs = Annotated[int, Knob("How long one of the two topics is idle.", "ms", 0, 600_000)]
+Records = Annotated[int, Knob("How many records each topic has at first.", "records", 1, 500)]
 WhileAway = Annotated[
-    int, Knob("How many come after the wait, before the consumer asks where to begin.", "records", 0, 500)
+    int, Knob("How many arrive after the wait, before the consumer asks where to start.", "records", 0, 500)
 ]
-Reset = Annotated[Literal["earliest", "latest"], Knob("Where a consumer begins that is told of no offset.")]
+Reset = Annotated[Literal["earliest", "latest"], Knob("Where a consumer without a committed offset starts.")]
 OddRecord = Annotated[
     Literal["none", "unknown type", "later version"],
-    Knob("A record of a later release in the middle of the offsets topic: of a type that is not known, or a commit in a later version."),
+    Knob("A record of a later release in the middle of the offsets topic: of an unknown type, or a commit in a later version."),
 ]
 Others = Annotated[
-    int, Knob("How often other groups commit to the same partition of the offsets topic.", "records", 0, 1_000)
+    int, Knob("Commits of other groups to the same partition of the offsets topic.", "records", 0, 1_000)
 ]
-OthersKeys = Annotated[int, Knob("To how many partitions they do.", "keys", 1, 100)]
+OthersKeys = Annotated[int, Knob("For how many group-partitions they commit.", "keys", 1, 100)]
 LoadSpeed = Annotated[
     int, Knob("How fast the model's new coordinator reads the log.", "records/s", 1, 1_000_000, scale="log")
 ]
-LoadChunk = Annotated[int, Knob("How many records it reads at a time.", "records", 1, 10_000)]
-RetryMs = Annotated[int, Knob("How long the consumer waits before it asks again.", "ms", 10, 60_000)]
-Between = Annotated[int, Knob("How many records come before each time that it asks again.", "records", 0, 100)]
+LoadChunk = Annotated[int, Knob("Records that it reads at a time.", "records", 1, 10_000)]
+RetryMs = Annotated[int, Knob("How long the consumer waits between requests.", "ms", 10, 60_000)]
+Between = Annotated[int, Knob("Records that arrive between its requests.", "records", 0, 100)]
 
 RequireStable = Annotated[
-    bool, Knob("Whether the consumer asks for stable offsets only, as Java's and librdkafka's clients of today do.")
+    bool, Knob("Whether the consumer asks for stable offsets only, as today's Java and librdkafka clients do.")
 ]
 Unreplicated = Annotated[
     int,
-    Knob("On the model: of how many of the last records the new leader does not know yet that all copies have them.", "records", 0, 1_000),
+    Knob("Model only: how many of the last records the new leader does not yet know to be on all replicas.", "records", 0, 1_000),
 ]
 
 FIRST_ANSWER_MS = 10_000
@@ -209,7 +209,7 @@ TOLD_WITHIN_MS = 20_000  # a consumer that is told nothing for so long has stopp
 ROUNDS = 4  # of records on the busy topic while the other one is quiet
 
 
-@experiment("A committed offset grows old", CoordinatorRun)
+@experiment("A committed offset expires", CoordinatorRun)
 def offset_expiry(
     run: CoordinatorRun,
     rules: Rules = "4.3.1",
@@ -221,8 +221,8 @@ def offset_expiry(
     records: Records = 10,
     records_while_away: WhileAway = 4,
 ) -> None:
-    """A consumer reads two topics, and on one of them nothing happens for longer than offsets are kept. Where does it
-    begin there?
+    """A consumer reads two topics, and one of them is idle for longer than offsets are retained. Where does the
+    consumer start there?
     """
     # All is read and committed; then one topic is quiet for a while, or nobody is there; then the consumer asks where
     # to begin.
@@ -263,8 +263,8 @@ def coordinator_moves(
     retry_ms: RetryMs = 250,
     records_while_loading: Between = 1,
 ) -> None:
-    """Another broker becomes the coordinator and has to read the offsets topic first. What is a consumer told that asks
-    meanwhile?
+    """Another broker becomes the coordinator and has to read the offsets topic first. What answer does a consumer get
+    that asks in the meantime?
     """
     # The consumer commits before and after a time in which other groups do; then the coordinator moves, and it asks
     # where to begin.

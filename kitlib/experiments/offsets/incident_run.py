@@ -304,7 +304,7 @@ class IncidentRun(Run):
             if error is OffsetError.NONE:
                 return None if offset < 0 else offset
             self.wait(RETRY_MS)
-        raise LabError(f"{self.trace.run}: {self.actor} does not answer, its load has ended at a record. Look at the trace.")
+        raise LabError(f"{self.trace.run}: {self.actor} does not answer, its load stopped at a record. Look at the trace.")
 
     def _commit(self, group: str, offset: int) -> None:
         self.pass_to(self.now_ms)

@@ -112,8 +112,8 @@ def on_both(story: Callable[Concatenate[IncidentRun, P], None]) -> Callable[Conc
     return tell
 
 
-Reset = Annotated[Literal["earliest", "latest"], Knob("Where A begins when it is told no usable offset.", live=True)]
-OffsetsRetentionDays = Annotated[int, Knob("For how long a committed offset is kept.", "days", 1, 60)]
+Reset = Annotated[Literal["earliest", "latest"], Knob("Where A starts without a usable offset.", live=True)]
+OffsetsRetentionDays = Annotated[int, Knob("How long a committed offset is retained.", "days", 1, 60)]
 Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "records", 1, 100)]
 
 # -- the stale offset --------------------------------------------------------------------------------
@@ -124,26 +124,26 @@ Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "r
 def stale_offset(
     run: IncidentRun,
     coordinator_rules: Annotated[
-        Literal["2015-04", "0.9.0", "4.3.1"], Knob("Whose rules the upgraded coordinators follow.")
+        Literal["2015-04", "0.9.0", "4.3.1"], Knob("Which release's rules the upgraded coordinators follow.")
     ] = "2015-04",
     log_rules: Annotated[
         Literal["0.8.2", "4.3.1"],
-        Knob("From when the age of a segment counts, after which it is rolled: the broker's start (0.8.2), or its first record (4.3.1)."),
+        Knob("When the age of a segment starts to count towards rolling: at the broker's start (0.8.2), or at its first record (4.3.1)."),
     ] = "0.8.2",
     auto_offset_reset: Reset = "latest",
-    old_days: Annotated[int, Knob("For how long offsets were written in the old format.", "days", 1, 10)] = 4,
+    old_days: Annotated[int, Knob("How long offsets were written in the old format.", "days", 1, 10)] = 4,
     days: Annotated[int, Knob("How long ago that was.", "days", 1, 40)] = 21,
     retention_days: Annotated[int, Knob("The topic's retention.", "days", 1, 40)] = 4,
-    roll_days: Annotated[int, Knob("After so long a segment of the topic is rolled.", "days", 1, 40)] = 7,
-    restart_every_days: Annotated[int, Knob("How often the topic's brokers are restarted.", "days", 1, 40)] = 3,
+    roll_days: Annotated[int, Knob("Age at which a segment of the topic is rolled.", "days", 1, 40)] = 7,
+    restart_every_days: Annotated[int, Knob("Time between restarts of the topic's brokers.", "days", 1, 40)] = 3,
     offsets_retention_days: OffsetsRetentionDays = 7,
     asks_after_min: Annotated[
-        int, Knob("How long after the move A asks. The coordinator forgets what is too old every ten minutes.", "min", 0, 60)
+        int, Knob("How long after the move A asks. Every ten minutes, the coordinator removes expired offsets.", "min", 0, 60)
     ] = 1,
     poll_records: Poll = 5,
 ) -> None:
-    """Brokers write offsets in a new format. Weeks later the coordinator moves, and A asks where it was. What is it told,
-    what does it do?
+    """Brokers write offsets in a new format. Weeks later, the coordinator moves, and A asks for its offset. What answer
+    does it get, and what does it do?
     """
     run.begin("0.8.2")
     for _ in range(old_days):
@@ -165,21 +165,21 @@ def stale_offset(
 @on_both
 def dead_cleaner(
     run: IncidentRun,
-    coordinator_rules: Annotated[Literal["0.8.2", "0.9.0", "4.3.1"], Knob("Whose rules the coordinator follows.")] = "0.8.2",
-    cleaner: Annotated[Literal["dies", "runs"], Knob("What becomes of the log cleaner.")] = "dies",
+    coordinator_rules: Annotated[Literal["0.8.2", "0.9.0", "4.3.1"], Knob("Which release's rules the coordinator follows.")] = "0.8.2",
+    cleaner: Annotated[Literal["dies", "runs"], Knob("What happens to the log cleaner.")] = "dies",
     auto_offset_reset: Reset = "earliest",
-    days: Annotated[int, Knob("After so long the coordinator moves.", "days", 2, 40)] = 12,
+    days: Annotated[int, Knob("When the coordinator moves.", "days", 2, 40)] = 12,
     dies_on_day: Annotated[int, Knob("The day on which the cleaner dies.", "day", 0, 39)] = 3,
     load_records_per_s: Annotated[int, Knob("How fast a coordinator reads the offsets topic.", "records/s", 1, 1_000)] = 1,
     check_interval_s: Annotated[
-        int, Knob("How often a coordinator forgets what is too old; the incident's did every ten minutes.", "s", 1, 3_600)
+        int, Knob("How often a coordinator removes expired offsets; in the incident, every ten minutes.", "s", 1, 3_600)
     ] = 30,
     offsets_retention_days: OffsetsRetentionDays = 1,
-    rounds_a_day: Annotated[int, Knob("How often each group commits in a day.", "commits", 1, 6)] = 2,
+    rounds_a_day: Annotated[int, Knob("Commits of each group per day.", "commits", 1, 6)] = 2,
     poll_records: Poll = 5,
 ) -> None:
-    """The log cleaner has died, and the offsets topic has grown. The coordinator moves and reads it. What does A hear when
-    it asks again?
+    """The log cleaner has died, and the offsets topic has grown. The coordinator moves and reads it. What answer does A
+    get when it asks again?
     """
     run.begin(coordinator_rules, OTHERS + LATER)
     for day in range(days):

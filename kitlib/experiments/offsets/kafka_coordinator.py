@@ -60,7 +60,7 @@ class KafkaCoordinator:
         if rules != MODERN:
             raise KnobError(f"rules are {rules}: a real broker follows those of {MODERN}. Run it on the model.")
         if odd_record != "none":
-            raise KnobError(f"odd_record is {odd_record}: it would stay in the cluster's own offsets topic. Run it on the model.")
+            raise KnobError(f"odd_record is {odd_record}: it would remain in the cluster's own offsets topic. Run it on the model.")
         expires = config.offsets_retention_ms != OffsetConfig().offsets_retention_ms
         check_ms = checked_every_ms(backend.cluster) if expires else 0
         group = group_of_first_partition(f"kit.{backend.run}.group", partitions_of(backend, backend.cluster))
@@ -120,7 +120,7 @@ class KafkaCoordinator:
         created_resources.remember("group", other)
         topic = next(iter(self.backend.topics), None)
         if topic is None:
-            raise LabError(f"group {other}: there is no topic to commit offsets of. Create one first.")
+            raise LabError(f"group {other}: there is no topic to commit offsets for. Create one first.")
         for number in range(records):
             codes = self.wire.commit_offsets(other, {(topic.name, 0): number})
             if any(codes.values()):
@@ -146,7 +146,7 @@ class KafkaCoordinator:
         leaders = Leaders(cluster, OFFSETS_TOPIC, self.backend.admin)
         found = leaders.look()
         if found is None:
-            raise LabError(f"{OFFSETS_TOPIC}-0: no broker tells of it. Look at `kit status`.")
+            raise LabError(f"{OFFSETS_TOPIC}-0: no broker knows it. Look at `kit status`.")
         others = [each for each in found.replicas if each != before]
         after = leaders.move([*others, before]).leader
         wait_until(
@@ -190,7 +190,7 @@ def partitions_of(backend: KafkaBackend, cluster: Cluster) -> int:
     find_coordinator(cluster, "none", DEADLINE_S)
     found = backend.admin.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics.get(OFFSETS_TOPIC)
     if found is None or not found.partitions:
-        raise LabError(f"The cluster at {cluster.bootstrap} tells of no {OFFSETS_TOPIC}. Look at `kit status`.")
+        raise LabError(f"The cluster at {cluster.bootstrap} has no {OFFSETS_TOPIC}. Look at `kit status`.")
     return len(found.partitions)
 
 
@@ -201,6 +201,6 @@ def checked_every_ms(cluster: Cluster) -> int:
     if not 0 < every_ms <= SLOWEST_CHECK_MS:
         raise LabError(
             f"The brokers at {cluster.bootstrap} have {name}={every_ms}, expected 1 to {SLOWEST_CHECK_MS}: "
-            "a run waits until they have looked. Use the kit's own broker (`kit up`), or run it on the model."
+            "a run waits until they have checked. Use the kit's own broker (`kit up`), or run it on the model."
         )
     return every_ms

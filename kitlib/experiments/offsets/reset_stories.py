@@ -70,7 +70,7 @@ FLUSHED_MS = 300  # so long a fetch that is under way takes to come back, empty 
 REALLY_FLUSHED_MS = 1_000  # the same on a busy machine
 Policy = Annotated[
     Literal["earliest", "latest", "none", "by_duration:PT1H"],
-    Knob("auto.offset.reset: where to begin without a usable committed offset; by_duration is Java's alone."),
+    Knob("auto.offset.reset: where to start without a usable committed offset; only Java has by_duration."),
 ]
 
 
@@ -91,25 +91,25 @@ def read_on(run: GroupRun, name: str) -> None:
 # -- nine questions and more -----------------------------------------------------------------------------
 
 
-@experiment("When the reset policy is asked", GroupRun)
+@experiment("When the reset policy applies", GroupRun)
 def reset_policy(
     run: GroupRun,
     state: Annotated[
         Literal["new", "committed", "committed but deleted", "committed but forgotten", "beyond the end"],
         Knob(
-            "What B finds of the group: nothing; an offset; an offset whose records were deleted, that was deleted itself, or "
-            "that lies beyond the log's end."
+            "What B finds for the group: nothing; an offset; or an offset whose records were deleted, that was itself deleted, "
+            "or that lies beyond the log end."
         ),
     ] = "new",
     policy: Policy = "latest",
-    records: Annotated[int, Knob("How many old records there are; their timestamps are two hours back.", "records", 1, 500)] = 40,
-    done: Annotated[int, Knob("How many of them A works on and commits.", "records", 1, 500)] = 20,
-    while_down: Annotated[int, Knob("How many records arrive before B comes.", "records", 1, 500)] = 30,
+    records: Annotated[int, Knob("Number of old records; their timestamps are two hours in the past.", "records", 1, 500)] = 40,
+    done: Annotated[int, Knob("How many of them A processes and commits.", "records", 1, 500)] = 20,
+    while_down: Annotated[int, Knob("How many records arrive before B joins.", "records", 1, 500)] = 30,
     deleted: Annotated[int, Knob("How many records above A's offset are deleted, if they are.", "records", 1, 1_000)] = 30,
-    after: Annotated[int, Knob("How many records arrive when B has begun.", "records", 1, 500)] = 10,
+    after: Annotated[int, Knob("How many records arrive after B has started.", "records", 1, 500)] = 10,
     library: ClientLibrary = "java",
 ) -> None:
-    """A has worked on some records and is gone; more arrive. B takes over. What does it repeat, and what does it never see?"""
+    """A has processed some records and is gone; more arrive. B takes over. What does it repeat, and what does it never see?"""
     done = min(done, records)
     run.create(1)
     run.append(0, records, age_ms=OLD_MS)
@@ -142,13 +142,13 @@ def retention_overtakes(
     by: Annotated[
         Literal["retention.ms", "DeleteRecords"], Knob("Who deletes: the topic's retention, or an operator's DeleteRecords.")
     ] = "retention.ms",
-    records: Annotated[int, Knob("How many records A works on first.", "records", 1, 500)] = 40,
+    records: Annotated[int, Knob("How many records A processes first.", "records", 1, 500)] = 40,
     deleted: Annotated[int, Knob("How many arrive and are deleted.", "records", 1, 500)] = 15,
-    left: Annotated[int, Knob("How many arrive after them and are not.", "records", 1, 500)] = 15,
-    after: Annotated[int, Knob("How many arrive when A reads again.", "records", 1, 500)] = 10,
+    left: Annotated[int, Knob("How many arrive after them and are not deleted.", "records", 1, 500)] = 15,
+    after: Annotated[int, Knob("How many arrive after A has resumed.", "records", 1, 500)] = 10,
     library: ClientLibrary = "java",
 ) -> None:
-    """A is at the end and pauses. Records arrive, and retention deletes some of them. A goes on: what has it missed?"""
+    """A is at the end and pauses. Records arrive, and retention deletes some of them. A resumes: what has it missed?"""
     run.create(1)
     run.group.roll_after(HOUR_MS)
     run.alter({0: 0})  # so that A begins at 0 under any policy
@@ -176,21 +176,21 @@ def retention_overtakes(
 # -- two groups, one answer each ------------------------------------------------------------------------------
 
 
-@experiment("What the first one repeats, the second one loses", MirrorRun)
+@experiment("What one repeats, the other loses", MirrorRun)
 def mirror(
     run: MirrorRun,
     policy: Annotated[Literal["earliest", "latest"], Knob("The mirror's auto.offset.reset; the consumer's is earliest.")] = "latest",
     trouble: Annotated[
-        Literal["forgotten", "beyond the end"], Knob("What becomes of both offsets: they are deleted, or lie beyond the log's end.")
+        Literal["forgotten", "beyond the end"], Knob("What happens to both offsets: they are deleted, or lie beyond the log end.")
     ] = "forgotten",
-    records: Annotated[int, Knob("How many records the consumer has done.", "records", 1, 500)] = 40,
+    records: Annotated[int, Knob("How many records the consumer has processed.", "records", 1, 500)] = 40,
     mirrored: Annotated[int, Knob("How many of them the mirror has copied by then.", "records", 1, 500)] = 25,
     while_down: Annotated[int, Knob("How many arrive before both come back.", "records", 1, 500)] = 30,
-    after: Annotated[int, Knob("How many arrive when both have begun.", "records", 1, 500)] = 10,
+    after: Annotated[int, Knob("How many arrive after both have started.", "records", 1, 500)] = 10,
     library: ClientLibrary = "librdkafka",
 ) -> None:
-    """A consumer begins at the earliest offset when it has none, a mirror at the latest. Both lose their offset. Who
-    repeats, who loses?
+    """Without an offset, a consumer starts at the earliest and a mirror at the latest. Both lose their offset. Which
+    one repeats records, and which one loses them?
     """
     run.create(1)
     mirror = run.mirror
@@ -225,15 +225,16 @@ def mirror(
 # -- a partition that is new ---------------------------------------------------------------------------------
 
 
-@experiment("A new partition, and a consumer that does not know it yet", GroupRun, max_steps=10_000)
+@experiment("A new partition that the consumer does not know yet", GroupRun, max_steps=10_000)
 def new_partition_latest(
     run: GroupRun,
     policy: Policy = "latest",
-    metadata_max_age_ms: Annotated[int, Knob("How often A asks which partitions there are.", "ms", 200, 300_000)] = 1_000,
+    metadata_max_age_ms: Annotated[int, Knob("How often A refreshes its metadata.", "ms", 200, 300_000)] = 1_000,
     records_a_second: Annotated[int, Knob("How fast records arrive in the new partition.", "records/s", 1, 100)] = 10,
     library: ClientLibrary = "java",
 ) -> None:
-    """A runs and is at the end. The topic gets a second partition, and records at once. Which of them does A read?"""
+    """A is running and has reached the end. The topic gets a second partition, which receives records at once. Which of
+    them does A read?"""
     run.create(1)
     run.alter({0: 0})  # so that A begins at 0 under any policy
     run.join("A", replace(settings_under(run, policy), metadata_max_age_ms=metadata_max_age_ms))
@@ -288,21 +289,21 @@ def _insert(run: GroupRun, table: set[int], offset: int) -> None:
     table.add(offset)
 
 
-@experiment("An offset is set back by hand", GroupRun)
+@experiment("An offset is reset by hand", GroupRun)
 def reset_by_hand(
     run: GroupRun,
     check: Annotated[
         Literal["none", "after the effect", "before the effect", "one step with the effect"],
-        Knob("When the table is asked whether a record was done: never, after its effect, before it, or in one transaction with it."),
+        Knob("When the table is checked for a processed record: never, after the effect, before it, or in one transaction with it."),
     ] = "after the effect",
-    records: Annotated[int, Knob("How many records there are.", "records", 1, 500)] = 60,
-    crash_at: Annotated[int, Knob("The record after whose effect the first consumer dies, before its row.", "offset", 0, 499)] = 25,
-    rewind_to: Annotated[int, Knob("Where the operator sets the offset to.", "offset", 0, 500)] = 0,
+    records: Annotated[int, Knob("Number of records.", "records", 1, 500)] = 60,
+    crash_at: Annotated[int, Knob("The record at which the first consumer dies, between its effect and its row.", "offset", 0, 499)] = 25,
+    rewind_to: Annotated[int, Knob("The offset that the operator sets.", "offset", 0, 500)] = 0,
     library: ClientLibrary = "librdkafka",
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """All records have had their effect, and a table has a row for each. An operator sets the offset back. Which effects
-    are made twice?
+    """All records have had their effect, and a table has a row for each. An operator sets the offset back. Which
+    effects happen twice?
     """
     table = set[int]()
     settings = settings_of(run, max_poll_interval_ms=60_000)

@@ -151,10 +151,10 @@ def signs_in_topic(cluster: Cluster, trace: Trace, partition: int = 0) -> Signs:
     LabError when it cannot be read.
     """
     if trace.backend != "kafka":
-        raise TraceError(f"trace {trace.run} is one of the {trace.backend}: no broker has its commits. Ask kitlib.monitor.signs.signs_of.")
+        raise TraceError(f"trace {trace.run} is one of the {trace.backend}: no broker has its commits. Use kitlib.monitor.signs.signs_of.")
     group, (topic, _) = f"kit.{trace.run}", lane_of(trace, partition=partition)
     log = read_commit_log(cluster, group)
     commits = log.history.commits.get(GroupPartition(group, topic, partition), [])
     if not commits:
-        raise TraceError(f"trace {trace.run}: the offsets topic has no commit of group {group}. Run the experiment anew.")
+        raise TraceError(f"trace {trace.run}: the offsets topic has no commit of group {group}. Run the experiment again.")
     return find_signs(commits, log.seen(group), samples_in(trace, topic, partition), rate_every_ms=1_000)

@@ -313,7 +313,7 @@ class KafkaReplicas:
                     path.write_bytes(data)
                     return
                 at += size
-        raise LabError(f"broker {broker}: offset {offset} of {self.topic}-0 is in none of {len(segments)} segments. Look at its data.")
+        raise LabError(f"broker {broker}: offset {offset} of {self.topic}-0 is in none of its {len(segments)} segments. Look at its data.")
 
     def settle(self, model: ReplicatedPartition) -> Partition:
         """Wait until the brokers say of the partition what the model says: leader and in-sync set. LabError when they do not."""
@@ -336,7 +336,7 @@ class KafkaReplicas:
     @property
     def _leaders(self) -> Leaders:
         if self.leaders is None:
-            raise LabError(f"{self.topic}: the topic is not there yet. Create it first.")
+            raise LabError(f"{self.topic}: the topic does not exist yet. Create it first.")
         return self.leaders
 
     def close(self) -> None:

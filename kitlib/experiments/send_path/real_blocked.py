@@ -74,7 +74,7 @@ def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str) -> Non
         if record not in told:
             offset, error = java.outcome(futures[record], max(0.01, deadline - time.monotonic()))
             if offset is None and not error:
-                raise LabError(f"run {run.trace.run}: Java's client says nothing of record {record}. Look at `kit status`.")
+                raise LabError(f"run {run.trace.run}: Java's client reports nothing about record {record}. Look at `kit status`.")
             run.told(record, offset, error)
 
 
@@ -118,7 +118,7 @@ def _nobody_at_the_door(cluster: Cluster) -> Iterator[ChaosProxy]:
             with ChaosProxy.start(cluster.doors[0][0], watch=("Metadata",)) as proxy:
                 yield proxy
     except Timeout:
-        raise LabError("A proxy of the kit is at the brokers' door, which has to be empty here. Stop it, then try again.") from None
+        raise LabError("One of the kit's proxies is in front of the brokers, where there must be none. Stop it, then try again.") from None
 
 
 def _wait(condition: Callable[[], bool]) -> None:

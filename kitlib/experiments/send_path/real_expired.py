@@ -101,7 +101,7 @@ def expiries(cluster: Cluster, topic: str, settings: Sequence[Mapping[str, int]]
             for given, _, future, began in waiting:
                 _, told = java.outcome(future, given["delivery_timeout_ms"] / 1000 + DEADLINE_S)
                 if not told:
-                    raise LabError(f"Java's client with {dict(given)} has told nothing of its record. Look at `kit status`.")
+                    raise LabError(f"Java's client with {dict(given)} has reported nothing about its record. Look at `kit status`.")
                 found.append(Expiry(**given, told_after_ms=int((time.monotonic() - began) * 1000), error=told))
         finally:
             for _, producer, _, _ in waiting:

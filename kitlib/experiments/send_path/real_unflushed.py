@@ -40,11 +40,11 @@ def unflushed_sends(run: RealSend) -> None:
         )
         seen = json.loads(ended.stdout)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise LabError(f"run {run.trace.run}: the program that sends and ends did not do so: {error}. Look at `kit status`.") from None
+        raise LabError(f"run {run.trace.run}: the program that sends and exits failed to do so: {error}. Look at `kit status`.") from None
     except ValueError:
         said = (ended.stderr.strip().splitlines() or ["nothing"])[-1]
         raise LabError(
-            f"run {run.trace.run}: the program that sends and ends did not tell what it saw: exit code {ended.returncode}, "
+            f"run {run.trace.run}: the program that sends and exits did not report what it saw: exit code {ended.returncode}, "
             f"it said: {said}. Look at `kit status`."
         ) from None
     refused = set(seen["refused"])

@@ -10,31 +10,31 @@ from kitlib.experiments.knobs import Knob
 from kitlib.kafka.producer.config import ConfigError, ProducerConfig
 from kitlib.kafka.producer.send_path import SendConfig
 
-Records = Annotated[int, Knob("How many records the user sends, one call after the other.", "records", 1, 5_000)]
+Records = Annotated[int, Knob("How many records the application sends, one call after another.", "records", 1, 5_000)]
 Release = Annotated[
-    Literal["4.3", "0.10"], Knob("Whose rules the client follows: today's, or those of the source's time.")
+    Literal["4.3", "0.10"], Knob("Which rules the client follows: today's, or those of the time of the source.")
 ]
 MaxBlockMs = Annotated[
-    int, Knob("How long a call of send may block, for metadata and memory together.", "ms", 0, 600_000, scale="log")
+    int, Knob("How long a call to send may block, for metadata and memory together.", "ms", 0, 600_000, scale="log")
 ]
 BatchSize = Annotated[
     int, Knob("A batch is closed when the next record would not fit.", "bytes", 100, 1_000_000, scale="log")
 ]
 BufferMemory = Annotated[
-    int, Knob("How much memory all batches have together.", "bytes", 100, 100_000_000, scale="log")
+    int, Knob("Memory for all batches together.", "bytes", 100, 100_000_000, scale="log")
 ]
-RecordBytes = Annotated[int, Knob("How large a record is.", "bytes", 1, 10_000)]
-RetryBackoffMs = Annotated[int, Knob("How long to wait before trying again, also for metadata.", "ms", 10, 10_000)]
+RecordBytes = Annotated[int, Knob("Size of a record.", "bytes", 1, 10_000)]
+RetryBackoffMs = Annotated[int, Knob("How long to wait before a retry, including metadata requests.", "ms", 10, 10_000)]
 MetadataMaxAgeMs = Annotated[
-    int, Knob("What is older is asked for again without being asked to.", "ms", 100, 3_600_000, scale="log")
+    int, Knob("Age at which metadata is refreshed even if no one needs it.", "ms", 100, 3_600_000, scale="log")
 ]
 MetadataMaxIdleMs = Annotated[
-    int, Knob("A topic that nothing was sent to for so long is forgotten.", "ms", 100, 3_600_000, scale="log")
+    int, Knob("A topic that has received nothing for this long is forgotten.", "ms", 100, 3_600_000, scale="log")
 ]
-MaxInFlight = Annotated[int, Knob("How many requests may be without an answer at once.", "requests", 1, 5)]
+MaxInFlight = Annotated[int, Knob("How many requests may be in flight at once.", "requests", 1, 5)]
 RoundTripMs = Annotated[int, Knob("How long a request and its answer take.", "ms", 0, 5_000)]
 Jitter = Annotated[
-    bool, Knob("Draws each backoff's random part by the seed, as real clients do; else it is its middle. Model only.")
+    bool, Knob("Whether each backoff's jitter is random (from the seed), as in real clients, or fixed at its mean. Model only.")
 ]
 
 _OF_PRODUCER = ("linger_ms", "batch_size", "request_timeout_ms", "delivery_timeout_ms", "retry_backoff_ms", "retries")

@@ -36,8 +36,8 @@ from kitlib.kafka.producer.config import MAX_INT
 TOPIC = "events"
 WARM_UP_MS = 1_000  # until the producer knows the topic and has a connection to its leader
 
-WaitMs = Annotated[int, Knob("How long the user waits before the first send.", "ms", 0, 60_000)]
-PauseMs = Annotated[int, Knob("How long the user waits between the two.", "ms", 0, 60_000)]
+WaitMs = Annotated[int, Knob("How long the application waits before the first send.", "ms", 0, 60_000)]
+PauseMs = Annotated[int, Knob("How long the application waits between the two.", "ms", 0, 60_000)]
 Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 20)]
 
 
@@ -46,14 +46,14 @@ class SourceTimes:
 
     bootstrap_connect_ms: Annotated[int, Knob("How long the loop is busy with the first connection. Model only.", "ms", 0, 5_000)] = 128
     metadata_request_ms: Annotated[
-        int, Knob("How long it is busy with making the first metadata request. Model only.", "ms", 0, 5_000)
+        int, Knob("How long it takes to build the first metadata request. Model only.", "ms", 0, 5_000)
     ] = 202
-    metadata_answer_ms: Annotated[int, Knob("How long the answer takes to come. Model only.", "ms", 0, 5_000)] = 19
-    metadata_parse_ms: Annotated[int, Knob("How long the loop reads it. Model only.", "ms", 0, 5_000)] = 161
-    append_ms: Annotated[int, Knob("How long the user's thread needs from there to a new batch. Model only.", "ms", 0, 5_000)] = 72
+    metadata_answer_ms: Annotated[int, Knob("How long the answer takes to arrive. Model only.", "ms", 0, 5_000)] = 19
+    metadata_parse_ms: Annotated[int, Knob("How long the loop takes to read it. Model only.", "ms", 0, 5_000)] = 161
+    append_ms: Annotated[int, Knob("How long the application's thread takes from there to a new batch. Model only.", "ms", 0, 5_000)] = 72
     connect_ms: Annotated[int, Knob("How long the connection to the leader takes. Model only.", "ms", 0, 5_000)] = 6
     produce_request_ms: Annotated[int, Knob("How long the loop is busy with the produce request. Model only.", "ms", 0, 5_000)] = 14
-    produce_answer_ms: Annotated[int, Knob("How long its answer takes to come. Model only.", "ms", 0, 5_000)] = 21
+    produce_answer_ms: Annotated[int, Knob("How long its answer takes to arrive. Model only.", "ms", 0, 5_000)] = 21
 
 
 @experiment("Two sends, nine steps", SendRun, shared=(SourceTimes,))
@@ -109,7 +109,7 @@ def blocked_send(
     jitter: Jitter = False,
     release: Release = "4.3",
 ) -> None:
-    """The broker cannot be reached, or the topic is not there, or the memory is full. Which of them fails after
+    """The broker cannot be reached, or the topic does not exist, or the memory is full. Which of these fails after
     max.block.ms, and which after delivery.timeout.ms?
     """
     run.shows_calls = True
@@ -130,7 +130,7 @@ def blocked_send(
 # -- what becomes of records after `send` --------------------------------------------------------------
 
 
-EveryMs = Annotated[int, Knob("How often the user sends a record.", "ms", 0, 10_000)]
+EveryMs = Annotated[int, Knob("Time between records that the application sends.", "ms", 0, 10_000)]
 
 
 def _warm_up(run: SendRun) -> None:
@@ -154,7 +154,7 @@ def _send_at_rate(run: SendRun, records: int, every_ms: float) -> None:
 @experiment("Does linger.ms=0 send every record alone?", SendRun, max_steps=20_000)
 def linger_and_batches(
     run: SendRun,
-    rate_per_s: Annotated[int, Knob("How many records the user sends in a second.", "records/s", 1, 10_000, scale="log")] = 1_000,
+    rate_per_s: Annotated[int, Knob("Records that the application sends per second.", "records/s", 1, 10_000, scale="log")] = 1_000,
     records: Records = 300,
     linger_ms: LingerMs = 0,
     round_trip_ms: RoundTripMs = 20,
@@ -162,10 +162,10 @@ def linger_and_batches(
     batch_size: BatchSize = 16_384,
     record_bytes: RecordBytes = 100,
     request_cost_ms: Annotated[
-        int, Knob("How long the broker works on a request, whatever it carries. Model only.", "ms", 0, 1_000)
+        int, Knob("How long the broker takes per request, whatever it carries. Model only.", "ms", 0, 1_000)
     ] = 0,
 ) -> None:
-    """A thousand records a second, an answer takes 20 ms, one request at a time, and linger.ms is 0. How many records does
+    """A thousand records per second, 20 ms per answer, one request at a time, and linger.ms is 0. How many records does
     a request carry?
     """
     run.begin(send_config(run.knobs), SendCluster(TOPIC))
@@ -190,24 +190,24 @@ def _produce(run: SendRun, most: int, retries: int, polls: bool) -> None:
     run.send()
 
 
-@experiment("send returned, so it is sent?", SendRun, max_steps=20_000)
+@experiment("send returned, so was it sent?", SendRun, max_steps=20_000)
 def unflushed_sends(
     run: SendRun,
     records: Records = 300,
     ending: Annotated[Literal["exit", "flush", "close"], Knob("How the program ends.")] = "exit",
-    records_per_ms: Annotated[int, Knob("How fast the user's loop is. Model only.", "records/ms", 1, 1_000)] = 50,
+    records_per_ms: Annotated[int, Knob("How fast the application's loop is. Model only.", "records/ms", 1, 1_000)] = 50,
     queue_records: Annotated[
-        int, Knob("How many records librdkafka's queue holds; 0: as many as there are.", "records", 0, 100_000)
+        int, Knob("How many records librdkafka's queue holds; 0: enough for all of them.", "records", 0, 100_000)
     ] = 0,
-    retries_on_full: Annotated[int, Knob("How often a refused record is handed over again, at once.", "retries", 0, 10)] = 1,
-    poll_on_full: Annotated[bool, Knob("Serves the client before it tries again, until there is room.")] = False,
+    retries_on_full: Annotated[int, Knob("How many times a refused record is sent again immediately.", "retries", 0, 10)] = 1,
+    poll_on_full: Annotated[bool, Knob("Whether the program polls the client before it tries again, until there is room.")] = False,
     linger_ms: LingerMs = 0,
     round_trip_ms: RoundTripMs = 20,
     batch_size: BatchSize = 16_384,
     record_bytes: RecordBytes = 100,
 ) -> None:
-    """A program sends hundreds of records and ends. Every call returned without an error. How many records does the topic
-    hold?
+    """A program sends hundreds of records and exits. Every call returned without an error. How many records does the
+    topic hold?
     """
     run.begin(send_config(run.knobs), SendCluster(TOPIC))
     _warm_up(run)
@@ -230,21 +230,21 @@ def stale_metadata(
     run: SendRun,
     records: Records = 20,
     every_ms: EveryMs = 50,
-    move_at_ms: Annotated[int, Knob("When the leader moves, from the first record on.", "ms", 0, 600_000)] = 300,
+    move_at_ms: Annotated[int, Knob("When the leader moves, counted from the first record.", "ms", 0, 600_000)] = 300,
     idle_ms: Annotated[
-        int, Knob("When one more record is sent, from the first one on; 0: there is none.", "ms", 0, 3_600_000, scale="log")
+        int, Knob("When one more record is sent, counted from the first one; 0: never.", "ms", 0, 3_600_000, scale="log")
     ] = 0,
-    names_new_leader: Annotated[bool, Knob("The broker that refuses names the new leader, as brokers do since 3.7.")] = True,
+    names_new_leader: Annotated[bool, Knob("Whether the broker that refuses names the new leader, as brokers have done since 3.7.")] = True,
     metadata_max_age_ms: MetadataMaxAgeMs = 300_000,
     metadata_max_idle_ms: MetadataMaxIdleMs = 300_000,
     retry_backoff_ms: RetryBackoffMs = 100,
     retries: Retries = MAX_INT,
     round_trip_ms: RoundTripMs = 10,
     release: Release = "4.3",
-    shows_loop: Annotated[bool, Knob("Writes a step for each sleep of the sender's loop.")] = False,
+    shows_loop: Annotated[bool, Knob("Whether each sleep of the sender's loop is recorded as a step.")] = False,
 ) -> None:
-    """The partition's leader moves to another broker, and nobody tells the producer. How does it find out, and what
-    becomes of the records that it sends meanwhile?
+    """The partition's leader moves to another broker, and the producer is not notified. How does it find out, and what
+    happens to the records it sends in the meantime?
     """
     run.shows_loop = shows_loop
     run.begin(send_config(run.knobs), SendCluster(TOPIC, brokers=3))
@@ -267,7 +267,7 @@ def expired_batch(
     stall: Annotated[
         Literal["nobody listens", "accepts and never answers", "writes and never answers"], Knob("What the broker does.")
     ] = "nobody listens",
-    stall_ms: Annotated[int, Knob("For how long; then it is back.", "ms", 100, 600_000, scale="log")] = 60_000,
+    stall_ms: Annotated[int, Knob("How long, until it is back.", "ms", 100, 600_000, scale="log")] = 60_000,
     request_timeout_ms: RequestTimeoutMs = 1_000,
     delivery_timeout_ms: DeliveryTimeoutMs = 3_000,
     linger_ms: LingerMs = 0,
@@ -275,7 +275,7 @@ def expired_batch(
     retries: Retries = MAX_INT,
     release: Release = "4.3",
 ) -> None:
-    """The broker is gone while a batch waits. Is the user told after request.timeout.ms, or after delivery.timeout.ms?"""
+    """The broker is gone while a batch waits. Is the application notified after request.timeout.ms, or after delivery.timeout.ms?"""
     cluster = SendCluster(TOPIC)
     run.begin(send_config(run.knobs), cluster)
     _warm_up(run)
@@ -298,22 +298,22 @@ def expired_batch(
 # -- who is in sync -----------------------------------------------------------------------------------
 
 
-@experiment("acks=all waits for whom?", SendRun)
+@experiment("Whom does acks=all wait for?", SendRun)
 def acks_and_isr(
     run: SendRun,
     records: Records = 10,
     every_ms: EveryMs = 100,
-    replicas: Annotated[int, Knob("How many copies there are, the leader's included.", "replicas", 1, 5)] = 3,
-    followers_stop: Annotated[bool, Knob("The followers stop copying after the first record.")] = True,
-    min_insync_replicas: Annotated[int, Knob("With fewer in sync, acks=all is refused.", "replicas", 1, 5)] = 1,
+    replicas: Annotated[int, Knob("Number of replicas, including the leader.", "replicas", 1, 5)] = 3,
+    followers_stop: Annotated[bool, Knob("Whether the followers stop replicating after the first record.")] = True,
+    min_insync_replicas: Annotated[int, Knob("With fewer replicas in sync, acks=all is refused.", "replicas", 1, 5)] = 1,
     acks: Acks = "all",
     delivery_timeout_ms: DeliveryTimeoutMs = 3_000,
     request_timeout_ms: RequestTimeoutMs = 1_500,
     retry_backoff_ms: RetryBackoffMs = 100,
     round_trip_ms: RoundTripMs = 10,
 ) -> None:
-    """Three copies, acks=all, and the two followers fall behind. The producer is told that its records are stored; then
-    the leader is lost for good. Are they still there?
+    """Three replicas, acks=all, and the two followers fall behind. The producer learns that its records are stored;
+    then the leader is lost for good. Are they still there?
     """
     config = BrokerConfig(replicas=replicas, in_sync_replicas=replicas, min_insync_replicas=min_insync_replicas)
     run.begin(send_config(run.knobs), SendCluster(TOPIC, brokers=replicas, config=config))

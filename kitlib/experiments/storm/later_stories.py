@@ -24,12 +24,12 @@ from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun, Time
 from kitlib.experiments.storm.stories import RecordsWhileDown
 
 
-@experiment("A failed record that retention took", SpoutRun, shared=(WorkKnobs,))
+@experiment("A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,))
 def failed_offset_deleted(
     run: SpoutRun,
     records: Records = 40,
     fail_offset: Annotated[int, Knob("The record whose tuple always fails.", "", -1, 5_000)] = 5,
-    delete_before: Annotated[int, Knob("Retention removes every record below this offset.", "offset", 0, 10_000)] = 20,
+    delete_before: Annotated[int, Knob("Retention deletes every record below this offset.", "offset", 0, 10_000)] = 20,
     records_after: Annotated[int, Knob("How many records arrive after that.", "records", 0, 5_000)] = 20,
     use_start_offset_time_if_offset_out_of_range: UseStartOffsetTime = True,
     force_from_start: ForceFromStart = False,
@@ -56,12 +56,12 @@ def uncommitted_cap(
     records: Records = 60,
     max_uncommitted_offsets: Annotated[int, Knob("How many offsets may be emitted and not yet committed.", "offsets", 1, 100_000)] = 20,
     retries_may_poll: Annotated[
-        bool, Knob("Whether a retry may be fetched although the cap is reached (1.2.2) or not (1.1.0).")
+        bool, Knob("Whether a retry may be fetched even at the cap (1.2.2) or not (1.1.0).")
     ] = False,
     fail_offset: Annotated[int, Knob("The record that fails once.", "", -1, 5_000, live=True)] = 5,
-    fail_after_ms: Annotated[int, Knob("How long it works before it fails.", "ms", 0, 10_000, live=True)] = 300,
+    fail_after_ms: Annotated[int, Knob("How long it is processed before it fails.", "ms", 0, 10_000, live=True)] = 300,
 ) -> None:
-    """At most so many offsets may be emitted and not committed. One record fails late, once. Does the spout ever retry it?"""
+    """The number of emitted but uncommitted offsets is capped. One record fails late, once. Does the spout ever retry it?"""
     topic = run.create(records)
     run.slow_ms = {run.knobs["fail_offset"]: run.knobs["fail_after_ms"]}
     run.fails = lambda offset, attempt, part: offset == run.knobs["fail_offset"] and attempt == 1
@@ -90,13 +90,13 @@ def _ledger(committed_to: int, emitted_to: int) -> dict[str, object]:
     return ledgers | {"committed_to": committed_to, "emitted_to_offset": emitted_to, "retries": 0}
 
 
-@experiment("Where a consumer group begins", SpoutRun)
+@experiment("Where a consumer group starts", SpoutRun)
 def start_position(
     run: SpoutRun,
     records: Annotated[int, Knob("How many records the topic holds at the start.", "records", 1, 500)] = 30,
     committed: Annotated[
         Literal["none", "inside", "deleted", "beyond_end", "expired"],
-        Knob("The group's committed offset: none, inside the log, deleted by retention, beyond the log's end, or expired."),
+        Knob("The group's committed offset: none, inside the log, deleted by retention, beyond the log end, or expired."),
     ] = "none",
     auto_offset_reset: Annotated[
         Literal["earliest", "latest", "none"], Knob("What to do without a usable committed offset.")

@@ -27,7 +27,7 @@ from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, PATIENCE_MS, S
 
 @experiment("Every record once", SpoutRun, shared=(SpoutKnobs,))
 def happy_path(run: SpoutRun, records: Records = 40) -> None:
-    """Many records are on their way at once and finish in any order. What may the spout write down as done?"""
+    """Many records are in flight at once and finish in any order. What may the spout record as done?"""
     topic = run.create(records)
     run.start(topic)
     run.finish()
@@ -35,7 +35,7 @@ def happy_path(run: SpoutRun, records: Records = 40) -> None:
 
 OutageFromMs = Annotated[int, Knob("When the bolt's database goes away.", "ms", 0, 10_000, live=True)]
 OutageMs = Annotated[
-    int, Knob("How long it is away; every tuple that finishes then fails.", "ms", 0, 10_000, live=True)
+    int, Knob("How long it is down; every tuple that finishes in that time fails.", "ms", 0, 10_000, live=True)
 ]
 
 
@@ -62,14 +62,14 @@ def small_max_offset_behind(
 
 
 PoisonOffset = Annotated[int, Knob("The record whose tuple always fails; -1 for none.", "", -1, 5_000, live=True)]
-DurationMs = Annotated[int, Knob("How long the story is watched, in virtual time.", "ms", 100, 60_000, live=True)]
+DurationMs = Annotated[int, Knob("How long the story runs, in virtual time.", "ms", 100, 60_000, live=True)]
 
 
 @experiment("One record that never succeeds", SpoutRun, shared=(SpoutKnobs,))
 def poison_record(
     run: SpoutRun, records: Records = 40, poison_offset: PoisonOffset = 13, duration_ms: DurationMs = 1_500
 ) -> None:
-    """With max_offset_behind unlimited nothing is ever given up. One record always fails. What happens to the others?"""
+    """With max_offset_behind unlimited, nothing is ever given up. One record always fails. What happens to the others?"""
     _read_poison(run, records)
 
 
@@ -83,14 +83,14 @@ def retry_with_backoff(
     fail_percent: FailPercent = 0,
     retry_initial_delay_ms: Annotated[int, Knob("How long the first retry waits.", "ms", 0, 60_000, live=True)] = 50,
     retry_delay_multiplier: Annotated[
-        float, Knob("By how much each further retry waits longer.", "times", 1, 10, live=True)
+        float, Knob("Factor by which each further retry waits longer.", "times", 1, 10, live=True)
     ] = 2.0,
-    retry_delay_max_ms: Annotated[int, Knob("The longest that a retry waits.", "ms", 0, 600_000, live=True)] = 1_000,
+    retry_delay_max_ms: Annotated[int, Knob("The longest wait before a retry.", "ms", 0, 600_000, live=True)] = 1_000,
     retry_limit: Annotated[
-        int, Knob("How many retries before a record is given up; -1 for no limit.", "retries", -1, 100, live=True)
+        int, Knob("Retries before a record is given up; -1 for no limit.", "retries", -1, 100, live=True)
     ] = 3,
 ) -> None:
-    """The same poison record, but retries wait longer each time and end at a limit. What is better now, and what is worse?"""
+    """The same poison record, but each retry waits longer and there is a limit. What is better now, and what is worse?"""
     _read_poison(run, records)
 
 
@@ -109,13 +109,13 @@ RecordsWhileDown = Annotated[int, Knob("How many records arrive while the spout 
 def out_of_range(
     run: SpoutRun,
     records: Records = 40,
-    delete_before: Annotated[int, Knob("Retention removes every record below this offset.", "offset", 0, 10_000)] = 35,
+    delete_before: Annotated[int, Knob("Retention deletes every record below this offset.", "offset", 0, 10_000)] = 35,
     records_while_down: RecordsWhileDown = 20,
     use_start_offset_time_if_offset_out_of_range: UseStartOffsetTime = True,
     force_from_start: ForceFromStart = False,
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
-    """The spout was down, and the records it wants next were deleted meanwhile. Where does it go on?"""
+    """The spout was down, and the records it needs next were deleted in the meantime. Where does it continue?"""
     topic = run.create(records)
     run.start(topic, **FROM_THE_EARLIEST)
     seen = records // 3
@@ -134,7 +134,7 @@ def _committed(run: SpoutRun) -> int:
     return run.manager.committed_to if run.manager else 0
 
 
-@experiment("A crash, and a start after it", SpoutRun, shared=(SpoutKnobs,))
+@experiment("A crash, and the start after it", SpoutRun, shared=(SpoutKnobs,))
 def restart(
     run: SpoutRun,
     records: Records = 40,
@@ -145,7 +145,7 @@ def restart(
     start_offset_time: StartOffsetTime = "earliest",
     stuck_offset: Annotated[int, Knob("A record that neither succeeds nor fails before the crash; -1 for none.", "", -1, 5_000)] = -1,
 ) -> None:
-    """The worker dies with tuples on their way. Which records come again, and which settings decide where it begins?"""
+    """The worker dies with tuples in flight. Which records are repeated, and which settings decide where it starts?"""
     topic = run.create(records)
     run.never_finishes = frozenset({stuck_offset})
     run.start(topic, **FROM_THE_EARLIEST)
@@ -164,10 +164,10 @@ def same_id_other_topic(
     records: Records = 40,
     records_of_other: Annotated[int, Knob("How many records the other topic holds.", "records", 0, 5_000)] = 60,
     same_id: Annotated[bool, Knob("Whether the second spout has the first one's id.")] = True,
-    force_from_start: Annotated[bool, Knob("Whether the second spout is forced to begin at start_offset_time.", live=True)] = False,
+    force_from_start: Annotated[bool, Knob("Whether the second spout is forced to start at start_offset_time.", live=True)] = False,
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
-    """A second topology reads another topic with the spout id of the first one. Where does it begin?"""
+    """A second topology reads another topic with the spout id of the first one. Where does it start?"""
     orders, payments = run.create(records, "orders"), run.create(records_of_other, "payments")
     run.start(orders, **FROM_THE_EARLIEST)
     run.finish()
@@ -184,7 +184,7 @@ def several_tuples(
     fail_offset: Annotated[int, Knob("The record whose last tuple fails.", "offset", -1, 5_000, live=True)] = 5,
     failures: Annotated[int, Knob("How many times it fails.", "times", 0, 100, live=True)] = 1,
 ) -> None:
-    """Each record becomes several tuples. One tuple of one record fails once. What is done again?"""
+    """Each record becomes several tuples. One tuple of one record fails once. What is repeated?"""
     line = b" ".join(b"word%d" % part for part in range(parts))
     topic = run.create(records, "lines", lambda offset: line, parts)
     run.fails = lambda offset, attempt, part: (

@@ -223,7 +223,7 @@ class BatchRun(Run):
             if not records:
                 raise LabError(
                     f"{self.topic.name}-0: offsets {at} to {batch.last} of a batch are gone. "
-                    "A batch that cannot be read again cannot be replayed; run the experiment anew."
+                    "A batch that cannot be read again cannot be replayed; run the experiment again."
                 )
             for record in records:
                 for part, word in enumerate((record.value or b"").decode(errors="replace").split()):
@@ -290,35 +290,35 @@ def _named(attempt: TransactionAttempt) -> dict[str, int]:
     return {"txid": attempt.txid, "attempt": attempt.attempt}
 
 
-@experiment("A word count that may be told twice", BatchRun)
+@experiment("A word count that survives a replay", BatchRun)
 def transactional_word_count(
     run: BatchRun,
     state: Annotated[
         Literal["plain", "transactional", "opaque"],
-        Knob("What is stored for a word: its count; count and batch; or count, batch and the count before."),
+        Knob("What is stored for a word: its count; count and batch; or count, batch and previous count."),
     ] = "transactional",
     replay_differs: Annotated[
         Literal["no", "longer", "shorter"],
-        Knob("Whether a replayed batch has the same lines (no), or is cut longer or shorter than before."),
+        Knob("Whether a replayed batch has the same lines (no), or is longer or shorter than before."),
     ] = "no",
     lines: Annotated[int, Knob("How many lines the topic holds.", "lines", 1, 5_000)] = 24,
     batch_records: Annotated[int, Knob("How many lines make a batch.", "lines", 1, 1_000)] = 4,
     max_spout_pending: Annotated[
-        int, Knob("How many batches may be on their way at once.", "batches", 1, 10_000, scale="log", live=True)
+        int, Knob("How many batches may be in flight at once.", "batches", 1, 10_000, scale="log", live=True)
     ] = 3,
-    crash_txid: Annotated[int, Knob("The batch in whose first commit the worker dies; -1 for none.", "", -1, 5_000, live=True)] = 3,
+    crash_txid: Annotated[int, Knob("The batch during whose first commit the worker dies; -1 for none.", "", -1, 5_000, live=True)] = 3,
     crash_when: Annotated[
         Literal["before", "middle", "after"],
         Knob("Whether it dies before the commit's writes, in the middle of them, or after the last one.", live=True),
     ] = "middle",
     fail_percent: Annotated[
-        int, Knob("How many of a hundred attempts fail by chance, at work or between two writes.", "%", 0, 100, live=True)
+        int, Knob("Share of attempts that fail at random, while processing or between two writes.", "%", 0, 100, live=True)
     ] = 0,
     process_ms: Annotated[
-        int, Knob("How long the bolts work on a batch, half to one and a half times.", "ms", 1, 5_000, live=True)
+        int, Knob("Mean time per batch; each takes 50 to 150 % of it.", "ms", 1, 5_000, live=True)
     ] = 40,
 ) -> None:
-    """The worker dies while it writes a batch's counts, and the batch comes again. Which kind of state counts each word once?"""
+    """The worker dies while writing a batch's counts, and the batch is replayed. Which kind of state counts each word once?"""
     run.append(make_lines(lines, run.trace.seed))
     run.start()
     run.run_for(PATIENCE_MS)

@@ -100,7 +100,7 @@ def word_count_topology(story: TopologyStory, table: Table) -> Topology:
 def _faults(knobs: dict[str, Any]) -> list[Fault]:
     found = [Fault("fail", "count", percent=knobs["fail_percent"]), Fault("lose", "count", percent=knobs["lose_percent"])]
     if knobs["crash"] == "acker" and not knobs["topology_ackers"]:
-        raise KnobError("word_count: with topology_ackers=0 there is no acker that could die. Set topology_ackers to 1, or crash another.")
+        raise KnobError("word_count: with topology_ackers=0 there is no acker to kill. Set topology_ackers to 1, or crash another.")
     if knobs["crash"] != "none":
         found.append(Fault("crash", COMPONENTS[knobs["crash"]], at_ms=knobs["crash_at_ms"]))
     return found
@@ -112,8 +112,8 @@ def word_count(
     lines: Annotated[int, Knob("How many lines the topic holds.", "lines", 1, 5_000)] = 24,
     split_tasks: Annotated[int, Knob("How many tasks split lines.", "tasks", 1, 20)] = 2,
     count_tasks: Annotated[int, Knob("How many tasks count words.", "tasks", 1, 20)] = 4,
-    fail_percent: Annotated[int, Knob("How many of a hundred words the counting bolt fails.", "%", 0, 100, live=True)] = 3,
-    lose_percent: Annotated[int, Knob("How many of a hundred words are lost on their way to be counted.", "%", 0, 100, live=True)] = 2,
+    fail_percent: Annotated[int, Knob("Share of words that the counting bolt fails.", "%", 0, 100, live=True)] = 3,
+    lose_percent: Annotated[int, Knob("Share of words lost on the way to the counting bolt.", "%", 0, 100, live=True)] = 2,
     crash: Annotated[Literal["none", "split", "count", "acker", "spout"], Knob("Whose first task dies.")] = "none",
     crash_at_ms: Annotated[int, Knob("When it dies.", "ms", 1, 600_000)] = 40,
     topology_ackers: TopologyAckers = 1,
@@ -121,7 +121,7 @@ def word_count(
     anchored: Anchored = True,
     execute_ms: ExecuteMs = 5,
 ) -> None:
-    """Words are lost and tasks die on the way. The counts are kept in a table. Is each word counted once?"""
+    """Words are lost and tasks die along the way. The counts are kept in a table. Is each word counted once?"""
     text = make_lines(lines, story.trace.seed)
     story.append(text, parts=[len(line.split()) for line in text], name="lines")
     table = story.backend.create_table("counts")

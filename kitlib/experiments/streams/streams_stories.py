@@ -132,12 +132,12 @@ Partitions = Annotated[int, Knob("How many partitions the input topic has.", "pa
 Repartition = Annotated[int, Knob("How many partitions the repartition topic has.", "partitions", 1, 24)]
 Instances = Annotated[int, Knob("How many instances run.", "instances", 1, 4)]
 Threads = Annotated[int, Knob("How many threads each instance has (num.stream.threads).", "threads", 1, 12)]
-Standbys = Annotated[int, Knob("How many copies of each store follow its changelog.", "replicas", 0, 2)]
+Standbys = Annotated[int, Knob("Standby replicas of each store (num.standby.replicas).", "replicas", 0, 2)]
 Lag = Annotated[
-    int, Knob("A copy that is behind by no more than this may take its task over at once.", "records", 0, 1_000_000, scale="log")
+    int, Knob("A standby that is no further behind than this may take over its task at once.", "records", 0, 1_000_000, scale="log")
 ]
-SessionMs = Annotated[int, Knob("Without a heartbeat for this long an instance is given up.", "ms", 1_000, 60_000)]
-RunS = Annotated[int, Knob("For how long the application has run when the instance dies.", "s", 1, 900)]
+SessionMs = Annotated[int, Knob("An instance without a heartbeat for this long is removed.", "ms", 1_000, 60_000)]
+RunS = Annotated[int, Knob("How long the application has been running when the instance dies.", "s", 1, 900)]
 
 
 class ApplicationKnobs:
@@ -174,12 +174,12 @@ def streams_failover(
     instances: Instances = 2,
     acceptable_recovery_lag: Lag = _DECIDES.acceptable_recovery_lag,
     run_s: RunS = 120,
-    back_after_s: Annotated[int, Knob("When the instance is started again; 0: never.", "s", 0, 300)] = 0,
-    keeps_disk: Annotated[bool, Knob("Whether it finds its stores on its disk then.")] = True,
+    back_after_s: Annotated[int, Knob("When the instance is restarted; 0: never.", "s", 0, 300)] = 0,
+    keeps_disk: Annotated[bool, Knob("Whether it then finds its stores on disk.")] = True,
     restore_per_s: Annotated[int, Knob("How fast a changelog is read.", "records/s", 100, 100_000, scale="log")] = _APP.restore_per_s,
     session_timeout_ms: SessionMs = _APP.session_timeout_ms,
 ) -> None:
-    """An instance is killed. Who takes its tasks, and how much of the changelog must be read before they go on?"""
+    """An instance is killed. Who takes over its tasks, and how much of the changelog must be read before they resume?"""
     lost = _begin(run)
     run.kill(lost)
     back_ms = back_after_s * 1_000
@@ -198,11 +198,11 @@ def streams_queries(
     run: StreamsRun,
     instances: Annotated[int, Knob("How many instances run.", "instances", 2, 4)] = 2,
     run_s: RunS = 120,
-    key: Annotated[Literal["alice", "bob", "carol", "dave"], Knob("The customer.")] = "alice",
+    key: Annotated[Literal["alice", "bob", "carol", "dave"], Knob("Which customer.")] = "alice",
     stale: Annotated[bool, Knob("Whether standbys and restoring copies may answer (enableStaleStores).")] = False,
     session_timeout_ms: SessionMs = _APP.session_timeout_ms,
 ) -> None:
-    """The count of one customer is asked for while its instance dies. Which answers are right, old, missing, or an error?"""
+    """One customer's count is queried while its instance dies. Which answers are right, stale, missing, or an error?"""
     other = "i1"
     lost = _begin(run)
     run.ask(key, stale=stale)

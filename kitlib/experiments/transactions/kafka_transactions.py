@@ -74,7 +74,7 @@ class LibrdkafkaTransactionalProducer:
     def send(self, records: Sequence[int], hold: bool = False) -> CallResult:
         if hold:
             raise LabError(
-                "librdkafka holds no batch back until its transaction has ended. Use the kit's own client: version='2'."
+                "librdkafka does not hold back a batch until its transaction has ended. Use the kit's own client: version='2'."
             )
         return self._do("send", topic=self.topic, records=list(records))
 
@@ -236,7 +236,7 @@ class KafkaTransactions:
                 break
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"{self.topic}: the coordinator goes on writing, expected it to be quiet within {DEADLINE_S:g} s. Look at `kit status`."
+                    f"{self.topic}: the coordinator is still writing, expected it to be idle within {DEADLINE_S:g} s. Look at `kit status`."
                 )
         error, committed = self.wire.fetch_offsets(self.group, [self.input], require_stable=False)
         if error:
@@ -306,7 +306,7 @@ class KafkaTransactions:
                 elif error.name() == "_PARTITION_EOF":
                     return found, int(message.offset() or 0)
                 else:
-                    raise LabError(f"{self.topic}: the {isolation} reader is told {error.str()}. Look at `kit status`.")
+                    raise LabError(f"{self.topic}: the {isolation} reader gets {error.str()}. Look at `kit status`.")
         finally:
             reader.close()
         raise LabError(

@@ -25,12 +25,12 @@ Version = Annotated[
 Isolation = Annotated[
     Literal["read_committed", "read_uncommitted"], Knob("Which reader the verdict is about; both read.")
 ]
-TxRecords = Annotated[int, Knob("How many records a transaction has.", "records", 1, 50)]
+TxRecords = Annotated[int, Knob("Records per transaction.", "records", 1, 50)]
 TransactionTimeoutMs = Annotated[
-    int, Knob("After so long the coordinator aborts what is open.", "ms", 100, 900_000, scale="log")
+    int, Knob("How long until the coordinator aborts an open transaction.", "ms", 100, 900_000, scale="log")
 ]
 MarkerDelayMs = Annotated[
-    int, Knob("From the coordinator's decision to the markers; on a real broker as long as it takes.", "ms", 0, 10_000)
+    int, Knob("Time from the coordinator's decision to the markers; on a real broker, as long as it takes.", "ms", 0, 10_000)
 ]
 
 
@@ -50,10 +50,10 @@ def _commit_position(run: TransactionRun) -> None:
     run.record("read_committed", "commit", **run.where, offset=offset, end=look.lso, lag=look.lso - offset)
 
 
-Transactions = Annotated[int, Knob("How many transactions the first producer makes.", "transactions", 0, 20)]
-AbortEvery = Annotated[int, Knob("Every so many are aborted; 0: none.", "transactions", 0, 20)]
-Overlap = Annotated[bool, Knob("Two producers' transactions overlap in the end.")]
-Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits in the end.")]
+Transactions = Annotated[int, Knob("How many transactions the first producer runs.", "transactions", 0, 20)]
+AbortEvery = Annotated[int, Knob("Every n-th one is aborted; 0: none.", "transactions", 0, 20)]
+Overlap = Annotated[bool, Knob("Whether two producers' transactions overlap at the end.")]
+Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits at the end.")]
 
 
 @experiment("Seen, or never", TransactionRun, shared=(TransactionKnobs,))
@@ -66,7 +66,7 @@ def commit_and_abort(
     commits: Commits = "last record + 1",
     marker_delay_ms: MarkerDelayMs = 0,
 ) -> None:
-    """Transactions are committed and aborted. What does a reader of committed records get, and when, and why does its lag
+    """Transactions are committed and aborted. What does a read_committed reader get, and when, and why does its lag
     never reach 0?
     """
     run.begin()
@@ -111,7 +111,7 @@ def _settled(run: TransactionRun) -> bool:
 
 Records = Annotated[int, Knob("How many records the input has.", "records", 1, 200)]
 Offsets = Annotated[
-    Literal["inside", "outside"], Knob("Whether the group's position is committed with the transaction, or by itself.")
+    Literal["inside", "outside"], Knob("Whether the group's offset is committed in the transaction, or separately.")
 ]
 
 
@@ -145,13 +145,13 @@ def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> No
             raise _Crashed
 
 
-Transactional = Annotated[bool, Knob("Writes the output in transactions.")]
+Transactional = Annotated[bool, Knob("Whether the output is written in transactions.")]
 Order = Annotated[
-    Literal["output first", "offsets first"], Knob("What comes first where the position is committed by itself.")
+    Literal["output first", "offsets first"], Knob("What comes first if the offset is committed separately.")
 ]
 Crash = Annotated[
     Literal["no", "after begin", "after output", "after position", "after commit"],
-    Knob("Behind which step of a batch the worker is killed; another one begins at the group's position."),
+    Knob("The step of a batch after which the worker is killed; another one starts at the group's offset."),
 ]
 CrashIn = Annotated[int, Knob("In which batch: the first (0) or the second (1).", "", 0, 1)]
 
@@ -167,7 +167,7 @@ def consume_transform_produce(
     crash: Crash = "after output",
     crash_in: CrashIn = 1,
 ) -> None:
-    """A worker is killed, and another one goes on where the group's position says. What is in the output twice, or not at all?"""
+    """A worker is killed, and another one continues from the group's committed offset. What is in the output twice, or not at all?"""
     run.begin(inputs=records)
     crash_left = crash != "no"
     while True:
@@ -200,15 +200,15 @@ def _end(run: TransactionRun, worker: Actor, offset: int, who: GroupIdentity) ->
 
 
 Ids = Annotated[
-    Literal["same", "new per start"], Knob("Whether each start of the worker uses the same transactional id, or one of its own.")
+    Literal["same", "new per start"], Knob("Whether each start of the worker uses the same transactional id, or a new one.")
 ]
-Generation = Annotated[bool, Knob("The position is committed with the group's member and generation (KIP-447).")]
+Generation = Annotated[bool, Knob("Whether the offset is committed with the group's member id and generation (KIP-447).")]
 Pause = Annotated[
-    Literal["until the other is done", "beyond the time-out"], Knob("How long the first worker stands still.")
+    Literal["until the other is done", "beyond the time-out"], Knob("How long the first worker is paused.")
 ]
 
 
-@experiment("The one that comes back", TransactionRun, shared=(TransactionKnobs,))
+@experiment("The worker that comes back", TransactionRun, shared=(TransactionKnobs,))
 def zombie(
     run: TransactionRun,
     records: Records = 6,
@@ -219,8 +219,8 @@ def zombie(
     pause: Pause = "until the other is done",
     transaction_timeout_ms: TransactionTimeoutMs = 20_000,
 ) -> None:
-    """A worker stands still in the middle of a transaction, another one takes its place, and then the first goes on. What
-    stops it?
+    """A worker is paused in the middle of a transaction, another one takes its place, and then the first one resumes.
+    What stops it?
     """
     run.begin(inputs=records)
     same = ids == "same"
@@ -248,18 +248,18 @@ def zombie(
 
 Cause = Annotated[
     Literal["kill", "freeze", "slow"],
-    Knob("Why the first transaction stays open: the worker is killed, stands still, or works for too long."),
+    Knob("Why the first transaction stays open: the worker is killed, pauses, or takes too long."),
 ]
 Successor = Annotated[
     Literal["at once", "after the time-out"], Knob("When the next worker with the same transactional id starts.")
 ]
 OnFenced = Annotated[
     Literal["continue", "go back"],
-    Knob("What the slow worker does about the error: log it and continue, or go back to the group's position."),
+    Knob("What the slow worker does about the error: log it and continue, or go back to the group's offset."),
 ]
 
 NextCall = Annotated[
-    Literal["position", "batch"], Knob("What the slow worker asks for first: its position's commit, or one more batch.")
+    Literal["position", "batch"], Knob("What the slow worker requests first: the commit of its offset, or one more batch.")
 ]
 
 
@@ -275,8 +275,8 @@ def transaction_timeout(
     offsets: Offsets = "inside",
     transaction_timeout_ms: TransactionTimeoutMs = 1_500,
 ) -> None:
-    """A transaction is left open. For how long do readers of committed records wait, who ends it, and what is its producer
-    told?
+    """A transaction is left open. How long do read_committed readers wait, who ends it, and what does its producer find
+    out?
     """
     run.begin(inputs=records)
     first = run.start(WORKER)
@@ -318,7 +318,7 @@ def transaction_timeout(
 # -- messages that come late -----------------------------------------------------------------------------------------
 
 
-LateMarker = Annotated[bool, Knob("The first transaction's abort marker comes a second time.")]
+LateMarker = Annotated[bool, Knob("Whether the first transaction's abort marker arrives a second time.")]
 
 
 @experiment("A marker too late", TransactionRun, shared=(TransactionKnobs,))
@@ -328,7 +328,7 @@ def delayed_marker(
     late_marker: LateMarker = True,
     version: Version = "1",
 ) -> None:
-    """A second copy of an aborted transaction's marker arrives when its producer's next transaction is open. What is
+    """A second copy of an aborted transaction's marker arrives while its producer's next transaction is open. What is
     committed?
     """
     run.begin()
@@ -347,11 +347,11 @@ def delayed_marker(
     run.finish()
 
 
-Verification = Annotated[bool, Knob("A leader asks the coordinator before a transaction begins there.")]
-Rescue = Annotated[bool, Knob("An administrator ends it by hand (kafka-transactions.sh abort).")]
+Verification = Annotated[bool, Knob("Whether a leader asks the coordinator before a transaction starts there.")]
+Rescue = Annotated[bool, Knob("Whether an administrator aborts it by hand (kafka-transactions.sh abort).")]
 
 
-@experiment("A transaction that nobody ends", TransactionRun, shared=(TransactionKnobs,))
+@experiment("A transaction that no one ends", TransactionRun, shared=(TransactionKnobs,))
 def hanging_transaction(
     run: TransactionRun,
     tx_records: TxRecords = 3,
@@ -359,8 +359,8 @@ def hanging_transaction(
     rescue: Rescue = False,
     transaction_timeout_ms: TransactionTimeoutMs = 500,
 ) -> None:
-    """A batch arrives after the end of its transaction. To the partition it is the first one of a new transaction. Who
-    ends that?
+    """A batch arrives after the end of its transaction. To the partition, it is the first one of a new transaction. Who
+    ends that one?
     """
     run.begin()
     who = run.start(WORKER)
@@ -383,19 +383,19 @@ def hanging_transaction(
 # -- the world outside -------------------------------------------------------------------------------------------------
 
 
-UniqueKey = Annotated[bool, Knob("The database refuses a second row for the same record.")]
+UniqueKey = Annotated[bool, Knob("Whether the database refuses a second row for the same record.")]
 
 
-@experiment("What the transaction does not reach", TransactionRun, shared=(TransactionKnobs,))
+@experiment("What the transaction does not cover", TransactionRun, shared=(TransactionKnobs,))
 def outside_effect(
     run: TransactionRun,
     records: Records = 9,
     tx_records: TxRecords = 3,
     unique_key: UniqueKey = False,
-    crash: Annotated[bool, Knob("The worker is killed in its second batch.")] = True,
+    crash: Annotated[bool, Knob("Whether the worker is killed in its second batch.")] = True,
 ) -> None:
-    """A worker writes to a database too, and is killed before its commit. How often is each record in the output, and in
-    the database?
+    """A worker also writes to a database and is killed before its commit. How many times is each record in the output,
+    and in the database?
     """
     run.begin(inputs=records)
     charged: set[int] = set()  # the database's rows, which outlive the worker

@@ -1,7 +1,7 @@
-"""What the client knows of the cluster, how old that is, and when it asks again.
+"""What the client knows about the cluster, how old that is, and when it asks again.
 
-Nobody tells a client that a leader has moved: it holds an answer that was true once. It asks again when
-somebody says so (`need_full_update`: an error, a disconnect; `need_partial_update`: a new topic), when
+No one notifies a client that a leader has moved: it holds an answer that was once true. It asks again when
+requested (`need_full_update`: an error, a disconnect; `need_partial_update`: a new topic), when
 what it knows is older than `metadata_expire_ms`, and in both cases not too soon after the last time: a
 *refresh backoff* lies between two requests. In the releases of today that backoff grows with each
 request that failed, and also with each answer that brought nothing new.
@@ -41,7 +41,7 @@ class TopicRefusedError(KitError):
 
 @dataclass(frozen=True, slots=True)
 class MetadataWait:
-    """Somebody waits for an answer that comes after version `last_version`, up to `deadline_ms`."""
+    """Someone waits for an answer that comes after version `last_version`, up to `deadline_ms`."""
 
     last_version: int
     deadline_ms: int
@@ -81,7 +81,7 @@ class Metadata:
     last_seen_leader_epochs: dict[TopicPartition, int] = field(
         default_factory=dict
     )  # never falls, but for another topic id
-    invalid_topics: frozenset[str] = frozenset()  # of the last answer, until somebody was told
+    invalid_topics: frozenset[str] = frozenset()  # of the last answer, until someone was told
     unauthorized_topics: frozenset[str] = frozenset()
     bootstrap_addresses: tuple[tuple[str, int], ...] = ()
     refresh_backoff: ExponentialBackoff = field(init=False)
@@ -125,7 +125,7 @@ class Metadata:
     # Asking
 
     def request_update(self, reset_equivalent: bool = False) -> int:
-        """Somebody wants news of everything; the present version, to wait with.
+        """Someone wants news of everything; the present version, to wait with.
 
         `reset_equivalent`: it is about something new, so earlier answers without news count no more.
         """
@@ -135,7 +135,7 @@ class Metadata:
         return self.version
 
     def request_update_for_new_topics(self) -> int:
-        """Somebody wants to know of a topic for the first time: no backoff applies, and only that topic is asked for."""
+        """Someone wants to know of a topic for the first time: no backoff applies, and only that topic is asked for."""
         self.last_refresh_ms = 0
         self.need_partial_update = True
         self.equivalent_response_count = 0
@@ -343,7 +343,7 @@ class ProducerMetadata(Metadata):
             self.request_update_for_new_topics()
 
     def request_update_for_topic(self, topic: str) -> int:
-        """Somebody waits for news of this topic."""
+        """Someone waits for news of this topic."""
         return self.request_update_for_new_topics() if topic in self.new_topics else self.request_update()
 
     def topics_to_ask(self) -> tuple[str, ...] | None:
@@ -397,7 +397,7 @@ class EarlierMetadata(ProducerMetadata):
         self.topics[topic] = EXPIRY_NEEDS_UPDATE
 
     def request_update_for_topic(self, topic: str) -> int:
-        """Somebody waits for news of this topic: whatever it is, everything is asked for."""
+        """Someone waits for news of this topic: whatever it is, everything is asked for."""
         return self.request_update()
 
     def new_request(self, now_ms: int) -> MetadataRequest:

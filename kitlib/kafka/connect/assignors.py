@@ -1,12 +1,12 @@
 """How Connect shares out its work: formerly everybody stopped, now only what must move is stopped.
 
-By the eager rule connectors first and then tasks, each sorted by name, go round the workers sorted by name. Nobody's
-present work is looked at, so one joining worker moves nearly everything.
+By the eager rule connectors first and then tasks, each sorted by name, are assigned round-robin to the workers sorted by name.
+Current assignments are ignored, so one joining worker moves nearly everything.
 
 By the incremental rule the leader compares what it handed out last with what the workers say they run. What is gone
-with a worker is lost, and is not handed to others at once: the worker may only be restarting, so the leader waits for
+with a worker is lost, and is not reassigned at once: the worker may only be restarting, so the leader waits for
 `scheduled.rebalance.max.delay.ms`. What has to move between living workers is revoked in one rebalance
-and handed out in the next, so that no task ever runs twice.
+and assigned in the next, so that no task ever runs twice.
 
 Left out: the configuration topic's offset, and with it a leader that is behind the others.
 """

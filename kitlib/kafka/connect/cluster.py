@@ -1,13 +1,13 @@
 """A Connect cluster in virtual time: workers come, die and return, and connectors and tasks follow them.
 
 Every worker is a member of one group, whose coordinator knows nothing of connectors: it counts
-generations, notices who has gone and names a leader, and the leader shares the work out. A dead worker
-is noticed after its session time-out. What it ran then waits for the scheduled delay, or goes to others
-at once. A worker that was told to stop something joins again at once, so that the freed work can be
-handed out; that is the second rebalance of every move.
+generations, notices who has gone and names a leader, and the leader assigns the work. A dead worker
+is noticed after its session timeout. Its tasks then wait for the scheduled delay, or go to others
+at once. A worker that had to stop something rejoins at once, so that the freed work can be
+assigned; that is the second rebalance of every move.
 
 Left out: the configuration and status topics, the REST interface, and how a connector decides on its
-tasks. A connector publishes its number of tasks as soon as it runs, which is one rebalance more.
+tasks. A connector publishes its number of tasks as soon as it runs, which causes one more rebalance.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ConnectCluster:
         """A worker process starts and joins. ConnectError when one of this name runs."""
         before = self.workers.get(name)
         if before is not None and before.is_up:
-            raise ConnectError(f"worker {name} runs already. Kill it or let it leave first.")
+            raise ConnectError(f"worker {name} is already running. Kill it or let it leave first.")
         member_id = name if before is None else f"{name}-{self.starts}"
         self.starts += 1
         if before is not None and before.dies_ms is not None:
@@ -95,7 +95,7 @@ class ConnectCluster:
         self.prepare(f"{name} joins")
 
     def kill(self, name: str) -> None:
-        """A worker dies without a word; the coordinator notices after the session time-out."""
+        """A worker dies without a word; the coordinator notices after the session timeout."""
         worker = self._running(name)
         ran = worker.work
         worker.is_up, worker.work = False, ConnectorsAndTasks()
@@ -283,7 +283,7 @@ class ConnectCluster:
     def _running(self, name: str) -> Worker:
         worker = self.workers.get(name)
         if worker is None or not worker.is_up:
-            raise ConnectError(f"worker {name} does not run. Running are {', '.join(self._up()) or 'none'}.")
+            raise ConnectError(f"worker {name} is not running. Those running are {', '.join(self._up()) or 'none'}.")
         return worker
 
     def _up(self) -> list[str]:
@@ -305,7 +305,7 @@ def _told(work: ConnectorsAndTasks) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class StandaloneWorker:
-    """Connect's standalone mode: one worker runs everything, and nobody takes over when it dies.
+    """Connect's standalone mode: one worker runs everything, and no one takes over when it dies.
 
     There is no group, no generation and no leader. The configuration comes from files, and the source offsets
     go to a file of the same machine.
@@ -331,13 +331,13 @@ class StandaloneWorker:
     def start(self) -> None:
         """The process starts; it runs everything at once. ConnectError when it runs already."""
         if self.is_up:
-            raise ConnectError(f"worker {self.name} runs already. A standalone worker is alone.")
+            raise ConnectError(f"worker {self.name} is already running. A standalone worker is alone.")
         self.is_up = True
 
     def kill(self) -> None:
         """The process dies, and all work with it. ConnectError when it does not run."""
         if not self.is_up:
-            raise ConnectError(f"worker {self.name} does not run. Start it first.")
+            raise ConnectError(f"worker {self.name} is not running. Start it first.")
         self.is_up = False
 
     def snapshot(self) -> dict[str, Any]:

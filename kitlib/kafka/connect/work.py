@@ -1,10 +1,10 @@
-"""What a Connect cluster has to do, connectors and tasks, and what the leader tells each worker of it.
+"""The work of a Connect cluster, connectors and tasks, and what the leader tells each worker about it.
 
 A connector is configured by its name; it says how many tasks it wants, and each task is a unit of work
 of its own. `tasks.max` is an upper bound and no order: a source connector returns as many task configurations as
 it has work for, a sink connector usually returns `tasks.max`, and then its tasks are members of one consumer
 group, in which a task without a partition idles. Both are handed to workers. The leader of the group keeps no table of who runs what: every
-worker tells it in its JoinGroup, and the leader answers with what to begin and what to stop.
+worker reports it in its JoinGroup, and the leader answers with what to start and what to stop.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def source_tasks(connector: str, wanted: int, tasks_max: int, enforce: bool = Tr
     if wanted > tasks_max and enforce:
         raise TooManyTasksError(
             f"connector {connector}: it returned {wanted} tasks, expected at most tasks.max={tasks_max}. "
-            "Raise tasks.max, or mend the connector."
+            "Raise tasks.max, or fix the connector."
         )
     return wanted
 

@@ -1,12 +1,12 @@
-"""What the releases of Kafka do differently when they keep committed offsets.
+"""How the releases of Kafka differ in keeping committed offsets.
 
-A broker of 2015 purged its cache while it was still filling it, gave up a load at the first record that it
-could not read, and then answered from what it had. It also let an offset die by the age of its commit,
-however alive the group was. Each of these is a field here, so that a story can be told under either rules.
+A broker of 2015 purged its cache while it was still filling it, stopped a load at the first record that it
+could not read, and then answered from what it had. It also expired an offset by the age of its commit,
+however alive the group was. Each of these is a field here, so that a story can run under either set of rules.
 
 "2015-04" is Kafka's trunk between two commits, 26 March (c5df2a8e3ac, the values of version 1) and 13 April
 2015 (157fba84075, KAFKA-2117): it wrote records that its own load could not read. The other fault, the purge
-during a load, was mended a month later (2d5e0f07613, KAFKA-2163).
+during a load, was fixed a month later (2d5e0f07613, KAFKA-2163).
 
 Source: Apache Kafka 0.8.2.2 and trunk of April 2015 `OffsetManager`; 0.9.0.1 `GroupMetadataManager`; 4.3.1
 `OffsetMetadataManager`, `CoordinatorLoaderImpl`, `CoordinatorRuntime`.
@@ -136,7 +136,7 @@ def is_expired(
     """Whether an offset is too old: one of a group that nobody runs any more must go at some time.
 
     At first each offset aged from its own commit: a partition on which nothing happened lost its offset while its group
-    was alive and well. Since KIP-211 (2.1) the offsets of a group with members do not age as long as the members
+    was alive and well. Since KIP-211 (2.1), the offsets of a group with members do not age while the members
     subscribe to the topic, and those of an empty group age from the time it became empty.
 
     By the commit (0.8.2): now - commit > retention. By an expiry (0.9 to 2.0), which is commit + retention

@@ -132,7 +132,7 @@ class PooledAccumulator(RecordAccumulator):
     Differs: as its base class, but for memory.
     """
 
-    is_exhausted: bool = False  # somebody waits for memory
+    is_exhausted: bool = False  # someone waits for memory
     leader_epochs: dict[int, int] = field(default_factory=dict)  # partition -> the newest that is known
     seen: dict[int, tuple[int, int]] = field(
         default_factory=dict
@@ -338,7 +338,7 @@ class KafkaProducer:
         before = self.sender.accumulator.batches
         self._append(sending, now_ms)
         if self.sender.accumulator.batches == before or sending.batch is None:
-            self.pool.deallocate(allocation.size)  # somebody else had begun a batch meanwhile
+            self.pool.deallocate(allocation.size)  # someone else had begun a batch meanwhile
         else:
             self.allocated[sending.batch] = allocation.size
 
@@ -512,7 +512,7 @@ class KafkaProducer:
         return manager is not None and manager.id_request_due
 
     def _send_id_request(self, now_ms: int) -> None:
-        """An id can be had from anybody; until it is there, no batch leaves."""
+        """An id can be had from anyone; until it is there, no batch leaves."""
         manager = self.sender.transaction_manager
         if not self.is_id_wanted or manager is None or not manager.id_request_in_flight:
             return

@@ -104,7 +104,7 @@ def resume(
 
     When the log was cut off below the committed offset, it lies beyond the end, and the broker says so. When the log has
     grown past it in the meantime, nothing is wrong with the number any more, and the records in between are never read.
-    Only the leader epoch committed with it tells that it belongs to another history.
+    Only the leader epoch committed with it reveals that it belongs to another history.
 
     `epoch` is the leader epoch that was committed with it, and `epoch_end` what the leader answers when asked where
     that epoch ends. Java's consumer asks before it fetches. With an end below its offset it goes on there whatever

@@ -128,7 +128,7 @@ class StreamsApp:
         """A process starts; with `disk` it finds what one of this name left behind. Error when it runs, or threads < 1."""
         before = self.instances.get(name)
         if before is not None and before.is_up:
-            raise StreamsAssignmentError(f"instance {name} runs already. Kill it first.")
+            raise StreamsAssignmentError(f"instance {name} is already running. Kill it first.")
         if threads < 1:
             raise StreamsAssignmentError(f"instance {name}: it has {threads} threads, expected 1 or more.")
         positions = dict(before.positions) if before and disk else {}
@@ -137,10 +137,10 @@ class StreamsApp:
         self._prepare(f"{name} joins")
 
     def kill(self, name: str) -> None:
-        """A process dies. Its disk stays; the group misses it after the session time-out."""
+        """A process dies. Its disk stays; the group misses it after the session timeout."""
         found = self.instances.get(name)
         if found is None or not found.is_up:
-            raise StreamsAssignmentError(f"instance {name} does not run.")
+            raise StreamsAssignmentError(f"instance {name} is not running.")
         told = [task_name(task) for task in sorted(found.active)]
         found.is_up, found.dies_ms = False, self.now_ms + self.settings.session_timeout_ms
         self._close(found, found.active | found.standby)

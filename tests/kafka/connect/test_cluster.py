@@ -166,8 +166,8 @@ def test_cluster_refuses_what_cannot_be() -> None:
     """A name that runs, a name that does not, time that goes back, settings below 0."""
     found = cluster(workers=1)
     for ask, words in (
-        (lambda: found.start("w1"), "runs already"),
-        (lambda: found.kill("w9"), "does not run"),
+        (lambda: found.start("w1"), "is already running"),
+        (lambda: found.kill("w9"), "is not running"),
         (lambda: found.run_until(0), "expected a later time"),
         (lambda: ConnectSettings(join_ms=-1), "join_ms"),
         (lambda: ConnectSettings(protocol="lazy"), "connect.protocol"),  # type: ignore[arg-type]
@@ -189,5 +189,5 @@ def test_standalone_runs_everything_or_nothing() -> None:
         alone.start()
     alone.kill()
     assert not alone.work
-    with pytest.raises(ConnectError, match="does not run"):
+    with pytest.raises(ConnectError, match="is not running"):
         alone.kill()

@@ -112,7 +112,7 @@ def test_sink_tasks_share_the_partitions_and_the_rest_idles(tasks_max: int, part
 
 def test_source_task_refuses_what_cannot_be() -> None:
     """A task that does not run, and settings out of range."""
-    with pytest.raises(ConnectError, match="does not run"):
+    with pytest.raises(ConnectError, match="is not running"):
         SourceTask().poll(1, 0)
     with pytest.raises(ConnectError, match="expected 1 or more"):
         SourceSettings(offset_flush_interval_ms=0)
