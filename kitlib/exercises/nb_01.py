@@ -31,8 +31,8 @@ ACKS = (  # of own_ack: bound, records emitted, offset acked. The recorded scrip
 
 
 @exercise(
-    "A spout has handed out offsets 0 to 9. The bolt has acked 0, 1, 2, 4, 5, 7 and 8, has failed 3, and is still at "
-    "work on 6 and 9. Which offset does the next commit write?",
+    "A spout has emitted offsets 0 to 9. The bolt has acked 0, 1, 2, 4, 5, 7 and 8, failed 3, and is still working on "
+    "6 and 9. Which offset does the next commit write?",
     Given(whole_number),
     "List the pending offsets: what was fetched and not acked.",
     "A failure does not take an offset out of pending; only an ack or a clearing does.",
@@ -101,7 +101,7 @@ def calls_in(answer: Any, what: str = "the answer") -> list[str]:
 
 
 @exercise(
-    "A topic holds two records. Write the calls after which a commit writes a *smaller* offset than a commit before: "
+    "A topic holds two records. Write the calls after which a commit writes a *smaller* offset than an earlier one: "
     '`next`, `commit`, `ack N`, `fail N`, separated by commas, like `"next, ack 0, commit"`.',
     Given(calls_in),
     "An offset that is acked and committed must become pending again.",
@@ -156,7 +156,7 @@ def cleared_by(kind: Callable[..., PartitionManager]) -> tuple[set[int], set[int
 
 
 @exercise(
-    "The limit is 8, offsets 0 to 49 are handed out, and only 37 is acked. Which unfinished offsets does 0.9.2 forget "
+    "The limit is 8, offsets 0 to 49 are emitted, and only 37 is acked. Which unfinished offsets does 0.9.2 forget "
     "although 0.9.3 keeps them? Answer with a list or a range.",
     Given(numbers_in),
     "Write down below which offset each of the two rules clears.",
@@ -194,7 +194,7 @@ def ack_or_class(answer: Any, what: str = "the answer") -> Any:
 
 
 @exercise(
-    "This is the ack of 0.9.2 in six lines, with two mistakes in it. Mend them until every recorded step agrees.",
+    "This is the ack of 0.9.2 in six lines, with two mistakes in it. Fix them until every recorded step agrees.",
     Given(ack_or_class),
     "One mistake is what is cleared, the other is what is left behind after a clearing.",
     "`finding.picture` shows both partitions after the first step that differs.",

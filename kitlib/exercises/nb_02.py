@@ -46,7 +46,7 @@ def bound_said(bound: int) -> str:
 
 
 @exercise(
-    f"A fetch brings {FETCH} records and all of them are handed out; nothing has finished yet. What is the "
+    f"A fetch brings {FETCH} records and all of them are emitted; nothing has finished yet. What is the "
     "*smallest* `max_offset_behind` with which a failure of the *first* of them is retried?",
     Given(lambda answer: a_bound(whole_number(answer))),
     "Make a spout with `spout_with(bound, records=...)`, let it emit everything, and look at `emitted_to_offset`.",
@@ -80,8 +80,8 @@ def forgotten_offsets(value: Any, what: str) -> set[int]:
 
 
 @exercise(
-    'Write `forgotten(trace)`: the offsets that an ack cleared out of `pending` and that were never worked '
-    'on. A `clear` step has `step.data["ranges"]`, a list of `[first, last]`, both inclusive; a `process` '
+    'Write `forgotten(trace)`: the offsets that an ack cleared out of `pending` and that were never '
+    'processed. A `clear` step has `step.data["ranges"]`, a list of `[first, last]`, both inclusive; a `process` '
     'step has `step.data["offset"]`.',
     Function(
         "forgotten", forgotten_cases, "your function agrees on {n} runs. What it returns will never be processed.", forgotten_offsets
@@ -116,7 +116,7 @@ def forgotten(found: set[int], trace: Trace) -> Rows:
 @exercise(
     "In `poison_record`, leave `process_ms` at its default. Turn **one** other knob, `max_spout_pending` or "
     "`fetch_records`, so that the poison record stops the whole partition: fewer than half of the 40 records "
-    "are worked on, however long one waits. Answer with a dict of that one knob.",
+    "are processed, however long you wait. Answer with a dict of that one knob.",
     Knobs(
         "poison_record", only=("max_spout_pending", "fetch_records"), story={"duration_ms": 5_000, "max_steps": 20_000}, exactly=1
     ),
@@ -155,7 +155,7 @@ def a_default(answer: Any, what: str = "the answer") -> tuple[int, str]:
 @exercise(
     'Choose your default: a `max_offset_behind` for a service that must not lose a record in the outage of '
     'round 2, for any fetch size from 5 to 40. Say also what this bound does with one poison record among 200 '
-    'records: `"stalled"` (the commit stays there) or `"lost"` (it is passed without a word). There is more '
+    'records: `"stalled"` (the commit stays there) or `"lost"` (the commit passes it silently). There is more '
     'than one right answer; write one sentence below it: why this one?',
     Given(a_default),
     "The table of round 2 shows which bounds survive every column.",

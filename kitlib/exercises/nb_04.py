@@ -44,7 +44,7 @@ def ids_in(answer: Any, what: str = "the answer") -> list[int]:
 
 @exercise(
     f"The spout sends a tuple with the id {SENT_BY_SPOUT:0{BITS}b}. A bolt sends three tuples for it and acks it. Choose three "
-    f"different ids from 1 to {2**BITS - 1} for them, so that the acker calls the tree finished while all three are out.",
+    f"different ids from 1 to {2**BITS - 1} for them, so that the acker calls the tree finished while all three are in flight.",
     Given(ids_in),
     "What is the number after the bolt's ack? How does the spout's id affect it?",
     "The spout's id cancels itself. The XOR of the three alone has to be zero: choose two, and the third is their XOR.",
@@ -72,8 +72,8 @@ def years_said(years: float) -> str:
 
 
 @exercise(
-    f"At {ACKS_PER_SECOND:,} acks a second, how many bits must ids have at least, so that one waits more than {YEARS} years "
-    "for a false completion, on average?",
+    f"At {ACKS_PER_SECOND:,} acks a second, how many bits must ids have at least, so that on average it takes more than {YEARS} "
+    "years to get a false completion?",
     Given(whole_number),
     "`years_to_false_completion(bits)` knows; each additional bit doubles the wait.",
     "Let a loop try 1 to 64 and print those that are near.",
@@ -129,7 +129,7 @@ def failure_s(emitted_s: int, timeout_s: int) -> float:
 
 @exercise(
     f"The time-out is {TIMEOUT_S} s. The spout emits a tuple at second {EMITTED_S} of the run, and nobody acks it. At which "
-    "second does the spout hear of its failure?",
+    "second does the spout learn that it failed?",
     Given(whole_number),
     f"The spout's two buckets are rotated every {TIMEOUT_S} s from the start of the run, not of the tuple.",
     "The first rotation after the emit makes its bucket the older one. The next one throws it out.",
@@ -213,7 +213,7 @@ def words_of(sentence: str) -> list[str]:
 
 @exercise(
     f"Write a bolt that sends each word of a sentence that has at least {SHORTEST} letters. A sentence that ends with a question "
-    "mark is failed at once, and none of its words is sent. If a word fails further on, the sentence must come again.",
+    "mark is failed at once, and none of its words is sent. If a word fails further on, the sentence must be sent again.",
     Given(a_class),
     "Ask three things about each sentence: does it fail, is each word anchored, is the sentence acked at the end?",
     "A sentence without a long word needs its ack, too. After `self.collector.fail(given)` there is nothing more to do.",

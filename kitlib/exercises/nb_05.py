@@ -103,8 +103,8 @@ def largest_pending(pending: int) -> dict[str, Any]:
 
 
 @exercise(
-    "With which fault of section 4 are *all* effects of all records made within the first second, and some of them made again, "
-    "much later?",
+    "With which fault of section 4 do *all* effects of all records happen within the first second, and some of them again, much "
+    "later?",
     Given(choice(*FAULTS)),
     "Look for a fault that keeps no bolt from its work.",
     "Which fault confuses only the acker?",
@@ -130,8 +130,8 @@ def quiet_fault(fault: str) -> Rows:
 
 
 @exercise(
-    f"With its defaults and a topic as the source, `spout_crash` makes 28 effects twice. Turn knobs so that at most {MOST_TWICE} "
-    f"are made twice and the last record is still acked before {DONE_BY_MS:,} ms. You may turn `commit_every_ms`, "
+    f"With its defaults and a topic as the source, 28 effects happen twice in `spout_crash`. Turn knobs so that at most {MOST_TWICE} "
+    f"happen twice and the last record is still acked before {DONE_BY_MS:,} ms. You may turn `commit_every_ms`, "
     "`max_spout_pending`, `topology_message_timeout_secs` and `topology_ackers`.",
     Knobs("spout_crash", only=SPOUT_KNOBS, story=SPOUT_CRASH),
     "Two things come again: what was in flight, and what was finished and not yet stored.",
@@ -159,7 +159,7 @@ def cheap_spout_crash(turned: Turned) -> Rows:
 
 
 @exercise(
-    "600 tuples are pending in `livelock`, and it must stay so. Turn one other knob so that no tuple times out. You may turn "
+    "600 tuples are pending in `livelock`, and that must not change. Turn one other knob so that no tuple times out. You may turn "
     "`parallelism`, `topology_message_timeout_secs`, `topology_ackers`, `acker_release`, `fetch_records` and `commit_every_ms`.",
     Knobs("livelock", only=LIVELOCK_KNOBS, story=LIVELOCK, exactly=1),
     "Pending tuples, times the time for one, divided by the tasks that share them: that is how long each of them waits.",

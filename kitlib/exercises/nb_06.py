@@ -45,7 +45,7 @@ def off_by(trace: Trace) -> tuple[int, int]:
 
 @exercise(
     f"Plain counts, {BATCH_RECORDS} lines in a batch. The worker dies right after the last write of batch {CRASH_TXID}, before the "
-    "commit is known. How many words will be counted too many in the end?",
+    "commit is known. By how many words will the counts be too high in the end?",
     Given(whole_number),
     "Which lines come again? Batch 1 begins with the first line.",
     f"`parts` says how many words each line has. Add up those of batch {CRASH_TXID}.",
@@ -187,8 +187,8 @@ def by_the_sum(messages: list[tuple[str, int | None]]) -> str:
 
 
 @exercise(
-    "Six trees, each told to the acker in these messages, and no time passes. Of which trees does one sum over all messages tell "
-    "another end than the plain acker?",
+    "Six trees, each with the messages that the acker gets about it, and no time passes. For which trees does one sum over all "
+    "messages give a different outcome than the plain acker?",
     Given(subset(*TREES)),
     "For each tree: what does the acker send when it first sends something? And what is the XOR of all values?",
     "The acker's first message about a tree is its last. Look for trees in which something comes after it.",

@@ -71,7 +71,7 @@ def both_clocks() -> str:
 @exercise(
     f"Three records are sent, one call after the other, with `max_block_ms` {FAULTED['max_block_ms']:,} and `delivery_timeout_ms` "
     f"{FAULTED['delivery_timeout_ms']:,}; the memory has room for two. For each of the four faults of `blocked_send`: about how many "
-    "ms after its call is the user told that the *first* record failed?",
+    "ms after its call does the user learn that the *first* record failed?",
     Each(FAULTS, whole_number, both_clocks, named=True),
     "Which of the four let the first call return at once?",
     "One of the two times bounds a call that waits, the other a record that lies in a batch.",
@@ -134,7 +134,7 @@ def clock_cases() -> list[list[Any]]:
 
 @exercise(
     "Write `time_to_next_update(need_update, last_refresh_ms, last_successful_refresh_ms, now_ms, backoff_ms, expire_ms)`: in how many "
-    "ms the client of the source's time asks for metadata. It asks when it wants to (news is wanted, or what it has is too old) and "
+    "ms the client of the source's time asks for metadata. It asks when it wants to (it needs news, or what it has is too old) and "
     "may (the backoff since the last attempt is over).",
     Function(
         "time_to_next_update", clock_cases, "{n} cases agree: it waits until it wants to, and until it may, whichever comes later.",

@@ -91,7 +91,7 @@ def how_many_copies(guess: int, place: int) -> Rows:
 
 
 @exercise(
-    "The broker is killed while answers are held back, and every record must be stored once and the user be told so. Turn one "
+    "The broker is killed while answers are held back, and every record must be stored once, and the user must know it. Turn one "
     "knob of `broker_restart`. You may turn `max_in_flight`, `retries`, `delivery_timeout_ms` and `idempotence`.",
     Knobs("broker_restart", only=("max_in_flight", "retries", "delivery_timeout_ms", "idempotence"), story={"restart": "kill"}),
     "What does a broker remember of a producer after a restart?",

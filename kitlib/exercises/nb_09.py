@@ -40,8 +40,8 @@ def batch_numbers(answer: Any, what: str = "the answer") -> list[int]:
 
 @exercise(
     f"`reordering_by_retry` with {RETRIED['batches']} batches, numbered from 0, without idempotence and with "
-    f"{RETRIED['max_in_flight']} requests in flight: batch {RETRIED['failing_batch']} is refused once. In which order do the "
-    "batches lie in the log?",
+    f"{RETRIED['max_in_flight']} requests in flight: batch {RETRIED['failing_batch']} is refused once. In which order are the "
+    "batches in the log?",
     Given(batch_numbers),
     "Which batches are in flight when the refusal comes back? They are written first.",
     "A batch that is sent again goes to the front of the queue: ahead of everything that has not left yet.",

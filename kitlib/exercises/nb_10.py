@@ -86,8 +86,8 @@ def losing_order(turned: Turned) -> Rows:
 
 
 @exercise(
-    "A worker with 3 records in its open transaction stands still, another one takes its place and does the same 3 records, and then "
-    "the first one goes on and commits. How many records does a `read_committed` reader get twice? (1) One transactional id for both, "
+    "A worker with 3 records in its open transaction freezes, another one takes its place and processes the same 3 records, and then "
+    "the first one continues and commits. How many records does a `read_committed` reader get twice? (1) One transactional id for both, "
     "offsets within the transaction. (2) An id per start, offsets committed by themselves. (3) An id per start, offsets within the "
     "transaction. (4) As 3, but the offsets do not carry the group's generation. A list of four numbers.",
     Each(

@@ -120,7 +120,7 @@ def logs() -> list[tuple[list[Entry], int]]:
 
 @exercise(
     "Write `live_records(log)`: `log` is a list of `[offset, key, value]`, with `None` as the value of a tombstone. Return the offsets "
-    "of the live records: the last one of each key, if it is no tombstone.",
+    "of the live records: the last one of each key, unless it is a tombstone.",
     Function(
         "live_records", lambda: [(entries,) for entries, _ in logs()],
         "{n} logs. A cache filled in this order ends with exactly these; filled in another order, it does not.",

@@ -237,7 +237,7 @@ class Alarm(Function):
 
 
 @exercise(
-    "Write `own_alarm(looks)`: a list of looks, one a day, each a dict as `health_in` tells them (`dirty_ratio`, `records`, `keys`, "
+    "Write `own_alarm(looks)`: a list of looks, one a day, each a dict as `health_in` returns it (`dirty_ratio`, `records`, `keys`, "
     f"`cached_offsets`, ...; None for what is not known). Return the number of the first look at which it rings, or None. It must "
     f"ring {DAYS_BEFORE} days or more before the coordinator moves, and never while the cleaner lives.",
     Alarm(
@@ -262,7 +262,7 @@ def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, 
 
 @exercise(
     "A group is at the end of its topic when it goes down for 14 hours. 10 records arrive every hour, the topic keeps 12 hours. When "
-    "the group has begun again, 10 more arrive. How many records will it never see, with `earliest` and with `latest`? Answer with a "
+    "the group has started again, 10 more arrive. How many records will it never see, with `earliest` and with `latest`? Answer with a "
     'dict, `{"earliest": ..., "latest": ...}`.',
     Each(
         POLICIES, whole_number,

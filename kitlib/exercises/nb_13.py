@@ -32,8 +32,8 @@ def what_was_left(trace: Trace) -> tuple[int, int]:
 
 @exercise(
     "Write `what_is_left(copied, alone, new_records, unclean)`: both brokers have `copied` records, the leader alone has acknowledged "
-    "`alone` more and dies, the other comes back, `new_records` are sent as soon as somebody takes them, and at last the old leader is "
-    "back. Return where the log ends, and how many acknowledged records are gone.",
+    "`alone` more and dies, the other comes back, `new_records` are sent as soon as a broker accepts them, and finally the old leader "
+    "comes back. Return where the log ends, and how many acknowledged records are lost.",
     Function(
         "what_is_left", lambda: ELECTIONS,
         "an unclean leader goes on where its own log ends: what only the other one had is gone, and its offsets are used again.",
@@ -50,7 +50,7 @@ def what_is_left(got: tuple[int, ...], copied: int, alone: int, new: int, unclea
 
 
 @exercise(
-    "A follower stops, records go on, the leader dies (`follower_cut`, with the unclean election allowed). Two copies and "
+    "A follower stops, records keep coming, the leader dies (`follower_cut`, with the unclean election allowed). Two copies and "
     "`min_insync_replicas=1` lose ten records. Which `replicas` and `min_insync_replicas` lose none and refuse none? Answer with a "
     "dict of these two knobs.",
     Knobs("follower_cut", only=("replicas", "min_insync_replicas"), default={"replicas": 2, "min_insync_replicas": 1}),

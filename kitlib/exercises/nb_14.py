@@ -56,7 +56,7 @@ LISTS = 30  # of every_step_back
 
 
 @exercise(
-    "Six groups, each told as a story: " + "; ".join(f"({number}) {name}" for number, name in enumerate(STORIES, 1)) + ". "
+    "Six groups, each with a story: " + "; ".join(f"({number}) {name}" for number, name in enumerate(STORIES, 1)) + ". "
     "`STORIES` has their numbers. What does the monitor say of each? Answer with a list of six words, "
     + ", ".join(f'`"{word}"`' for word in WORDS[:-1]) + f' or `"{WORDS[-1]}"`.',
     Each(
@@ -125,7 +125,7 @@ def second_rewind(offsets: tuple[int, ...]) -> Rows:
 
 
 @exercise(
-    f"A group commits every second and is at the end of the log, {CAUGHT_UP:,}, when it dies. Ten records a second go on coming. The "
+    f"A group commits every second and is at the end of the log, {CAUGHT_UP:,}, when it dies. Ten records a second keep arriving. The "
     "monitor reads the log end every ten seconds, the last time at the moment of the last commit, and remembers ten of them. How many "
     "seconds after the last commit does it say STOP?",
     Given(whole_number),

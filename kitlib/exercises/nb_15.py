@@ -52,7 +52,7 @@ def killed_consumers() -> list[list[Any]]:
 
 @exercise(
     "Write `after_the_crash(committed, processed, fetched)`: a consumer is killed with its cursors there, and another goes on. "
-    "Return how many records are lost and how many are done twice.",
+    "Return how many records are lost and how many are processed twice.",
     Function(
         "after_the_crash", killed_consumers,
         "what lies between the committed offset and the processed one is lost or processed twice; what was fetched does not matter.",
@@ -78,8 +78,8 @@ def pools() -> list[tuple[int, list[int]]]:
 
 
 @exercise(
-    "Eight workers finish records in any order. Write `committable(first, finished)`: `first` is the lowest offset of those under "
-    "way, `finished` a list of finished offsets. Return the offset to commit.",
+    "Eight workers finish records in any order. Write `committable(first, finished)`: `first` is the lowest offset of those in "
+    "progress, `finished` a list of finished offsets. Return the offset to commit.",
     Function(
         "committable", pools, "the end of what is finished without a gap. It is Storm's PartitionManager again (notebook 01), in one line.",
         whole_number,
@@ -190,9 +190,9 @@ def dealt_lists(value: Any, what: str) -> Mapping[Any, Any]:
 
 
 @exercise(
-    "Write `own_assignor(partitions, owned)`: `owned` tells for each member which partitions it has now (none, if it is new). Return "
-    "the same dict for the next generation: partitions 0 to `partitions - 1`, each dealt once; nobody with two more than another; "
-    "and as many as possible where they are.",
+    "Write `own_assignor(partitions, owned)`: `owned` says which partitions each member has now (none, if it is new). Return "
+    "the same dict for the next generation: partitions 0 to `partitions - 1`, each assigned once; no member with two more than "
+    "another; and as many as possible left where they are.",
     Function(
         "own_assignor", groups,
         "{n} groups: every partition assigned once, evenly, and none moved needlessly. Kafka's sticky ones do no better.",
