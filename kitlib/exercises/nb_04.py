@@ -224,53 +224,40 @@ def own_split(answer: type) -> Rows:
     outcome = unbroken(run_steps(answers_to, answer, scripts))
     for script, answers, raised in zip(scripts, outcome.answers, outcome.raised, strict=True):
         yield raised and NotYet(f"at the sentence {script['name']!r} your code raised {raised.what}.", "Look at that line first.")
-        yield from question_rows(str(script["name"]), answers[0]) if str(script["name"]).endswith("?") else sentence_rows(
-            str(script["name"]), bool(script["failing"]), answers[0]
+        words = [word for word, _ in answers[0]["words"]]
+        acks, fails = ([at_ms for word, _, at_ms in answers[0]["heard"] if word == kind] for kind in ("ack", "fail"))
+        strange = [word for word in words if not isinstance(word, str)]
+        yield strange and NotYet(
+            f"for {script['name']!r} {plain_text(strange[0], 60)} was sent as the value of one tuple, expected one word in each.",
+            "`emit` takes a list of values, one for each field of the tuple. What is in that list?",
         )
+        yield from (question_rows if str(script["name"]).endswith("?") else sentence_rows)(script, answers[0]["words"], words, acks, fails)
     yield (
         "every word depends on its sentence: a failing word brings the sentence back, a question fails at once, and a sentence "
         "without a long word completes. One ack or fail for each input tuple, at the end, and an anchor on each tuple sent."
     )
 
 
-def times_of(seen: dict[str, Any]) -> tuple[list[Any], list[int], list[int]]:
-    """The words that arrived, and when the spout got its acks and its fails; NotYet when a word is none."""
-    words = [word for word, _ in seen["words"]]
-    acks, fails = ([at_ms for word, _, at_ms in seen["heard"] if word == kind] for kind in ("ack", "fail"))
-    return words, acks, fails
-
-
-def question_rows(sentence: str, seen: dict[str, Any]) -> Rows:
+def question_rows(script: dict[str, Any], _: Any, words: list[str], acks: list[int], fails: list[int]) -> Rows:
     """What is wrong about the run of a question."""
-    words, acks, fails = times_of(seen)
-    yield from odd_value(sentence, words)
+    sentence = script["name"]
     yield words and NotYet(f"the word {plain_text(words[0], 40)!r} of the question {sentence!r} was sent.", "A question only fails.")
     yield acks and NotYet(f"the question {sentence!r} was acked.", "A question should fail.")
     late = f"learned only after {fails[0]:,} ms that" if fails else "never learned that"
     yield (not fails or fails[0] > AT_ONCE_MS) and NotYet(
-        f"the spout {late} the question {sentence!r} had failed: that was the time-out.", "Fail it yourself, so that nobody has to wait."
+        f"the spout {late} the question {sentence!r} had failed: that was the time-out.", "Fail it yourself, so that no one has to wait."
     )
 
 
-def odd_value(sentence: str, words: list[Any]) -> Rows:
-    """A near miss: something else than one word in a tuple."""
-    strange = [word for word in words if not isinstance(word, str)]
-    yield strange and NotYet(
-        f"for {sentence!r} {plain_text(strange[0], 60)} was sent as the value of one tuple, expected one word in each.",
-        "`emit` takes a list of values, one for each field of the tuple. What is in that list?",
-    )
-
-
-def sentence_rows(sentence: str, is_failing: bool, seen: dict[str, Any]) -> Rows:
-    """What is wrong about the run of a sentence that is no question."""
-    wanted, (words, acks, fails) = words_of(sentence), times_of(seen)
-    yield from odd_value(sentence, words)
+def sentence_rows(script: dict[str, Any], written: list[Any], words: list[str], acks: list[int], fails: list[int]) -> Rows:
+    """What is wrong about the run of a sentence that is not a question."""
+    sentence, wanted = script["name"], words_of(script["name"])
     late = next((at_ms for at_ms in fails if at_ms > AT_ONCE_MS), None)
     yield late is not None and NotYet(
         f"the sentence {sentence!r} timed out after {late:,} ms.",
         "Each tuple that your bolt gets needs one ack or fail, even when nothing was sent for it.",
     )
-    fails_once = is_failing and bool(wanted)
+    fails_once = bool(script["failing"] and wanted)
     yield fails and not fails_once and NotYet(f"the sentence {sentence!r} failed after {fails[0]:,} ms.", "Only a question should fail.")
     missing, extra = Counter(wanted) - Counter(words), Counter(words) - Counter(wanted * (2 if fails_once else 1))
     yield extra and NotYet(
@@ -286,8 +273,8 @@ def sentence_rows(sentence: str, is_failing: bool, seen: dict[str, Any]) -> Rows
         f"the sentence {sentence!r} came again after its word had failed, and failed again after {fails[-1]:,} ms; expected an ack.",
         "Treat it as if it came for the first time.",
     )
-    yield wanted and acks[0] < seen["words"][-1][1] and NotYet(
-        f"the sentence {sentence!r} was acked after {acks[0]:,} ms, but its last word was written after {seen['words'][-1][1]:,} ms.",
+    yield wanted and acks[0] < written[-1][1] and NotYet(
+        f"the sentence {sentence!r} was acked after {acks[0]:,} ms, but its last word was written after {written[-1][1]:,} ms.",
         "Is each word anchored, and is the ack the last thing that you do?",
     )
 

@@ -80,7 +80,7 @@ def both_clocks() -> str:
 def told_after(given: int, fault: str) -> Rows:
     truth = ms_to_error(fault, 0)
     yield abs(given - truth) > NEAR_MS and NotYet(
-        f"{fault}: the user learns it {'earlier' if given > truth else 'later'} than after {given:,} ms.",
+        f"{fault}: the user learns of it {'sooner' if given > truth else 'later'} than {given:,} ms after the call.",
         "Does the call to send return before that?",
     )
 

@@ -36,13 +36,13 @@ Entry = tuple[int, str, str | None]  # offset, key, value
         whole_number,
     ),
     "`h & 0xFFFFFFFF` keeps 32 bits; above 2^31 - 1 it stands for a negative number.",
-    "The units are those of UTF-16: `group.encode(\"utf-16-be\")`, two bytes each. And the least int has no absolute value: 0.",
+    "The units are those of UTF-16: `group.encode(\"utf-16-be\")`, two bytes each. The smallest int has no absolute value; Kafka takes 0.",
     solution=solutions.group_home,
 )
 def group_home(found: int, group: str, count: int) -> Rows:
     look = "Java's ints have 32 bits, and the highest one is a sign."
     if group == "polygenelubricants":
-        look = "The hash of this one is the least int of all, which has no absolute value. Kafka takes 0."
+        look = "The hash of this one is the smallest int of all, which has no absolute value. Kafka takes 0."
     elif any(ord(char) > 0xFFFF for char in group):
         look = "Java's strings consist of UTF-16 units: such a character is two of them. `encode(\"utf-16-be\")` has their bytes."
     right = group_partition(group, count)

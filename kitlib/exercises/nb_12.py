@@ -10,7 +10,7 @@ from typing import Any
 
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, a_function, as_text, choice, expected, mapping, maybe, subset, whole_number
-from kitlib.exercises.frame import Each, Edge, Function, Knobs, Rows, Turned, Unlike, exercise, values_of
+from kitlib.exercises.frame import RETURNED, Each, Edge, Function, Knobs, Rows, Turned, Unlike, exercise, values_of
 from kitlib.experiments import run
 from kitlib.experiments.offsets.by_hand_story import AFTER, NO_CHECK
 from kitlib.experiments.offsets.offsets_book import health_in
@@ -215,25 +215,19 @@ class Alarm(Function):
 
     def rows(self, answer: Any, rule: Any) -> Rows:
         """The rule's own, and then what the alarm says of the first looks alone."""
-        right = ""
-        for row in Function.rows(self, answer, rule):
-            if isinstance(row, str):
-                right = row
-            else:
-                yield row
-        cases = [case for case in self.cases() if case[2] is not None]
-        rung = values_of(a_function(answer), [case[:1] for case in cases])
-        asked = [looks[: at + more] for (looks, *_), at in zip(cases, rung, strict=True) for more in (1, 0)]
-        again = iter(values_of(answer, [[looks] for looks in asked]))
-        for (_, where, _, _), at in zip(cases, rung, strict=True):
-            for given, wanted in ((at + 1, at), (at, None)):
-                had = next(again)
-                yield had != wanted and NotYet(
-                    f"{where}: your alarm rings at look {at} when it gets all looks. With only the first {given} it should "
-                    f"return {wanted}, but returns {as_text(had)}.",
-                    "On that day no one has the later looks: decide with what is known so far.",
-                )
-        yield right
+        function, cases = a_function(answer), self.cases()
+        rung = [self.reads(value, RETURNED) for value in values_of(function, [case[:1] for case in cases])]
+        for case, at in zip(cases, rung, strict=True):
+            yield from rule(at, *case)
+        rang = [(case, at) for case, at in zip(cases, rung, strict=True) if at is not None]
+        again = [(case, given, at if given > at else None) for case, at in rang for given in (at + 1, at)]
+        for (case, given, wanted), had in zip(again, values_of(function, [[case[0][:given]] for case, given, _ in again]), strict=True):
+            yield had != wanted and NotYet(
+                f"{case[1]}: when your alarm gets all looks, it rings at look {given - (wanted is not None)}. With only the first {given} "
+                f"it should return {wanted}, but returns {as_text(had)}.",
+                "On that day no one has the later looks: decide with what is known so far.",
+            )
+        yield self.right
 
 
 @exercise(

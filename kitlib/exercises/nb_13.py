@@ -152,7 +152,7 @@ def histories() -> list[tuple[list[list[int]], int, list[list[int]], int, int]]:
 def cut_to(cut: int, leader: list[list[int]], end: int, follower: list[list[int]], own_end: int, part: int) -> Rows:
     where = f"the leader has {leader} and ends at {end}, the follower has {follower} and ends at {own_end}"
     yield cut > own_end and NotYet(f"{where}: your function cuts to {cut}, which is beyond the follower's own end; expected {part}.")
-    yield cut > part and NotYet(f"{where}: cut to {cut}, it keeps offset {part}, which is a different record on the leader.")
+    yield cut > part and NotYet(f"{where}: your function cuts to {cut} and keeps offset {part}, which is a different record on the leader.")
     yield cut < part and NotYet(
-        f"{where}: cut to {cut}, it throws away records that both have, up to {part}.", "Cut no more than necessary."
+        f"{where}: your function cuts to {cut} and throws away records that both have, up to {part}.", "Cut no more than necessary."
     )

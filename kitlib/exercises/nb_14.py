@@ -288,7 +288,7 @@ def against(fault: str, cluster: BrokenCluster, truth: Diagnosis) -> str:
         case "stalled":
             return "the commits in its window are not all of one offset"
         case _:
-            return "its commits do not rise to the end while its lag grows from look to look"
+            return "its commits do not keep rising while its lag grows from look to look"
 
 
 def evidence(cluster: BrokenCluster, truth: Diagnosis) -> str:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, choice, expected, sequence, whole_number
+from kitlib.exercises.answers import NotYet, as_text, choice, expected, sequence, whole_number
 from kitlib.exercises.frame import Each, Edge, Function, Rows, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.experiments.groups.rebalance_stories import rebalances
@@ -204,7 +204,7 @@ def dealt_lists(value: Any, what: str) -> Mapping[Any, Any]:
 )
 def own_assignor(dealt: Mapping[str, list[int]], partitions: int, owned: Mapping[str, list[int]]) -> Rows:
     where = f"{partitions} partitions, before: {owned}"
-    yield set(dealt) != set(owned) and NotYet(f"{where}: expected a list for each of {', '.join(owned)}; got {dict(dealt)}.", "")
+    yield set(dealt) != set(owned) and NotYet(f"{where}: expected a list for each of {', '.join(owned)}; got {as_text(dict(dealt))}.", "")
     all_dealt = sorted(whole_number(each, "each partition") for has in dealt.values() for each in has)
     yield all_dealt != list(range(partitions)) and NotYet(
         f"{where}: each partition should be assigned once; your function assigns {all_dealt}.", "Which one has no owner yet?"

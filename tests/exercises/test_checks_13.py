@@ -125,7 +125,7 @@ WRONG = [
     ("goes_on", never_an_error, "should return None; yours returns 40"),
     ("goes_on", one_too_far, "policy='earliest') should return 0; yours returns 1"),
     ("cut_to", with_the_ends_exchanged, "your function cuts to 40, which is beyond the follower's own end; expected 30"),
-    ("cut_to", by_the_leaders_epochs_alone, "cut to 40, it keeps offset 30, which is a different record on the leader"),
+    ("cut_to", by_the_leaders_epochs_alone, "cuts to 40 and keeps offset 30, which is a different record on the leader"),
     ("cut_to", lambda leader, leader_end, follower, follower_end: follower_end, "which is a different record on the leader"),
     ("cut_to", lambda leader, leader_end, follower, follower_end: leader[-1][1], "the leader has"),
     ("cut_to", one_less, "throws away records that both have"),
