@@ -21,7 +21,8 @@ class AnySplit(Bolt):
     """A split with a mistake, which its attributes say."""
 
     output_fields = ("word",)
-    anchored, shortest, question, acks, ending = True, 3, "fail", "last", "ack"
+    anchored: bool | str = True
+    shortest, question, acks, ending = 3, "fail", "last", "ack"
 
     def execute(self, given: Any) -> None:
         is_question = given["sentence"].endswith("?")
@@ -32,7 +33,8 @@ class AnySplit(Bolt):
         if self.acks == "first":
             self.collector.ack(given)
         for word in words:
-            self.collector.emit([word], **({"anchors": given} if self.anchored else {}))
+            is_anchored = word == words[-1] if self.anchored == "last" else self.anchored
+            self.collector.emit([word], **({"anchors": given} if is_anchored else {}))
         if self.acks == "last" or (self.acks == "with words" and words):
             (self.collector.fail if is_question or self.ending == "fail" else self.collector.ack)(given)
 
@@ -275,6 +277,12 @@ class NumbersInTheClass(solutions.Batch):
             self.held = []
 
 
+class LeavesTheLastOut(solutions.Batch):
+    def execute(self, given: Any) -> None:
+        if given["number"] < 35:
+            super().execute(given)
+
+
 class WritesNothing(solutions.Batch):
     def write(self) -> None:
         return None
@@ -352,6 +360,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("when_it_fails", 70, "at second 70 no bucket rotates"),
     ("when_it_fails", "80", "should be a number"),
     ("own_split", split(anchored=False), "was acked after"),
+    ("own_split", split(anchored="last"), "failed further on, but the spout got an ack after 56 ms"),
     ("own_split", split(acks="first"), "was acked after"),
     ("own_split", split(acks="never", question="sent"), "timed out after 60,000 ms"),
     ("own_split", split(acks="with words"), "'so it is'"),
@@ -420,6 +429,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_batch", SkipsWhatWaits, "when the source pauses after 3 numbers, number 0 is written, but it comes 30 times"),
     ("own_batch", batch("write, ack last, clear"), "came again"),
     ("own_batch", batch("write, clear"), "came again"),
+    ("own_batch", LeavesTheLastOut, "number 35 is never written"),
     ("own_batch", WritesNothing, "never written: it is lost"),
     ("own_batch", WritesOneByOne, "a batch of 1"),
     ("own_batch", WritesTuples, "expected a list of 5 numbers"),

@@ -11,6 +11,7 @@ import pytest
 from kitlib.exercises import check, nb_08, nb_09, solutions
 from kitlib.exercises.recorded import FirstDifference
 from kitlib.exercises.recorded_producer import CHECK, ERRORS, METHODS, STATE, operations
+from kitlib.kafka.broker.producer_state import ProducerStateManager
 from kitlib.kafka.protocol import ErrorCode
 from kitlib.views.look import ALL_COLOURS
 from tests.exercises.steps import judged_here
@@ -257,6 +258,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_broker_state", OneForAll, "recorded steps agree"),
     ("own_broker_state", KeepsOldBatches, "same_numbers_new_epoch_is_no_duplicate"),
     ("own_broker_state", BreaksAtForget, "your code raised LookupError: not yet written"),
+    ("own_broker_state", ProducerStateManager, "this is the kit's own"),
     ("own_broker_state", HasNoRestart, "your class has no restart"),
     ("own_broker_state", dict, "your class has no append and no restart and no forget"),
     ("own_broker_state", solutions.check_sequence, "should be your class"),

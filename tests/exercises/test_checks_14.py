@@ -57,6 +57,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("rings_after", lambda every_s: 10 * every_s + 1, "the monitor says STOP before 11 s have passed"),
     ("rings_after", lambda every_s: 10, "commits 5 s apart: 10 s after the last one the monitor does not"),
     ("rings_after", lambda every_s: 9 * every_s / 60 + 1, "a whole number"),
+    ("rings_after", lambda every_s: 0, "0 s, expected 1 to 3600"),
     ("rings_after", 541, "should be a function"),
     ("second_rewind", [100, 200, 300, 400, 500, 100, 150, 200, 250, 300], "the monitor notices"),
     ("second_rewind", list(range(10, 110, 10)), "the last commit is the highest"),

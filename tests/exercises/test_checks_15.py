@@ -96,6 +96,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("poll_size", 0, "expected 1 to 40"),
     ("poll_size", 25, "How long does such a batch take?"),
     ("poll_size", 18.5, "should be a whole number"),
+    ("own_assignor", lambda partitions, owned: [], "a dict with a list for each member"),
     ("own_assignor", forgets, "stay where they are"),
     ("own_assignor", one_more_for_the_first, "Who may keep one more?"),
     ("own_assignor", takes_from_nobody, "the largest may be at most one above the smallest"),
