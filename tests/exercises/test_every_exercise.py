@@ -9,7 +9,10 @@ from typing import Any
 import nbformat
 import pytest
 
+from kitlib.errors import KitError
 from kitlib.exercises import Exercise, check, exercises, hint
+from kitlib.exercises.answers import a_function
+from kitlib.exercises.frame import Given, exercise
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 TABLES = [import_module(f"{__package__}.{path.stem}") for path in sorted(Path(__file__).parent.glob("test_checks_*.py"))]
@@ -45,7 +48,7 @@ def test_check_wrong_answer_fails_with_a_sentence_of_its_own(name: str, answer: 
     assert "Traceback" not in repr(finding) and "\n" not in repr(finding)
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", ALL, ids=lambda each: each.name)
 @pytest.mark.parametrize("answer", NONSENSE, ids=name_of)
 def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
     """No exercise accepts an answer that nobody has worked on."""
@@ -54,7 +57,7 @@ def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
     assert "\x1b" not in repr(finding)
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", ALL, ids=lambda each: each.name)
 def test_exercise_has_a_solution_wrong_answers_and_hints(exercise: Exercise) -> None:
     """Each exercise is in both tables, its declared solution too, and its hints can be asked for."""
     assert any(name == exercise.name and answer is ... for name, answer, _ in SOLUTIONS)
@@ -68,7 +71,17 @@ def test_notebook_asks_the_registered_questions_and_stores_their_stubs(notebook:
     """The notebook prints each question as it is registered, and its stored check output is a "Not yet"."""
     cells = nbformat.read(NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    for exercise in EXERCISES[notebook]:
-        assert exercise.question in prose, exercise.name
-        stub = next(cell for cell in cells if cell.cell_type == "code" and f'check("{exercise.name}"' in cell.source)
+    for asked in EXERCISES[notebook]:
+        assert asked.question in prose, asked.name
+        stub = next(cell for cell in cells if cell.cell_type == "code" and f'check("{asked.name}"' in cell.source)
         assert stub.outputs[0]["data"]["text/plain"].startswith("Not yet: ")
+
+
+def test_second_exercise_of_a_name_is_refused() -> None:
+    """A name is one exercise's in the whole kit: the declaration of another one says where it is."""
+
+    def mend_the_crash(given: Any) -> Any: ...
+
+    with pytest.raises(KitError, match=f"two exercises are called mend_the_crash. Rename the one in {__name__}"):
+        exercise("?", Given(a_function), solution=None)(mend_the_crash)
+    assert exercises()["mend_the_crash"].notebook == "00"
