@@ -10,11 +10,9 @@ Left out: terminals that are told to read markup. Print with `rich` only with `m
 
 from __future__ import annotations
 
-import codecs
 import html
 from collections.abc import Iterable, Sequence
 
-LIMIT_BYTES = 64
 LIMIT_CHARS = 200
 
 _HIDDEN = (
@@ -50,29 +48,9 @@ def plain_text(value: object, limit: int = LIMIT_CHARS) -> str:
     return shown if len(text) <= limit else f"{shown}… (+{len(text) - limit:,} characters)"
 
 
-def plain_bytes(value: bytes | None, limit: int = LIMIT_BYTES) -> str:
-    """A record's key or value as one short printable line: text where it is UTF-8, `\\xff` where not.
-
-    At most `limit` bytes are read; None, which a record may well hold, is `null`.
-    """
-    if value is None:
-        return "null"
-    head = bytes(value[:limit])
-    is_whole = len(value) <= limit
-    # A character cut in two at the limit is left out; it is not the record's fault.
-    text = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode(head, final=is_whole)
-    shown = text.translate(_VISIBLE)
-    return shown if is_whole else f"{shown}… ({len(value):,} bytes)"
-
-
 def show_text(value: object, limit: int = LIMIT_CHARS) -> str:
     """`plain_text`, escaped for HTML and SVG, inside elements and inside quoted attributes."""
     return html.escape(plain_text(value, limit), quote=True)
-
-
-def show_bytes(value: bytes | None, limit: int = LIMIT_BYTES) -> str:
-    """`plain_bytes`, escaped for HTML and SVG, inside elements and inside quoted attributes."""
-    return html.escape(plain_bytes(value, limit), quote=True)
 
 
 def text_table(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
@@ -92,14 +70,3 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
     body = "".join(line("td", row) for row in rows)
     return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
-
-
-def is_readable(value: bytes | None) -> bool:
-    """Whether a record's key or value is UTF-8 text; reports count the others as unreadable."""
-    if value is None:
-        return False
-    try:
-        value.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -43,7 +43,7 @@ Flags = NDArray[np.bool_]
 
 OFFSET_AT = 2
 INT16 = 2
-METADATA_AT: Longs = np.array([10, 10, 10, 14, 14])  # by version, as in `commits`
+METADATA_AT: Longs = np.array([10, 10, 10, 14, 14])  # by version: where the metadata's length stands
 LAST_VERSION = len(METADATA_AT) - 1
 
 
@@ -67,9 +67,8 @@ class CommitColumns:
 def read_values(values: pa.Array) -> CommitColumns:
     """The columns of values (binary, under keys of type COMMIT). A null is not read.
 
-    The rules are those of `kitlib.kafka.offsets.commits.commit_value`, applied to all values together: each step takes
-    the same few bytes of every value, from Arrow's own bytes. Values of another layout are marked, and whoever calls
-    reads them one by one.
+    The offset, the time and the topic's id stand where `kitlib.kafka.offsets.commits` says. Each step takes the same few
+    bytes of every value, from Arrow's own bytes. Values of another layout are marked, and whoever calls reads them one by one.
     """
     binary = values.cast(pa.large_binary()) if not pa.types.is_large_binary(values.type) else values
     _, places, bytes_ = binary.buffers()
