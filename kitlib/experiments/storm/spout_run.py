@@ -135,13 +135,13 @@ class SpoutRun(Run):
             self.topic = self.topic or topic
             self.bounds[topic.name] = start, offsets[-1] + 1
             wanted = {} if parts is None else {"parts": parts}
-            self._record("log", "append", topic, first=offsets[0], last=offsets[-1], **wanted)
+            self.record_on(topic, "log", "append", first=offsets[0], last=offsets[-1], **wanted)
 
     def delete_before(self, topic: Topic, offset: int) -> None:
         """Retention removes what lies below `offset`."""
         start = topic.delete_before(offset)
         self.bounds[topic.name] = start, topic.end
-        self._record("log", "delete", topic, to=start)
+        self.record_on(topic, "log", "delete", to=start)
 
     def start(self, topic: Topic, spout_id: str = "spout", topology_id: str = "topology-1", **config: Any) -> None:
         """A spout begins (or begins again) to read `topic`, from the offset that its start rules choose."""
@@ -160,10 +160,10 @@ class SpoutRun(Run):
         stored = read_stored_offset(self.backend.store, self.config.committed_path())
         self.manager = self._new_manager()
         self.poll_at_ms, self.commit_at_ms = self.now_ms, self.now_ms + knobs["commit_every_ms"]
-        self._record(
+        self.record_on(
+            topic,
             "spout",
             "start",
-            topic,
             offset=self.manager.committed_to,
             stored=stored.offset if stored else None,
             why=why_begun(self.config, self.backend.store, stored, self.manager.committed_to),
@@ -173,14 +173,14 @@ class SpoutRun(Run):
     def crash(self) -> None:
         """The worker dies: its ledgers and the tuples on their way are gone, the stored offset stays."""
         assert self.topic is not None
-        self._record("spout", "crash", self.topic, on_their_way=len(self.on_their_way) + self.stuck_tuples)
+        self.record_on(self.topic, "spout", "crash", on_their_way=len(self.on_their_way) + self.stuck_tuples)
         self.manager, self.on_their_way, self.stuck_tuples = None, [], 0
 
     def stop(self) -> None:
         """Commit a last time and end. (Storm 0.9.3 does not commit at a close; a run ends with one to be judged.)"""
         if self.manager and self.topic:
             self._commit()
-            self._record("spout", "stop", self.topic)
+            self.record_on(self.topic, "spout", "stop")
 
     def finish(self, ms: int = PATIENCE_MS) -> None:
         """Let time pass until everything is settled, `ms` at most, and stop."""
@@ -212,12 +212,6 @@ class SpoutRun(Run):
     def is_settled(self) -> bool:
         """True when it is drained, or when nothing but idle commits has happened for a while, and nothing is due."""
         return self.is_drained() or (self.quiet_commits >= QUIET_COMMITS and not self._is_anything_due())
-
-    def note(self, actor: str, what: str, topic: Topic, state: dict[str, Any] | None = None, **data: Any) -> None:
-        """Write one step that the story itself makes happen."""
-        if what == "process":
-            add_to_ranges(self.processed.setdefault(topic.name, []), data["offset"])
-        self._record(actor, what, topic, state, **data)
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -252,19 +246,19 @@ class SpoutRun(Run):
         try:
             emission = self._next(manager)
         except FailedFetchError as error:
-            self._record("spout", "error", topic, error=error.error.name if error.error else "NETWORK")
+            self.record_on(topic, "spout", "error", error=error.error.name if error.error else "NETWORK")
             self.poll_at_ms = self.now_ms + ERROR_MS
             return
         if reader.out_of_range_at is not None:
             to = emission.record.offset if emission.record else manager.emitted_to_offset
             retried = {} if reader.out_of_range_at == before else {"asked": reader.out_of_range_at}
-            self._record("spout", "reset", topic, **{"from": before, "to": to}, **retried)
+            self.record_on(topic, "spout", "reset", **{"from": before, "to": to}, **retried)
             self.poll_at_ms = self.now_ms + IDLE_MS
             if emission.record is None:
                 return
         if emission.record is None:
             if not self.was_idle:
-                self._record("spout", "idle", topic)
+                self.record_on(topic, "spout", "idle")
             self.was_idle, self.poll_at_ms = True, self.now_ms + IDLE_MS
         else:
             self.was_idle, self.poll_at_ms = False, self.now_ms + 1
@@ -280,7 +274,7 @@ class SpoutRun(Run):
             due = self.now_ms + self._latency(offset, attempt, part)
             self.order += 1
             heapq.heappush(self.on_their_way, (due, self.order, offset, attempt, part))
-        self._record("spout", "emit", topic, offset=offset, attempt=attempt, parts=len(tuples))
+        self.record_on(topic, "spout", "emit", offset=offset, attempt=attempt, parts=len(tuples))
 
     def _finish(self, offset: int, attempt: int, part: int) -> None:
         manager, topic = self.manager, self.topic
@@ -288,31 +282,30 @@ class SpoutRun(Run):
         if self._tuple_fails(offset, attempt, part):
             self._fail(manager, topic, offset)
             return
-        add_to_ranges(self.processed.setdefault(topic.name, []), offset)
-        self._record("bolt", "process", topic, offset=offset, part=part)
+        self.record_on(topic, "bolt", "process", offset=offset, part=part)
         cleared = manager.ack(offset)
         if cleared:
-            self._record("spout", "clear", topic, ranges=to_ranges(cleared), by=offset)
-        self._record("spout", "ack", topic, offset=offset)
+            self.record_on(topic, "spout", "clear", ranges=to_ranges(cleared), by=offset)
+        self.record_on(topic, "spout", "ack", offset=offset)
 
     def _fail(self, manager: PartitionManager, topic: Topic, offset: int) -> None:
         try:
             retry = manager.fail(offset)
         except TooManyTupleFailuresError:
-            self._record("spout", "fail", topic, offset=offset, retry=False)
-            self._record("spout", "error", topic, error="TOO_MANY_TUPLE_FAILURES")
+            self.record_on(topic, "spout", "fail", offset=offset, retry=False)
+            self.record_on(topic, "spout", "error", error="TOO_MANY_TUPLE_FAILURES")
             self.is_dead = True
             return
-        self._record("spout", "fail", topic, offset=offset, retry=retry)
+        self.record_on(topic, "spout", "fail", offset=offset, retry=retry)
         if isinstance(manager, BackoffPartitionManager) and offset in manager.given_up:
             manager.given_up.discard(offset)
-            self._record("spout", "give_up", topic, offset=offset)
+            self.record_on(topic, "spout", "give_up", offset=offset)
 
     def _commit(self) -> None:
         manager, topic = self.manager, self.topic
         assert manager and topic
         written = manager.commit() is not None
-        self._record("spout", "commit", topic, offset=manager.committed_to, written=written)
+        self.record_on(topic, "spout", "commit", offset=manager.committed_to, written=written)
 
     # -- the parts that the knobs decide -------------------------------------------------------------
 
@@ -378,7 +371,10 @@ class SpoutRun(Run):
 
     # -- the trace -----------------------------------------------------------------------------------
 
-    def _record(self, actor: str, what: str, topic: Topic, more: dict[str, Any] | None = None, /, **data: Any) -> None:
+    def record_on(self, topic: Topic, actor: str, what: str, more: dict[str, Any] | None = None, /, **data: Any) -> None:
+        """Write the next step about a topic; `more` goes to its state."""
+        if what == "process":
+            add_to_ranges(self.processed.setdefault(topic.name, []), data["offset"])
         state = self._state(topic) | (more or {})
         self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
         self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state)

@@ -129,7 +129,7 @@ class TopologyStory(Run):
         """A number in [0, 1) that depends on the seed and on these alone."""
         return Random((self.trace.seed * 1_000_003 + zlib.crc32(what.encode())) * 1_000_003 + count).random()
 
-    def note(self, actor: str, what: str, **data: Any) -> None:
+    def record(self, actor: str, what: str, /, **data: Any) -> None:
         """Write one step that the story itself makes happen."""
         self._record(actor, what, data)
 
