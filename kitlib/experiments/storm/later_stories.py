@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kitlib.errors import KitError
-from kitlib.experiments.backend import Topic
+from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.experiments.storm.knobs import (
@@ -72,14 +72,13 @@ def uncommitted_cap(
 def _read(run: SpoutRun, topic: Topic, begin: int, end: int) -> None:
     """The group reads from `begin` up to `end`, one record at a time, and commits at the end."""
     at = begin
-    while at < end:
-        for record in topic.fetch(at).records:
-            if record.offset >= end:
-                break
-            at = record.offset + 1
-            run.now_ms += 1
-            run.record_on(topic, "spout", "emit", _ledger(begin, at), offset=record.offset, attempt=1, parts=1)
-            run.record_on(topic, "bolt", "process", _ledger(begin, at), offset=record.offset, part=0)
+    for record in read_to_end(topic, begin):
+        if record.offset >= end:
+            break
+        at = record.offset + 1
+        run.now_ms += 1
+        run.record_on(topic, "spout", "emit", _ledger(begin, at), offset=record.offset, attempt=1, parts=1)
+        run.record_on(topic, "bolt", "process", _ledger(begin, at), offset=record.offset, part=0)
     run.record_on(topic, "spout", "commit", _ledger(at, at), offset=at, written=at > begin)
 
 
