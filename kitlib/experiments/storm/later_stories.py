@@ -129,4 +129,4 @@ def start_position(
         )
     )
     run.record_on(topic, "spout", "start", _ledger(position, position), offset=position, why=why)
-    _read(run, topic, position, run.bounds[topic.name][1])
+    _read(run, topic, position, run.ledgers[topic.name].log_end)

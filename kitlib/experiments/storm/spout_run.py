@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.experiments.backend import NotedTopic, Topic
-from kitlib.experiments.run import Run
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.errors import FailedFetchError, TooManyTupleFailuresError
@@ -30,21 +30,15 @@ from kitlib.storm.partition_manager import (
 )
 from kitlib.storm.retry import BackoffPartitionManager
 from kitlib.storm.uncommitted_cap import UncommittedCapManager
-from kitlib.trace import add_to_ranges, to_ranges
+from kitlib.trace import to_ranges
 from kitlib.words.word import Range
 
 
 @dataclass(slots=True)
 class ShownLedgers:
-    """A partition's ledgers as the steps hold them; one that has not changed is the list of the step before."""
+    """A PartitionManager's ledgers as the steps hold them; one that has not changed is the list of the step before."""
 
     before: dict[str, tuple[tuple[object, ...], list[Range]]] = field(default_factory=dict)
-
-    def of_log(self, topic: str, bounds: tuple[int, int], processed: list[Range]) -> dict[str, Any]:
-        """Where a topic's log begins and ends, and which of its records were processed, a growing list."""
-        count = sum(last - first + 1 for first, last in processed)
-        shown = self._ranges(f"processed {topic}", (count,), lambda: [list(found) for found in processed])
-        return {"log_start": bounds[0], "log_end": bounds[1], "processed": shown}
 
     def of_manager(self, manager: PartitionManager, retries: int) -> dict[str, Any]:
         """What a PartitionManager holds. It is to be asked after each of its calls."""
@@ -102,9 +96,8 @@ class SpoutRun(Run):
         default_factory=list
     )  # heap: (due_ms, order, offset, attempt, part)
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
-    bounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # topic -> (start, end) of its log
+    ledgers: dict[str, PartitionLedger] = field(default_factory=dict)  # by topic
     shown: ShownLedgers = field(default_factory=ShownLedgers)
-    processed: dict[str, list[Range]] = field(default_factory=dict)  # topic -> ranges
     stuck_tuples: int = 0  # on their way for ever
     order: int = 0
     poll_at_ms: int = 0
@@ -129,19 +122,24 @@ class SpoutRun(Run):
     ) -> None:
         """Append `count` records, each of which should have `parts` effects; None leaves open how many."""
         made = value or (lambda offset: b"record %d" % offset)
-        start, first = self.bounds.setdefault(topic.name, (topic.start, topic.end))
-        offsets = topic.append([made(first + index) for index in range(count)])
+        ledger = self._ledger_of(topic)
+        offsets = topic.append([made(ledger.log_end + index) for index in range(count)])
         if offsets:
             self.topic = self.topic or topic
-            self.bounds[topic.name] = start, offsets[-1] + 1
+            ledger.log_end = offsets[-1] + 1
             wanted = {} if parts is None else {"parts": parts}
             self.record_on(topic, "log", "append", first=offsets[0], last=offsets[-1], **wanted)
 
     def delete_before(self, topic: Topic, offset: int) -> None:
         """Retention removes what lies below `offset`."""
-        start = topic.delete_before(offset)
-        self.bounds[topic.name] = start, topic.end
-        self.record_on(topic, "log", "delete", to=start)
+        ledger = self._ledger_of(topic)
+        ledger.log_start = topic.delete_before(offset)
+        self.record_on(topic, "log", "delete", to=ledger.log_start)
+
+    def _ledger_of(self, topic: Topic) -> PartitionLedger:
+        if topic.name not in self.ledgers:
+            self.ledgers[topic.name] = PartitionLedger(topic.name, log_start=topic.start, log_end=topic.end)
+        return self.ledgers[topic.name]
 
     def start(self, topic: Topic, spout_id: str = "spout", topology_id: str = "topology-1", **config: Any) -> None:
         """A spout begins (or begins again) to read `topic`, from the offset that its start rules choose."""
@@ -154,7 +152,7 @@ class SpoutRun(Run):
             **(self._start_settings() | config),
         )
         self.topic, self.reader = topic, NotedTopic(topic)
-        self.bounds.setdefault(topic.name, (topic.start, topic.end))
+        self._ledger_of(topic)
         self.is_dead, self.was_idle = False, False
         self.apply_knobs()
         stored = read_stored_offset(self.backend.store, self.config.committed_path())
@@ -206,7 +204,7 @@ class SpoutRun(Run):
             and not self.on_their_way
             and not manager.waiting_to_emit
             and not manager.failed
-            and manager.committed_to == self.bounds[topic.name][1]
+            and manager.committed_to == self.ledgers[topic.name].log_end
         )
 
     def is_settled(self) -> bool:
@@ -374,12 +372,12 @@ class SpoutRun(Run):
     def record_on(self, topic: Topic, actor: str, what: str, more: dict[str, Any] | None = None, /, **data: Any) -> None:
         """Write the next step about a topic; `more` goes to its state."""
         if what == "process":
-            add_to_ranges(self.processed.setdefault(topic.name, []), data["offset"])
+            self.ledgers[topic.name].process(data["offset"])
         state = self._state(topic) | (more or {})
         self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
         self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state)
 
     def _state(self, topic: Topic) -> dict[str, Any]:
-        state = self.shown.of_log(topic.name, self.bounds[topic.name], self.processed.get(topic.name, []))
+        state = self.ledgers[topic.name].log_state()
         manager = self.manager if self.topic is topic else None
         return state if manager is None else state | self.shown.of_manager(manager, self.retries)
