@@ -46,6 +46,7 @@ class PartitionLedger:
     emitted_to_offset: int = 0  # the next offset that the reader is handed
     committed_to: int = 0
     processed: list[Range] = field(default_factory=list)
+    _shown: list[Range] | None = None  # as the last step shows it, until more is processed
 
     @property
     def place(self) -> dict[str, Any]:
@@ -55,13 +56,22 @@ class PartitionLedger:
     def process(self, offset: int) -> None:
         """The reader has done its work on this record."""
         add_to_ranges(self.processed, offset)
+        self._shown = None
+
+    def cut_to(self, end: int) -> None:
+        """The log ends here now, and what lay behind it is gone."""
+        self.log_end, self._shown = end, None
+        self.processed = [[first, min(last, end - 1)] for first, last in self.processed if first < end]
+
+    def log_state(self) -> dict[str, Any]:
+        """The log and what was processed of it, as a step's state holds them; what has not changed is the list of the step before."""
+        if self._shown is None:
+            self._shown = [list(each) for each in self.processed]
+        return {"log_start": self.log_start, "log_end": self.log_end, "processed": self._shown}
 
     def state(self) -> dict[str, Any]:
-        """As a step's state holds it."""
-        return {
-            "log_start": self.log_start, "log_end": self.log_end, "processed": [list(each) for each in self.processed],
-            "committed_to": self.committed_to, "emitted_to_offset": self.emitted_to_offset,
-        }  # fmt: skip
+        """The same with how far the reader has come."""
+        return self.log_state() | {"committed_to": self.committed_to, "emitted_to_offset": self.emitted_to_offset}
 
 
 @dataclass(slots=True)

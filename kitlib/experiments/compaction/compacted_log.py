@@ -24,7 +24,7 @@ APPEND_MS = 10
 class LogSnapshot:
     """What lies in a log now."""
 
-    segments: list[tuple[int, int, bool]]  # base, the next one's base, and whether it is the active one
+    segments: list[list[int | bool]]  # as `segments_between`
     records: list[tuple[int, bytes, bytes | None]]  # offset, key, value; markers are none
     dirty_ratio: float  # of what may be cleaned and what has been, the share in bytes that has not
     size_bytes: int
@@ -33,7 +33,7 @@ class LogSnapshot:
         """As a step's state holds it: `state["offsets"]`."""
         keys = sorted({key for _, key, _ in self.records})
         return {
-            "segments": [list(each) for each in self.segments],
+            "segments": self.segments,
             "records": [
                 [offset, keys.index(key), None if value is None else value.decode(errors="replace")]
                 for offset, key, value in self.records
@@ -147,16 +147,20 @@ class ModelCompactedLog:
 
     def snapshot(self) -> LogSnapshot:
         """What lies in the log."""
-        bases = [each.base_offset for each in self.log.segments] + [self.end]
         records = [(each.offset, each.key or b"", each.value) for each in self.log.records() if each.offset >= self.start]
         dirty_ratio = self.cleaner.look(self.now_ms + self.age_ms).dirty_ratio
-        return LogSnapshot(segments_of(bases), records, dirty_ratio, self.log.size_bytes)
+        return LogSnapshot(segments_of(self.log), records, dirty_ratio, self.log.size_bytes)
 
     def wait(self, ms: int) -> None:
         """Let so much time pass."""
         self.clock_ms += ms
 
 
-def segments_of(bases: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """The segments between these offsets, the last of which is the log's end; the last one is active."""
-    return [(base, bases[at + 1], at + 2 == len(bases)) for at, base in enumerate(bases[:-1])]
+def segments_of(log: SegmentedLog) -> list[list[int | bool]]:
+    """The segments of a log in memory, as `segments_between`."""
+    return segments_between([*(each.base_offset for each in log.segments), log.end_offset])
+
+
+def segments_between(bases: Sequence[int]) -> list[list[int | bool]]:
+    """[base, the next one's base, whether it is the active one] of segments; the last of these offsets is the log's end."""
+    return [[base, bases[at + 1], at + 2 == len(bases)] for at, base in enumerate(bases[:-1])]

@@ -20,7 +20,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, Row, segments_of
+from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, Row, segments_between
 from kitlib.experiments.compaction.size_story import Commit, commit_row
 from kitlib.experiments.groups.kafka_operator import set_topic
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, write
@@ -168,7 +168,7 @@ class KafkaCompactedLog(KafkaTopic):
         closed = sum(size for base, size in sizes.items() if base != bases[-1])
         clean = sum(size for base, size in sizes.items() if base != bases[-1] and base < checkpoint)
         dirty_ratio = (closed - clean) / closed if closed else 0.0
-        return LogSnapshot(segments_of([*bases, self.end]), records, dirty_ratio, sum(sizes.values()))
+        return LogSnapshot(segments_between([*bases, self.end]), records, dirty_ratio, sum(sizes.values()))
 
     def _size(self, base: int) -> int:
         try:

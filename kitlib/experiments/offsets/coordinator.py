@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.experiments.backend import Topic
+from kitlib.experiments.compaction.compacted_log import segments_of
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
 from kitlib.kafka.offsets.offset_manager import OffsetManager
@@ -151,10 +152,9 @@ class ModelCoordinator:
         loading = None if led.load is None else list(led.load.progress())
         now = (self.log.end_offset, led.cache.version, str(loading))
         if self._shown is None or now != self._shown_at:
-            bases = [each.base_offset for each in self.log.segments] + [self.log.end_offset]
             self._shown_at = now
             self._shown = {
-                "segments": [[base, bases[at + 1], at + 2 == len(bases)] for at, base in enumerate(bases[:-1])],
+                "segments": segments_of(self.log),
                 "records": [self._row(record) for record in self.log.records()],
                 "keys": list(self._keys),
                 "cache": cached(led.cache),

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.compaction.compacted_log import segments_of
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner, must_be_cleaned
 from kitlib.kafka.offsets.offset_cache import key_text
@@ -368,10 +369,9 @@ class IncidentRun(Run):
 
     def state(self) -> dict[str, Any]:
         if self._shown is None:
-            ends = [each.base_offset for each in self.log.segments[1:]] + [self.log.end_offset]
-            active, led = self.log.active, self.manager.led.get(0)
+            led = self.manager.led.get(0)
             self._shown = {
-                "segments": [[each.base_offset, end, each is active] for each, end in zip(self.log.segments, ends, strict=True)],
+                "segments": segments_of(self.log),
                 "records": [[each.offset, *self.values[each.offset]] for each in self.log.records()],
                 "keys": self.named_keys(),
                 "cache": {key_text(key): value.committed_offset for key, value in self.manager.offsets()},

@@ -268,12 +268,10 @@ class KafkaReplicas:
 
         for number in numbers if is_taken else numbers[:1]:
             producer.produce(self.topic, value=b"%d" % number, partition=PARTITION, on_delivery=told)
-        deadline = time.monotonic() + SENT_S + 5
-        while len(producer) and time.monotonic() < deadline:
-            producer.poll(0.05)
-        if len(producer) or (errors and is_taken):
+        left = producer.flush(SENT_S + 5)
+        if left or (errors and is_taken):
             raise LabError(
-                f"{self.topic}-0: {len(producer) + len(errors)} of {len(numbers)} records were not stored within {SENT_S:g} s: "
+                f"{self.topic}-0: {left + len(errors)} of {len(numbers)} records were not stored within {SENT_S:g} s: "
                 f"{errors[:1] or 'no answer'}. Look at `kit status`."
             )
         return errors[0] if errors else ""

@@ -185,9 +185,8 @@ class ReplicaRun(Run):
 
     def _cut(self, leader: Replica, told: list[ReplicaEvent]) -> None:
         """The log that clients know ends earlier than it did."""
-        ledger, before = self.ledger, self.ledger.log_end
-        ledger.log_end = leader.end
-        ledger.processed = [[first, min(last, leader.end - 1)] for first, last in ledger.processed if first < leader.end]
+        before = self.ledger.log_end
+        self.ledger.cut_to(leader.end)
         recovered = any(each.what == "recover" and each.actor == f"broker {leader.broker}" for each in told)
         why = "a flipped bit" if recovered else "an unclean election"
         self._record_here("log", "cut", **{"to": leader.end, "from": before}, why=why)

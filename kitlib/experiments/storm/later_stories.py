@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kitlib.errors import KitError
-from kitlib.experiments.backend import Topic
+from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.experiments.storm.knobs import (
@@ -72,15 +72,14 @@ def uncommitted_cap(
 def _read(run: SpoutRun, topic: Topic, begin: int, end: int) -> None:
     """The group reads from `begin` up to `end`, one record at a time, and commits at the end."""
     at = begin
-    while at < end:
-        for record in topic.fetch(at).records:
-            if record.offset >= end:
-                break
-            at = record.offset + 1
-            run.now_ms += 1
-            run.note("spout", "emit", topic, _ledger(begin, at), offset=record.offset, attempt=1, parts=1)
-            run.note("bolt", "process", topic, _ledger(begin, at), offset=record.offset, part=0)
-    run.note("spout", "commit", topic, _ledger(at, at), offset=at, written=at > begin)
+    for record in read_to_end(topic, begin):
+        if record.offset >= end:
+            break
+        at = record.offset + 1
+        run.now_ms += 1
+        run.record_on(topic, "spout", "emit", _ledger(begin, at), offset=record.offset, attempt=1, parts=1)
+        run.record_on(topic, "bolt", "process", _ledger(begin, at), offset=record.offset, part=0)
+    run.record_on(topic, "spout", "commit", _ledger(at, at), offset=at, written=at > begin)
 
 
 def _ledger(committed_to: int, emitted_to: int) -> dict[str, object]:
@@ -109,7 +108,7 @@ def start_position(
     offset: int | None = None
     if committed in ("inside", "deleted", "expired"):
         offset = records // 3
-        run.note("spout", "start", topic, _ledger(0, 0), offset=0, why="no committed offset")
+        run.record_on(topic, "spout", "start", _ledger(0, 0), offset=0, why="no committed offset")
         _read(run, topic, 0, offset)
     elif committed == "beyond_end":
         offset = records + records // 2
@@ -119,7 +118,7 @@ def start_position(
     try:
         position = run.backend.group_position(topic, offset, committed == "expired", auto_offset_reset)
     except KitError as error:
-        run.note("spout", "error", topic, error=type(error).__name__.removesuffix("Error"))
+        run.record_on(topic, "spout", "error", error=type(error).__name__.removesuffix("Error"))
         return
     kept = offset is not None and committed != "expired"
     why = (
@@ -129,5 +128,5 @@ def start_position(
             f"{'the committed offset is outside the log' if kept else 'no committed offset'}, auto.offset.reset={auto_offset_reset}"
         )
     )
-    run.note("spout", "start", topic, _ledger(position, position), offset=position, why=why)
-    _read(run, topic, position, run.bounds[topic.name][1])
+    run.record_on(topic, "spout", "start", _ledger(position, position), offset=position, why=why)
+    _read(run, topic, position, run.ledgers[topic.name].log_end)

@@ -15,14 +15,13 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.experiments.backend import Topic
-from kitlib.experiments.run import Run
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, ShownLedgers
 from kitlib.storm.kafka_spout import KafkaSpout
 from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
 from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.storm.topology import Fault, Spout, Topology, TopologyConfig, TopologyRun
-from kitlib.trace import add_to_ranges, to_ranges
-from kitlib.words.word import Range
+from kitlib.trace import to_ranges
 
 LANE_WORDS = frozenset(
     {"append", "start", "emit", "ack", "fail", "clear", "process", "commit", "reset", "error"}
@@ -43,8 +42,7 @@ class TopologyStory(Run):
     run: TopologyRun | None = None
     spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
     config: TopologyConfig = field(default_factory=TopologyConfig)
-    bounds: tuple[int, int] = (0, 0)  # of the topic's log
-    processed: list[Range] = field(default_factory=list)
+    ledger: PartitionLedger = field(init=False)  # of the topic
     shown: ShownLedgers = field(default_factory=ShownLedgers)
     attempts: dict[int, int] = field(default_factory=dict)  # offset -> times emitted
     retries: int = 0
@@ -59,7 +57,7 @@ class TopologyStory(Run):
         topic = self.topic = self.backend.create_topic(name, self.knobs["fetch_records"])
         start = topic.start
         offsets = topic.append(values)
-        self.bounds = start, offsets[-1] + 1
+        self.ledger = PartitionLedger(topic.name, log_start=start, log_end=offsets[-1] + 1)
         told = {} if parts is None else {"parts": parts}
         self._record("log", "append", {"first": offsets[0], "last": offsets[-1], **told}, is_lane=True)
         return topic
@@ -123,13 +121,13 @@ class TopologyStory(Run):
 
     def is_done(self) -> bool:
         """True when every record is finished, and stored as finished."""
-        return self._committed() == self.bounds[1] and not (self.run and self.run.queued)
+        return self._committed() == self.ledger.log_end and not (self.run and self.run.queued)
 
     def chance(self, what: str, count: int) -> float:
         """A number in [0, 1) that depends on the seed and on these alone."""
         return Random((self.trace.seed * 1_000_003 + zlib.crc32(what.encode())) * 1_000_003 + count).random()
 
-    def note(self, actor: str, what: str, **data: Any) -> None:
+    def record(self, actor: str, what: str, /, **data: Any) -> None:
         """Write one step that the story itself makes happen."""
         self._record(actor, what, data)
 
@@ -150,7 +148,7 @@ class TopologyStory(Run):
             self.retries += attempt > 1
             data["attempt"] = attempt
         elif what == "process":
-            add_to_ranges(self.processed, data["offset"])
+            self.ledger.process(data["offset"])
         elif what == "crash" and actor.startswith(f"{SPOUT}-"):
             is_lane = True
             if isinstance(self.spout, KafkaSpout):
@@ -164,9 +162,8 @@ class TopologyStory(Run):
             return
         state: dict[str, Any] = {}
         if is_lane:
-            assert self.topic is not None
-            data = {"topic": self.topic.name, "partition": 0, **data}
-            state = self._state(self.topic)
+            data = self.ledger.place | data
+            state = self._ledgers()
         self.write(self.now_ms, actor, what, data, state)
 
     def apply_knobs(self) -> None:
@@ -184,9 +181,9 @@ class TopologyStory(Run):
             return spout.queue.stored
         return spout.manager.committed_to if spout is not None and hasattr(spout, "manager") else -1
 
-    def _state(self, topic: Topic) -> dict[str, Any]:
+    def _ledgers(self) -> dict[str, Any]:
         """The partition's ledgers: the PartitionManager's, or what a queue has in their place."""
-        state = self.shown.of_log(topic.name, self.bounds, self.processed)
+        state = self.ledger.log_state()
         spout = self.spout
         if isinstance(spout, KestrelSpout):
             queue = spout.queue

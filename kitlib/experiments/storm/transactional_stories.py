@@ -25,8 +25,8 @@ from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.run import Run
-from kitlib.experiments.storm.spout_run import PATIENCE_MS, ShownLedgers
+from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.experiments.storm.spout_run import PATIENCE_MS
 from kitlib.experiments.storm.word_stories import count_words, make_lines
 from kitlib.storm.transactional import (
     Batch,
@@ -39,8 +39,7 @@ from kitlib.storm.transactional import (
     TransactionAttempt,
 )
 from kitlib.storm.transactional_state import CountState, Write
-from kitlib.trace import add_to_ranges, to_ranges
-from kitlib.words.word import Range
+from kitlib.trace import to_ranges
 
 RESTART_MS = 100  # from the worker's death to its next start
 Effect = tuple[int, int]  # (offset, part): one word of one line
@@ -61,14 +60,10 @@ class BatchRun(Run):
     coordinator: TransactionalSpoutCoordinator | None = None
     due: list[tuple[int, int, EmitBatch | EmitCommit]] = field(default_factory=list)  # heap: (due_ms, order, work)
     order: int = 0
-    log_end: int = 0
-    committed_to: int = 0
-    emitted_to_offset: int = 0  # the end of the highest batch that was handed out
+    ledger: PartitionLedger = field(init=False)  # emitted up to the end of the highest batch that was handed out
     crashed: bool = False  # the story's crash has been
     emitted: dict[int, int] = field(default_factory=dict)  # offset -> times
     retries: int = 0  # emits of lines that had been emitted before
-    processed: list[Range] = field(default_factory=list)
-    shown: ShownLedgers = field(default_factory=ShownLedgers)
     unsettled: dict[str, list[Effect]] = field(default_factory=dict)  # word -> what an uncommitted opaque write holds
     truth: Counter[str] = field(default_factory=Counter)
     acked: int = 0  # batches
@@ -78,9 +73,11 @@ class BatchRun(Run):
 
     def append(self, lines: list[bytes]) -> None:
         """Append lines to the topic `lines`."""
-        self.topic = self.topic or self.backend.create_topic("lines", max_fetch_records=1_000)
+        if self.topic is None:
+            self.topic = self.backend.create_topic("lines", max_fetch_records=1_000)
+            self.ledger = PartitionLedger(self.topic.name)
         offsets = self.topic.append(lines)
-        self.log_end = offsets[-1] + 1
+        self.ledger.log_end = offsets[-1] + 1
         self.truth += count_words(lines)
         self._record("log", "append", first=offsets[0], last=offsets[-1], parts=[len(line.decode().split()) for line in lines])
 
@@ -94,12 +91,12 @@ class BatchRun(Run):
         path = f"/{self.trace.run}/transactional"
         self.coordinator = TransactionalSpoutCoordinator(spout, self.backend.store, path, self.knobs["max_spout_pending"])
         self.counts = CountState(self.knobs["state"], self.backend.create_table("counts"))
-        self._record("spout", "start", offset=self.committed_to, why=why, txid=self.coordinator.curr_txid)
+        self._record("spout", "start", offset=self.ledger.committed_to, why=why, txid=self.coordinator.curr_txid)
 
     def run_for(self, ms: int) -> None:
         """Let `ms` of virtual time pass, or less when every line is committed."""
         end = self.now_ms + ms
-        while self.committed_to < self.log_end:
+        while self.ledger.committed_to < self.ledger.log_end:
             self._hand_out()
             if not self.due or self.due[0][0] > end:
                 return
@@ -117,13 +114,13 @@ class BatchRun(Run):
     def _hand_out(self) -> None:
         assert self.coordinator
         self.coordinator.max_spout_pending = self.knobs["max_spout_pending"]
-        for work in self.coordinator.next(self.log_end):
+        for work in self.coordinator.next(self.ledger.log_end):
             attempt, batch = work.attempt, work.batch
             if isinstance(work, EmitCommit):
                 self._record("coordinator", "batch_commit", **_named(attempt))
                 takes = max(1, self._latency("commit", attempt) // 4)
             else:
-                self.emitted_to_offset = max(self.emitted_to_offset, batch.end)
+                self.ledger.emitted_to_offset = max(self.ledger.emitted_to_offset, batch.end)
                 self._record("coordinator", "batch_begin", **_named(attempt), first=batch.first, last=batch.last)
                 for offset in range(batch.first, batch.end):
                     self.emitted[offset] = self.emitted.get(offset, 0) + 1
@@ -162,7 +159,7 @@ class BatchRun(Run):
             self._write(attempt, planned, effects)
             self._settle()
             self.coordinator.ack(attempt)
-            self.committed_to, self.acked = batch.end, self.acked + 1
+            self.ledger.committed_to, self.acked = batch.end, self.acked + 1
             self._record("spout", "commit", offset=batch.end, written=True, txid=attempt.txid)
             return
         self._write(attempt, planned[:written], effects)
@@ -195,7 +192,7 @@ class BatchRun(Run):
 
     def _process(self, changed: list[Effect]) -> None:
         for offset, part in sorted(changed):
-            add_to_ranges(self.processed, offset)
+            self.ledger.process(offset)
             self._record("bolt", "process", offset=offset, part=part)
 
     def _fail(self, attempt: TransactionAttempt, why: str) -> None:
@@ -211,7 +208,7 @@ class BatchRun(Run):
         self.coordinator, self.counts, self.due = None, None, []
         self._record("spout", "crash", lost=lost, on_their_way=lost)
         self.now_ms += RESTART_MS
-        self.start("stored offset" if self.committed_to else "no stored offset")
+        self.start("stored offset" if self.ledger.committed_to else "no stored offset")
 
     def _words_of(self, batch: Batch) -> dict[str, list[Effect]]:
         """Each word of a batch's lines with the places where it stands, read from the topic."""
@@ -256,18 +253,17 @@ class BatchRun(Run):
     # -- the trace -----------------------------------------------------------------------------------
 
     def _record(self, actor: str, what: str, **data: Any) -> None:
-        assert self.topic
-        self.record(actor, what, topic=self.topic.name, partition=0, **data)
+        self.record(actor, what, **self.ledger.place, **data)
 
     def state(self) -> dict[str, Any]:
-        ledgers = self.shown.of_log("lines", (0, self.log_end), self.processed)
+        ledgers = self.ledger.log_state()
         if self.coordinator is None:
             return ledgers
         active = [status for _, status in sorted(self.coordinator.active.items())]
         out = {offset for status in active for offset in range(status.batch.first, status.batch.end)}
         return ledgers | {
-            "committed_to": self.committed_to,
-            "emitted_to_offset": self.emitted_to_offset,
+            "committed_to": self.ledger.committed_to,
+            "emitted_to_offset": self.ledger.emitted_to_offset,
             "pending": to_ranges(out),
             "failed": [],
             "waiting": [],

@@ -86,7 +86,7 @@ def false_completion(
     drain(story)
     false = sum(step.what == "ack" and step.data["outstanding"] > 0 for step in story.trace)
     predicted = on_the_way[0] / 2 ** id_bits
-    story.note("acker", "odds", messages=on_the_way[0], false_completions=false, predicted=round(predicted, 3))
+    story.record("acker", "odds", messages=on_the_way[0], false_completions=false, predicted=round(predicted, 3))
 
 
 @experiment("Three ways to switch reliability off", TopologyStory, shared=(TreeKnobs,), max_steps=20_000)
@@ -134,7 +134,7 @@ def livelock(
         if story.is_done():
             break
         story.run_for(1_000 * story.knobs["sample_s"])
-        story.note(
+        story.record(
             "topology",
             "sample",
             acked=totals["ack"],

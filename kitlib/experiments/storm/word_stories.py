@@ -128,4 +128,4 @@ def word_count(
     story.start(word_count_topology(story, table), lambda: _faults(story.knobs))
     drain(story)
     counts = {word: int(count) for word, count in table.all().items()}
-    story.note("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(text).items())))
+    story.record("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(text).items())))
