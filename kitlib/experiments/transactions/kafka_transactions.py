@@ -167,17 +167,6 @@ class KafkaTransactions:
     def pass_ms(self, ms: int) -> None:
         time.sleep(ms / 1000)
 
-    def pause(self, ms: int) -> None:
-        self.pass_ms(ms)
-
-    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
-        end_ms = self.now_ms + most_ms
-        while not condition():
-            if self.now_ms >= end_ms:
-                return False
-            self.pass_ms(20)
-        return True
-
     # -- what a story asks ----------------------------------------------------------------------------------
 
     def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> RealProducer:
