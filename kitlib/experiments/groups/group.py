@@ -291,6 +291,7 @@ class ModelGroup:
     run: str
     # To be set before `join`: only a member that joined through it can be cut off later. In the model every one can.
     through_proxy: bool = False
+    waits: bool = True  # until a process that joins has subscribed, and one that leaves has closed; in the model both are at once
     topic: str = field(init=False)  # its full name
     coordinator: GroupCoordinator = field(init=False)
     now_ms: int = 0  # since the run began
