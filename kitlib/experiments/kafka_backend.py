@@ -108,6 +108,31 @@ def deliver(
     return [place for place in places if place is not None]
 
 
+def consume_to_end(consumer: Consumer, begins: Sequence[TopicPartition], who: str) -> tuple[list[Message], dict[int, int]]:
+    """The records of these partitions of one topic, each from its offset to its end, and where each one ends.
+
+    The consumer has `enable.partition.eof`. LabError when it is told of an error, or when the ends are not reached within DEADLINE_S.
+    """
+    consumer.assign(list(begins))
+    topic, left = begins[0].topic, {each.partition for each in begins}
+    messages: list[Message] = []
+    ends: dict[int, int] = {}
+    deadline = time.monotonic() + DEADLINE_S
+    while left - ends.keys():
+        if time.monotonic() > deadline:
+            raise LabError(f"{topic}: {who} met no end of partitions {sorted(left - ends.keys())} within {DEADLINE_S:g} s. {ADVICE}")
+        if (message := consumer.poll(0.2)) is None:
+            continue
+        error, partition = message.error(), int(message.partition() or 0)
+        if error is None:
+            messages.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            ends[partition] = int(message.offset() or 0)
+        else:
+            raise LabError(f"{topic}-{partition}: {who} is told {error.str()}. {ADVICE}")
+    return messages, ends
+
+
 @dataclass(slots=True)
 class KafkaTopic:
     """Partition 0 of a real topic: the writer's side, and a LogReader.

@@ -31,6 +31,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
 
 from kitlib.errors import LabError
+from kitlib.lab.processes import wait_until
 from kitlib.lab.wire_records import FetchedBatch, WireBatch, decode_batches, encode_batch
 
 EARLIEST, LATEST = -2, -1  # for list_offsets
@@ -396,6 +397,31 @@ class Wire:
         )  # fmt: skip
         return self._ask(request, lambda answer: self._one_partition("Fetch", answer.responses), timeout_s)
 
+    def wait_for_leader(self, topic: str, partition: int) -> None:
+        """Wait until this broker answers for the partition: it serves a moment before it knows that it leads. LabError when it does not."""
+
+        def leads() -> bool:
+            try:
+                self.list_offsets(topic, partition, EARLIEST)
+            except LabError:
+                return False
+            return True
+
+        wait_until(leads, self.timeout_s, f"{topic}-{partition} has its leader")
+
+    def read_on(self, topic: str, partition: int, offset: int, timeout_s: float | None = None) -> list[FetchedBatch]:
+        """The batches from the one that holds `offset` on, up to the end that the log has now; fewer if the broker gives no more."""
+        deadline = self._deadline(timeout_s)
+        end = self.list_offsets(topic, partition, LATEST, deadline - time.monotonic())
+        found: list[FetchedBatch] = []
+        while offset < end:
+            more = self.fetch(topic, partition, offset, timeout_s=deadline - time.monotonic())
+            if not more or more[-1].last_offset < offset:
+                break
+            found += more
+            offset = more[-1].last_offset + 1
+        return found
+
     def read_all(self, topic: str, partition: int, timeout_s: float | None = None) -> list[FetchedBatch]:
         """All records from the log's start to the end that it has when one asks, in their batches.
 
@@ -404,14 +430,11 @@ class Wire:
         """
         deadline = self._deadline(timeout_s)
         end = self.list_offsets(topic, partition, LATEST, deadline - time.monotonic())
-        start = at = self.list_offsets(topic, partition, EARLIEST, deadline - time.monotonic())
-        found: list[FetchedBatch] = []
-        while at < end:
-            more = self.fetch(topic, partition, at, timeout_s=deadline - time.monotonic())
-            if not more or more[-1].last_offset < at:
-                raise LabError(f"{topic}-{partition} ends at {end}, and the broker gives nothing from {at} on. Ask again.")
-            found += more
-            at = more[-1].last_offset + 1
+        start = self.list_offsets(topic, partition, EARLIEST, deadline - time.monotonic())
+        found = self.read_on(topic, partition, start, deadline - time.monotonic())
+        read_to = found[-1].last_offset + 1 if found else start
+        if read_to < end:
+            raise LabError(f"{topic}-{partition} ends at {end}, and the broker gives nothing from {read_to} on. Ask again.")
         if found and found[0].base_offset < start:
             found[0] = replace(found[0], records=[record for record in found[0].records if record[0] >= start])
         return found

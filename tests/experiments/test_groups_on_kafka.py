@@ -16,6 +16,7 @@ from kitlib.experiments.groups.rebalance_stories import compare, rebalance_proto
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab.consumer_driver import Refused
 from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.processes import wait_until
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 
@@ -105,7 +106,7 @@ def poll_all(group: KafkaGroup, members: list[KafkaMember], until: Callable[[], 
             errors.update(event.error for event in member.poll(500, 30).events if event.what == "error")
         return until() or bool(errors)
 
-    assert group.wait_until(so_far, 30_000), group.view()
+    wait_until(so_far, 30, "the members are where they shall be")
     return errors
 
 

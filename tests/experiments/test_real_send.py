@@ -13,7 +13,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments import run
 from kitlib.experiments.idempotence.unresponsive_broker import watch_all
 from kitlib.experiments.kafka_backend import create_topic
-from kitlib.experiments.send_path import real_unflushed
+from kitlib.experiments.send_path import real_librdkafka
 from kitlib.experiments.send_path.real_expired import expiries
 from kitlib.experiments.send_path.real_two_sends import observe_two_sends
 from kitlib.experiments.send_path.send_measures import records_per_request
@@ -148,7 +148,7 @@ def test_unflushed_sends_real_program_leaves_what_the_model_says(broker: Cluster
 
 def test_unflushed_sends_program_that_fails_is_told_by_its_last_words(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by what its empty output is to a reader of JSON."""
-    monkeypatch.setattr(real_unflushed, "PROGRAM", "kitlib.no_such_program")
+    monkeypatch.setattr(real_librdkafka, "PROGRAM", "kitlib.no_such_program")
     with pytest.raises(LabError, match=r"exit code 1, it said: .*No module named kitlib\.no_such_program"):
         run("unflushed_sends", backend="kafka")
 

@@ -7,13 +7,13 @@ the commits of a library that commits in the background. On a real broker, whose
 
 The model is the model of the coordinator, and members of the model, each with its two threads. Requests and
 answers take no time on their way, and nothing goes on between two calls; time passes in
-`pass_ms`, `wait_until` and in a poll that has nothing to hand out. Then the coordinator's timers and the
+`pass_ms` and in a poll that has nothing to hand out. Then the coordinator's timers and the
 members' background threads run in the order in which they are due.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import ClassVar, Literal
@@ -44,7 +44,6 @@ EventKind = Literal["assigned", "revoked", "lost", "committed", "error"]
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "java", "kafka-python")
 # Of the kit's own broker (kitlib.lab.node), so that a run on it and one of the model are alike.
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500)
-LOOK_MS = 10  # how often wait_until looks
 RELEASES = {"": (2, 0, 0), "1.4.1": (1, 4, 1), "1.8.2": (1, 8, 2)}  # librdkafka's, by the rules for stored offsets
 COMMIT_FAILED = "COMMIT_FAILED"  # CommitFailedException, CommitFailedError
 NOWHERE = (GroupError.NO_OFFSET_FOR_PARTITION, GroupError.OFFSET_OUT_OF_RANGE)  # reset policy "none"
@@ -292,6 +291,7 @@ class ModelGroup:
     run: str
     # To be set before `join`: only a member that joined through it can be cut off later. In the model every one can.
     through_proxy: bool = False
+    waits: bool = True  # until a process that joins has subscribed, and one that leaves has closed; in the model both are at once
     topic: str = field(init=False)  # its full name
     coordinator: GroupCoordinator = field(init=False)
     now_ms: int = 0  # since the run began
@@ -340,15 +340,6 @@ class ModelGroup:
         end = self.now_ms + ms
         while self.now_ms < end:
             self.step(end)
-
-    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
-        """Let time pass until the condition holds, or `most_ms` are over; whether it held."""
-        end = self.now_ms + most_ms
-        while not condition():
-            if self.now_ms >= end:
-                return False
-            self.pass_ms(min(LOOK_MS, end - self.now_ms))
-        return True
 
     def committed(self) -> dict[int, int | None]:
         """Each partition's committed offset."""

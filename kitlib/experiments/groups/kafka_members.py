@@ -12,7 +12,7 @@ members tell; steps of the coordinator that last shorter than a look at it are n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 
@@ -169,14 +169,6 @@ class KafkaGroup:
 
     def pass_ms(self, ms: int) -> None:
         time.sleep(ms / 1000)
-
-    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
-        deadline = time.monotonic() + most_ms / 1000
-        while not condition():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.005)
-        return True
 
     # -- the topic ---------------------------------------------------------------------------------
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
-from kitlib.errors import LabError
 from kitlib.experiments.groups.added_partitions import Keyed
-from kitlib.experiments.kafka_backend import KafkaBackend, deliver, replicas_of
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
+from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, deliver, replicas_of
+from kitlib.experiments.kafka_group import DEADLINE_S, create_partitions, wait_until_led
 from kitlib.lab import created_resources
 from kitlib.lab.clients import answered, client_config
 
@@ -54,23 +52,9 @@ class KafkaKeyedTopic:
         return deliver(producer, self.name, [(key.encode(), value.encode()) for key, value in records])
 
     def read(self, positions: Mapping[int, int]) -> dict[int, list[Keyed]]:
-        """LabError when the ends are not reached within DEADLINE_S."""
+        """LabError as `consume_to_end`."""
         found: dict[int, list[Keyed]] = {partition: [] for partition in positions}
-        open_ones = set(positions)
-        deadline = time.monotonic() + DEADLINE_S
-        self.reader.assign([TopicPartition(self.name, partition, offset) for partition, offset in positions.items()])
-        while open_ones and time.monotonic() < deadline:
-            message = self.reader.poll(0.2)
-            error = message.error() if message is not None else None
-            if message is None:
-                continue
-            partition = int(message.partition() or 0)
-            if error is None:
-                found[partition].append(((message.key() or b"").decode(), (message.value() or b"").decode()))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                open_ones.discard(partition)
-            else:
-                raise LabError(f"{self.name}-{partition}: it cannot be read: {error.str()}. {ADVICE}")
-        if open_ones:
-            raise LabError(f"{self.name}: no end of partitions {sorted(open_ones)} within {DEADLINE_S:g} s. {ADVICE}")
+        begins = [TopicPartition(self.name, partition, offset) for partition, offset in positions.items()]
+        for message in consume_to_end(self.reader, begins, "the reader")[0]:
+            found[int(message.partition() or 0)].append(((message.key() or b"").decode(), (message.value() or b"").decode()))
         return found

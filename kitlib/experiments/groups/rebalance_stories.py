@@ -111,8 +111,7 @@ def rebalance_protocols(
         library=library, session_timeout_ms=session_timeout_ms, max_poll_interval_ms=60_000,
         **SETTINGS[protocol],
     )  # fmt: skip
-    if run.backend.name == "kafka":
-        cast(Any, run.group).waits = False  # the others go on while a process starts or ends
+    run.group.waits = False  # the others go on while a process starts or ends
     run.create(partitions)
     stream = Stream(run, {})
     for name in "ABC":

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -220,27 +220,6 @@ def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
 Tell = Callable[[int, str, int], None]
 
 
-class Client(Protocol):
-    """A producer in the hands of its user."""
-
-    def hand_over(self, records: range) -> None:
-        """Send these records."""
-        ...
-
-    def work(self, seconds: float) -> None:
-        """Give the client so much time; what it has to tell is told meanwhile."""
-        ...
-
-    @property
-    def unfinished(self) -> int:
-        """The records of which nothing has been told yet."""
-        ...
-
-    def close(self) -> None:
-        """End it."""
-        ...
-
-
 class Librdkafka:
     """A producer of confluent_kafka, as its users have it."""
 
@@ -264,6 +243,7 @@ class Librdkafka:
         self.producer = Producer(client_config(cluster, **more), logger=SILENT)
 
     def hand_over(self, records: range) -> None:
+        """Send these records."""
         deadline = time.monotonic() + self.deadline_s
         for record in records:
             while True:
@@ -284,6 +264,7 @@ class Librdkafka:
         self.tell(int(message.value() or b"-1"), _name(error) if error else "", -1 if error or offset is None else max(offset, -1))
 
     def work(self, seconds: float) -> None:
+        """Give the client so much time; what it has to tell is told meanwhile."""
         try:
             self.producer.poll(seconds)
         except KafkaException as error:
@@ -295,9 +276,11 @@ class Librdkafka:
 
     @property
     def unfinished(self) -> int:
+        """The records of which nothing has been told yet."""
         return len(self.producer)
 
     def close(self) -> None:
+        """End it."""
         self.producer.purge()
         self.producer.flush(1.0)
 
@@ -359,7 +342,7 @@ class ClientRun:
     client_id: str
     cluster: Cluster
     began_s: float = 0.0
-    client: Client | None = None
+    client: Librdkafka | Kit | None = None
     told: list[DeliveryReport] = field(default_factory=list)
     happened: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)  # (ms, actor, what, data)
 

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -41,20 +41,6 @@ COUNTS = range(1, 101)  # of records, each of which is a request that is waited 
 Outcome = tuple[int, int | None, str]  # (record, offset or None, error or "")
 
 
-class VendorProducer(Protocol):
-    """A finished client, as far as a run needs it."""
-
-    version: str
-
-    def send(self, topic: str, record: int) -> None:
-        """Hand over one record, to leave at once in a batch of its own."""
-        ...
-
-    def outcomes(self, timeout_s: float) -> list[Outcome]:
-        """What the user was told of each record, once it was told of all of them or the time is over."""
-        ...
-
-
 class LibrdkafkaProducer:
     """confluent-kafka, which is librdkafka."""
 
@@ -69,6 +55,7 @@ class LibrdkafkaProducer:
         self.producer = Producer(own | settings, logger=SILENT)
 
     def send(self, topic: str, record: int) -> None:
+        """Hand over one record, to leave at once in a batch of its own."""
         def note(error: KafkaError | None, message: Message) -> None:
             offset = None if error else int(message.offset() or 0)
             self.told[record] = record, offset, error.name() if error else ""
@@ -78,6 +65,7 @@ class LibrdkafkaProducer:
         self.sent += 1
 
     def outcomes(self, timeout_s: float) -> list[Outcome]:
+        """What the user was told of each record, once it was told of all of them or the time is over."""
         deadline = time.monotonic() + timeout_s
         while len(self.told) < self.sent and time.monotonic() < deadline:
             with suppress(KafkaException):  # a fatal one is raised here, once; what it means for each record follows
@@ -184,7 +172,7 @@ def _read(cluster: Cluster, topic: str, note: Callable[..., None], where: dict[s
 
 
 @contextmanager
-def _producer(client: str, proxy: ChaosProxy, settings: dict[str, Any]) -> Iterator[VendorProducer]:
+def _producer(client: str, proxy: ChaosProxy, settings: dict[str, Any]) -> Iterator[LibrdkafkaProducer | JavaProducer]:
     """The client, connected through the proxy; let go of in the end, whatever it still has in hand."""
     if client == "java":
         with JavaClient.open() as java:

@@ -31,8 +31,8 @@ OBSERVERS = {
     "two_sends": ("real_two_sends", "two_sends"),
     "blocked_send": ("real_blocked", "blocked_send"),
     "expired_batch": ("real_expired", "expired_batch"),
-    "unflushed_sends": ("real_unflushed", "unflushed_sends"),
-    "linger_and_batches": ("real_batches", "linger_and_batches"),
+    "unflushed_sends": ("real_librdkafka", "unflushed_sends"),
+    "linger_and_batches": ("real_librdkafka", "linger_and_batches"),
     "stale_metadata": ("real_leaders", "stale_metadata"),
     "acks_and_isr": ("real_leaders", "acks_and_isr"),
 }

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_backend import KafkaBackend, create_topic
+from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, create_topic
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
@@ -135,7 +135,7 @@ class KafkaTransactions:
         try:
             for topic in (place.topic, place.input[0]):
                 create_topic(backend.admin, topic, 1, {"retention.ms": "-1"})
-                wait_until(lambda topic=topic: place._leads(topic), DEADLINE_S, f"{topic}-0 has its leader")  # type: ignore[misc]
+                wire.wait_for_leader(topic, PARTITION)
             created_resources.remember("group", place.group)
             wire.wait_for_coordinator(place.group, GROUP)
             if not verification:
@@ -144,13 +144,6 @@ class KafkaTransactions:
             place.close()
             raise
         return place
-
-    def _leads(self, topic: str) -> bool:
-        try:
-            self.wire.list_offsets(topic, PARTITION)
-        except LabError:
-            return False
-        return True
 
     @property
     def topic(self) -> str:
@@ -173,17 +166,6 @@ class KafkaTransactions:
 
     def pass_ms(self, ms: int) -> None:
         time.sleep(ms / 1000)
-
-    def pause(self, ms: int) -> None:
-        self.pass_ms(ms)
-
-    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
-        end_ms = self.now_ms + most_ms
-        while not condition():
-            if self.now_ms >= end_ms:
-                return False
-            self.pass_ms(20)
-        return True
 
     # -- what a story asks ----------------------------------------------------------------------------------
 
@@ -251,14 +233,8 @@ class KafkaTransactions:
     def _read_log(self) -> int:
         """Read on in the output's log; where it ends now."""
         at = self.log[-1].last + 1 if self.log else 0
-        end = self.wire.list_offsets(self.topic, PARTITION)
-        while at < end:
-            batches = self.wire.fetch(self.topic, PARTITION, at)
-            if not batches:
-                break
-            self.log += map(_log_batch, batches)
-            at = self.log[-1].last + 1
-        return at
+        self.log += map(_log_batch, self.wire.read_on(self.topic, PARTITION, at))
+        return self.log[-1].last + 1 if self.log else 0
 
     def _is_quiet(self) -> bool:
         self._read_steps()
@@ -267,18 +243,13 @@ class KafkaTransactions:
 
     def _read_steps(self) -> None:
         for partition in {group_partition(name, STATE_PARTITIONS) for name in self.ids}:
-            end = self.wire.list_offsets(STATE_TOPIC, partition)
             at = self.state_read_to.get(partition, 0)
-            while at < end:
-                batches = self.wire.fetch(STATE_TOPIC, partition, at)
-                if not batches:
-                    break
-                for found in state_records(batches):
-                    if found.offset >= at and found.transactional_id in self.ids:
-                        state = TransactionState(found.state)
-                        self.steps.append(Transition(found.transactional_id, state, found.producer_id, found.epoch))
-                at = batches[-1].last_offset + 1
-            self.state_read_to[partition] = at
+            batches = self.wire.read_on(STATE_TOPIC, partition, at)
+            for found in state_records(batches):
+                if found.offset >= at and found.transactional_id in self.ids:
+                    state = TransactionState(found.state)
+                    self.steps.append(Transition(found.transactional_id, state, found.producer_id, found.epoch))
+            self.state_read_to[partition] = batches[-1].last_offset + 1 if batches else at
 
     def _marker_of(self, producer_id: int, first: int) -> int:
         """Where the marker of an aborted transaction lies; -1 when it is not read yet."""
@@ -291,27 +262,9 @@ class KafkaTransactions:
         """What librdkafka's consumer is given, up to the end that the broker shows to it."""
         settings = {"group.id": f"{self.group}.reader", "isolation.level": isolation, "enable.partition.eof": True,
                     "enable.auto.commit": False, "auto.offset.reset": "error", "fetch.wait.max.ms": 20}  # fmt: skip
-        reader = Consumer(client_config(self.cluster, **settings))
-        found: list[tuple[int, int]] = []
-        try:
-            reader.assign([TopicPartition(self.topic, PARTITION, position)])
-            deadline = time.monotonic() + DEADLINE_S
-            while time.monotonic() < deadline:
-                message = reader.poll(0.5)
-                if message is None:
-                    continue
-                error = message.error()
-                if error is None:
-                    found.append((int(message.offset() or 0), int(message.value() or b"-1")))
-                elif error.name() == "_PARTITION_EOF":
-                    return found, int(message.offset() or 0)
-                else:
-                    raise LabError(f"{self.topic}: the {isolation} reader gets {error.str()}. Look at `kit status`.")
-        finally:
-            reader.close()
-        raise LabError(
-            f"{self.topic}: no end of the partition for the {isolation} reader within {DEADLINE_S:g} s. Look at `kit status`."
-        )
+        with closing(Consumer(client_config(self.cluster, **settings))) as reader:
+            messages, ends = consume_to_end(reader, [TopicPartition(self.topic, PARTITION, position)], f"the {isolation} reader")
+        return [(int(message.offset() or 0), int(message.value() or b"-1")) for message in messages], ends[PARTITION]
 
     def commit_plainly(self, producer: RealProducer, offset: int, who: GroupIdentity) -> CallResult:
         if who.member and isinstance(producer, LibrdkafkaTransactionalProducer):

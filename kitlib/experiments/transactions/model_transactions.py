@@ -7,7 +7,7 @@ real broker are told about in the same words, by the same code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -187,7 +187,7 @@ class KitTransactionalProducer:
             meaning = core.receive(api, *answer, partition=self._touched(api), count=len(values))
             if meaning is not Meaning.COME_AGAIN:
                 return answer[0], meaning
-            self.broker.pause(RETRY_MS)
+            self.broker.pass_ms(RETRY_MS)
         return ErrorCode.REQUEST_TIMED_OUT, Meaning.FATAL
 
     def _touched(self, api: Api) -> TopicPartition | None:
@@ -300,19 +300,6 @@ class ModelTransactions:
         while self.now_ms < end_ms:
             self.now_ms = min(end_ms, self.now_ms + STEP_MS)
             self._work()
-
-    def pause(self, ms: int) -> None:
-        """Let so much time pass before a request is sent again."""
-        self.pass_ms(ms)
-
-    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
-        """Let time pass until it holds; whether it did within `most_ms`."""
-        end_ms = self.now_ms + most_ms
-        while not condition():
-            if self.now_ms >= end_ms:
-                return False
-            self.pass_ms(STEP_MS)
-        return True
 
     def _work(self) -> None:
         """What the broker does by itself: look for late transactions, write markers that are due."""

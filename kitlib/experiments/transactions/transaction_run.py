@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from kitlib.experiments.run import Run
 from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
+    STEP_MS,
     CallResult,
     LogBatch,
     ModelTransactions,
@@ -327,7 +328,9 @@ class TransactionRun(Run):
 
     def wait_until(self, condition: Callable[[Snapshot], bool], most_ms: int) -> bool:
         """Let time pass until it holds of what there is to see; whether it did."""
-        held = self.place.wait_until(lambda: condition(self.place.snapshot()), most_ms)
+        end_ms = self.now_ms + most_ms
+        while not (held := condition(self.place.snapshot())) and self.now_ms < end_ms:
+            self.place.pass_ms(STEP_MS)
         self.look()
         return held
 
