@@ -6,7 +6,6 @@ export default {
     const labels = model.get("labels");
     const picture = document.createElement("div");
     Object.assign(picture, { tabIndex: 0 });
-    picture.dataset.lmSuppressShortcuts = "true";
     picture.setAttribute("aria-label", "Failure map. Arrow keys move, Enter opens the run.");
     const slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: Math.max(0, labels.length - 1), value: model.get("at") });
     const name = document.createElement("span");
@@ -14,6 +13,7 @@ export default {
     bar.append(slider, " ", name);
     bar.style.display = labels.length > 1 ? "" : "none";
     el.append(bar, picture);
+    for (const node of [slider, picture]) node.dataset.lmSuppressShortcuts = "true"; // or JupyterLab takes the arrow keys
     let marked = null;
 
     const cellAt = (column, row) => picture.querySelector(`[data-cell="${column},${row}"]`);

@@ -9,6 +9,7 @@ opens one of its runs in a player, with the anomaly when there is such a run. Wh
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from kitlib.words.glyphs import RED
 WIDTH, LEFT, TOP, CELL_TALL = 820, 96, 58, 26
 WIDEST_CELL, NARROWEST_LABEL = 60, 26
 MOST_CELLS = 2_500
+LINE = 110  # characters
 
 
 class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
@@ -62,7 +64,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         labels = [f"{by} = {value}" for value in self.slices] if by else []
         at = self.slices.index(self.mine[by]) if by and self.mine.get(by) in self.slices else 0
         self.picture = MapPicture(pictures=[self.svg(number) for number in range(len(self.slices))], labels=labels, at=at)
-        self.picture.observe(self._open, "chosen")
+        self.picture.observe(self._on_chosen, "chosen")
         super().__init__([self.picture])
 
     def _experiment(self) -> str:
@@ -112,9 +114,10 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             el("text", title, x=16, y=24, cls="ink", font_size=14, font_weight="bold"),
             el("text", self.y, x=16, y=TOP - 10, cls="ink"),
             el("text", self.x, x=LEFT + len(self.xs) * pitch / 2, y=bottom + 36, text_anchor="middle", cls="ink"),
-            el("text", self.sentence, x=16, y=bottom + 64, cls="ink", font_size=12),
         ]
-        return document(title, self.sentence, group(*names, *across, *down, *cells), WIDTH, bottom + 80)
+        lines = textwrap.wrap(self.sentence, LINE)
+        told = [el("text", line, x=16, y=bottom + 64 + 18 * at, cls="ink") for at, line in enumerate(lines)]
+        return document(title, self.sentence, group(*names, *across, *down, *cells, *told), WIDTH, bottom + 62 + 18 * len(lines))
 
     def _cell(self, column: int, row: int, number: int, pitch: float) -> Svg:
         where = (self.xs[column], self.ys[row], *([self.slices[number]] if self.by else []))
@@ -137,7 +140,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             parts.append(el("rect", cls="ink-line", fill="none", stroke_width=3, **box))
         return group(*parts, data_cell=f"{column},{row}")
 
-    def open(self, **setting: Any) -> Player:
+    def open_run(self, **setting: Any) -> Player:
         """The player of a run of this setting: the first seed with the anomaly, or the first seed."""
         rows = self.rows
         for name, value in setting.items():
@@ -151,10 +154,10 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         self.children = (self.picture, self.player)
         return self.player
 
-    def _open(self, change: Mapping[str, Any]) -> None:
+    def _on_chosen(self, change: Mapping[str, Any]) -> None:
         column, row = change["new"][:2]
         setting = {self.x: self.xs[column], self.y: self.ys[row]}
-        self.open(**setting, **({self.by: self.slices[self.picture.at]} if self.by else {}))
+        self.open_run(**setting, **({self.by: self.slices[self.picture.at]} if self.by else {}))
 
     def __repr__(self) -> str:
         return self.sentence

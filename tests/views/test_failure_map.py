@@ -81,7 +81,7 @@ def test_without_widgets_the_map_is_a_picture_and_a_sentence(rows: pd.DataFrame)
     found = FailureMap(rows, "max_offset_behind", "fetch_records")
     data = found._repr_mimebundle_()[0]
     assert data["text/plain"] == found.sentence == repr(found)
-    assert data["image/svg+xml"].startswith("<svg") and found.sentence in data["image/svg+xml"]
+    assert data["image/svg+xml"].startswith("<svg") and f">{found.sentence}</desc>" in data["image/svg+xml"]
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_too_many_cells_and_foreign_rows_are_refused(rows: pd.DataFrame) -> None
     with pytest.raises(KnobError, match="do not say which experiment"):
         FailureMap(rows.drop(columns="experiment"), "max_offset_behind", "fetch_records")
     with pytest.raises(KnobError, match=r"no run has .*'max_offset_behind': 7"):
-        FailureMap(rows, "max_offset_behind", "fetch_records").open(max_offset_behind=7)
+        FailureMap(rows, "max_offset_behind", "fetch_records").open_run(max_offset_behind=7)
