@@ -97,7 +97,7 @@ class Grid:
         """Run the run at this place and judge it: one row of a sweep. A run that raises is a row with its error."""
         *values, seed = self.key(place)
         knobs = dict(zip(self.knobs, values, strict=True))
-        row: dict[str, Any] = {**knobs, "seed": seed, "error": None}
+        row: dict[str, Any] = {"experiment": self.name, **knobs, "seed": seed, "error": None}
         try:
             trace = self.experiment.run(seed=seed, **knobs)
             verdict = judge(trace)

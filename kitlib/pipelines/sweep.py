@@ -63,7 +63,7 @@ def sweep(
 ) -> DataFrame:
     """Run every combination of the values in `over` with every seed on the model; one row a run.
 
-    The columns are all knobs, `seed`, `steps`, `appended`, `processed`, `late_ms` (ms), `records_per_s` (of virtual time),
+    The columns are `experiment`, all knobs, `seed`, `steps`, `appended`, `processed`, `late_ms` (ms), `records_per_s` (of virtual time),
     `is_violation`, each anomaly's count, the number of its first witness (`lost`, `lost_step`), and `error`: the
     sentence of a run that raised, whose other columns are then null.
 
@@ -95,7 +95,7 @@ def schema_of(grid: Grid) -> pa.Schema:
     counts = [(name, pa.int64()) for name in ("steps", "appended", "processed", "late_ms")]
     anomalies = [(name, pa.int64()) for kind in grid.kinds for name in (kind, f"{kind}_step")]
     figures = [("records_per_s", pa.float64()), ("is_violation", pa.bool_())]
-    return pa.schema([*knobs, ("seed", pa.int64()), *counts, *figures, *anomalies, ("error", pa.string())])
+    return pa.schema([("experiment", pa.string()), *knobs, ("seed", pa.int64()), *counts, *figures, *anomalies, ("error", pa.string())])
 
 
 class Store:
