@@ -14,6 +14,7 @@ import html
 from collections.abc import Iterable, Sequence
 
 LIMIT_CHARS = 200
+LONG = 20_000  # characters of a sentence or a title that may be long
 
 _HIDDEN = (
     *range(0x00, 0x20),  # C0: NUL, ESC, tab, line ends
@@ -54,9 +55,12 @@ def show_text(value: object, limit: int = LIMIT_CHARS) -> str:
 
 
 def text_table(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
-    """The lines of a table: columns as wide as their longest cell, the first `left` of them flush left, the others flush right."""
+    """The lines of a table: columns as wide as their longest cell, the first `left` of them flush left, the others flush right.
+
+    What cannot be seen is written as an escape.
+    """
     columns = []
-    for number, column in enumerate(zip(*rows, strict=True)):
+    for number, column in enumerate(zip(*([cell.translate(_VISIBLE) for cell in row] for row in rows), strict=True)):
         width = max(map(len, column))
         columns.append([cell.ljust(width) if number < left else cell.rjust(width) for cell in column])
     return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]

@@ -8,7 +8,6 @@ import pytest
 
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import run
-from kitlib.experiments.at_once import at_once
 from kitlib.experiments.offsets.summaries import (
     after_the_move,
     answers_in,
@@ -25,6 +24,7 @@ from kitlib.experiments.offsets.summaries import (
     where_it_resumed,
     who_saw,
 )
+from kitlib.experiments.parallel import at_once
 
 
 def test_rows_of_the_stale_offset_tell_its_story() -> None:

@@ -56,3 +56,4 @@ def test_table_has_columns_of_the_width_of_their_longest_cell() -> None:
     """The first columns begin at the left, the others end at the right; nothing is left over at a line's end."""
     assert text_table([("word", "n"), ("a", "10"), ("storm", "7")], left=1) == ["word    n", "a      10", "storm   7"]
     assert text_table([("a", "b"), ("long", "")], left=2) == ["a     b", "long"]
+    assert text_table([("\x1b[2J", "1"), ("g\u202e", "2")], left=2) == ["\\x1b[2J  1", "g\\u202e  2"]

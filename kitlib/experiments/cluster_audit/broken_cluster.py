@@ -20,12 +20,12 @@ from random import Random
 from typing import ClassVar
 
 from kitlib.errors import KnobError
-from kitlib.experiments import plain_table
 from kitlib.experiments.experiment import BACKENDS, open_backend
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
 from kitlib.monitor.lag import Commit, Judgement, Status, Window, calculate, trimmed
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.monitor.rewinds import Excuse, Rewind, Vanished, rewinds, vanished
+from kitlib.text import html_table, text_table
 
 REWOUND, BY_HAND, VANISHED = "rewound", "reset by hand", "vanished"
 STOPPED, STALLED, SLOW = "stopped", "stalled", "slow"
@@ -197,10 +197,10 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     def __repr__(self) -> str:
-        return plain_table.as_text(self.head, self.rows)
+        return "\n".join(text_table([self.head, *self.rows], left=len(self.head)))
 
     def _repr_html_(self) -> str:
-        return plain_table.as_html(self.head, self.rows)
+        return html_table(self.head, self.rows)
 
 
 # -- what it tells --------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from kitlib.experiments import plain_table
 from kitlib.experiments.cluster_audit.commit_log import CommitLog
 from kitlib.lab.broker_health import broker_value
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds, Where, topic_ids
 from kitlib.monitor.commit_history import Committed, GroupPartition
 from kitlib.monitor.rewinds import WEEK_MS, Rewind, Vanished, rewinds, vanished
+from kitlib.text import LONG, html_table, plain_text, text_table
 
 Sign = Rewind | Vanished
 PARTITION_HEAD = ("partition", "commits", "first", "last", "last at (UTC)", "log end", "lag", "went back", "vanished", "excused", "members")
@@ -110,11 +110,11 @@ class Report:
         return [self.verdict, *(f"  {each}" for each in self.signs), *(f"note: {each}" for each in self.notes)]
 
     def __repr__(self) -> str:
-        lines = map(plain_table.shown, self.lines())
-        return "\n".join([plain_table.shown(self.title), plain_table.as_text(self.head, self.rows), *lines])
+        table = text_table([self.head, *self.rows], left=len(self.head))
+        return "\n".join([plain_text(self.title, LONG), *table, *(plain_text(line, LONG) for line in self.lines())])
 
     def _repr_html_(self) -> str:
-        return plain_table.as_html(self.head, self.rows) + plain_table.as_html(["what it tells"], [[line] for line in self.lines()])
+        return html_table(self.head, self.rows) + html_table(["what it tells"], [[line] for line in self.lines()])
 
 
 def group_report(

@@ -29,7 +29,6 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
 from kitlib.experiments.cluster_audit.commit_report import retention_of
-from kitlib.experiments.plain_table import shown
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds, Where, topic_ids
@@ -38,6 +37,7 @@ from kitlib.monitor.commit_history import Committed, GroupPartition
 from kitlib.monitor.lag import NOT_FOUND, Commit, GroupStatus, PartitionStatus, Status, Window, evaluate, evaluate_group
 from kitlib.monitor.lag_window import GroupOffsets, LagStorage
 from kitlib.monitor.rewinds import NO_TOPIC, WEEK_MS, Excuse, Rewind, Vanished, rewinds, vanished
+from kitlib.text import plain_text
 
 KEPT = 500  # commits of a partition that a watch remembers
 TOLD_GROUPS = 5  # that are named when one is not there
@@ -89,12 +89,12 @@ class GroupSnapshot:
         raise KnobError(f"group {self.group} has no commit for {topic}-{partition}. It has: {', '.join(map(_name, self.partitions))}.")
 
     def __str__(self) -> str:
-        told = f"group {shown(self.group, 60)}: {self.status.status.name}, total lag {self.status.total_lag}"
+        told = f"group {plain_text(self.group, 60)}: {self.status.status.name}, total lag {self.status.total_lag}"
         return "\n".join([told, *(f"  {_name(each)}: {each.word}, lag {each.lag}: {each.why}" for each in self.partitions)])
 
 
 def _name(look: PartitionSnapshot) -> str:
-    return shown(f"{look.topic}-{look.partition}", 260)
+    return plain_text(f"{look.topic}-{look.partition}", 260)
 
 
 @dataclass(slots=True)
@@ -323,7 +323,8 @@ def check_group_exists(cluster: Cluster, group: str) -> None:
     names = sorted(each.group_id for each in listed.valid)
     if group in names:
         return
-    told = f"Groups that there are: {', '.join(shown(each, 60) for each in names[:TOLD_GROUPS])}" if names else "There is no group at all"
+    listed_names = ", ".join(plain_text(each, 60) for each in names[:TOLD_GROUPS])
+    told = f"Groups that there are: {listed_names}" if names else "There is no group at all"
     more = f" and {len(names) - TOLD_GROUPS} more" if len(names) > TOLD_GROUPS else ""
     raise LabError(
         f"there is no group {group!r} at {cluster.bootstrap}: it has committed nothing, and no broker knows it. {told}{more}. "

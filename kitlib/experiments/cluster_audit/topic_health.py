@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
-from kitlib.experiments import plain_table
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.broker_health import (
@@ -31,6 +30,7 @@ from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic, RawRecord
 from kitlib.monitor.commit_history import GroupPartition
 from kitlib.monitor.health import THRESHOLDS, Alarm, Health, Threshold, not_judged, ringing
+from kitlib.text import LONG, html_table, plain_text, text_table
 
 RATE_MS = 600_000  # the commit rate is that of the last ten minutes
 MINUTE_MS = 60_000
@@ -93,10 +93,11 @@ class HealthSnapshot:
         return [*told, *(f"note: {each}" for each in self.notes)]
 
     def __repr__(self) -> str:
-        return "\n".join([plain_table.as_text(HEAD, self.rows()), *map(plain_table.shown, self.lines())])
+        table = text_table([HEAD, *self.rows()], left=len(HEAD))
+        return "\n".join([*table, *(plain_text(line, LONG) for line in self.lines())])
 
     def _repr_html_(self) -> str:
-        return plain_table.as_html(HEAD, self.rows()) + plain_table.as_html(["what it tells"], [[line] for line in self.lines()])
+        return html_table(HEAD, self.rows()) + html_table(["what it tells"], [[line] for line in self.lines()])
 
 
 def _rung(alarm: Alarm) -> str:

@@ -16,9 +16,9 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from kitlib.errors import KnobError
-from kitlib.experiments.plain_table import as_html, as_text
 from kitlib.kafka.producer.refusals import start
 from kitlib.lab.java_client import JavaClient, RefusedSettings
+from kitlib.text import html_table, text_table
 
 CLIENTS = {"java": "java-4.3", "librdkafka": "librdkafka"}  # by our names: those of the model's rules
 WHO = ("model", "real")
@@ -68,10 +68,10 @@ class SettingsTable:
         return sum(row.starts == starts for row in self.rows)
 
     def __repr__(self) -> str:
-        return as_text(COLUMNS, (row.cells() for row in self.rows))
+        return "\n".join(text_table([COLUMNS, *(row.cells() for row in self.rows)], left=len(COLUMNS)))
 
     def _repr_html_(self) -> str:
-        return as_html(COLUMNS, (row.cells() for row in self.rows))
+        return html_table(COLUMNS, (row.cells() for row in self.rows))
 
 
 def settings_table(who: str = "model", clients: tuple[str, ...] = tuple(CLIENTS)) -> SettingsTable:

@@ -20,13 +20,13 @@ from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import KnobError
 from kitlib.experiments.kafka_backend import create_topic
-from kitlib.experiments.plain_table import as_html, as_text
 from kitlib.experiments.transactions.model_transactions import ModelTransactions
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import ProducerMisusedError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import SILENT, Cluster, client_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
+from kitlib.text import html_table, text_table
 
 CLIENTS = ("kit", "librdkafka", "java")
 COLUMNS = ("case", "client", "told at", "says", "then")
@@ -92,10 +92,10 @@ class RefusalTable:
         )
 
     def __repr__(self) -> str:
-        return as_text(COLUMNS, (row.cells() for row in self.rows))
+        return "\n".join(text_table([COLUMNS, *(row.cells() for row in self.rows)], left=len(COLUMNS)))
 
     def _repr_html_(self) -> str:
-        return as_html(COLUMNS, (row.cells() for row in self.rows))
+        return html_table(COLUMNS, (row.cells() for row in self.rows))
 
 
 def refusal_table(clients: Sequence[str] = ("kit",), cases: Sequence[str] = tuple(CASES)) -> RefusalTable:
