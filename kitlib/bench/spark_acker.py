@@ -31,7 +31,7 @@ from kitlib.pipelines.acker_stream import AGGREGATE
 TREES = 1_000_000
 MESSAGES_PER_TREE = 4  # an init and three acks
 FEW_TREES = 10_000
-PER_MS = 500  # messages in a millisecond of virtual time: all of them within one time-out
+PER_MS = 500  # messages in a millisecond of virtual time: all of them within one timeout
 LARGE, SMALL = 2, 8  # batches
 MOST_ROUNDS = 3
 

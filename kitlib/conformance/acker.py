@@ -1,6 +1,6 @@
 """Replays recorded scripts of Storm 0.9.3's acker on the kit's model.
 
-An acker alone makes no time-out. So a script also has spout tasks, each with the pending map of its
+An acker alone makes no timeout. So a script also has spout tasks, each with the pending map of its
 executor: a `RotatingMap` of two buckets, rotated by ticks of its own. They are played here; the acker
 is what is judged. An acker of the learner's own goes through the same door: anything with the methods
 init, ack, fail, reset_timeout and tick, and the buckets of `pending`.
@@ -47,7 +47,7 @@ class Spouts:
         return self.pending.setdefault(task, RotatingMap(2))
 
     def tick(self, task: int) -> list[dict[str, Any]]:
-        """A message time-out has passed at this task: the events, by root id."""
+        """A message timeout has passed at this task: the events, by root id."""
         expired = self.of(task).rotate()
         return [_event("timeout", task, root, expired[root]) for root in sorted(expired)]
 

@@ -1,4 +1,4 @@
-"""The exercises of notebook 04: the acker's number, its odds, its time-out, and a bolt and an acker of the learner's own."""
+"""The exercises of notebook 04: the acker's number, its odds, its timeout, and a bolt and an acker of the learner's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACKS_PER_SECOND, YEARS = 10_000, 10  # of the second
 TIMEOUT_S, EMITTED_S = 20, 47  # of the third
 SENTENCES = ("streams of tuples grow into trees", "we ask why?", "a tree is done when all its leaves are", "so it is")
 SHORTEST = 3  # letters of a word that is sent on
-AT_ONCE_MS = 1_000  # a failure that comes later than this was a time-out
+AT_ONCE_MS = 1_000  # a failure that comes later than this was a timeout
 
 
 def ids_in(answer: Any, what: str = "the answer") -> list[int]:
@@ -128,7 +128,7 @@ def failure_s(emitted_s: int, timeout_s: int) -> float:
 
 
 @exercise(
-    f"The time-out is {TIMEOUT_S} s. The spout emits a tuple at second {EMITTED_S} of the run, and nobody acks it. At which "
+    f"The timeout is {TIMEOUT_S} s. The spout emits a tuple at second {EMITTED_S} of the run, and nobody acks it. At which "
     "second does the spout learn that it failed?",
     Given(whole_number),
     f"The spout's two buckets are rotated every {TIMEOUT_S} s from the start of the run, not of the tuple.",
@@ -142,7 +142,7 @@ def when_it_fails(second: int) -> Rows:
             f"{second} would be right if each tuple had its own clock.", "It has none: it lies in a bucket."
         )
         yield second == EMITTED_S + 2 * TIMEOUT_S and NotYet(
-            f"{second} is two time-outs after the emit, which is longer than any tuple waits.",
+            f"{second} is two timeouts after the emit, which is longer than any tuple waits.",
             "When do the buckets rotate, counted from the start?",
         )
         yield second < EMITTED_S and NotYet(f"at second {second} it has not been emitted yet.")
@@ -245,7 +245,7 @@ def question_rows(script: dict[str, Any], _: Any, words: list[str], acks: list[i
     yield acks and NotYet(f"the question {sentence!r} was acked.", "A question should fail.")
     late = f"learned only after {fails[0]:,} ms that" if fails else "never learned that"
     yield (not fails or fails[0] > AT_ONCE_MS) and NotYet(
-        f"the spout {late} the question {sentence!r} had failed: that was the time-out.", "Fail it yourself, so that no one has to wait."
+        f"the spout {late} the question {sentence!r} had failed: that was the timeout.", "Fail it yourself, so that no one has to wait."
     )
 
 

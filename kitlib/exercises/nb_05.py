@@ -83,7 +83,7 @@ def words_of_a_run(pending: int) -> Counter[str]:
 
 
 @exercise(
-    f"One task of a bolt needs {EXECUTE_MS} ms for a tuple, and the time-out is {TIMEOUT_S} s. What is the largest max spout "
+    f"One task of a bolt needs {EXECUTE_MS} ms for a tuple, and the timeout is {TIMEOUT_S} s. What is the largest max spout "
     "pending with which no tuple ever times out?",
     Edge(
         "max spout pending", 1, MOST_PENDING, largest=True,
@@ -92,7 +92,7 @@ def words_of_a_run(pending: int) -> Counter[str]:
         right="with {n} pending the last one of them waits {here[waits_s]} s and nothing times out; with one more {there[fail]:,} do in "
         f"{WATCHED_S} s. At the edge all is well, so leave room for the day on which the bolt is slower.",
     ),
-    "How long does the last of the pending tuples wait, and how early can a time-out come?",
+    "How long does the last of the pending tuples wait, and how early can a timeout come?",
     "`live(pending, seconds=400)` shows how many timed out. Halve the interval between a number that works and one that does not.",
     solution=300,
 )

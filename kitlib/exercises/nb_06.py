@@ -177,7 +177,7 @@ def by_the_acker(messages: list[tuple[str, int | None]]) -> str:
 
 
 def by_the_sum(messages: list[tuple[str, int | None]]) -> str:
-    """How one aggregate over all messages of a tree ends it, whatever their order; before its time-out."""
+    """How one aggregate over all messages of a tree ends it, whatever their order; before its timeout."""
     total = 0
     for _, val in messages:
         total ^= val or 0

@@ -21,9 +21,9 @@ FIRST_SEQUENCE, BATCHES = 2**31 - 8, (3, 1, 4, 1, 5)  # what the first exercise'
 PRODUCER_ID = 1_000
 SITUATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # of how_many_copies: experiment and knobs
     ("an answer is lost, and the client sends the batch again", "producer_id_expired", {"expires": False}),
-    ("answers are lost until the user hears of a time-out, and the application sends the records again", "batch_expires",
+    ("answers are lost until the user hears of a timeout, and the application sends the records again", "batch_expires",
      {"lost": "answer", "again": True}),
-    ("requests are lost until the user hears of a time-out, and the application sends the records again", "batch_expires",
+    ("requests are lost until the user hears of a timeout, and the application sends the records again", "batch_expires",
      {"lost": "request", "again": True}),
     ("an answer is lost, and the broker forgets the producer before the client sends the batch again", "producer_id_expired",
      {"expires": True}),

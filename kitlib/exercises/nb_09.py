@@ -1,4 +1,4 @@
-"""The exercises of notebook 09: what order is left, how much must be remembered, what a time-out leaves open, and a broker's state."""
+"""The exercises of notebook 09: what order is left, how much must be remembered, what a timeout leaves open, and a broker's state."""
 
 from __future__ import annotations
 

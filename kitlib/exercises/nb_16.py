@@ -36,7 +36,7 @@ def last(trace: Trace, what: str) -> dict[str, Any]:
 
 
 @exercise(
-    f"`connect_worker_lost` with a session time-out of {LOST['session_timeout_ms'] // 1_000} s, a delay of "
+    f"`connect_worker_lost` with a session timeout of {LOST['session_timeout_ms'] // 1_000} s, a delay of "
     f"{LOST['scheduled_rebalance_max_delay_ms'] // 1_000} s and rebalances that take {LOST['join_ms'] // 1_000} s. The worker is "
     f"started again {LOST['back_after_ms'] // 1_000} s after it died. For how many seconds does nobody run its tasks?",
     Given(whole_number),

@@ -7,13 +7,13 @@ a batch, gets some thousand trees as packed columns, and hands the task's messag
 `BatchAcker`, whose outcomes are those of the plain acker. For the same reason messages come packed: a row is
 what one Arrow batch held for one task, and no Python loop sees a single message.
 
-Virtual time is at_ms. A task ticks at each multiple of the time-out, as in Storm, before the first message
+Virtual time is at_ms. A task ticks at each multiple of the timeout, as in Storm, before the first message
 whose at_ms is not less. A message brings a task's ticks up to its own time; for tasks that hear nothing more,
 a timer at the next tick fires when the watermark has passed it. So it does not matter where a batch ends.
 
 Source: `kitlib.storm.acker.Acker`, and with it Storm 0.9.3.
 Differs: what a tick drops is told, as `timed out` if a spout waited for it and as `orphan` if none did; ticks
-come at multiples of the time-out since the run's begin; a batch is taken in order of n, so that no message may
+come at multiples of the timeout since the run's begin; a batch is taken in order of n, so that no message may
 come in a later batch than one with a higher n of the same root. A task's ledger is written whole with each
 batch that touches it: many tasks suit small batches, few suit large ones.
 """

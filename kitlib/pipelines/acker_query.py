@@ -14,7 +14,7 @@ do the acker's work a second time, on Spark, and must come to the same ends. A m
 Left out: ticks, which the ways to follow the messages take from at_ms; a line that was published twice,
 which counts twice, as a doubled message does in Storm. The query's folder:
 
-    acker.json    the way, the time-out and whose messages they are
+    acker.json    the way, the timeout and whose messages they are
     query/        Spark's own checkpoint, the state store in it
     batches/N     what batch N had to say, as Parquet
 
@@ -89,7 +89,7 @@ def stream_messages(topics: Topics, spark: SparkSession, run: str, lines_per_bat
 
 
 def timeout_ms_of(topics: Topics, spark: SparkSession, run: str) -> int:
-    """The message time-out that a run had, from its trace's header; Storm's own when the header does not say."""
+    """The message timeout that a run had, from its trace's header; Storm's own when the header does not say."""
     check_trace_exists(topics, run)
     text = F.try_validate_utf8(F.col("value").cast("string"))
     found = topics.read_trace(spark, run).orderBy("line").limit(1).select(F.from_json(text, HEADER).alias("header")).collect()
@@ -99,7 +99,7 @@ def timeout_ms_of(topics: Topics, spark: SparkSession, run: str) -> int:
 
 
 def checked_timeout(timeout_ms: int) -> int:
-    """The time-out itself. KnobError unless timeout_ms >= 1."""
+    """The timeout itself. KnobError unless timeout_ms >= 1."""
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms < 1:
         raise KnobError(f"acker on Spark: timeout_ms is {timeout_ms!r}, expected a whole number of at least 1. Storm's own is 30000.")
     return timeout_ms
@@ -174,7 +174,7 @@ class Way:
     """One way to follow trees: a frame that a query runs, and how to read what the query has left."""
 
     name: str
-    frame: Callable[[DataFrame, int], DataFrame]  # messages, time-out in ms -> what each batch has to say
+    frame: Callable[[DataFrame, int], DataFrame]  # messages, timeout in ms -> what each batch has to say
     read: Callable[[SparkSession, Folder, int], DataFrame]  # ... -> OUTCOMES, one row a tree; orphans too
 
     def follow(

@@ -1,9 +1,9 @@
-"""The acker as one streaming aggregate: Spark XORs what an acker would XOR, and its watermark is the time-out.
+"""The acker as one streaming aggregate: Spark XORs what an acker would XOR, and its watermark is the timeout.
 
 XOR does not care for order or grouping. So no code of ours has to see the messages of a tree one by one:
 `bit_xor(val)` over each root is the acker's whole arithmetic, and Spark spreads it over executors and keeps
 it in its state store. What is left is to forget. The state is kept for each root *and* each stretch of one
-time-out, which Spark drops when the watermark has passed it. The parts of a tree are XORed together when
+timeout, which Spark drops when the watermark has passed it. The parts of a tree are XORed together when
 somebody asks: parts in neighbouring stretches belong to one entry, a stretch without a message between them
 means that the acker had forgotten the tree. That is the age of RotatingMap's two buckets, to the tick.
 
@@ -12,7 +12,7 @@ Differs: an aggregate knows the sum and not the way to it, nor when it was reach
 - a zero in the middle is not seen: a tree that was acked, and was told of again after its end, is not acked
   here (its sum is no longer zero); the plain acker takes the later message for an orphan;
 - a fail and a zero have no order: a tree that failed first and became zero later is acked here;
-- a root that is used again within the time-out is one tree, whose last spout task by number hears of it;
+- a root that is used again within the timeout is one tree, whose last spout task by number hears of it;
 - a group cannot end: a finished tree stays in the state until the watermark has passed its stretch;
 - orphans that a finished tree left behind are not told apart from it.
 Where each tree has its own root, ends once and nothing is doubled, the outcomes are the plain acker's.
@@ -29,7 +29,7 @@ from kitlib.pipelines.acker_query import AHEAD_MS, ORPHAN, WATERMARK, Folder, Wa
 
 
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:
-    """The aggregate: for each root and stretch of one time-out what its messages come to."""
+    """The aggregate: for each root and stretch of one timeout what its messages come to."""
     length, begin = (f"{span_ms} milliseconds" for span_ms in (timeout_ms, AHEAD_MS))
     timed = legal(messages).withColumn("at", F.timestamp_millis(F.col("at_ms") + AHEAD_MS)).withWatermark("at", WATERMARK)
     return timed.groupBy("root", F.window("at", length, startTime=begin)).agg(

@@ -251,7 +251,7 @@ class BatchAcker:
         return Completions.joined([self.feed_part(messages.part(first, first + CHUNK), first) for first in firsts])
 
     def tick(self) -> int:
-        """A message time-out has passed: drop what nobody has touched since the tick before; how many these were."""
+        """A message timeout has passed: drop what nobody has touched since the tick before; how many these were."""
         before = len(self.trees)
         recent = np.flatnonzero((self.trees.flags & OLD) == 0)
         if len(recent) < before:

@@ -112,7 +112,7 @@ class Acker:
         """This release knows no such message: always raises UnknownStreamError, and nothing changes."""
         raise UnknownStreamError(
             f"acker: tree {root} got {ACKER_RESET_TIMEOUT_STREAM_ID}, which Storm 0.9.3 does not know; its worker "
-            "dies of it. Use the later acker (acker_release='2.4.0'), or a longer time-out."
+            "dies of it. Use the later acker (acker_release='2.4.0'), or a longer timeout."
         )
 
     def tick(self) -> dict[int, AckerEntry]:

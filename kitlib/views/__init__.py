@@ -5,7 +5,7 @@ show(trace)                    # where every record is after the last step, as S
 show(trace, at=40)             # the same after step 40
 show(trace, 40, part="tree")   # a topology's tree of tuples, and the acker's number bit by bit
 show(trace, part="lanes")      # of a producer's run: what crosses between it and the broker
-show(trace, part="curves")     # throughput, queues and time-outs of a long run, over time
+show(trace, part="curves")     # throughput, queues and timeouts of a long run, over time
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 draw_history(history)          # what groups committed over time; where it went back or vanished

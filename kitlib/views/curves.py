@@ -2,7 +2,7 @@
 
 A run that is too long to be followed tuple by tuple writes down its counts every few seconds. Three
 plots with one time axis: what the bolts work through beside what is acked in time, what waits for them
-beside what one time-out's work is, and the trees that time out.
+beside what one timeout's work is, and the trees that time out.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def to_samples(trace: Trace) -> list[Sample]:
 
 
 def bearable(trace: Trace) -> int | None:
-    """How many tuples the one bolt works through in a time-out; None where no single bolt sets the pace."""
+    """How many tuples the one bolt works through in a timeout; None where no single bolt sets the pace."""
     knobs = trace.knobs
     names = ("execute_ms", "topology_message_timeout_secs", "parallelism")
     if knobs.get("depth", 0) != 0 or not all(isinstance(knobs.get(name), int) for name in names):
@@ -151,7 +151,7 @@ def _panel(
     if bound is not None:
         y = y_of(bound)
         parts.append(el("path", d=f"M{LEFT} {y:.1f}H{RIGHT}", cls="ink-line", stroke_width=1.2, stroke_dasharray="1 3"))
-        labels.append((y, f"one time-out's work: {bound:,}", Line("", "ink", lambda _: 0.0, "1 3")))
+        labels.append((y, f"one timeout's work: {bound:,}", Line("", "ink", lambda _: 0.0, "1 3")))
     return parts + _labels(labels)
 
 

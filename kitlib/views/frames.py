@@ -56,7 +56,7 @@ class Frames:
     cut: str = ""  # that the run was cut, as a sentence for below the picture; "" when its story came to its end
     forest: Forest | None = None  # the trees of a topology's trace
     samples: list[Sample] = field(default_factory=list)  # the counts that a long run of a topology wrote down
-    bearable: int | None = None  # tuples that its one bolt works through in a time-out
+    bearable: int | None = None  # tuples that its one bolt works through in a timeout
     space_time: SpaceTime | None = None  # a producer's trace: what crosses between it and the broker
     scene: Scene | None = None  # a trace whose whole run is one picture (kitlib.views.scenes)
 

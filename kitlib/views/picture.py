@@ -62,7 +62,7 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
 
     `part` is "all", "log" (the strips alone), "plot" (the curves alone), "tree" (a topology's tree of
     tuples and the acker's ledger beside it) or "pending" (the spout's and the acker's maps) or
-    "curves" (a long run's throughput, queues and time-outs over time), and for a producer's trace
+    "curves" (a long run's throughput, queues and timeouts over time), and for a producer's trace
     "lanes" (what crosses between it and the broker) or "remembered" (what the broker would recognise).
     A trace that is drawn as a scene (`kitlib.views.scenes`) has that scene's parts instead.
     TraceError where a trace has no trees, samples or producer for them, when the trace has no such

@@ -165,7 +165,7 @@ def test_fork_of_a_tree_run_and_its_sliders(page: Page) -> None:
 
 
 def test_sliders_come_from_the_experiments_knobs(page: Page) -> None:
-    """Fan-out, depth, failures, time-out, ackers, bits and max spout pending each have a control; other bits, other cells."""
+    """Fan-out, depth, failures, timeout, ackers, bits and max spout pending each have a control; other bits, other cells."""
     names = page.evaluate("[...document.querySelectorAll('[data-knob]')].map((knob) => knob.dataset.knob)")
     wanted = "fan_out depth fail_percent topology_message_timeout_secs topology_ackers id_bits max_spout_pending"
     assert set(wanted.split()) <= set(names)

@@ -66,7 +66,7 @@ class DrainBeginsAtTheFirstPartition(RecordAccumulator):
 
 
 class RetriesExpireLater(RecordAccumulator):
-    """The delivery time-out counts from the last attempt."""
+    """The delivery timeout counts from the last attempt."""
 
     def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
         late = [queue[0] for queue in self.queues.values() if queue and queue[0].waited_ms(now_ms) < 120_000]

@@ -368,7 +368,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_split", split(shortest=4), "was never sent"),
     ("own_split", split(question="ack"), "was acked"),
     ("own_split", split(question="sent"), "of the question"),
-    ("own_split", split(question="ignored"), "that was the time-out"),
+    ("own_split", split(question="ignored"), "that was the timeout"),
     ("own_split", split(ending="fail"), "failed after"),
     ("own_split", SendsTwoValues, "TopologyError"),
     ("own_split", SendsAList, "['streams', 'of', 'tuples', 'grow', 'into', 'trees'] was sent as the value of one tuple, expected one word"),

@@ -52,7 +52,7 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("hidden_stop", ..., "100 s, though"),
     ("thin_out", ..., "ten slots that far apart"),
     ("every_step_back", ..., "30 histories"),
-    ("broken_cluster", ..., "not worked on any more"),
+    ("broken_cluster", ..., "no longer processed"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
     ("which_rule", ["OK", *RULES[1:]], "situation 1, keeps up with a distance of 300"),

@@ -57,7 +57,7 @@ def test_lost_offset_may_leave_no_lag() -> None:
     cluster = broken_cluster(seed_of(VANISHED, is_earliest=False))
     (found,) = diagnose(cluster)
     assert judge(cluster, found.partition).status is Status.OK
-    assert cluster.lag().rows[-1][1 + found.partition] == "0" and "passed over" in found.why
+    assert cluster.lag().rows[-1][1 + found.partition] == "0" and "were skipped" in found.why
     assert "repeated" in diagnose(broken_cluster(seed_of(VANISHED, is_earliest=True)))[0].why
 
 

@@ -290,7 +290,7 @@ def test_real_run_without_a_cause_needs_no_operator(broker: Any) -> None:
 
 def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
     """The sentence says where they are."""
-    with pytest.raises(TraceError, match=r"is one of the model: no broker has its commits\. Ask kitlib\.monitor\.signs\.signs_of"):
+    with pytest.raises(TraceError, match=r"is one of the model: no broker has its commits\. Use kitlib\.monitor\.signs\.signs_of"):
         signs_in_topic(None, run("dead_cleaner", days=2))  # type: ignore[arg-type]
 
 

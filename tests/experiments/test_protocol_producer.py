@@ -216,7 +216,7 @@ def test_producer_wrong_checksum_on_the_way_is_sent_again(broker: Cluster) -> No
 
 
 def test_producer_batch_that_is_never_good_fails_in_time_and_is_not_stored(broker: Cluster) -> None:
-    """A batch whose checksum is always wrong is tried until its delivery time-out, then told as failed."""
+    """A batch whose checksum is always wrong is tried until its delivery timeout, then told as failed."""
     topic = new_topic(broker)
     begin = time.monotonic()
     with start(broker, topic, lambda batch: replace(batch, damage="checksum"), delivery_timeout_ms=700) as producer:

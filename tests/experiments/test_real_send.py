@@ -121,7 +121,7 @@ def test_expired_batch_broker_back_in_time_stores_all(broker: Cluster) -> None:
 
 
 def test_expiries_are_bound_by_the_delivery_timeout_alone(broker: Cluster) -> None:
-    """Three times of a request make no difference; too short a delivery time-out is refused at the start."""
+    """Three times of a request make no difference; too short a delivery timeout is refused at the start."""
     wanted = [{"request_timeout_ms": ms, "delivery_timeout_ms": 1_200, "linger_ms": 0} for ms in (300, 700, 1_100)]
     found = expiries(broker, a_topic(broker), [*wanted, {"request_timeout_ms": 1_100, "delivery_timeout_ms": 1_200, "linger_ms": 101}])
     told = [each.told_after_ms for each in found if each.told_after_ms is not None]

@@ -29,8 +29,8 @@ def test_table_every_client_refuses_a_call_that_does_not_fit_and_can_be_used_aft
 
 @pytest.mark.kafka
 def test_table_timeout_above_the_maximum_is_fatal_and_a_long_id_is_not_told(table: RefusalTable) -> None:
-    """The broker names the time-out and ends the connection over the id; a client that hears nothing waits."""
-    above = {client: table.says("time-out above the broker's maximum", client) for client in CLIENTS}
+    """The broker names the timeout and ends the connection over the id; a client that hears nothing waits."""
+    above = {client: table.says("timeout above the broker's maximum", client) for client in CLIENTS}
     assert [row.then for row in above.values()] == ["closed"] * 3 and "timeout is larger" in above["java"].message
     assert above["kit"].says == above["librdkafka"].says == "INVALID_TRANSACTION_TIMEOUT"
     assert [table.says("id too long", client).says for client in CLIENTS] == ["KnobError", "waits", "waits"]

@@ -231,7 +231,7 @@ def test_consumer_by_duration_waits_for_a_record_that_is_young_enough() -> None:
 
 def test_consumer_of_another_library_has_no_duration() -> None:
     """The policy is Java's, and said to be."""
-    with pytest.raises(KnobError, match=r"librdkafka has no reset policy by_duration:PT1H\. Take java"):
+    with pytest.raises(KnobError, match=r"librdkafka has no reset policy by_duration:PT1H\. Use java"):
         ModelGroup("r").join("A", MemberSettings(auto_offset_reset=BY_HOUR))
 
 

@@ -107,7 +107,7 @@ def test_streams_tasks_bound_the_threads(knobs: dict[str, Any], threads: int, id
     ],
 )
 def test_streams_failover_restores_what_no_standby_has(knobs: dict[str, Any], restored: int, longest_ms: int) -> None:
-    """The longer it ran the longer it takes; a standby leaves the time-out and the rebalance."""
+    """The longer it ran the longer it takes; a standby leaves the timeout and the rebalance."""
     told = last(experiments.run("streams_failover", **knobs), "idle")
     assert told["restored"] == restored and abs(told["longest_ms"] - longest_ms) <= 200
 

@@ -36,7 +36,7 @@ def told(trace: Trace) -> list[tuple[int, str]]:
 
 
 def selects(trace: Trace) -> list[tuple[int, int]]:
-    """The metadata's time-out and the loop's sleep, for each sleep."""
+    """The metadata's timeout and the loop's sleep, for each sleep."""
     return [(step.data["metadata"], step.data["timeout"]) for step in trace if step.what == "select"]
 
 
@@ -47,7 +47,7 @@ SOURCE = [
 
 
 def test_two_sends_by_the_rules_of_0_10_sleeps_as_the_sources_log_says() -> None:
-    """Every metadata time-out and every sleep of the source's log up to the first answer, to the millisecond."""
+    """Every metadata timeout and every sleep of the source's log up to the first answer, to the millisecond."""
     assert selects(run("two_sends"))[: len(SOURCE)] == SOURCE
 
 

@@ -59,7 +59,7 @@ def test_tuple_tree_that_is_not_acked_once_comes_again_after_the_time_out(seed: 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tuple_tree_that_fails_comes_again_at_once(seed: int) -> None:
-    """A bolt that fails a tuple has the record replayed within a moment, not after a time-out."""
+    """A bolt that fails a tuple has the record replayed within a moment, not after a timeout."""
     trace = get("tuple_tree").run(seed=seed, fault="fail", id_bits=64)
     assert is_whole(trace) and trace.steps[-1].at_ms < 10_000
     assert [step.data["why"] for step in steps(trace, "fail")] == ["failed"]
@@ -148,7 +148,7 @@ def test_reliability_on_loses_nothing_of_the_same(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_reliability_without_time_outs_waits_for_ever(seed: int) -> None:
-    """With time-outs off nothing is lost and nothing comes again: what lost a message stays pending, until nothing moves."""
+    """With timeouts off nothing is lost and nothing comes again: what lost a message stays pending, until nothing moves."""
     trace = get("reliability_off").run(seed=seed, topology_ackers=1, topology_enable_message_timeouts=False)
     verdict = judge(trace)
     assert verdict.counts["lost"] == verdict.counts["duplicated"] == 0 == len(steps(trace, "fail"))
@@ -160,7 +160,7 @@ def test_reliability_without_time_outs_waits_for_ever(seed: int) -> None:
 
 
 def test_livelock_with_few_tuples_on_their_way_wastes_nothing() -> None:
-    """200 pending x 100 ms = 20 s, less than the time-out: each record is worked on once."""
+    """200 pending x 100 ms = 20 s, less than the timeout: each record is worked on once."""
     trace = get("livelock").run(max_spout_pending=200)
     last = steps(trace, "sample")[-1].data
     assert last["failed"] == last["late"] == last["wasted"] == 0 and last["acked"] > 2_300
@@ -174,7 +174,7 @@ def test_livelock_with_some_more_wastes_half_of_the_work() -> None:
 
 @pytest.mark.parametrize("pending", [600, 1_000])
 def test_livelock_with_too_many_stops_finishing_anything(pending: int) -> None:
-    """600 pending x 100 ms = the longest time-out: after the first minute no tree is acked, and the bolt is busy as ever."""
+    """600 pending x 100 ms = the longest timeout: after the first minute no tree is acked, and the bolt is busy as ever."""
     trace = get("livelock").run(max_spout_pending=pending, records=5_000)
     assert max(step.at_ms for step in steps(trace, "ack")) <= 120_000
     first, *_, last = (step.data for step in steps(trace, "sample") if step.at_ms >= 120_000)

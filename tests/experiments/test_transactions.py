@@ -37,9 +37,9 @@ CLAIMS: dict[str, Claim] = {
     "ids of their own: the generation stops it": ("zombie", NEW, (6, 6), {}),
     "ids of their own, no generation: both commit": ("zombie", NEW | {"generation": False}, (6, 6), {"duplicated": 3}),
     "ids of their own, position outside: both commit": ("zombie", NEW | OUTSIDE, (6, 6), {"duplicated": 3}),
-    "a pause beyond the time-out ends it too": (
-        "zombie", NEW | OUTSIDE | {"pause": "beyond the time-out", "transaction_timeout_ms": 1_500}, (6, 6), {"stalled": 1}),
-    "a killed worker's transaction is aborted by the time-out": ("transaction_timeout", {}, (9, 9), {"stalled": 1}),
+    "a pause beyond the timeout ends it too": (
+        "zombie", NEW | OUTSIDE | {"pause": "beyond the timeout", "transaction_timeout_ms": 1_500}, (6, 6), {"stalled": 1}),
+    "a killed worker's transaction is aborted by the timeout": ("transaction_timeout", {}, (9, 9), {"stalled": 1}),
     "log and continue loses the batch": (
         "transaction_timeout", {"cause": "slow", "on_fenced": "continue"}, (6, 9), {"lost": 3, "stalled": 1}),
     "with one more batch, version 2: the same producer aborts and goes on": (
@@ -77,7 +77,7 @@ def test_lag_never_reaches_zero_behind_a_marker() -> None:
 
 
 def test_killed_worker_on_a_timeline() -> None:
-    """Row 38: readers wait from the first record on; the abort comes after the time-out and not before; then all is read."""
+    """Row 38: readers wait from the first record on; the abort comes after the timeout and not before; then all is read."""
     trace = experiments.run("transaction_timeout", transaction_timeout_ms=1_500)
     at = {step.what: step.at_ms for step in reversed(trace.steps)}
     begun = next(step.at_ms for step in trace if step.data.get("to") == "Ongoing")

@@ -91,7 +91,7 @@ def test_value_of_a_killed_block_is_gone_after_the_next(brokers: Brokers) -> Non
 
 
 def test_broker_that_does_not_answer_leaves_no_other_unset_and_hides_nothing(brokers: Brokers) -> None:
-    """A time-out is a LabError; the other broker is set back, and what went wrong in the block is what is told."""
+    """A timeout is a LabError; the other broker is set back, and what went wrong in the block is what is told."""
     brokers.refuses = {("1", None)}
     with pytest.raises(LabError, match=rf"Broker 1 does not accept {EXPIRATION}=None \(TimeoutError"):
         with broker_setting(KIT, EXPIRATION, "1000"):

@@ -227,7 +227,7 @@ def test_answer_that_comes_too_late_is_a_lost_answer(proxy: ChaosProxy, topic: s
 
 
 def test_black_hole_in_either_direction_ends_with_unknown_fates_and_no_hang(proxy: ChaosProxy, broker: Cluster) -> None:
-    """Requests, answers or both vanish: within its time-out the client says that it does not know; what is stored, is stored once."""
+    """Requests, answers or both vanish: within its timeout the client says that it does not know; what is stored, is stored once."""
     assert proxy.cluster is not None
     holes = {"up": ["lose_request"], "down": ["lose_answer"], "both": ["lose_request", "lose_answer"]}
     more = {"message.timeout.ms": 5000, "socket.timeout.ms": 1500}
@@ -248,7 +248,7 @@ def test_black_hole_in_either_direction_ends_with_unknown_fates_and_no_hang(prox
         assert writer.failed.keys() == set(range(100, 600)) and set(writer.failed.values()) <= {"_MSG_TIMED_OUT", "_PURGE_QUEUE"}
         found = read(broker, writer.topic)
         assert found[:100] == list(range(100)) and len(found) == len(set(found))
-        assert (len(found) > 100) == (name == "down"), "told as failed, and stored: a time-out says nothing about a write"
+        assert (len(found) > 100) == (name == "down"), "told as failed, and stored: a timeout says nothing about a write"
 
 
 def test_resets_and_slices_cost_nothing_but_time(proxy: ChaosProxy, topic: str) -> None:
@@ -400,7 +400,7 @@ def test_garbage_frames_leave_the_broker_alive(broker: Cluster, door: str) -> No
 
 
 def test_one_consumer_cut_off_costs_one_rebalance_and_no_commit(proxy: ChaosProxy, broker: Cluster) -> None:
-    """A member that vanishes is left out after its session time-out: the other has all partitions, from the commits on."""
+    """A member that vanishes is left out after its session timeout: the other has all partitions, from the commits on."""
     assert proxy.cluster is not None
     topic = create_topic(broker, partitions=2)
     producer = Producer(client_config(broker))

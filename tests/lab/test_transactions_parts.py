@@ -29,7 +29,7 @@ def kept(key: bytes | None, value: bytes | None, is_control: bool = False) -> Fe
 
 
 def test_state_record_is_read_up_to_its_state() -> None:
-    """Key: version and id. Value: version, producer id, epoch, time-out, state. A tombstone and a marker say nothing."""
+    """Key: version and id. Value: version, producer id, epoch, timeout, state. A tombstone and a marker say nothing."""
     key = struct.pack(">hh", 0, 4) + b"kit1"
     value = struct.pack(">hqhib", 1, 5, 3, 60_000, 4) + b"rest"
     assert state_records([kept(key, value)]) == [StateRecord(7, "kit1", "CompleteCommit", 5, 3)]

@@ -133,12 +133,12 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         ("stalled", 1, 4, "waits up to twice that long for a tree")),
     "without trees a processed record is not waited for": (
         [APPEND, START, *each("emit", [0]), *each("process", [0]), *idle(5)], {}, ("stalled", 1, 4, "")),
-    "a stall longer than twice the time-out is a violation": (
+    "a stall longer than twice the timeout is a violation": (
         [APPEND, START, *each("emit", [0]), *idle(201)], TRACKED, ("stalled", 1, 3, "")),
-    "with time-outs switched off it is explained": (
+    "with timeouts switched off it is explained": (
         [APPEND, START, *each("emit", [0]), *idle(201)], TRACKED | {"topology_enable_message_timeouts": False},
         ("stalled", 1, 3, "topology_enable_message_timeouts=false: the spout waits for a tree forever")),
-    "with time-outs switched off a record that is not out is not waited for": (
+    "with timeouts switched off a record that is not out is not waited for": (
         [APPEND, START, *each("emit", [0]), *each("ack", [0]), *idle(5)],
         TRACKED | {"topology_enable_message_timeouts": False}, ("stalled", 1, 4, "")),
     "a record that nobody waits for after a restart is not waited for": (

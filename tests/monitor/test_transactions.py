@@ -69,7 +69,7 @@ STORIES: dict[str, tuple[Told, dict[str, Any], dict[str, int], set[str]]] = {
     "a wait that nobody ends": (
         [*wrote(0, 0, 0, 0), ("read_committed", "waits", {"at": 0}), ("read_committed", "end", {"position": 0})], {},
         {"stalled": 1}, {"stalled"}),
-    "a wait that the time-out ends": (
+    "a wait that the timeout ends": (
         [*wrote(0, 0, 0, 0), ("read_committed", "waits", {"at": 0}), *mark("ABORT", 1), ("read_committed", "end", {"position": 2})], {},
         {"stalled": 1}, set()),
     "a wait that nobody ends is not verification's doing where nothing came after an end": (

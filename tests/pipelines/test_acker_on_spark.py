@@ -37,7 +37,7 @@ KINDS = {"init": 0, "ack": 1, "fail": 2}
 
 
 def plain_outcomes(messages: Sequence[Message], timeout_ms: int = TIMEOUT_MS) -> Outcomes:
-    """What a plain Acker makes of the messages, when it ticks at each multiple of the time-out."""
+    """What a plain Acker makes of the messages, when it ticks at each multiple of the timeout."""
     acker, told = Acker(), Outcomes()
     tick_ms = timeout_ms
 
@@ -60,7 +60,7 @@ def plain_outcomes(messages: Sequence[Message], timeout_ms: int = TIMEOUT_MS) ->
 
 
 def some_trees(count: int, seed: int, span_ms: int = 6_000) -> list[Message]:
-    """Trees of one to six tuples, some of which fail, lose a message, or take longer than the time-out."""
+    """Trees of one to six tuples, some of which fail, lose a message, or take longer than the timeout."""
     rng = random.Random(seed)
     timed: list[tuple[float, str, int, int | None, int | None]] = []
     for _ in range(count):
@@ -296,7 +296,7 @@ def test_trace_of_a_run_is_followed_to_the_ends_that_its_ackers_came_to(broker: 
 
 
 def test_start_with_wrong_arguments_says_what_is_expected(spark: Any, tmp_path: Path) -> None:
-    """A time-out below 1, a folder of something else and a column that is missing are each told in a sentence."""
+    """A timeout below 1, a folder of something else and a column that is missing are each told in a sentence."""
     messages = spark.createDataFrame([], "n BIGINT")
     with pytest.raises(KnobError, match="timeout_ms is 0, expected"):
         acker_stream.start(messages, tmp_path / "a", 0)

@@ -154,7 +154,7 @@ class Grove:
             self.step(SPOUT, "fail", **self.place(offset), root=root, retry=True, why="failed")
 
     def tick(self) -> None:
-        """A message time-out has passed: the spout's map and the acker's rotate."""
+        """A message timeout has passed: the spout's map and the acker's rotate."""
         expired = self.pending.rotate()
         self.step(SPOUT, "spout_tick", expired=len(expired))
         for root, offset in expired.items():

@@ -206,7 +206,7 @@ def answers_lost(at_once: int = 5, has_ids: bool = True, name: str = "answers_lo
     for request in requests:
         run.network("lose_answer", request)
     for number, request in enumerate(requests):
-        run.no_answer(request, "request time-out", 30_000 if number == 0 else 1)
+        run.no_answer(request, "request timeout", 30_000 if number == 0 else 1)
     if has_ids:
         _retry(run)
     else:
@@ -293,7 +293,7 @@ def everything() -> Trace:
     held = run.request()
     run.network("delay", held, 2, ms=300)
     run.arrive(held, 300)
-    run.no_answer(lost, "request time-out", 400)
+    run.no_answer(lost, "request timeout", 400)
     run.record("network", "cut", 5)
     run.no_answer(held)
     run.record("broker", "fail_over", 50)
@@ -305,7 +305,7 @@ def everything() -> Trace:
     gone = run.request()
     run.network("lose_request", gone)
     batch = run.flying.pop(gone)
-    run.record("producer", "no_answer", 90, **run.place, request=gone, batch=batch, why="delivery time-out")
+    run.record("producer", "no_answer", 90, **run.place, request=gone, batch=batch, why="delivery timeout")
     run.told("undelivered", batch, error="TimeoutException")
     run.broker.remembered = []
     run.record("broker", "expire", 1000, **run.place, pid=1000)

@@ -95,7 +95,7 @@ CASES: list[tuple[Callable[[Grove, Any], None], str, str]] = [
     (unanchored_child, "AAEP", "what an unanchored tuple sends is in no tree either"),
     (lost, "PL", "a message that was lost is a lost tuple, and the tree waits for it"),
     (crashed, "PL", "what was in the queue of a task that died is lost"),
-    (timed_out, "FO", "after the time-out the tree has failed, and nobody waits for what is still out"),
+    (timed_out, "FO", "after the timeout the tree has failed, and nobody waits for what is still out"),
     (spout_died, "OO", "when the spout dies its trees are forgotten"),
 ]
 

@@ -116,7 +116,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         said("lines-1", "ack", **LANE, offset=3, root=None, outstanding=0),
         "Offset 3 is acked as soon as it is emitted: it is not tracked."),
     "an ack of a spout that stands alone": (said("spout", "ack", **LANE, offset=3), "Offset 3 is acked."),
-    "a time-out": (
+    "a timeout": (
         said("lines-1", "fail", **LANE, offset=3, root=WIDE, retry=True, why="timeout"),
         "Offset 3 fails because its tree …edcc timed out; lines-1 will emit it again."),
     "a failure that lies too far back": (

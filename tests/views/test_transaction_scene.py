@@ -228,7 +228,7 @@ SAID: list[tuple[str, str, dict[str, Any], str]] = [
         "read_committed",
         "waits",
         PLACE | {"at": 4},
-        "The read_committed reader waits at offset 4, the last stable offset, although the log continues: a transaction is open there.",
+        "The read_committed reader waits at offset 4, the last stable offset, although the log goes on: a transaction is open there.",
     ),
     (
         "read_committed",

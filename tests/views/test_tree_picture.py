@@ -196,13 +196,13 @@ def test_curves_of_a_livelock_show_work_that_is_worth_nothing() -> None:
     assert samples[0].acked == pytest.approx(10, abs=1)
     picture = show(trace, part="curves")
     found = texts(picture.svg)
-    assert {"worked through: 10", "acked in time: 0", "one time-out's work: 300", "0 s", "150 s"} <= set(found)
+    assert {"worked through: 10", "acked in time: 0", "one timeout's work: 300", "0 s", "150 s"} <= set(found)
     assert found[0] == "Is the work that is done still worth something?"
     assert picture.svg == show(trace, part="curves").svg
 
 
 def test_curves_below_the_bound_stay_healthy() -> None:
-    """200 pending is less than one time-out's work: what is worked through is acked."""
+    """200 pending is less than one timeout's work: what is worked through is acked."""
     samples = to_samples(livelock(200))
     assert samples[-1].acked == pytest.approx(samples[-1].executed, abs=0.5) and not any(s.failed for s in samples)
 

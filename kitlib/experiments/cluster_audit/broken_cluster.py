@@ -31,11 +31,11 @@ REWOUND, BY_HAND, VANISHED = "rewound", "reset by hand", "vanished"
 STOPPED, STALLED, SLOW = "stopped", "stalled", "slow"
 FAULTS: dict[str, str] = {
     REWOUND: "a member was given an old offset, and went on from there",
-    BY_HAND: "somebody set the offset back while the group had no members",
+    BY_HAND: "someone set the offset back while the group had no members",
     VANISHED: "the committed offset was lost, and the reset policy chose where to go on",
-    STOPPED: "the partition is not worked on any more",
+    STOPPED: "the partition is no longer processed",
     STALLED: "a record cannot be processed, and the offset before it is committed again and again",
-    SLOW: "the partition is worked on, and more comes in than goes out",
+    SLOW: "the partition is processed, and more comes in than goes out",
 }
 STATUSES = {Status.STOP: STOPPED, Status.STALL: STALLED, Status.WARN: SLOW}
 

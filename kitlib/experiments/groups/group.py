@@ -54,7 +54,7 @@ TIMED_OUT = "TIMED_OUT"  # a commit whose answer never came
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """How one consumer is set up. The time-outs are short, so that a real run ends in seconds.
+    """How one consumer is set up. The timeouts are short, so that a real run ends in seconds.
 
     `release` is for the model alone ("" is the newest): librdkafka's rules for stored offsets changed with
     1.4.2 and 1.9.0. A real backend refuses any other with a KnobError.

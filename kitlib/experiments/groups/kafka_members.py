@@ -2,7 +2,7 @@
 
 A member is killed with SIGKILL, frozen with SIGSTOP, and cut off by the chaos proxy, through which it
 must have come from its start. Who holds what is the coordinator's answer, not the members'. Time is real
-time, so the time-outs are as short as the kit's brokers allow; the newer protocol has its time-outs on
+time, so the timeouts are as short as the kit's brokers allow; the newer protocol has its timeouts on
 the broker's side, where they are set for this group alone.
 
 Differs from the model: a broker does not say who leads, nor why a member is gone; a generation is what the

@@ -64,7 +64,7 @@ FAULTS = {
         ),
         Fault(
             "answers_late",
-            "From some answer on, all come later than the request time-out: the producer does not wait for them any more.",
+            "From some answer on, all come later than the request timeout: the producer does not wait for them any more.",
             (Rule("delay_answer", skip=PASS, count=1, ms=LATE_MS),),
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         ),

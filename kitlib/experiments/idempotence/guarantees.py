@@ -216,7 +216,7 @@ def run_cells(
 ) -> list[tuple[Setting, str, Trace]]:
     """Run these (setting, fault) cells on the real broker; each with its trace, in the order given.
 
-    Where a fault does not work by time-outs, its producers run side by side, so a broker is killed only
+    Where a fault does not work by timeouts, its producers run side by side, so a broker is killed only
     once. `progress` hears how many more cells are done. KnobError for too few records, and as soon as a
     client refuses to start with its setting; LabError when no broker of the kit's can be had.
     """

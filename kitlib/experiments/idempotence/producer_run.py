@@ -284,7 +284,7 @@ class ProducerRun(AgendaRun):
             self._note_completed(client)
             if sender.connection_drops > client.drops:
                 client.drops = sender.connection_drops
-                self._lose_connection(client, "request time-out")
+                self._lose_connection(client, "request timeout")
             if sender.is_idle:
                 return
 

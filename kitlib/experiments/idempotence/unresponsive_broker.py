@@ -1,6 +1,6 @@
 """A topic that never appears, a broker that accepts and never answers: what three finished clients really do.
 
-Each client sends one record, with the same time-outs, and is watched from outside: how long it takes to be
+Each client sends one record, with the same timeouts, and is watched from outside: how long it takes to be
 made, how long the call of send takes, when the user is told and in which words.
 """
 
@@ -46,7 +46,7 @@ class Watched:
 
     @property
     def told_by(self) -> str:
-        """Which of the time-outs had passed when the user was told: of the call's, where the word came with its return."""
+        """Which of the timeouts had passed when the user was told: of the call's, where the word came with its return."""
         if self.told_ms is None or self.returned_ms is None:
             return "bootstrap_timeout_ms" if self.made_ms >= NEARLY * BOOTSTRAP_TIMEOUT_MS else "none"
         if self.returned_ms >= NEARLY * MAX_BLOCK_MS and self.told_ms - self.returned_ms < DELIVERY_TIMEOUT_MS // 2:

@@ -1,4 +1,4 @@
-"""Java's producer whose batches get no answer: when the user is told, by which of two time-outs, and what is true.
+"""Java's producer whose batches get no answer: when the user is told, by which of two timeouts, and what is true.
 
 A proxy withholds the answers, or stops reading the requests. After `request.timeout.ms` without an answer the
 client gives the connection up and sends again; after `delivery.timeout.ms` it gives the batch up and tells the
@@ -80,7 +80,7 @@ def expiries(cluster: Cluster, topic: str, settings: Sequence[Mapping[str, int]]
     """For each of these settings one producer, all at once, whose requests the broker never sees.
 
     Each of `settings` has request_timeout_ms, delivery_timeout_ms and linger_ms. LabError when a client tells
-    nothing long after its time-outs.
+    nothing long after its timeouts.
     """
     found: list[Expiry] = []
     settings = sorted(settings, key=lambda given: given["delivery_timeout_ms"])

@@ -45,7 +45,7 @@ def send_config(knobs: Mapping[str, Any], **fixed: Any) -> SendConfig:
     """The settings of a producer from an experiment's knobs; Kafka's own where there is no knob.
 
     ConfigError where Java's client throws a ConfigException: delivery_timeout_ms < linger_ms + request_timeout_ms
-    (not in 0.10, which has no delivery time-out).
+    (not in 0.10, which has no delivery timeout).
     """
     told = {**knobs, **fixed}
     producer = ProducerConfig(

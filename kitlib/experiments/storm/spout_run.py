@@ -5,7 +5,7 @@ are on their way. The bolt works on each tuple for a while and then acks or fail
 and chance is drawn from the seed, the offset and the attempt alone, so the same knobs give the same
 run on the model and on a real broker, and a fork meets the same luck as its parent.
 
-Left out: the tuple trees between spout and bolt, and their time-out.
+Left out: the tuple trees between spout and bolt, and their timeout.
 """
 
 from __future__ import annotations

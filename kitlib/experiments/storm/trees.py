@@ -117,7 +117,7 @@ def effects_per_record(knobs: dict[str, Any]) -> int:
 
 
 def patience_ms(knobs: dict[str, Any]) -> int:
-    """Virtual time after which a story that should drain is ended: some time-outs after the last work."""
+    """Virtual time after which a story that should drain is ended: some timeouts after the last work."""
     return 60_000 + 10_000 * int(knobs["topology_message_timeout_secs"])
 
 

@@ -54,7 +54,7 @@ CASES: dict[str, Case] = {
     "abort without begin": Case(("init", "abort")),
     "send outside of a transaction": Case(("init", "send")),
     "offsets outside of a transaction": Case(("init", "send_offsets")),
-    "time-out above the broker's maximum": Case(("init",), timeout_ms=ABOVE_MAXIMUM_MS),
+    "timeout above the broker's maximum": Case(("init",), timeout_ms=ABOVE_MAXIMUM_MS),
     "empty id": Case(("init",), id_chars=0),
     "id too long": Case(("init",), id_chars=TOO_LONG, wait_s=WAIT_S),
 }

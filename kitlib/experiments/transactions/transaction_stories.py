@@ -1,5 +1,5 @@
 """What transactions are for, and what they do not do: seen or not seen, markers, the last stable offset; crashes,
-zombies, time-outs, late messages, a database outside.
+zombies, timeouts, late messages, a database outside.
 
 In most of these a worker reads an input of a group, writes one record for each input record, and commits the group's
 position. The verdict asks what a reader of the output is given of each input record that the position has passed.
@@ -16,7 +16,7 @@ from kitlib.experiments.transactions.model_transactions import CallResult
 from kitlib.experiments.transactions.transaction_run import Actor, TransactionRun
 from kitlib.kafka.transactions.offsets import GroupIdentity
 
-WAIT_MS = 6_000  # beyond the time-out of a transaction, until a story gives up waiting
+WAIT_MS = 6_000  # beyond the timeout of a transaction, until a story gives up waiting
 WORKER = "worker"  # a transactional id that each start of the application uses
 
 Version = Annotated[
@@ -204,7 +204,7 @@ Ids = Annotated[
 ]
 Generation = Annotated[bool, Knob("Whether the offset is committed with the group's member id and generation (KIP-447).")]
 Pause = Annotated[
-    Literal["until the other is done", "beyond the time-out"], Knob("How long the first worker is paused.")
+    Literal["until the other is done", "beyond the timeout"], Knob("How long the first worker is paused.")
 ]
 
 
@@ -236,14 +236,14 @@ def zombie(
         run.begin_tx(second)
         run.send(second, each)
         _end(run, second, each.stop, heir)
-    if pause == "beyond the time-out":
+    if pause == "beyond the timeout":
         _settled(run)
     run.thaw(first)
     _end(run, first, batch.stop, who)
     run.finish()
 
 
-# -- the time-out ------------------------------------------------------------------------------------------------
+# -- the timeout ------------------------------------------------------------------------------------------------
 
 
 Cause = Annotated[
@@ -251,7 +251,7 @@ Cause = Annotated[
     Knob("Why the first transaction stays open: the worker is killed, pauses, or takes too long."),
 ]
 Successor = Annotated[
-    Literal["at once", "after the time-out"], Knob("When the next worker with the same transactional id starts.")
+    Literal["at once", "after the timeout"], Knob("When the next worker with the same transactional id starts.")
 ]
 OnFenced = Annotated[
     Literal["continue", "go back"],
@@ -269,7 +269,7 @@ def transaction_timeout(
     records: Records = 9,
     tx_records: TxRecords = 3,
     cause: Cause = "kill",
-    successor: Successor = "after the time-out",
+    successor: Successor = "after the timeout",
     on_fenced: OnFenced = "go back",
     next_call: NextCall = "position",
     offsets: Offsets = "inside",
@@ -291,7 +291,7 @@ def transaction_timeout(
     worker = first
     if cause != "slow":
         (run.kill if cause == "kill" else run.freeze)(first)
-        if successor == "after the time-out":
+        if successor == "after the timeout":
             _settled(run)
         worker = run.start(WORKER)
         left = _batches(run, run.position())
@@ -373,7 +373,7 @@ def hanging_transaction(
     run.begin_tx(other)
     run.send(other, range(2 * tx_records, 3 * tx_records))
     run.commit(other)
-    run.pass_ms(transaction_timeout_ms + 1_000)  # no time-out ends what the coordinator knows nothing of
+    run.pass_ms(transaction_timeout_ms + 1_000)  # no timeout ends what the coordinator knows nothing of
     if rescue:
         hangs = [step for step in run.trace.steps if step.what == "write"][1].data
         run.late_marker((run.books.ids[hangs["pid"]], hangs["epoch"]), commit=False, version=1)

@@ -200,10 +200,10 @@ class NetworkClient:
     def expire(self, now_ms: int) -> None:
         """Give up connections that take too long to come about, and those with a request that is overdue."""
         for number in self.connections.setup_timed_out(now_ms) if self.release != "0.10" else []:
-            self.hang_up(number, "connection setup time-out", now_ms)
+            self.hang_up(number, "connection setup timeout", now_ms)
         for number, out in list(self.in_flight.items()):
             if out and now_ms - out[0].sent_ms > self.request_timeout_ms:
-                self.hang_up(number, "request time-out", now_ms)
+                self.hang_up(number, "request timeout", now_ms)
 
     def next_expiry_ms(self) -> int | None:
         """When `expire` has something to do at the latest."""

@@ -170,7 +170,7 @@ class SendRules:
     has_sticky_partitioner: bool  # records without a key fill a batch of one partition (KIP-794); else they go round
     believes_told_leaders: bool  # a refusal that names the new leader is news
     refuses_invalid_topics: bool  # at once, by what the metadata said; else by waiting in vain
-    gives_up_connecting: bool  # an attempt to connect has a time-out, and the backoff grows
+    gives_up_connecting: bool  # an attempt to connect has a timeout, and the backoff grows
     wakes_to_expire: bool  # the loop sleeps no longer than until the first batch runs out of time
     no_metadata: str  # what the user is told who waited for the topic in vain
 

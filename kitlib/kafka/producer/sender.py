@@ -109,7 +109,7 @@ class ReleaseRules:
     transaction_manager: type[TransactionManager]
     accumulator: type[RecordAccumulator]
     has_delivery_timeout: bool  # also batches in flight expire, and none is retried after it (KIP-91, since 2.1)
-    request_grace_ms: int  # a request is overdue this long after its time-out
+    request_grace_ms: int  # a request is overdue this long after its timeout
     fails_ended_batches: bool  # a failure changes the numbers even if the batch had already completed for the user
 
 
@@ -241,7 +241,7 @@ class Sender:
         """Process the responses received so far, without a run of the loop; what happened to their batches.
 
         A client that sleeps on its network calls this with each answer, as Java's does before its next run: an
-        answer of the very millisecond in which the delivery time-out ends still counts.
+        answer of the very millisecond in which the delivery timeout ends still counts.
         """
         of_poll, self.events = self.events, []
         self._take_answers(now_ms)
@@ -341,7 +341,7 @@ class Sender:
         return room and self.state is not LoopState.DISCONNECTED
 
     def _expire(self, now_ms: int) -> None:
-        """Fail what is older than its time-out; one that was tried before leaves its sequence in doubt."""
+        """Fail what is older than its timeout; one that was tried before leaves its sequence in doubt."""
         expired = self.accumulator.expired_batches(now_ms)
         if self.rules.has_delivery_timeout:
             expired += self._expired_in_flight(now_ms)

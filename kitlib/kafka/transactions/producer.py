@@ -111,7 +111,7 @@ class TransactionalProducer:
         if length > LONGEST_ID_BYTES:
             raise KnobError(
                 f"a transactional id of {length:,} bytes, at most {LONGEST_ID_BYTES:,}. A real broker ends the connection over it, and "
-                "real clients try again until their time-out without saying why. Choose a shorter one."
+                "real clients try again until their timeout without saying why. Choose a shorter one."
             )
 
     # -- what the user calls: which requests it takes ----------------------------------------------------

@@ -57,7 +57,7 @@ def test_zk_write_without_read_is_an_error() -> None:
     """A version that was never read cannot be named; nothing is written."""
     node = ProducerIdNode()
     broker = ZkProducerIdManager(1, node)
-    with pytest.raises(KitError, match=r"Call read\(\) before"):
+    with pytest.raises(KitError, match=r"Call read\(\) first"):
         broker.write()
     assert node.version == 1
 
@@ -77,7 +77,7 @@ def test_zk_ids_exhausted_when_the_next_block_does_not_fit(last: int, fits: bool
     if fits:
         assert ZkProducerIdManager(1, node).block == ProducerIdBlock(1, last + 1) and last + 1_000 == MAX_PRODUCER_ID
         return
-    with pytest.raises(ProducerIdsExhaustedError, match="Begin a new cluster"):
+    with pytest.raises(ProducerIdsExhaustedError, match="Set up a new cluster"):
         ZkProducerIdManager(1, node)
     assert (node.block, node.version) == (ProducerIdBlock(0, last - 999), 0)
 

@@ -59,7 +59,7 @@ def test_poll_that_wants_metadata_connects_first_and_asks_then() -> None:
 
 
 def test_poll_by_the_rules_of_0_10_turns_once_more_after_asking() -> None:
-    """The metadata's time-out is 0 in the turn that asks, and without end while the answer is awaited."""
+    """The metadata's timeout is 0 in the turn that asks, and without end while the answer is awaited."""
     made = client("0.10")
     made.metadata.request_update()
     assert (made.poll(9_999, 200).least_ms, made.take_effects()) == (0, [Connect(BOOTSTRAP)])
@@ -69,7 +69,7 @@ def test_poll_by_the_rules_of_0_10_turns_once_more_after_asking() -> None:
 
 
 def test_select_is_the_least_of_three() -> None:
-    """The sender's wish, the metadata's time, the request time-out."""
+    """The sender's wish, the metadata's time, the request timeout."""
     made = client()
     learn(made, 1_000)
     assert [made.poll(poll_ms, 1_000).least_ms for poll_ms in (7, 999, 1_001)] == [7, 999, 1_000]
@@ -141,17 +141,17 @@ def test_expire_hangs_up_on_a_request_that_is_overdue(late_ms: int, hangs_up: bo
     made.take_effects()
     assert made.next_expiry_ms() == 2_001
     made.expire(1_000 + late_ms)
-    assert (Disconnect(NODES[0], "request time-out") in made.take_effects()) is hangs_up
+    assert (Disconnect(NODES[0], "request timeout") in made.take_effects()) is hangs_up
 
 
 def test_expire_gives_up_a_connection_that_never_comes_about() -> None:
-    """A broker behind a wall that drops everything: after the setup time-out the client tries again, later."""
+    """A broker behind a wall that drops everything: after the setup timeout the client tries again, later."""
     made = client(connections=ClusterConnectionStates(connection_setup_timeout_ms=500, connection_setup_timeout_max_ms=500))
     made.poll(0, 100)
     made.take_effects()
     assert made.next_expiry_ms() == 601
     made.expire(601)
-    assert made.take_effects() == [Disconnect(BOOTSTRAP, "connection setup time-out")]
+    assert made.take_effects() == [Disconnect(BOOTSTRAP, "connection setup timeout")]
 
 
 def test_connections_to_a_broker_that_is_gone_are_tried_less_and_less() -> None:

@@ -110,7 +110,7 @@ def test_eager_everybody_stands_still_during_each_rebalance() -> None:
 
 
 def test_leaving_in_order_is_noticed_at_once() -> None:
-    """No session time-out, but the delay all the same."""
+    """No session timeout, but the delay all the same."""
     found = cluster(scheduled_rebalance_max_delay_ms=5_000)
     found.leave("w3")
     found.run_until(26_999)

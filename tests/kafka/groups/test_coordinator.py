@@ -72,13 +72,13 @@ def test_join_of_a_full_group_is_refused_and_who_waits_already_is_not() -> None:
     assert desk.state == "PreparingRebalance" and c.join() == Joined(E.MEMBER_ID_REQUIRED, "C-3")
     assert b.join() is None and c.join() == Joined(E.GROUP_MAX_SIZE_REACHED)
     desk.wait(9_000)
-    assert (a.joined(), b.joined()) == (None, None)  # nobody looks again before the time-out
+    assert (a.joined(), b.joined()) == (None, None)  # nobody looks again before the timeout
     desk.wait(51_000)
     assert a.joined() is not None and a.generation == 3
 
 
 def test_first_rebalance_waits_for_more_members_and_longer_while_they_come() -> None:
-    """An empty group waits for its delay, and once more after a wait in which a member came; never past the time-out."""
+    """An empty group waits for its delay, and once more after a wait in which a member came; never past the timeout."""
     desk = Desk(GroupConfig(group_initial_rebalance_delay_ms=3_000))
     a, b = Person(desk, "A", rebalance_ms=7_000), Person(desk, "B", rebalance_ms=7_000)
     assert a.enter() is None and desk.state == "PreparingRebalance"
@@ -89,7 +89,7 @@ def test_first_rebalance_waits_for_more_members_and_longer_while_they_come() -> 
     desk.wait(2_999)
     c = Person(desk, "C", rebalance_ms=7_000)
     assert c.enter() is None
-    desk.wait(1)  # and again, for what is left of the time-out: 7,000 - 3,000 - 3,000
+    desk.wait(1)  # and again, for what is left of the timeout: 7,000 - 3,000 - 3,000
     assert a.joined() is None
     d = Person(desk, "D", rebalance_ms=7_000)
     assert d.enter() is None
@@ -126,7 +126,7 @@ def test_pending_member_is_waited_for_until_it_is_back_or_given_up() -> None:
 
 
 def test_member_that_does_not_join_again_in_time_is_out() -> None:
-    """The generation begins without it after the longest of the members' time-outs; its late join is not known."""
+    """The generation begins without it after the longest of the members' timeouts; its late join is not known."""
     desk, a, b, c = trio()
     c.rebalance_ms = 60_000
     a.join()
@@ -272,7 +272,7 @@ def test_sync_of_an_empty_group_is_not_known() -> None:
 
 
 def test_members_that_never_sync_are_out() -> None:
-    """After the rebalance time-out those who joined and did not sync are removed, and the others join again."""
+    """After the rebalance timeout those who joined and did not sync are removed, and the others join again."""
     desk, a, b, c = trio()
     for person in (a, b, c):
         person.rebalance_ms = 20_000
@@ -317,7 +317,7 @@ def test_member_whose_join_waits_needs_no_heartbeat() -> None:
         desk.wait(9_000)
         assert (a.beat(), c.beat()) == (E.REBALANCE_IN_PROGRESS, E.REBALANCE_IN_PROGRESS)
     assert desk.happened() == ["prepare"]
-    desk.wait(6_000)  # the rebalance time-out: A and C are out
+    desk.wait(6_000)  # the rebalance timeout: A and C are out
     answer = b.joined()
     assert answer is not None and b.leader == b.member_id and d.joined() is not None
 

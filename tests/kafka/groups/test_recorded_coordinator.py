@@ -2,7 +2,7 @@
 
 Each row has the time in ms: a request with the random end of the member id that the broker made up, the
 passing of time, or the broker's answer to one of the requests. Clients that wait for an answer of a
-rebalance got it when another one's request came, or when a time-out was over.
+rebalance got it when another one's request came, or when a timeout was over.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_expired_retry_takes_a_new_id_and_forgets_every_partition() -> None:
 
 
 def test_batch_in_flight_never_expires() -> None:
-    """There is no delivery time-out: an answer may come whenever the connection allows."""
+    """There is no delivery timeout: an answer may come whenever the connection allows."""
     made = earlier(request_timeout_ms=1_000_000)
     made.send()
     made.now_ms += 900_000
@@ -78,7 +78,7 @@ def test_next_event_names_the_expiry_in_the_queue() -> None:
 
 
 def test_request_time_out_is_a_millisecond_later_than_today() -> None:
-    """An answer is overdue when more than the time-out has passed."""
+    """An answer is overdue when more than the timeout has passed."""
     made = earlier()
     made.send()
     made.now_ms += 30_000

@@ -96,7 +96,7 @@ class AnyNetwork(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 10, 1_000]))
     def wait(self, ms: int) -> None:
-        """Time passes, at times beyond the request time-out."""
+        """Time passes, at times beyond the request timeout."""
         self.now_ms += ms
 
     def log(self, partition: int) -> list[bytes]:
@@ -266,7 +266,7 @@ class AnyFault(RuleBasedStateMachine):
     def teardown(self) -> None:
         """With a broker that answers and time that passes every send ends, with each of its records told once.
 
-        Not in 2.0: without a delivery time-out a batch may be refused and retried for ever.
+        Not in 2.0: without a delivery timeout a batch may be refused and retried for ever.
         """
         if not hasattr(self, "sender"):
             return

@@ -53,7 +53,7 @@ SCENARIOS: dict[str, Talk] = {
     "a member that the group does not know is refused": [
         (("init",), 0), (("add offsets", 0), OK), (("offsets of a member", 0), "ILLEGAL_GENERATION")],
     "readers of committed records wait until the marker": [*BEGIN_1, (("stable",), 0), (("commit", 0, 1), OK), (("stable",), 2)],
-    "a time-out above the maximum, and one of nothing": [
+    "a timeout above the maximum, and one of nothing": [
         (("init for", 900_001), "INVALID_TRANSACTION_TIMEOUT"), (("init for", 0), "INVALID_TRANSACTION_TIMEOUT"),
         (("init for", 900_000), 0)],
     "an unknown id has no producer": [

@@ -108,7 +108,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert self.committed <= given
 
     def teardown(self) -> None:
-        """Once the time-outs are over nothing is open, and all that was committed is seen."""
+        """Once the timeouts are over nothing is open, and all that was committed is seen."""
         self.place.pass_ms(6_000)
         self.readers_are_given_what_they_may_be_given()
         assert self.place.output.first_unstable_offset is None

@@ -39,7 +39,7 @@ def open_one(timeout_ms: int = 1_000, **config: Any) -> tuple[TransactionCoordin
 
 
 def test_open_transaction_is_aborted_once_its_timeout_is_over() -> None:
-    """Not at the time-out itself, but after it; the marker has a higher epoch, so that the producer is fenced."""
+    """Not at the timeout itself, but after it; the marker has a higher epoch, so that the producer is fenced."""
     found, producer_id = open_one()
     assert found.abort_timed_out(1_100) == [] and found.abort_timed_out(1_101) == ["x"]
     (sending,) = found.unsent
@@ -193,7 +193,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_timeout_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any time-out is taken."""
+    """Any timeout is taken."""
     whole = TransactionCoordinator.init_producer_id
     monkeypatch.setattr(
         TransactionCoordinator, "init_producer_id", lambda self, name, timeout_ms, *more: whole(self, name, 1, *more)

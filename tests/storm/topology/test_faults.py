@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[Fault, list[tuple[int, str]], dict[int, int], int]] = {
         70_000,
     ),
     "ack_twice of the last tuple: the first one ends the tree": (Fault("ack_twice", "b", nth=[3]), [], EACH_ONCE, 70_000),
-    "hang for less than the time-out: nothing but a delay": (Fault("hang", "b", nth=[3], ms=20_000), [], EACH_ONCE, 70_000),
+    "hang for less than the timeout: nothing but a delay": (Fault("hang", "b", nth=[3], ms=20_000), [], EACH_ONCE, 70_000),
     "lose a tuple: the tree times out": (Fault("lose", "b", nth=[3]), [(2, "timeout")], EACH_ONCE, 70_000),
     "lose an init: the tree times out though all is done": (
         Fault("lose", "__acker", nth=[2]),
@@ -228,7 +228,7 @@ def test_crash_of_a_spout_answers_that_come_while_it_is_dead_are_lost() -> None:
 
 
 def test_crash_forgets_the_ticks_of_the_former_life() -> None:
-    """A new life has ticks of its own, a whole time-out after its start; the old ones do not come any more."""
+    """A new life has ticks of its own, a whole timeout after its start; the old ones do not come any more."""
     faults = [Fault("crash", "spout", at_ms=10_000), Fault("crash", "__acker", at_ms=35_000)]
     run, watch = started(chain(Numbers, Store), faults, restart_ms=5_000)
     run.run_for(101_000)

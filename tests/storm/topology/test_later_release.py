@@ -31,7 +31,7 @@ def test_acker_s_entry_is_renewed_by_acks_in_0_9_3_only(release: str, is_dropped
     run.run_for(110_000)
     dropped = [(event.at_ms, len(event["dropped"])) for event in watch.of("acker_tick") if event["dropped"]]
     assert dropped == ([(90_000, 1)] if is_dropped else [])
-    assert [event.at_ms for event in watch.of("fail")] == [60_000], "the spout's time-out is the same"
+    assert [event.at_ms for event in watch.of("fail")] == [60_000], "the spout's timeout is the same"
 
 
 def slow_bolt(asks: bool) -> type[Bolt]:

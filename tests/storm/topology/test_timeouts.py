@@ -1,4 +1,4 @@
-"""The time-out: ticks, ages, what a time-out does not do (it cancels nothing), and the livelock that follows."""
+"""The timeout: ticks, ages, what a timeout does not do (it cancels nothing), and the livelock that follows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.storm.topology.parts import Endless, Holder, Numbers, Pass, Slow, Sto
 def test_livelock_of_a_bolt_at_100_ms(
     pending: int, acks: tuple[int, int], fails: tuple[int, int], last_ack_ms: tuple[int, int], queued: tuple[int, int]
 ) -> None:
-    """One bolt, 100 ms a tuple, a time-out of 30 s, 2,000 s: more pending than fit into it is work for nothing (B2)."""
+    """One bolt, 100 ms a tuple, a timeout of 30 s, 2,000 s: more pending than fit into it is work for nothing (B2)."""
     run, _ = started(chain(Endless, SlowAndQuiet), topology_max_spout_pending=pending)
     acked_at_ms, counts = [], Counter()
 
@@ -67,7 +67,7 @@ class AtRandom(Endless):
 
 
 def test_time_out_comes_after_30_to_60_s_in_the_spout_and_in_the_acker_of_0_9_3() -> None:
-    """Two buckets, rotated every 30 s: what nobody touches lives between one and two time-outs (B4)."""
+    """Two buckets, rotated every 30 s: what nobody touches lives between one and two timeouts (B4)."""
     run, watch = started(chain(AtRandom, Holder))
     run.run_for(900_000)
     ages, dropped = watch.ages()
@@ -76,7 +76,7 @@ def test_time_out_comes_after_30_to_60_s_in_the_spout_and_in_the_acker_of_0_9_3(
 
 
 def test_time_out_is_counted_in_ticks_of_the_task_s_own() -> None:
-    """Ticks come every time-out from the task's start, whatever is emitted; each rotates both maps once."""
+    """Ticks come every timeout from the task's start, whatever is emitted; each rotates both maps once."""
     run, watch = started(chain(Numbers, Holder), topology_message_timeout_secs=7)
     run.run_for(30_000)
     assert [event.at_ms for event in watch.of("spout_tick")] == [event.at_ms for event in watch.of("acker_tick")]
@@ -153,7 +153,7 @@ class Window(Holder):
     ("timeout", "is_replayed"), [(30, True), (120, False)], ids=["30 s: replays", "120 s: none"]
 )
 def test_window_longer_than_the_time_out_replays_by_design(timeout: int, is_replayed: bool) -> None:
-    """Tuples that are kept for a window of 60 s time out before it ends, unless the time-out is longer (B4)."""
+    """Tuples that are kept for a window of 60 s time out before it ends, unless the timeout is longer (B4)."""
     topology = chain(lambda: Endless(every_ms=100), Window)
     run, watch = started(topology, topology_message_timeout_secs=timeout)
     run.run_for(300_000)
@@ -181,7 +181,7 @@ def test_time_outs_switched_off_what_is_lost_stays_pending_and_the_spout_stands_
     assert len(watch.of("emit")) == emits
     run.config.topology_enable_message_timeouts = True
     run.run_for(70_000, until=lambda: run.tuples_made > emits)
-    assert run.tuples_made == emits + 1, "with time-outs it goes on"
+    assert run.tuples_made == emits + 1, "with timeouts it goes on"
 
 
 def test_ackers_switched_off_a_dead_bolt_s_tuples_are_lost_though_the_spout_was_told_ack() -> None:
