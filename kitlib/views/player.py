@@ -13,6 +13,7 @@ complete: the parts are joined as they are, nothing is built and nothing is fetc
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,18 @@ from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.buckets import FORGOTTEN, MIDDLE, NEWEST, OLDEST, TIMED_OUT
-from kitlib.views.frames import to_frames
+from kitlib.views.film import Film
+from kitlib.views.frames import Frames, to_frames
 from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
-from kitlib.views.look import BADGES, BANDS, GEOMETRY, LOOKS, TABLE, TWICE, WIDTH
+from kitlib.views.look import WIDTH
+from kitlib.views.partition_strip import strip_reel
 from kitlib.views.picture import draw
-from kitlib.views.plot import plots_to_json, question_of
+from kitlib.views.plot import plot_reel
+from kitlib.views.scene import scene_reel
 from kitlib.views.scenes import kind_of
+from kitlib.views.svg import hatch
 from kitlib.views.tree_look import (
     FLIPPED,
     LOOSE_MEANING,
@@ -46,7 +51,7 @@ from kitlib.views.tree_look import (
     TUPLE_LOOKS,
     TUPLE_TABLE,
 )
-from kitlib.words.glyphs import BLUE, PINK, RED
+from kitlib.words.glyphs import BLUE, RED
 
 HERE = Path(__file__).parent
 SCRIPTS = (
@@ -58,11 +63,7 @@ SCRIPTS = (
     "player_stage.js",
     "player_lanes.js",
     "player_batches.js",
-    "player_scene.js",
-    "player_timeline.js",
-    "player_bar.js",
-    "player_lane.js",
-    "player_plot.js",
+    "player_film.js",
     "player_controls.js",
     "player.js",
 )
@@ -72,13 +73,6 @@ LONG_NUMBER = 11  # characters; beside a longer one there is no room for the uni
 LOG_TOP = 10**6  # an unlimited slider counts to here; its last stop is "unlimited"
 
 LOOK = {
-    "looks": [{name: getattr(look, name) for name in look.__slots__} for look in LOOKS],
-    "table": TABLE,
-    "badges": BADGES,
-    "bands": {
-        badge: {"text": text, "colour": colour, "meaning": told} for badge, (text, colour, told) in BANDS.items()
-    },
-    "geometry": GEOMETRY,
     "tree": {
         "looks": [{name: getattr(look, name) for name in look.__slots__} for look in TUPLE_LOOKS],
         "table": TUPLE_TABLE,
@@ -106,10 +100,7 @@ LOOK = {
         "question": PRODUCER_PARTS["all"],
         "red": RED,
     },
-    "twice": TWICE,
-    "blue": BLUE,
     "red": RED,
-    "pink": PINK,
 }
 
 
@@ -240,8 +231,7 @@ class Player(anywidget.AnyWidget):
         frames = to_frames(self.trace, self.part)
         values = {name: _value(value) for name, value in self.trace.knobs.items()}
         with self.hold_sync():
-            plots = [] if frames.scene else plots_to_json(frames)
-            self.frames = frames.to_bytes(plots=plots, question=question_of(frames))
+            self.frames = played(frames)
             self.told = {
                 "number": number,
                 "error": "",
@@ -251,6 +241,23 @@ class Player(anywidget.AnyWidget):
                 "seed": str(self.trace.seed),
                 "verdict": _verdict(self.verdict),
             }
+
+
+def played(frames: Frames) -> bytes:
+    """What the browser needs to show every step of a run, as compact JSON."""
+    film = Film()
+    if frames.scene:
+        reels = [scene_reel(film, frames.scene)]
+    else:
+        plot, is_alone = plot_reel(film, frames), not (frames.forest or frames.space_time)
+        strips = [strip_reel(film, frames.lanes, len(frames))] if frames.has_records or is_alone else []
+        reels = [*strips, plot] if is_alone else [plot, *strips]
+    row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
+    row["forest"] = frames.forest.to_json() if frames.forest else None
+    row["space_time"] = frames.space_time.to_json() if frames.space_time else None
+    row["hatch"] = film.add(hatch())
+    row["reels"] = [reel.to_json() for reel in reels]
+    return json.dumps(row | film.to_json(), separators=(",", ":")).encode()
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
