@@ -185,8 +185,14 @@ class Player(anywidget.AnyWidget):
 
     def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
         """Answer the browser: always, or it would wait for ever; with a sentence when it cannot be done."""
+        gc.disable()  # a run and its pictures make many small objects; a full collection amid them costs more than both
+        try:
+            self._answer(question)
+        finally:
+            gc.enable()
+
+    def _answer(self, question: dict[str, Any]) -> None:
         number, at, is_set = int(question["number"]), -1, False
-        gc.disable()  # a run makes thousands of small objects; a full collection amid it costs more than the run
         try:
             if question["do"] == "fork":
                 at = self._fork(int(question["at"]))
@@ -202,8 +208,6 @@ class Player(anywidget.AnyWidget):
             sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
             self.told = {**self.told, "number": number, "error": sentence}
             raise
-        finally:
-            gc.enable()
         self._publish(number=number, at=at, is_set=is_set)
 
     def _rerun(self, given: dict[str, Any], seed: Any) -> None:
