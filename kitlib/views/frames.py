@@ -49,6 +49,11 @@ class Frames:
         """Whether a partition has room for records."""
         return any(lane.end > lane.base for lane in self.lanes)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes time to draw all steps: they are many and show partitions."""
+        return self.scene is None and len(self) > 100 and self.has_records
+
     def lanes_after(self, number: int) -> list[LaneView]:
         """All lanes after a step."""
         return [lane.after(number) for lane in self.lanes]

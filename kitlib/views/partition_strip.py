@@ -93,8 +93,8 @@ def _words(words: str) -> Svg:
     return el("text", words, cls="ink", x=LEFT, y=NAME_Y + 17)
 
 
-def strip_reel(film: Film, lanes: Sequence[Lane], steps: int) -> Reel:
-    """The strips after every step."""
+def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None = None) -> Reel:
+    """The strips after every step; with `only` those after that step, whichever step is asked for."""
     top, seen = 0, [set[str]() for _ in range(steps)]
     reel = Reel("Where is each record?", "Where is each record?", WIDTH, 20)
     for lane in lanes:
@@ -104,7 +104,7 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int) -> Reel:
         )
         found: list[str] = []
         at = 0
-        for step, view in lane.views():
+        for step, view in lane.views() if only is None else [(0, lane.after(only))]:
             for number in range(at, step):
                 seen[number].update(found)
             at, found = step, seen_in(view)

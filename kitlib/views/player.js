@@ -57,7 +57,7 @@ class Player {
     hatch.id = this.hatchName;
     this.hatches.replaceChildren(svg("defs", {}, hatch));
     while (this.reels.length < run.reels.length) this.reels.push(new ReelView((step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); }));
-    run.reels.forEach((reel, place) => this.reels[place].load(film, reel));
+    run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
     const { forest, space_time: scene } = run;
     if (forest) this.trees.load(forest);
     if (scene) this.producer.load(scene);
@@ -82,7 +82,7 @@ class Player {
     if (!this.isBusy) clearTimeout(this.patience);
     this.error.hidden = told.error === "";
     put(this.error, "text", told.error);
-    if (told.error === "" || !this.run) {
+    if (told.error === "" || !this.run?.isWhole) {
       const wasLast = this.run && this.at >= this.last;
       this.load(JSON.parse(WORDS.decode(this.model.get("frames"))));
       this.verdict.draw(told.verdict);
@@ -98,7 +98,8 @@ class Player {
       this.forked = isForked ? `Forked: steps 0 to ${this.run.forked_at} stay, your changes act after them.` : "";
     }
     put(this.mood, "text", this.forked);
-    this.root.dataset.answered = told.number;
+    if (this.root.dataset.answered !== `${told.number}`) this.root.dataset.answered = told.number;
+    this.root.dataset.whole = this.run.isWhole;
     if (this.waiting && !this.isBusy) {
       const next = this.waiting;
       this.waiting = null;
@@ -108,7 +109,8 @@ class Player {
 
   askForRun() {
     const values = Object.fromEntries(this.knobs.filter((knob) => !knob.input.disabled).map((knob) => [knob.knob.name, knob.value]));
-    this.ask({ do: "run", knobs: values, seed: this.seed.value });
+    const shown = this.at >= this.last ? 2 ** 31 : this.at; // the last step stays the last one
+    this.ask({ do: "run", knobs: values, seed: this.seed.value, shown });
   }
 
   ask(question) {

@@ -5,16 +5,19 @@
     Player("poison_record", open_at="anomaly")    # opens where it goes wrong, not at the start
     Player(trace)                                 # a recorded run, to look at
 
-The browser gets the frames of the whole trace at once and moves through them by itself; only a knob,
-the seed, a fork and starting over come back here. The JavaScript beside this file is plain and
+The browser gets the frames of the whole trace and moves through them by itself; only a knob, the seed,
+a fork and starting over come back here. While a knob is turned only the step that is shown is drawn; the
+others follow when it rests. The JavaScript beside this file is plain and
 complete: the parts are joined as they are, nothing is built and nothing is fetched.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +72,7 @@ SCRIPTS = (
 )
 MANTISSAS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # the stops of a decade on a logarithmic slider
 MAX_STOPS = 200
+REST_S = 0.25  # how long no knob is turned until all steps are drawn
 LONG_NUMBER = 11  # characters; beside a longer one there is no room for the unit
 LOG_TOP = 10**6  # an unlimited slider counts to here; its last stop is "unlimited"
 
@@ -151,6 +155,7 @@ class Player(anywidget.AnyWidget):
         self._first = self.trace  # where "start over" goes back to
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
         super().__init__()
+        self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = {
             "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
             "question": self.experiment.question if self.experiment else "",
@@ -185,14 +190,11 @@ class Player(anywidget.AnyWidget):
 
     def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
         """Answer the browser: always, or it would wait for ever; with a sentence when it cannot be done."""
-        gc.disable()  # a run and its pictures make many small objects; a full collection amid them costs more than both
-        try:
+        with _uncollected():
             self._answer(question)
-        finally:
-            gc.enable()
 
     def _answer(self, question: dict[str, Any]) -> None:
-        number, at, is_set = int(question["number"]), -1, False
+        number, at, is_set, shown = int(question["number"]), -1, False, None
         try:
             if question["do"] == "fork":
                 at = self._fork(int(question["at"]))
@@ -200,6 +202,8 @@ class Player(anywidget.AnyWidget):
                 self.trace, self._base, is_set = self._first, None, True
             else:
                 self._rerun(question["knobs"], question["seed"])
+                last = len(self.trace) - 1
+                shown = min(int(question["shown"]), last) if "shown" in question and last >= 0 else None
             self.verdict = judge(self.trace)
         except KitError as error:
             self.told = {**self.told, "number": number, "error": str(error)}
@@ -208,7 +212,7 @@ class Player(anywidget.AnyWidget):
             sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
             self.told = {**self.told, "number": number, "error": sentence}
             raise
-        self._publish(number=number, at=at, is_set=is_set)
+        self._publish(number=number, at=at, is_set=is_set, shown=shown)
 
     def _rerun(self, given: dict[str, Any], seed: Any) -> None:
         """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
@@ -231,11 +235,19 @@ class Player(anywidget.AnyWidget):
         self._base = (base, at)
         return at
 
-    def _publish(self, *, number: int, at: int, is_set: bool) -> None:
+    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None) -> None:
+        """Show the trace: all steps, or first the one that is `shown` and the others when no knob is turned for a while."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
         frames = to_frames(self.trace, self.part)
         values = {name: _value(value) for name, value in self.trace.knobs.items()}
+        if shown is not None and frames.is_long and (loop := _running_loop()):
+            self._rest = loop.call_later(REST_S, self._show_all, frames)
+        else:
+            shown = None
         with self.hold_sync():
-            self.frames = played(frames)
+            self.frames = played(frames, shown)
             self.told = {
                 "number": number,
                 "error": "",
@@ -244,19 +256,46 @@ class Player(anywidget.AnyWidget):
                 "values": values,
                 "seed": str(self.trace.seed),
                 "verdict": _verdict(self.verdict),
+                "isWhole": shown is None,
             }
 
+    def _show_all(self, frames: Frames) -> None:
+        """Send the pictures of all steps of the run that is shown."""
+        self._rest = None
+        with _uncollected(), self.hold_sync():
+            self.frames = played(frames)
+            self.told = {**self.told, "isWhole": True}
 
-def played(frames: Frames) -> bytes:
-    """What the browser needs to show every step of a run, as compact JSON."""
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A run and its pictures make many small objects; a full collection amid them costs more than both."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The kernel's loop; None where nothing could be sent later."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def played(frames: Frames, only: int | None = None) -> bytes:
+    """What the browser needs to show every step of a run, or the step `only` of records, as compact JSON."""
     film = Film()
     if frames.scene:
         reels = [scene_reel(film, frames.scene)]
     else:
-        plot, is_alone = plot_reel(film, frames), not (frames.forest or frames.space_time)
-        strips = [strip_reel(film, frames.lanes, len(frames))] if frames.has_records or is_alone else []
+        plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
+        strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
         reels = [*strips, plot] if is_alone else [plot, *strips]
     row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
+    row["isWhole"] = only is None
     row["forest"] = frames.forest.to_json() if frames.forest else None
     row["space_time"] = frames.space_time.to_json() if frames.space_time else None
     row["hatch"] = film.add(hatch())

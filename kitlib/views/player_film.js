@@ -89,8 +89,9 @@ class ReelView {
     this.body.addEventListener("pointermove", scrub);
   }
 
-  load(film, reel) {
-    Object.assign(this, { film, reel });
+  // Of the first step that is there of another run the legend is not known yet: that of the last run stays.
+  load(film, reel, isWhole) {
+    Object.assign(this, { film, reel, isWhole });
     const { cursor } = reel;
     put(this.heading.firstChild, "text", reel.question);
     put(this.picture, "viewBox", `0 0 ${reel.width} ${reel.tall}`);
@@ -109,6 +110,7 @@ class ReelView {
       this.tracks.push(new Track(film, cursor.track));
       this.cursor.replaceChildren(this.tracks.at(-1).node);
     }
+    if (!isWhole) return;
     this.items = reel.legend.map(([swatch, meaning]) => html("li", {},
       svg("svg", { viewBox: "0 0 26 18", width: 26, height: 18, class: "kit", "aria-hidden": "true" }, film.make(swatch)), html("span", { text: meaning })));
     this.legend.replaceChildren(...this.items);
@@ -124,7 +126,7 @@ class ReelView {
     }
     for (const track of this.tracks) track.draw(step);
     // The meanings that do not occur now are dimmed, never moved.
-    this.items.forEach((item, place) => put(item, "class", seen[step] & (1 << place) ? null : "kit-absent"));
+    if (this.isWhole) this.items.forEach((item, place) => put(item, "class", seen[step] & (1 << place) ? null : "kit-absent"));
   }
 
   // A picture without words of its own says what stands in its rows.

@@ -124,17 +124,17 @@ def draw_plot(frames: Frames, number: int, top: int) -> Svg:
     return group(*_curves(frames, curves), cursor, *_values(curves, number), transform=f"translate(0 {top})")
 
 
-def plot_reel(film: Film, frames: Frames) -> Reel:
-    """The curves with their cursor, after every step."""
+def plot_reel(film: Film, frames: Frames, only: int | None = None) -> Reel:
+    """The curves with their cursor, after every step; with `only` the numbers of that step, whichever is asked for."""
     curves, steps = curves_of(frames), len(frames)
     bottom, names = ROW * len(curves), ", ".join(found.name for found in curves)
     reel = Reel(f"{names} over the run", question_of(frames), WIDTH, bottom + 44)
     down = f"translate(0 {PLAYED_TOP})"
     reel.back = film.add(group(*_curves(frames, curves), transform=down))
     values, cursor = Track(film, transform=down), Track(film, transform=down)
-    for step in range(steps):
-        values.show(step, _values(curves, step))
-        cursor.show(step, _cursor(frames, bottom, step))
+    for step, shown in enumerate(range(steps) if only is None else [only]):
+        values.show(step, _values(curves, shown))
+        cursor.show(step, _cursor(frames, bottom, shown))
     reel.tracks.append(values)
     xs = [round(x_of(step, steps), 1) for step in range(steps)]
     reel.cursor = Cursor(xs, PLAYED_TOP - 6, bottom + 6, PLOT_RIGHT, cursor)

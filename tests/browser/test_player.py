@@ -59,6 +59,21 @@ def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest
     assert best < within(120)
 
 
+def test_all_steps_follow_when_the_knob_rests(page: Page) -> None:
+    """A knob that is turned shows the same step of the new run; soon afterwards every step of it is there."""
+    press(page, "Home", "Shift+ArrowRight")
+    page.locator("input[data-knob=process_ms]").focus()
+    for key in ("ArrowRight", "ArrowLeft"):
+        answered = int(attribute(page, "answered"))
+        page.keyboard.press(key)
+        page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}'][data-whole=false][data-step='10']")
+    sent = Projector(played(to_frames(get("poison_record").run(**KNOBS))))
+    page.wait_for_selector(f"{ROOT}[data-whole=true][data-step='10']")
+    for step in (10, 500, 999):
+        page.get_by_label("Step", exact=True).fill(str(step))
+        check_reels(page, sent, step)
+
+
 @pytest.mark.alone
 def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
     page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]

@@ -100,6 +100,16 @@ def test_a_player_is_sent_the_strips_and_curves_that_a_picture_has(name: str, kn
         assert found == leaves_of(to_node(draw_plot(frames, step, 16)))
 
 
+def test_a_film_of_one_step_shows_what_the_whole_one_shows_there() -> None:
+    """Its strips and numbers are those of that step in the film of all steps."""
+    frames = to_frames(get("poison_record").run(records=60, max_steps=300))
+    whole = Projector(played(frames))
+    for step in (0, 1, 120, len(frames) - 1):
+        sent = Projector(played(frames, step))
+        assert [sent.leaves(reel, step) for reel in (0, 1)] == [whole.leaves(reel, step) for reel in (0, 1)]
+        assert (sent.row["isWhole"], whole.row["isWhole"]) == (False, True)
+
+
 @pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
 def test_hostile_content_is_sent_as_text(payload: str) -> None:
     """A topic or a reason made of markup is text in a node: no element but those that are drawn, no line end or control in it."""
