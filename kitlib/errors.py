@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class KitError(Exception):
-    """What the kit says when it cannot go on: one or two sentences, the last one a next action."""
+    """What the kit says when it cannot continue: one or two sentences, the last of which names the next action."""
 
     exit_code = 1
 
@@ -27,7 +27,7 @@ class LabError(KitError):
 
 
 class TraceError(KitError):
-    """A trace or a recorded file cannot be read, or holds something that no trace holds."""
+    """A trace or a recorded file cannot be read, or holds something that does not belong in a trace."""
 
     exit_code = 4
 

@@ -10,11 +10,11 @@ Left out: terminals that are told to read markup. Print with `rich` only with `m
 
 from __future__ import annotations
 
-import codecs
 import html
+from collections.abc import Iterable, Sequence
 
-LIMIT_BYTES = 64
 LIMIT_CHARS = 200
+LONG = 20_000  # characters of a sentence or a title that may be long
 
 _HIDDEN = (
     *range(0x00, 0x20),  # C0: NUL, ESC, tab, line ends
@@ -49,37 +49,28 @@ def plain_text(value: object, limit: int = LIMIT_CHARS) -> str:
     return shown if len(text) <= limit else f"{shown}… (+{len(text) - limit:,} characters)"
 
 
-def plain_bytes(value: bytes | None, limit: int = LIMIT_BYTES) -> str:
-    """A record's key or value as one short printable line: text where it is UTF-8, `\\xff` where not.
-
-    At most `limit` bytes are read; None, which a record may well hold, is `null`.
-    """
-    if value is None:
-        return "null"
-    head = bytes(value[:limit])
-    is_whole = len(value) <= limit
-    # A character cut in two at the limit is left out; it is not the record's fault.
-    text = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode(head, final=is_whole)
-    shown = text.translate(_VISIBLE)
-    return shown if is_whole else f"{shown}… ({len(value):,} bytes)"
-
-
 def show_text(value: object, limit: int = LIMIT_CHARS) -> str:
     """`plain_text`, escaped for HTML and SVG, inside elements and inside quoted attributes."""
     return html.escape(plain_text(value, limit), quote=True)
 
 
-def show_bytes(value: bytes | None, limit: int = LIMIT_BYTES) -> str:
-    """`plain_bytes`, escaped for HTML and SVG, inside elements and inside quoted attributes."""
-    return html.escape(plain_bytes(value, limit), quote=True)
+def text_table(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
+    """The lines of a table: columns as wide as their longest cell, the first `left` of them flush left, the others flush right.
+
+    What cannot be seen is written as an escape.
+    """
+    columns = []
+    for number, column in enumerate(zip(*([cell.translate(_VISIBLE) for cell in row] for row in rows), strict=True)):
+        width = max(map(len, column))
+        columns.append([cell.ljust(width) if number < left else cell.rjust(width) for cell in column])
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
-def is_readable(value: bytes | None) -> bool:
-    """Whether a record's key or value is UTF-8 text; reports count the others as unreadable."""
-    if value is None:
-        return False
-    try:
-        value.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+def html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table element; what stands in its cells is escaped, and what cannot be seen is written as an escape."""
+
+    def line(tag: str, cells: Iterable[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell.translate(_VISIBLE))}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"

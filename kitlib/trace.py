@@ -22,11 +22,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.text import html_table, plain_text
 from kitlib.trace_lines import BadLineError, parse, read_header, read_step
 from kitlib.words import domain
 from kitlib.words.word import Domain, Range
 
 SCHEMA = 2
+MOST_SHOWN = 10_000  # characters of a step, or of a trace
 RUN, HALT = "run", "halt"  # actor and word of the step that says that the run was cut
 
 
@@ -51,7 +53,7 @@ class Step:
 
     def __str__(self) -> str:
         told = ", ".join(f"{key}={value}" for key, value in self.data.items())
-        return _visible(f"#{self.number} at {self.at_ms} ms: {self.actor} {self.what}" + (f" ({told})" if told else ""))
+        return plain_text(f"#{self.number} at {self.at_ms} ms: {self.actor} {self.what}" + (f" ({told})" if told else ""), MOST_SHOWN)
 
     def to_json(self) -> str:
         """This step as one line of JSON, without the newline."""
@@ -157,20 +159,14 @@ class Trace:
 
     def __repr__(self) -> str:
         told = ", ".join(f"{count} {what}" for what, count in self.words().items())
-        return _visible(f"<Trace of {self.experiment} on the {self.backend}: {len(self.steps)} steps ({told})>")
+        return plain_text(f"<Trace of {self.experiment} on the {self.backend}: {len(self.steps)} steps ({told})>", MOST_SHOWN)
 
     def _repr_html_(self) -> str:
         """A table of the last steps, escaped; pictures come from `kitlib.views`."""
-        rows = "".join(
-            f"<tr><td>{step.number}</td><td>{step.at_ms}</td><td>{html.escape(_visible(step.actor))}</td>"
-            f"<td>{html.escape(_visible(step.what))}</td><td>{html.escape(json.dumps(step.data)[:120])}</td></tr>"
-            for step in self.steps[-12:]
-        )
-        return (
-            f"<div><p>{html.escape(repr(self))}, the last {min(12, len(self.steps))}:</p><table><thead><tr>"
-            "<th>step</th><th>ms</th><th>who</th><th>what</th><th>data</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table></div>"
-        )
+        last = self.steps[-12:]
+        rows = ((str(step.number), str(step.at_ms), step.actor, step.what, json.dumps(step.data)[:120]) for step in last)
+        table = html_table(("step", "ms", "who", "what", "data"), rows)
+        return f"<div><p>{html.escape(repr(self))}, the last {len(last)}:</p>{table}</div>"
 
     def header(self) -> str:
         """The first JSON line: everything but the steps."""
@@ -239,11 +235,6 @@ class UnreadableTraceError(TraceError):
     partial: Trace | None = None
 
 
-def _visible(text: str) -> str:
-    """`text` with a mark for each character that a terminal or page would obey and not show."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
-
-
 def to_ranges(offsets: Iterable[int]) -> list[Range]:
     """Offsets in ascending order as inclusive [first, last] ranges; any iterable of distinct ints."""
     ranges: list[Range] = []
@@ -276,3 +267,14 @@ def add_to_ranges(ranges: list[Range], offset: int) -> None:
         ranges[at][0] = offset
     else:
         ranges.insert(at, [offset, offset])
+
+
+def in_log_order(records: Iterable[int]) -> list[Range]:
+    """Record numbers in the order in which they lie in a log, as ranges; one that comes again begins another range."""
+    ranges: list[Range] = []
+    for record in records:
+        if ranges and ranges[-1][1] + 1 == record:
+            ranges[-1][1] = record
+        else:
+            ranges.append([record, record])
+    return ranges

@@ -187,7 +187,7 @@ BAD_STEPS = {
     "an actor that is null": (_step(actor=None), "actor should be of type str, got None"),
     "a word that is a list": (_step(what=["emit"]), "what should be of type str, got ['emit']"),
     "data that are a list": (_step(data=[1]), "data should be of type dict, got [1]"),
-    "a verb that is not declared": (_step(what="ring"), "no such word is declared"),
+    "a verb that is not declared": (_step(what="ring"), "this word is not declared"),
     "data that its verb does not declare": (_step(data={"offset": 1, "colour": 3}), "colour is not declared"),
     "data that lack what its verb needs": (_step(), "it lacks offset"),
     "a state that is a list": (_step(data={"offset": 1}, state=[1]), "state should be of type dict, got [1]"),
@@ -263,7 +263,7 @@ def test_json_lines_are_not_read_past_the_first_bad_one(monkeypatch: pytest.Monk
 def test_repr_counts_the_words() -> None:
     """A trace shows its experiment, its backend and how often each word occurs."""
     assert repr(small()) == "<Trace of happy_path on the model: 3 steps (1 append, 2 emit)>"
-    assert repr(Trace("r", "a\x1b[31m")) == "<Trace of a\ufffd[31m on the model: 0 steps ()>"
+    assert repr(Trace("r", "a\x1b[31m")) == "<Trace of a\\x1b[31m on the model: 0 steps ()>"
     assert str(small().at(1)) == "#1 at 5 ms: spout emit (topic=events, partition=0, offset=0)"
 
 

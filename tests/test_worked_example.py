@@ -31,7 +31,7 @@ def test_the_worked_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytes
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     cell = importlib.import_module("leaky.cell")
-    assert str(cell.verdict) == "32 of 40 records were processed: 8 lost (allowed: every=5 loses each record whose turn it is)."
+    assert str(cell.verdict) == "32 of 40 records were processed: 8 lost. Explained by every=5: each record whose turn it is gets lost."
     assert cell.picture.svg.count("<title>lost</title>") == 8 + 1, "each loss, and the legend"
     assert "Counted so far: 32" in cell.picture.sentence
-    assert cell.trace.sentence(cell.trace.at(5)) == "Record 4 is lost, and nothing says so."
+    assert cell.trace.sentence(cell.trace.at(5)) == "Record 4 is lost, and nothing reports it."

@@ -29,8 +29,7 @@ from kitlib.lab import kafka_server, workspace
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
-from kitlib.pipelines.offsets import offsets
-from kitlib.pipelines.offsets_report import OffsetsReport
+from kitlib.pipelines.offsets import OffsetsReport, offsets
 from kitlib.pipelines.offsets_stream import offsets_stream
 
 COMMITS = 1_500_000

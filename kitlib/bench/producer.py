@@ -20,7 +20,7 @@ from kafka import KafkaProducer
 
 from kitlib.bench.figures import Figure, paired, seconds
 from kitlib.errors import KitError, LabError
-from kitlib.experiments.producer.wire_producer import WireProducer
+from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
 from kitlib.kafka.broker.leader import BrokerConfig, Leader
 from kitlib.kafka.producer.config import ProducerConfig
 from kitlib.kafka.protocol import Batch, ProduceRequest
@@ -57,7 +57,7 @@ def address(cluster: Cluster) -> tuple[str, int]:
 def kit_in_batches(cluster: Cluster, topic: str) -> None:
     """The kit's producer, handed whole batches."""
     values = [VALUE] * BATCH
-    with WireProducer(*address(cluster), topic, CONFIG) as producer:
+    with ProtocolProducer(*address(cluster), topic, CONFIG) as producer:
         for _ in range(RECORDS // BATCH):
             producer.send(values)
             while producer.unfinished > WAITING:
@@ -69,7 +69,7 @@ def kit_in_batches(cluster: Cluster, topic: str) -> None:
 
 def kit_by_record(cluster: Cluster, topic: str) -> None:
     """The kit's producer, handed record after record."""
-    with WireProducer(*address(cluster), topic, CONFIG) as producer:
+    with ProtocolProducer(*address(cluster), topic, CONFIG) as producer:
         for _ in range(RECORDS):
             producer.append(VALUE)
             if producer.unfinished > WAITING:

@@ -24,9 +24,8 @@ from kitlib.bench.figures import Figure
 from kitlib.errors import KitError
 from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
-from kitlib.pipelines.acker_messages import DEFAULT_TIMEOUT_MS, MESSAGES
 from kitlib.pipelines.acker_processor import PROCESSOR, ends, told
-from kitlib.pipelines.acker_query import Way, finish
+from kitlib.pipelines.acker_query import DEFAULT_TIMEOUT_MS, MESSAGES, Way, finish
 from kitlib.pipelines.acker_stream import AGGREGATE
 
 TREES = 1_000_000

@@ -27,13 +27,13 @@ def bench(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also keep the figures as JSON in this file.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=100, help="How often each figure is taken; the median counts.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="How many times each figure is measured; the median counts.")] = 5,
 ) -> None:
-    """Measure speed and memory; exit code 1 when a figure misses its bound."""
+    """Measure speed and memory; exit code 1 if a figure misses its bound."""
     chosen = list(dict.fromkeys(suites or SUITES))
     for name in chosen:
         if name not in SUITES:
-            raise KnobError(f"there is nothing to measure called '{name}'. The suites are {', '.join(SUITES)}.")
+            raise KnobError(f"there is no suite called '{name}'. The suites are {', '.join(SUITES)}.")
     figures: list[Figure] = []
     for name in chosen:
         measure = import_module(f"kitlib.bench.{name}").measure

@@ -17,15 +17,17 @@ import typer
 from kitlib.cli import app
 from kitlib.errors import KnobError
 from kitlib.lab import kafka_server
+from kitlib.text import plain_text
 
 NOT_RUNNING = 3
+LONGEST_LINE = 10_000  # characters of a log's line
 
 
 @app.command()
 def up(
-    brokers: Annotated[int | None, typer.Option(help="Number of brokers, 1 or 3. Without it: what runs, else 1.")] = None,
+    brokers: Annotated[int | None, typer.Option(help="Number of brokers, 1 or 3. Default: as many as are running, otherwise 1.")] = None,
 ) -> None:
-    """Start Kafka in the background, or find the one that runs; prints its bootstrap address."""
+    """Start Kafka in the background, or find the one that is running; prints its bootstrap address."""
     cluster = kafka_server.ensure(brokers)
     if cluster.source == "external":
         typer.echo("kit: KIT_KAFKA_BOOTSTRAP names this cluster; the kit neither starts nor ends it.", err=True)
@@ -34,7 +36,7 @@ def up(
 
 @app.command()
 def down() -> None:
-    """End Kafka; its data stay for the next start."""
+    """Stop Kafka; its data stay for the next start."""
     if bootstrap := kafka_server.external_bootstrap():
         typer.echo(f"kit: KIT_KAFKA_BOOTSTRAP names {bootstrap}; the kit neither starts nor ends it.", err=True)
     elif not kafka_server.down():
@@ -43,7 +45,7 @@ def down() -> None:
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Say whether Kafka runs and answers. Exit code 0: it does; 3: it does not."""
+    """Say whether Kafka is running and answering. Exit code 0: it is; 3: it is not."""
     found = kafka_server.status()
     if as_json:
         typer.echo(json.dumps({"running": found.is_running, **dataclasses.asdict(found)}, indent=1))
@@ -62,8 +64,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 @app.command()
 def logs(
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing what comes; Ctrl-C ends.")] = False,
-    lines: Annotated[int, typer.Option(help="How many of the last lines of each broker.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines; stop with Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option(help="Number of last lines per broker.")] = 50,
 ) -> None:
     """Print the brokers' warnings and errors (an empty log is good news)."""
     if lines < 0:
@@ -103,5 +105,4 @@ def _print_new(path: Path, before: tuple[int, int]) -> tuple[int, int]:
 
 
 def _labelled(path: Path, line: str) -> str:
-    printable = "".join(character if character.isprintable() or character == "\t" else "?" for character in line)
-    return f"{path.stem}: {printable}"
+    return f"{path.stem}: {plain_text(line.expandtabs(4), LONGEST_LINE)}"

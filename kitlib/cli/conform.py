@@ -55,10 +55,10 @@ def conform_command(
     model: Annotated[str, typer.Argument(help=f"One of: {', '.join(MODELS)}.")],
     files: Annotated[
         list[str] | None,
-        typer.Argument(help="Trace files, plain or gzipped; those that come with the kit if none is given."),
+        typer.Argument(help="Trace files, plain or gzipped; by default, those that come with the kit."),
     ] = None,
 ) -> None:
-    """Replay recorded traces against the kit's own model; exit code 1 when a step differs."""
+    """Replay recorded traces against the kit's own model; exit code 1 if a step differs."""
     if model not in MODELS:
         raise KnobError(f"there is no model '{model}' to conform. The models are {', '.join(MODELS)}.")
     replay, own_files = MODELS[model]

@@ -22,7 +22,7 @@ def _parameter(knob: Knob) -> inspect.Parameter:
     option = typer.Option(
         f"--{knob.name.replace('_', '-')}",
         metavar="|".join(knob.choices) or knob.kind.upper(),
-        help=f"{knob.help} {knob.range[0].upper()}{knob.range[1:]}; {default} if not given.",
+        help=f"{knob.help} {knob.range[0].upper()}{knob.range[1:]}; default: {default}.",
     )
     return inspect.Parameter(
         knob.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str | None, option], default=None
@@ -51,8 +51,8 @@ def _add(experiment: Experiment) -> None:
 
     def call(
         *,
-        backend: Annotated[str, typer.Option(help=f"Where it takes place: {' or '.join(BACKENDS)}.")] = "model",
-        seed: Annotated[int, typer.Option(help="The run's luck.")] = 1,
+        backend: Annotated[str, typer.Option(help=f"Where to run it: {' or '.join(BACKENDS)}.")] = "model",
+        seed: Annotated[int, typer.Option(help="Random seed of the run.")] = 1,
         as_json: Annotated[bool, typer.Option("--json", help="Print knobs and verdict as JSON.")] = False,
         trace_file: Annotated[
             str | None, typer.Option("--trace", metavar="FILE", help="Keep the trace as JSON lines.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from kitlib.cli import app
-from kitlib.errors import DiskError
 from kitlib.lab import workspace
 
 
@@ -23,10 +21,10 @@ def guarantees(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the runs' topics, for `kit audit RUN`.")] = False,
 ) -> None:
-    """Measure records lost, doubled, out of order and wrongly told failed, for each setting and each fault."""
+    """Measure records lost, duplicated, out of order and wrongly reported as failed, for each setting and each fault."""
     if out:
-        _check_writable(out)
-    from kitlib.experiments.producer.guarantees import all_cells
+        workspace.check_writable(out, "--out")
+    from kitlib.experiments.idempotence.guarantees import all_cells
     from kitlib.lab import spark  # here, because Spark takes a while to load and other commands do without
     from kitlib.pipelines.guarantees import measure_guarantees
 
@@ -54,13 +52,3 @@ def guarantees(
         Console(markup=False, width=max(Console().width, 100)).print(shown)
     if out:  # last, so that minutes of work are seen even when the disk is full by now
         workspace.write_atomic(out, table.to_text())
-
-
-def _check_writable(out: Path) -> None:
-    """DiskError when a file could not be written there, before anything is measured."""
-    if out.is_dir():
-        raise DiskError(f"--out: {out} is a folder. Name a file in it.")
-    if not out.parent.is_dir():
-        raise DiskError(f"--out: there is no folder {out.parent}. Make it first, or name another one.")
-    if not os.access(out.parent, os.W_OK | os.X_OK):
-        raise DiskError(f"--out: nothing may be written in {out.parent}. Name a file in another folder.")

@@ -13,15 +13,15 @@ from kitlib.errors import KnobError, LabError
 
 @app.command()
 def lab(
-    port: Annotated[int | None, typer.Option(help="JupyterLab's port; without it 8888 or the next free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="JupyterLab's port; by default 8888 or the next free one.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in your browser.")] = True,
-    notebook: Annotated[Path | None, typer.Option(help="Open this one (your copy, if it is the kit's); without it the first.")] = None,
+    notebook: Annotated[Path | None, typer.Option(help="Notebook to open (your copy, if it is the kit's); by default, the first.")] = None,
 ) -> None:
-    """Start Kafka and JupyterLab, open your copy of the first notebook, and end everything with Ctrl-C."""
+    """Start Kafka and JupyterLab, and open your copy of the first notebook; Ctrl-C stops everything."""
     from kitlib.lab import copies, jupyter, notebooks, session
 
     if port is not None and not 1 <= port <= 65535:
-        raise KnobError(f"--port {port} is no port. Choose one from 1 to 65535, or leave it out.")
+        raise KnobError(f"--port {port} is not a port. Choose one from 1 to 65535, or leave it out.")
     root, printer = jupyter.project_dir(), session.Printer()
     wanted = notebook or notebooks.find(root)[0]
     desk = copies.desk(root)

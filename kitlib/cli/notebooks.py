@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @app.command()
 def notebooks(
     check: Annotated[bool, typer.Option("--check", help="Save nothing; exit 1 if something would change.")] = False,
-    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; by default, all.")] = None,
 ) -> None:
     """Run all notebooks again and save their outputs, without anything that differs from run to run."""
-    from kitlib.lab import jupyter, trust
+    from kitlib.lab import jupyter, notebook_trust
     from kitlib.lab import notebooks as runner
     from kitlib.lab.session import Printer
 
@@ -44,14 +44,14 @@ def notebooks(
             printer.line("          saved")
     if not check:
         root = jupyter.project_dir()
-        trust.write_sums(root, runner.find(root))
+        notebook_trust.write_sums(root, runner.find(root))
     raise typer.Exit(1 if bad else 0)
 
 
 @app.command()
 def tour(
     out: Annotated[Path, typer.Option(help="The folder for the pages.")] = Path("build/tour"),
-    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; without it all.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; by default, all.")] = None,
 ) -> None:
     """Run every notebook without a browser and write a page of each, with an index; exit 1 if one fails."""
     from kitlib.lab import tour as pages
@@ -71,37 +71,36 @@ def tour(
 @app.command()
 def reset(
     notebook: Annotated[str | None, typer.Argument(help="A notebook's name, its beginning, or its path.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="What all notebooks have made.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete what all notebooks have made.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete the topics, groups, offsets and checkpoints that a notebook has made, and nothing else."""
-    from kitlib.lab import kafka_server, made
+    from kitlib.lab import created_resources, kafka_server
     from kitlib.lab import notebooks as runner
-    from kitlib.lab import reset as resetting
 
     if notebook is not None and everything:
         raise KitError("Say either a notebook or --all, not both.")
     if notebook is None and not everything:
-        for name in made.notebooks():
-            print(f"{name}: {resetting.summary(made.read(name))}")
+        for name in created_resources.notebooks():
+            print(f"{name}: {created_resources.summary(created_resources.read(name))}")
         raise KitError("Nothing was deleted. Name a notebook of this list, or use --all.")
-    names = made.notebooks() if everything else [resetting.chosen(notebook or "")]
-    things = {name: made.read(name) for name in names}
+    names = created_resources.notebooks() if everything else [created_resources.chosen(notebook or "")]
+    things = {name: created_resources.read(name) for name in names}
     if not any(things.values()):
         print("Nothing is left that a notebook has made.", file=sys.stderr)
         return
     for name, its in things.items():
-        print(f"{name}: {resetting.summary(its)}", file=sys.stderr)
+        print(f"{name}: {created_resources.summary(its)}", file=sys.stderr)
     if not yes:
         if not sys.stdin.isatty():
-            raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to go on.")
+            raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to continue.")
         typer.confirm("Delete this?", abort=True, err=True)
     problems: list[str] = []
     with runner.broker(say) as cluster:
         client = kafka_server.client_config(cluster)
         for name, its in things.items():
-            gone, its_problems = resetting.take_back(its, client)
-            made.forget(name, gone)
+            gone, its_problems = created_resources.take_back(its, client)
+            created_resources.forget(name, gone)
             problems += its_problems
             print(f"{name}: {len(gone)} of {len(its)} deleted", file=sys.stderr)
     if problems:

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,9 +27,9 @@ from kitlib.lab import kafka_server, workspace
 from kitlib.text import plain_text
 
 if TYPE_CHECKING:  # the clients take a while to load, and `kit --help` does without
-    from kitlib.experiments.watching.commit_log import CommitLog
-    from kitlib.experiments.watching.commit_report import Report
-    from kitlib.experiments.watching.lag_watch import LagWatch, Look, PartitionLook
+    from kitlib.experiments.cluster_audit.commit_log import CommitLog
+    from kitlib.experiments.cluster_audit.commit_report import Report
+    from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, LagWatch, PartitionSnapshot
     from kitlib.lab.clients import Cluster
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -42,29 +43,29 @@ FIRST_MS, LAST_MS = 10**11, 253_402_300_799_999  # 1973, before which a number i
 
 @app.command()
 def offsets(
-    group: Annotated[str | None, typer.Argument(help="The consumer group; without it a line for each group.")] = None,
+    group: Annotated[str | None, typer.Argument(help="The consumer group; without it, one line per group.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Read from this time of the log on: {TIMES}.")] = None,
-    until: Annotated[str | None, typer.Option(help="Read up to this time, written in the same way.")] = None,
+    until: Annotated[str | None, typer.Option(help="Read up to this time, in the same format.")] = None,
     commits: Annotated[
         int | None, typer.Option(min=0, help=f"Of a group, also show so many of the last commits; else {SHOWN_COMMITS}.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the history into this file, FILE.svg or FILE.html.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, every commit of the group in it.")] = False,
-    health: Annotated[bool, typer.Option("--health", help="Show the health figures instead, and the alarms they ring.")] = False,
-    spark: Annotated[bool, typer.Option("--spark", help="Read by a Spark job, in memory that history does not fill.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit of the group.")] = False,
+    health: Annotated[bool, typer.Option("--health", help="Show the health figures instead, and the alarms they raise.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Read with a Spark job, whose memory does not grow with the history.")] = False,
 ) -> None:
     """Read the cluster's __consumer_offsets: who committed what, and where it went back or vanished.
 
-    Every commit that was read is held in memory; for a large topic take --spark, --since or a GROUP.
+    All commits are held in memory; for a large topic, use --spark, --since or a GROUP.
     """
-    from kitlib.experiments.watching import commit_report
-    from kitlib.experiments.watching.commit_log import check_times, read_commit_log
-    from kitlib.experiments.watching.lag_watch import check_group_exists
+    from kitlib.experiments.cluster_audit import commit_report
+    from kitlib.experiments.cluster_audit.commit_log import check_times, read_commit_log
+    from kitlib.experiments.cluster_audit.lag_watch import check_group_exists
 
     since_ms, until_ms = time_of("since", since), time_of("until", until)
     check_times(since_ms, until_ms)
     if plot is not None and plot.suffix not in (".svg", ".html"):
-        raise KnobError(f"--plot {plain_text(plot, 300)}: a picture is an .svg or an .html. Give the file one of these endings.")
+        raise KnobError(f"--plot {plot}: a picture is an .svg or an .html. Give the file one of these endings.")
     if health or spark:
         others: dict[str, object] = {"GROUP": group if health else None, "--commits": commits, "--plot": plot, "--json": as_json or None}
         _check_alone(health, spark, others)
@@ -91,24 +92,23 @@ def _check_alone(health: bool, spark: bool, others: dict[str, object]) -> None:
     name = "--health" if health else "--spark"
     given = [each for each, value in others.items() if value is not None] + (["--spark"] if health and spark else [])
     if given:
-        raise KnobError(f"{name} does not go together with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
+        raise KnobError(f"{name} cannot be combined with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
 
 
 def _by_health(since_ms: int | None, until_ms: int | None) -> int:
-    from kitlib.experiments.watching.topic_health import HEAD, look_at_health
+    from kitlib.experiments.cluster_audit.topic_health import HEAD, look_at_health
 
     if since_ms is not None or until_ms is not None:
-        raise KnobError("--health tells of now. Leave --since and --until out.")
+        raise KnobError("--health shows the present. Leave --since and --until out.")
     found = look_at_health(kafka_server.ensure())
     _console().print(_table("health of committed offsets", HEAD, found.rows()))
-    for line in found.lines():
-        _console().print(plain_text(line, 2_000), soft_wrap=True)
+    _print_lines(found.lines())
     return 0 if found.is_well else 1
 
 
 def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> int:
-    from kitlib.experiments.watching.commit_report import retention_of
-    from kitlib.experiments.watching.lag_watch import check_group_exists
+    from kitlib.experiments.cluster_audit.commit_report import retention_of
+    from kitlib.experiments.cluster_audit.lag_watch import check_group_exists
     from kitlib.lab import spark  # Spark takes a while to load
     from kitlib.pipelines import offsets as job
 
@@ -120,8 +120,7 @@ def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> 
         if group is not None and not report.partitions:
             check_group_exists(cluster, group)
         _console().print(_table(report.sentence, tuple(report.COLUMNS), report.rows()))
-        for note in report.notes():
-            _console().print(plain_text(f"note: {note}", 2_000), soft_wrap=True)
+        _print_lines(f"note: {note}" for note in report.notes())
     finally:
         spark.stop()
     return 1 if report.faults else 0
@@ -130,16 +129,16 @@ def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> 
 @app.command()
 def watch(
     group: Annotated[str, typer.Argument(help="The consumer group.")],
-    once: Annotated[bool, typer.Option("--once", help="Look once; exit code 0 when all is OK, else 1.")] = False,
-    every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")] = 2.0,
-    seconds: Annotated[float | None, typer.Option(min=0, help="End after so long; without it, at Ctrl-C.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once; exit code 0 if all is OK, otherwise 1.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between looks.")] = 2.0,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; without it, at Ctrl-C.")] = None,
     intervals: Annotated[int, typer.Option(min=1, max=1000, help="Commits in a window.")] = 10,
-    allowed_lag: Annotated[int, typer.Option(min=0, help="Lag up to this counts as none.")] = 0,
-    min_distance: Annotated[int, typer.Option(min=0, help="Commits less than so many seconds apart count as one.")] = 0,
+    allowed_lag: Annotated[int, typer.Option(min=0, help="A lag of up to this counts as none.")] = 0,
+    min_distance: Annotated[int, typer.Option(min=0, help="Commits less than this many seconds apart count as one.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each look.")] = False,
 ) -> None:
-    """Watch a group: the lag of each partition, its status by Burrow's rules, and why. Ctrl-C ends it."""
-    from kitlib.experiments.watching.lag_watch import LagWatch, is_well
+    """Watch a group: the lag of each partition, its status by Burrow's rules, and why. Stop with Ctrl-C."""
+    from kitlib.experiments.cluster_audit.lag_watch import LagWatch, is_well
 
     for name, value in (("every", every), ("seconds", seconds)):
         if value is not None and math.isnan(value):
@@ -188,8 +187,12 @@ def _print(report: Report, commits: list[tuple[str, ...]], commit_head: tuple[st
     console.print(_table(report.title, report.head, report.rows))
     if commits:
         console.print(_table(f"the last {len(commits)} commits", commit_head, commits))
-    for line in report.lines():
-        console.print(plain_text(line, 2_000), soft_wrap=True)
+    _print_lines(report.lines())
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        _console().print(plain_text(line, 2_000), soft_wrap=True)
 
 
 def _table(title: str, head: tuple[str, ...], rows: Any) -> Table:
@@ -202,7 +205,7 @@ def _table(title: str, head: tuple[str, ...], rows: Any) -> Table:
     return table
 
 
-def look_table(look: Look, most: int | None = None) -> Group:
+def look_table(look: GroupSnapshot, most: int | None = None) -> Group:
     """One look as a table of `most` partitions (None: of all), the worst first, with its notes below."""
     members = "" if look.members is None else f", members: {look.members}"
     title = f"{plain_text(look.group)}: {look.status.status.name}, total lag {look.status.total_lag:,}{members}, {_clock(look.at_ms)}"
@@ -221,25 +224,25 @@ def look_table(look: Look, most: int | None = None) -> Group:
     return Group(table, *(Text(f"note: {plain_text(note, 1_000)}") for note in notes))
 
 
-def badness(each: PartitionLook) -> int:
+def badness(each: PartitionSnapshot) -> int:
     """How bad a partition is, a lost commit before all."""
     return 100 if each.status is None else int(each.status.status)
 
 
-def _reason(each: PartitionLook) -> str:
+def _reason(each: PartitionSnapshot) -> str:
     """Why, and what the topic still tells about the past."""
     faults = [sign for sign in each.signs if sign.is_fault]
     return f"{each.why}; steps back and losses that the topic tells of: {len(faults)}" if faults else each.why
 
 
-def _print_look(look: Look, as_json: bool) -> None:
+def _print_look(look: GroupSnapshot, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(look_json(look)))
         return
     _console().print(look_table(look))
 
 
-def look_json(look: Look) -> dict[str, Any]:
+def look_json(look: GroupSnapshot) -> dict[str, Any]:
     """One look for a program."""
     return {
         "group": look.group, "at_ms": look.at_ms, "status": look.status.status.name, "total_lag": look.status.total_lag,
@@ -270,7 +273,7 @@ def _clock(at_ms: int) -> str:
 
 
 def _draw(cluster: Cluster, log: CommitLog, group: str | None, path: Path) -> None:
-    from kitlib.experiments.watching.commit_report import lost_topics, retention_of, signs_in
+    from kitlib.experiments.cluster_audit.commit_report import lost_topics, retention_of, signs_in
     from kitlib.views import draw_history
 
     kept_ms = retention_of(cluster)
@@ -294,7 +297,7 @@ def time_of(name: str, text: str | None, now_ms: int | None = None) -> int | Non
     if text.isdecimal() and text.isascii():
         at_ms = int(text[:16])  # 16 digits are too many already
         if at_ms and not FIRST_MS <= at_ms <= LAST_MS:
-            raise KnobError(f"--{name} {plain_text(text, 60)} is no time in ms since 1970 that anybody means. Write a date as 2026-03-01.")
+            raise KnobError(f"--{name} {text[:60]} is not a plausible time in ms since 1970. Write a date as 2026-03-01.")
         return at_ms
     if ago := re.fullmatch(r"(\d{1,9})([smhd])", text):
         now = round(time.time() * 1000) if now_ms is None else now_ms
@@ -302,4 +305,4 @@ def time_of(name: str, text: str | None, now_ms: int | None = None) -> int | Non
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        raise KnobError(f"--{name} {plain_text(text, 60)} is no time. Write {TIMES}.") from None
+        raise KnobError(f"--{name} {text[:60]} is no time. Write {TIMES}.") from None

@@ -14,7 +14,8 @@ import typer
 from kitlib.cli import app
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
-from kitlib.lab.chaos_words import ACTIONS
+from kitlib.lab.chaos_rules import ACTIONS
+from kitlib.text import plain_text
 
 LOOK_EVERY_S = 0.1
 RULES = "A rule, as in 'cut:percent=9,count=5'; may be given more than once. Settings: api, percent, skip, \
@@ -24,14 +25,14 @@ count, client_id, ms, bytes_per_s, across, error. Actions: " + "; ".join(f"{name
 @app.command()
 def proxy(
     rule: Annotated[list[str] | None, typer.Option(help=RULES)] = None,
-    seed: Annotated[int, typer.Option(help="Of the chances of rules with a percentage.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed for rules with a percentage.")] = 1,
     watch: Annotated[list[str] | None, typer.Option(help="Also print each request and answer of this API; 'any': of all.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="End after so long; without it, at Ctrl-C.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; without it, at Ctrl-C.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
-    """Stand before the broker and do to its clients what the rules say; prints the address to give to a client.
+    """Run a proxy in front of the broker that applies the rules to its clients; prints the address to give to a client.
 
-    Every event is a line, the counts are the last one. Ctrl-C ends it, and so does the end of who reads the lines.
+    Every event is one line; the last line has the counts. It ends at Ctrl-C, or when the reader of its output exits.
     """
     rules = [Rule.parse(text) for text in rule or []]
     with ChaosProxy.before(kafka_server.ensure(), rules, seed, watch or ()) as running:
@@ -71,8 +72,8 @@ def _print_new(running: ChaosProxy, printed: int, as_json: bool) -> int:
 def _line(event: ProxyEvent) -> str:
     parts = [f"{event.at_ms / 1000:9.3f} s", f"connection {event.connection}", event.what]
     if event.api:
-        client = "".join(character if character.isprintable() else "?" for character in event.client_id[:40])
-        parts.append(f"{event.api} {event.correlation_id} of {client or 'nobody'}, {event.size} bytes")
+        client = plain_text(event.client_id, 40) or "nobody"
+        parts.append(f"{event.api} {event.correlation_id} of {client}, {event.size} bytes")
     if event.rule is not None:
         parts.append(f"rule {event.rule}")
     return ": ".join(parts[:2]) + ": " + ", ".join(parts[2:])

@@ -14,11 +14,11 @@ from kitlib.errors import KnobError
 @app.command("settings")
 def settings_command(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Settings, such as linger.ms acks; all that the notebooks name if none is given.")
+        list[str] | None, typer.Argument(help="Settings, such as linger.ms acks; by default, all that the notebooks name.")
     ] = None,
     of: Annotated[
         list[str] | None,
-        typer.Option("--of", help="Whose: java.producer, librdkafka, broker, ...; repeatable. All that have it if not given."),
+        typer.Option("--of", help="Whose defaults: java.producer, librdkafka, broker, ...; repeatable. Default: all that have it."),
     ] = None,
     doc: Annotated[bool, typer.Option("--doc", help="Print the sources' own sentences as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
@@ -57,7 +57,7 @@ def _with_any(names: list[str]) -> list[str]:
     found = [each for each in sources if any(name in client_defaults.settings_of(each) for name in names)]
     if not found:
         raise KnobError(
-            f"no library here has a setting {', '.join(repr(name[:60]) for name in names)}. Look at its spelling: settings are "
+            f"no library here has the setting {', '.join(repr(name[:60]) for name in names)}. Check the spelling: settings are "
             "written with dots, such as linger.ms."
         )
     return found

@@ -21,7 +21,7 @@ MARKS = {"good": ("ok", "green"), "note": ("note", "yellow"), "bad": ("RED", "bo
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Look at Python, Java, jars, disk, memory, ports, broker and Spark; say what to do about each red line.
+    """Check Python, Java, jars, disk, memory, ports, broker and Spark; say what to do about each red line.
 
     Exit code 1 if a line is red.
     """
@@ -48,7 +48,7 @@ def doctor(
 
 @app.command()
 def fetch() -> None:
-    """Fetch all that working offline needs: the jars of Kafka and of Spark's Kafka connector.
+    """Fetch everything needed to work offline: the jars of Kafka and of Spark's Kafka connector.
 
     Then the archive of Kafka's classes is made, if there is none: from it, Kafka's Java starts in three fifths of the time.
     """

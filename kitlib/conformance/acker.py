@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
+from kitlib.conformance.golden import number_in, quoted, unknown
 from kitlib.errors import TraceError
 from kitlib.storm.acker import (
     ACKER_ACK_STREAM_ID,
@@ -69,7 +71,7 @@ def replay(trace: dict[str, Any], build: Build = Acker) -> Iterator[dict[str, An
     """
     delivery = trace["config"].get("delivery")
     if delivery not in DELIVERIES:
-        raise TraceError(f"config.delivery is {_told(delivery)}, expected one of {', '.join(DELIVERIES)}.")
+        raise TraceError(f"config.delivery is {quoted(delivery)}, expected one of {', '.join(DELIVERIES)}.")
     acker, spouts = build(), Spouts()
     for step in trace["steps"]:
         op, args = step["op"], step.get("args", {})
@@ -78,12 +80,12 @@ def replay(trace: dict[str, Any], build: Build = Acker) -> Iterator[dict[str, An
         if op == "deliver":
             events = spouts.deliver()
         elif op == "spout_tick":
-            events = spouts.tick(_number(args, "task"))
+            events = spouts.tick(number_in(args, "task", -inf, inf))
         elif op == "tick":
             result["emits"] = [emit_of(completion) for completion in completions_in(acker.tick())]
         else:
             if op == "spout_emit":
-                spouts.of(_number(args, "task")).put(_number(args, "id"), _text(args, "msg"))
+                spouts.of(number_in(args, "task", -inf, inf)).put(number_in(args, "id", -inf, inf), _text(args, "msg"))
             if not args.get("lost"):
                 result, completions = _told_to(acker, op, args)
                 spouts.undelivered += completions
@@ -119,14 +121,14 @@ def message_of(op: str, args: dict[str, Any]) -> tuple[str, list[int]]:
     """The acker's method that a step calls, and its arguments; TraceError when it calls none."""
     match op:
         case "init" | "spout_emit":
-            return "init", [_number(args, "id"), _number(args, "val"), _number(args, "task")]
+            return "init", [number_in(args, "id", -inf, inf), number_in(args, "val", -inf, inf), number_in(args, "task", -inf, inf)]
         case "ack":
-            return "ack", [_number(args, "id"), _number(args, "val")]
+            return "ack", [number_in(args, "id", -inf, inf), number_in(args, "val", -inf, inf)]
         case "fail" | "reset_timeout":
-            return op, [_number(args, "id")]
+            return op, [number_in(args, "id", -inf, inf)]
         case "tick":
             return "tick", []
-    raise TraceError(f"the recording has an operation {_told(op)}, which this replay does not know. Update the kit.")
+    raise unknown(op)
 
 
 def _told_to(acker: Any, op: str, args: dict[str, Any]) -> tuple[dict[str, Any], list[Completion]]:
@@ -155,21 +157,9 @@ def _event(event: str, task: int, root: int, msg: Any) -> dict[str, Any]:
     return {"event": event, "task": task, "id": root, "msg": msg}
 
 
-def _number(args: dict[str, Any], name: str) -> int:
-    """A whole number among a step's arguments; TraceError when it is missing or is no number."""
-    value = args.get(name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TraceError(f"{name} is {_told(value) if name in args else 'missing'}, expected a whole number.")
-    return value
-
-
 def _text(args: dict[str, Any], name: str) -> str | None:
     """A text among a step's arguments, or None; TraceError when it is something else."""
     value = args.get(name)
     if value is not None and not isinstance(value, str):
-        raise TraceError(f"{name} is {_told(value)}, expected a text.")
+        raise TraceError(f"{name} is {quoted(value)}, expected a text.")
     return value
-
-
-def _told(value: Any) -> str:
-    return repr(value)[:60]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kitlib.conformance.golden import quoted
 from kitlib.errors import TraceError
 from kitlib.kafka.groups.assignors import (
     ASSIGNORS,
@@ -70,7 +71,7 @@ def partitions_of(args: dict[str, Any]) -> dict[str, int]:
     """Topic -> number of partitions. TraceError for something else."""
     topics = args.get("topics")
     if not isinstance(topics, dict) or not all(_is_int(count) and count > 0 for count in topics.values()):
-        raise TraceError(f"topics is {_told(topics)}, expected topics with their numbers of partitions, 1 or more.")
+        raise TraceError(f"topics is {quoted(topics)}, expected topics with their numbers of partitions, 1 or more.")
     return topics
 
 
@@ -78,7 +79,7 @@ def subscriptions_of(args: dict[str, Any]) -> list[Subscription]:
     """The members of the group. TraceError for a row without any, or with one that no group has."""
     members = args.get("members")
     if not isinstance(members, list) or not members:
-        raise TraceError(f"members is {_told(members)}, expected a list of 1 or more.")
+        raise TraceError(f"members is {quoted(members)}, expected a list of 1 or more.")
     return [subscription_of(each) for each in members]
 
 
@@ -89,17 +90,13 @@ def subscription_of(member: Any) -> Subscription:
         topics = tuple(member["topics"])
         owned = tuple(TopicPartition(topic, number) for topic, number in member["owned"])
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise TraceError(f"a member is {_told(member)}, expected id, topics, owned and generation.") from None
+        raise TraceError(f"a member is {quoted(member)}, expected id, topics, owned and generation.") from None
     words = (name, *topics, *(each.topic for each in owned), *([] if instance is None else [instance]))
     numbers = (generation, *(each.partition for each in owned))
     if not all(isinstance(each, str) for each in words) or not all(map(_is_int, numbers)):
-        raise TraceError(f"a member is {_told(member)}: names are strings and partitions whole numbers.")
+        raise TraceError(f"a member is {quoted(member)}: names are strings and partitions whole numbers.")
     return Subscription(name, topics, owned, generation, instance)
 
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and _INT[0] <= value <= _INT[1]
-
-
-def _told(value: Any) -> str:
-    return repr(value)[:60]

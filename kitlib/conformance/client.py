@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from kitlib.conformance.golden import quoted, unknown
 from kitlib.errors import TraceError
 from kitlib.kafka.client.backoff import ExponentialBackoff
 from kitlib.kafka.client.cluster import (
@@ -43,14 +44,14 @@ def replay(trace: dict[str, Any], builds: Mapping[str, Build] | None = None) -> 
     config = trace.get("config", {})
     kind = config.get("kind")
     if kind not in STEPPERS:
-        raise TraceError(f"kind is {_told(kind)}, expected one of {', '.join(STEPPERS)}.")
+        raise TraceError(f"kind is {quoted(kind)}, expected one of {', '.join(STEPPERS)}.")
     make, build = STEPPERS[kind]
     step = make((builds or {}).get(kind, build), config)
     for each in trace["steps"]:
         try:
             yield step(each["op"], each.get("args", {}))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TraceError(f"{each['op']}: {_told(each.get('args'))} has no such argument ({error}).") from error
+            raise TraceError(f"{each['op']}: {quoted(each.get('args'))} has no such argument ({error}).") from error
 
 
 # -- metadata ---------------------------------------------------------------------------------------
@@ -111,9 +112,7 @@ def _metadata_result(metadata: Any, op: str, args: dict[str, Any]) -> Any:
             request = MetadataRequest(None, args["request_version"], args["is_partial"])
             metadata.update(request, response_of(args), args["now_ms"])
         case _:
-            raise TraceError(
-                f"the recording has an operation {_told(op)}, which this replay does not know. Update the kit."
-            )
+            raise unknown(op)
     return None
 
 
@@ -190,9 +189,7 @@ def _partitioner_stepper(build: Build, config: dict[str, Any]) -> Step:
                 sizes = args["queue_sizes"]
                 partitioner.update_load_stats(sizes, range(len(sizes or ())), args["length"])
                 return {"result": None}
-        raise TraceError(
-            f"the recording has an operation {_told(op)}, which this replay does not know. Update the kit."
-        )
+        raise unknown(op)
 
     return step
 
@@ -211,9 +208,7 @@ def _pool_stepper(build: Build, config: dict[str, Any]) -> Step:
             case "deallocate":
                 pool.deallocate(asked[args["allocation"]].size)
             case _:
-                raise TraceError(
-                    f"the recording has an operation {_told(op)}, which this replay does not know. Update the kit."
-                )
+                raise unknown(op)
         granted = "".join("g" if each.is_granted else "x" if each.error else "w" for each in asked)
         return {
             "state": {
@@ -232,7 +227,3 @@ STEPPERS: dict[str, tuple[Callable[[Build, dict[str, Any]], Step], Build]] = {
     "partitioner": (_partitioner_stepper, BuiltInPartitioner),
     "pool": (_pool_stepper, BufferPool),
 }
-
-
-def _told(value: Any) -> str:
-    return repr(value)[:60]

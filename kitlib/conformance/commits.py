@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kitlib.conformance.lag import as_recorded, number_in, share_in
+from kitlib.conformance.golden import number_in
+from kitlib.conformance.lag import as_recorded, share_in
 from kitlib.errors import TraceError
 from kitlib.monitor.lag import Commit, Status, Window
 from kitlib.monitor.lag_window import LagStorage

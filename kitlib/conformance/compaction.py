@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kitlib.conformance.golden import flag_in, number_in, unknown
 from kitlib.errors import TraceError
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
 from kitlib.kafka.offsets.segments import KeylessRecordError, SegmentedLog
 
 Build = Callable[[SegmentedLog, CleanerConfig], Any]
 SKIPPED = "no cleanable bytes: LogCleanerManager would not pick this log"
-_LONG = 2**63 - 1
 _TOLD_ERRORS = 3  # Kafka's message has the first three
 
 
@@ -24,14 +24,11 @@ def replay(trace: dict[str, Any], build: Build = LogCleaner) -> Iterator[dict[st
     """What each operation of one recorded script led to. TraceError for one that the recorder never writes."""
     settings = trace["config"]
     config = CleanerConfig(
-        delete_retention_ms=number_in(settings, "delete_retention_ms"),
-        min_compaction_lag_ms=number_in(settings, "min_compaction_lag_ms"),
+        delete_retention_ms=number_in(settings, "delete_retention_ms", 0),
+        min_compaction_lag_ms=number_in(settings, "min_compaction_lag_ms", 0),
         map_keys=number_in(settings, "offset_map_max_keys", 1),
     )
-    follows = settings.get("auto_high_watermark")
-    if not isinstance(follows, bool):
-        raise TraceError(f"auto_high_watermark is {follows!r:.60}, expected true or false.")
-    cleaner = build(SegmentedLog(auto_high_watermark=follows), config)
+    cleaner = build(SegmentedLog(auto_high_watermark=flag_in(settings, "auto_high_watermark")), config)
     for step in trace["steps"]:
         yield {"result": {"op": step["op"]} | done(cleaner, step["op"], step.get("args", {}))}
 
@@ -45,11 +42,11 @@ def done(cleaner: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
         case "roll":
             return {"active_segment_base": log.roll()}
         case "hw":
-            return {"high_watermark": log.update_high_watermark(number_in(args, "offset"))}
+            return {"high_watermark": log.update_high_watermark(number_in(args, "offset", 0))}
         case "clean":
-            return cleaned(cleaner, number_in(args, "now"))
+            return cleaned(cleaner, number_in(args, "now", 0))
         case other:
-            raise TraceError(f"the script has an operation {other!r:.60}, expected append, roll, hw or clean.")
+            raise unknown(other)
 
 
 def appended(log: SegmentedLog, args: dict[str, Any]) -> dict[str, Any]:
@@ -107,15 +104,7 @@ def row_of(row: Any) -> tuple[bytes | None, bytes | None, int]:
     if not isinstance(row, dict) or not all(isinstance(row.get(name), str | None) for name in ("key", "value")):
         raise TraceError(f"a record is {row!r:.60}, expected a key, a value and a ts.")
     key, value = (None if row.get(name) is None else row[name].encode("utf-8", "replace") for name in ("key", "value"))
-    return key, value, number_in(row, "ts")
-
-
-def number_in(values: dict[str, Any], name: str, least: int = 0) -> int:
-    """The whole number under a name; TraceError for anything else."""
-    value = values.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LONG:
-        raise TraceError(f"{name} is {value!r:.60}, expected a whole number from {least}.")
-    return value
+    return key, value, number_in(row, "ts", 0)
 
 
 def text(raw: bytes | None) -> str | None:

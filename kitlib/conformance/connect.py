@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from kitlib.conformance.golden import number_in, quoted
 from kitlib.errors import TraceError
-from kitlib.kafka.connect.eager import assign_eagerly
-from kitlib.kafka.connect.incremental import NO_GENERATION, IncrementalCooperativeAssignor
+from kitlib.kafka.connect.assignors import NO_GENERATION, IncrementalCooperativeAssignor, assign_eagerly
 from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks, configured_work
 
 EAGER, INCREMENTAL = "default", ("compatible", "sessioned")  # names of the protocols
@@ -60,9 +60,9 @@ def exact_replay(
     config = trace["config"]
     protocol, max_delay_ms = config.get("protocol"), config.get("scheduled_rebalance_max_delay_ms")
     if protocol != EAGER and protocol not in INCREMENTAL:
-        raise TraceError(f"protocol is {_told(protocol)}, expected {EAGER}, {' or '.join(INCREMENTAL)}.")
+        raise TraceError(f"protocol is {quoted(protocol)}, expected {EAGER}, {' or '.join(INCREMENTAL)}.")
     if not _is_number(max_delay_ms, 0):
-        raise TraceError(f"scheduled_rebalance_max_delay_ms is {_told(max_delay_ms)}, expected 0 or more.")
+        raise TraceError(f"scheduled_rebalance_max_delay_ms is {quoted(max_delay_ms)}, expected 0 or more.")
     leaders: dict[str, Leader] = {}
     away: set[str] = set()  # leaders that have left or were started anew since
     for step in trace["steps"]:
@@ -75,7 +75,7 @@ def exact_replay(
             completed = number_in(args, "leader_last_completed_generation", NO_GENERATION)
             leader = args.get("leader")
             if leader not in members:
-                raise TraceError(f"leader is {_told(leader)}, expected one of the members {', '.join(members)}.")
+                raise TraceError(f"leader is {quoted(leader)}, expected one of the members {', '.join(members)}.")
             away |= {name for name in leaders if name not in members} | set(names_in(args, "restarted"))
             if leader in away and completed == NO_GENERATION:  # a new process: it remembers nothing
                 leaders.pop(leader, None)
@@ -142,7 +142,7 @@ def connectors_of(args: dict[str, Any]) -> dict[str, int]:
     """The configured connectors of a step with their numbers of tasks; TraceError when they are none."""
     found = args.get("connectors")
     if not isinstance(found, dict) or not all(_is_number(each, 0, MAX_TASKS) for each in found.values()):
-        raise TraceError(f"connectors is {_told(found)}, expected names with their numbers of tasks.")
+        raise TraceError(f"connectors is {quoted(found)}, expected names with their numbers of tasks.")
     return found
 
 
@@ -150,31 +150,23 @@ def members_of(args: dict[str, Any]) -> dict[str, ConnectorsAndTasks]:
     """The workers of a step with what they say they run; TraceError when they are none."""
     found = args.get("members")
     if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
-        raise TraceError(f"members is {_told(found)}, expected a list of workers.")
+        raise TraceError(f"members is {quoted(found)}, expected a list of workers.")
     members = {}
     for each in found:
         tasks = each.get("tasks")
         if not isinstance(each.get("id"), str) or not isinstance(tasks, list) or not all(map(_is_task, tasks)):
-            raise TraceError(f"a member is {_told(each)}, expected its id, connectors and tasks.")
+            raise TraceError(f"a member is {quoted(each)}, expected its id, connectors and tasks.")
         members[each["id"]] = ConnectorsAndTasks.of(
             names_in(each, "connectors"), ((task[0], task[1]) for task in tasks)
         )
     return members
 
 
-def number_in(args: dict[str, Any], name: str, least: int) -> int:
-    """A whole number among a step's arguments; TraceError when it is missing or below `least`."""
-    value = args.get(name)
-    if not _is_number(value, least):
-        raise TraceError(f"{name} is {_told(value)}, expected a whole number from {least} on.")
-    return int(value)  # type: ignore[arg-type]
-
-
 def names_in(args: dict[str, Any], name: str) -> list[str]:
     """A list of names among a step's arguments, empty when it is left out; TraceError when it is something else."""
     value = args.get(name, [])
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise TraceError(f"{name} is {_told(value)}, expected a list of names.")
+        raise TraceError(f"{name} is {quoted(value)}, expected a list of names.")
     return value
 
 
@@ -196,7 +188,3 @@ def _all(work: ConnectorsAndTasks) -> set[Any]:
 
 def _named(told: dict[str, Any], kind: str) -> set[Any]:
     return {*told[f"{kind}_connectors"], *(tuple(task) for task in told[f"{kind}_tasks"])}
-
-
-def _told(value: Any) -> str:
-    return repr(value)[:60]

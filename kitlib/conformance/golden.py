@@ -146,6 +146,47 @@ def read_traces(path: Path | str) -> Iterator[dict[str, Any]]:
         ) from None
 
 
+def quoted(value: Any) -> str:
+    """A value in an error's sentence."""
+    return repr(value)[:60]
+
+
+def number_in(args: dict[str, Any], name: str, least: float = -(2**63), most: float = 2**63 - 1) -> int:
+    """A whole number among a step's arguments; TraceError when it is missing, none, or out of its range."""
+    value = args.get(name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(args, name, "a whole number")
+    if not least <= value <= most:
+        raise _wrong(args, name, f"a whole number from {least} to {most}")
+    return value
+
+
+def flag_in(args: dict[str, Any], name: str) -> bool:
+    """A yes or no among a step's arguments; TraceError when it is something else."""
+    value = args.get(name)
+    if not isinstance(value, bool):
+        raise _wrong(args, name, "true or false")
+    return value
+
+
+def bytes_in(args: dict[str, Any], name: str) -> bytes | None:
+    """Bytes among a step's arguments, told in hexadecimal, or null. TraceError for anything else."""
+    value = args.get(name, "")
+    try:
+        return None if value is None else bytes.fromhex(value)
+    except (TypeError, ValueError):
+        raise _wrong(args, name, "bytes in hexadecimal, or null") from None
+
+
+def unknown(op: Any) -> TraceError:
+    """What to raise for an operation that the recorder of a replay never writes."""
+    return TraceError(f"the recording has an operation {quoted(op)}, which this replay does not know. Update the kit.")
+
+
+def _wrong(args: dict[str, Any], name: str, expected: str) -> TraceError:
+    return TraceError(f"{name} is {quoted(args[name]) if name in args else 'missing'}, expected {expected}.")
+
+
 def bundled(*parts: str) -> Path:
     """The path of a trace file that comes with the kit, such as bundled("storm", "pm_scenarios.jsonl.gz")."""
     return Path(str(resources.files("kitlib.conformance") / "data")).joinpath(*parts)

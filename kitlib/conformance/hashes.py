@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kitlib.conformance.golden import bytes_in, unknown
 from kitlib.errors import TraceError
 from kitlib.java.hash_codes import text_hash_code
 from kitlib.kafka import hashes
@@ -33,7 +34,7 @@ def replay(trace: dict[str, Any], own: Hashes = Hashes()) -> Iterator[dict[str, 
         args, counts = step["args"], _counts(step.get("result"))
         match step["op"]:
             case "murmur2":
-                key = _key(args)
+                key = bytes_in(args, "key_hex") or b""
                 told = own.murmur2(key)
                 yield {
                     "result": {
@@ -55,15 +56,7 @@ def replay(trace: dict[str, Any], own: Hashes = Hashes()) -> Iterator[dict[str, 
                     }
                 }
             case other:
-                raise TraceError(f"the row is of the kind {other!r:.60}, expected murmur2 or group_partition.")
-
-
-def _key(args: dict[str, Any]) -> bytes:
-    """The key's bytes; the recording has them in hexadecimal."""
-    try:
-        return bytes.fromhex(args["key_hex"])
-    except (KeyError, TypeError, ValueError):
-        raise TraceError(f"key_hex is {args.get('key_hex')!r:.60}, expected bytes in hexadecimal.") from None
+                raise unknown(other)
 
 
 def _counts(result: Any) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kitlib.conformance.golden import number_in
 from kitlib.errors import TraceError
 from kitlib.monitor import lag
 from kitlib.monitor.lag import Commit, EmptyWindowError, PartitionStatus, Window
@@ -100,14 +101,6 @@ def commit_of(slot: Any) -> Commit:
         raise TraceError(f"a commit is {slot!r:.60}, expected offset, timestamp_ms and lag.")
     lag_then = None if slot.get("lag") is None else number_in(slot, "lag")
     return Commit(number_in(slot, "offset"), number_in(slot, "timestamp_ms"), lag_then)
-
-
-def number_in(values: dict[str, Any], name: str) -> int:
-    """The whole number under a name; TraceError for anything else."""
-    value = values.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not -_LONG <= value < 2 * _LONG:
-        raise TraceError(f"{name} is {value!r:.60}, expected a whole number.")
-    return value
 
 
 def share_in(values: dict[str, Any], name: str) -> float:

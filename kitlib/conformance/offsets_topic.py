@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kitlib.conformance.golden import bytes_in
 from kitlib.errors import TraceError
 from kitlib.kafka.offsets import records
 from kitlib.kafka.offsets.wire import BrokenRecordError
@@ -53,12 +54,3 @@ def same_bytes(record: Any, key: bytes, value: bytes | None, own: Serde) -> bool
         return own.encode(record) == (key, value)
     except BrokenRecordError:
         return False
-
-
-def bytes_in(args: dict[str, Any], name: str) -> bytes | None:
-    """The bytes under a name, told in hexadecimal. TraceError for anything else."""
-    given = args.get(name, "")
-    try:
-        return None if given is None else bytes.fromhex(given)
-    except (TypeError, ValueError):
-        raise TraceError(f"{name} is {given!r:.60}, expected bytes in hexadecimal, or null.") from None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.conformance.golden import flag_in, number_in, quoted, unknown
 from kitlib.errors import TraceError
 from kitlib.kafka.broker.append_checks import BatchRefusedError
 from kitlib.kafka.broker.config import BrokerConfig
@@ -62,39 +63,37 @@ class Broker:
     def step(self, number: int, op: str, args: dict[str, Any]) -> dict[str, Any]:
         """The result of one step. TraceError for an operation or an argument that the recorder never writes."""
         if op == "advance_time":
-            self.now_ms += number_in(args, "ms")
+            self.now_ms += _number(args, "ms")
             return {"outcome": "OK", "now": self.now_ms}
         log = self.log(args)
         match op:
             case "append":
                 done = log.append(
-                    batch_of(args), self.guards.get(number_in(args, "guard")) if "guard" in args else None
+                    batch_of(args), self.guards.get(_number(args, "guard")) if "guard" in args else None
                 )
                 return _written(done)
             case "marker":
                 return _written(log.append_marker(marker_of(args)))
             case "verify":
-                pid, seq, epoch = (number_in(args, name) for name in ("pid", "seq", "epoch"))
+                pid, seq, epoch = (_number(args, name) for name in ("pid", "seq", "epoch"))
                 guard = log.verify(pid, seq, epoch, self.now_ms, flag_in(args, "supports_epoch_bump"))
                 self.guards[number] = guard
                 return {"outcome": "NOT_NEEDED" if guard is SENTINEL else "GUARD"} | _error(ErrorCode.NONE)
             case "expire":
                 log.expire(self.now_ms)
             case "delete_records":
-                log.delete_before(number_in(args, "before"))
+                log.delete_before(_number(args, "before"))
             case "clean_restart" | "unclean_restart":
                 log.restart(RESTARTS[op], self.now_ms)
             case "failover":
                 log.fail_over()
             case _:
-                raise TraceError(
-                    f"the recording has an operation {_told(op)}, which this replay does not know. Update the kit."
-                )
+                raise unknown(op)
         return {"outcome": "OK"}
 
     def log(self, args: dict[str, Any]) -> Any:
         """The log of the partition that a step is about; TraceError when there is none."""
-        partition = number_in(args, "partition")
+        partition = _number(args, "partition")
         if partition >= len(self.partitions):
             raise TraceError(f"partition is {partition}, expected less than {len(self.partitions)}.")
         return self.partitions[partition]
@@ -122,26 +121,26 @@ def replay(trace: dict[str, Any], build: Build = UnifiedLog) -> Iterator[dict[st
 def broker_of(settings: dict[str, Any], build: Build = UnifiedLog) -> Broker:
     """The broker of a script; TraceError when these are none of a recorded script."""
     config = BrokerConfig(
-        producer_id_expiration_ms=number_in(settings, "producer_id_expiration_ms"),
+        producer_id_expiration_ms=_number(settings, "producer_id_expiration_ms"),
         transaction_verification=flag_in(settings, "transaction_verification"),
     )
-    logs = [build(config) for _ in range(number_in(settings, "partitions"))]
-    return Broker(logs, number_in(settings, "start_time_ms"))
+    logs = [build(config) for _ in range(_number(settings, "partitions"))]
+    return Broker(logs, _number(settings, "start_time_ms"))
 
 
 def batch_of(args: dict[str, Any]) -> Batch:
     """The batch of an append step; TraceError for an argument that none has."""
-    pid, epoch, seq, count, ts = (number_in(args, name) for name in ("pid", "epoch", "seq", "count", "ts"))
-    return Batch(number_in(args, "partition"), count, pid, epoch, seq, flag_in(args, "txn"), ts)
+    pid, epoch, seq, count, ts = (_number(args, name) for name in ("pid", "epoch", "seq", "count", "ts"))
+    return Batch(_number(args, "partition"), count, pid, epoch, seq, flag_in(args, "txn"), ts)
 
 
 def marker_of(args: dict[str, Any]) -> EndTransactionMarker:
     """The marker of a marker step; TraceError for an argument that none has."""
     pid, epoch, coordinator, version, ts = (
-        number_in(args, name) for name in ("pid", "epoch", "coordinator_epoch", "tv", "ts")
+        _number(args, name) for name in ("pid", "epoch", "coordinator_epoch", "tv", "ts")
     )
     if args.get("type") not in ("COMMIT", "ABORT"):
-        raise TraceError(f"type is {_told(args.get('type'))}, expected COMMIT or ABORT.")
+        raise TraceError(f"type is {quoted(args.get('type'))}, expected COMMIT or ABORT.")
     return EndTransactionMarker(pid, epoch, coordinator, args["type"] == "COMMIT", version, ts)
 
 
@@ -204,7 +203,7 @@ class JudgedLog(UnifiedLog):
             refused.error = said
             raise refused
         raise TraceError(
-            f"the function says {_told(said)}, expected Outcome.APPENDED, Outcome.DUPLICATE or an ErrorCode."
+            f"the function says {quoted(said)}, expected Outcome.APPENDED, Outcome.DUPLICATE or an ErrorCode."
         )
 
 
@@ -229,24 +228,5 @@ def _error(error: ErrorCode) -> dict[str, Any]:
     return {"error": error.name, "error_code": int(error)}
 
 
-def number_in(args: dict[str, Any], name: str) -> int:
-    """A whole number among a step's arguments; TraceError when it is missing, no number, or out of its range."""
-    value = args.get(name)
-    low, high = _RANGES[name]
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise TraceError(
-            f"{name} is {_told(value) if name in args else 'missing'}, expected a whole number from {low} to {high}."
-        )
-    return value
-
-
-def flag_in(args: dict[str, Any], name: str) -> bool:
-    """A yes or no among a step's arguments; TraceError when it is something else."""
-    value = args.get(name)
-    if not isinstance(value, bool):
-        raise TraceError(f"{name} is {_told(value) if name in args else 'missing'}, expected true or false.")
-    return value
-
-
-def _told(value: Any) -> str:
-    return repr(value)[:60]
+def _number(args: dict[str, Any], name: str) -> int:
+    return number_in(args, name, *_RANGES[name])

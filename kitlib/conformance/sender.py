@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.conformance.golden import number_in, quoted
 from kitlib.errors import TraceError
 from kitlib.kafka.producer.batch import ProducerBatch
 from kitlib.kafka.producer.config import ProducerConfig
@@ -57,20 +58,20 @@ class Replayed:
     def play(self, op: str, args: dict[str, Any]) -> None:
         """One step of the script."""
         if op == "send":
-            self.counts.append(_number(args, "records", 1, MOST_RECORDS))
+            self.counts.append(number_in(args, "records", 1, MOST_RECORDS))
             # A recorded value names its send and its place there; its length counts when a batch is split.
             values = [f"{len(self.counts) - 1}:{index}".encode() for index in range(self.counts[-1])]
-            self.sender.send(_number(args, "partition"), self.now_ms, values)
+            self.sender.send(number_in(args, "partition"), self.now_ms, values)
         elif op == "advance":
-            self.now_ms += _number(args, "ms")
+            self.now_ms += number_in(args, "ms")
         elif op == "disconnect":
             self.sender.disconnect()
         elif op == "respond":
-            self.sender.receive(_number(args, "request"), answer_of(args.get("partitions")))
+            self.sender.receive(number_in(args, "request"), answer_of(args.get("partitions")))
         elif op == "poll":
             self._poll()
         else:
-            raise TraceError(f"the operation {_told(op)} is unknown. Expected one of {', '.join(OPERATIONS)}.")
+            raise TraceError(f"the operation {quoted(op)} is unknown. Expected one of {', '.join(OPERATIONS)}.")
 
     def _poll(self) -> None:
         """One run of the loop; the cluster answers a request for an id at once."""
@@ -104,15 +105,15 @@ def replay(trace: dict[str, Any], build: Build = Sender) -> Iterator[dict[str, A
     settings = trace["config"]
     release = "2.0" if str(trace.get("kafka_version", "")).startswith("2.0") else "4.3"
     named: dict[str, Any] = {
-        ours: _number(settings, theirs) for theirs, ours in CONFIG_NAMES.items() if theirs in settings
+        ours: number_in(settings, theirs) for theirs, ours in CONFIG_NAMES.items() if theirs in settings
     }
-    partitions = visiting_order(_number(settings, "partitions", 1, MOST_PARTITIONS), release)
+    partitions = visiting_order(number_in(settings, "partitions", 1, MOST_PARTITIONS), release)
     script = Replayed(
         build(ProducerConfig(release=release, **named), partitions),
         release,
-        _number(settings, "start_time_ms"),
-        _number(settings, "first_pid"),
-        _number(settings, "first_epoch"),
+        number_in(settings, "start_time_ms"),
+        number_in(settings, "first_pid"),
+        number_in(settings, "first_epoch"),
     )
     for step in trace["steps"]:
         script.play(step["op"], step.get("args", {}))
@@ -146,17 +147,17 @@ def visiting_order(partitions: int, release: str = "4.3") -> list[int]:
 def answer_of(partitions: Any) -> dict[int, PartitionAnswer]:
     """A recorded answer in the kit's words. TraceError when it is none."""
     if not isinstance(partitions, dict):
-        raise TraceError(f"partitions is {_told(partitions)}, expected an answer for each partition.")
+        raise TraceError(f"partitions is {quoted(partitions)}, expected an answer for each partition.")
     answers = {}
     for partition, answer in partitions.items():
         if not (isinstance(partition, str) and partition.isascii() and partition.isdigit()):
-            raise TraceError(f"partitions has {_told(partition)}, expected a partition's number.")
+            raise TraceError(f"partitions has {quoted(partition)}, expected a partition's number.")
         if not isinstance(answer, dict) or not isinstance(answer.get("error"), str):
-            raise TraceError(f"the answer of partition {partition} is {_told(answer)}, expected one with an error.")
+            raise TraceError(f"the answer of partition {partition} is {quoted(answer)}, expected one with an error.")
         answers[int(partition)] = PartitionAnswer(
             ErrorCode.__members__.get(answer["error"], ErrorCode.UNKNOWN_SERVER_ERROR),
-            _number(answer, "base_offset"),
-            _number(answer, "log_start_offset"),
+            number_in(answer, "base_offset"),
+            number_in(answer, "log_start_offset"),
         )
     return answers
 
@@ -230,17 +231,3 @@ def _numbered(batch: ProducerBatch) -> dict[str, Any]:
         "seq": batch.base_sequence if known else None,
         "count": batch.count,
     }
-
-
-def _number(args: dict[str, Any], name: str, least: int = -(2**63), most: int = 2**63 - 1) -> int:
-    """A whole number among a step's arguments; TraceError when it is missing, is none or is out of range."""
-    value = args.get(name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TraceError(f"{name} is {_told(value) if name in args else 'missing'}, expected a whole number.")
-    if not least <= value <= most:
-        raise TraceError(f"{name} is {_told(value)}, expected a whole number from {least} to {most}.")
-    return value
-
-
-def _told(value: Any) -> str:
-    return repr(value)[:60]

@@ -4,8 +4,9 @@
     check("smallest_bound", 12)  # Not yet: ...
     hint("smallest_bound", 2)    # the second hint
 
-The exercises of one notebook live in one module beside this one (`nb_00`, `nb_01`, ...), each with a
-tuple `EXERCISES`. Their questions are those that the notebook prints; solutions are in the tests alone.
+The exercises of notebook 04 are declared in `nb_04`, in its order, each in one place: the question that the
+notebook prints, the near misses with the sentences that explain them, hints, and a right answer for tests and
+instructors (`kitlib.exercises.frame`). Right answers that are code are in `kitlib.exercises.solutions`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
-
-from kitlib.errors import KitError
 
 if TYPE_CHECKING:  # the process that runs a learner's code begins in this package too, and needs none of the experiments
     from kitlib.exercises.frame import Exercise, Finding
@@ -26,33 +25,32 @@ __all__ = ["Exercise", "Finding", "check", "exercises", "hint"]
 @cache
 def exercises() -> dict[str, Exercise]:
     """Every exercise by its name, in the order of the notebooks. KitError when two have one name."""
-    found: dict[str, Exercise] = {}
+    from kitlib.exercises.frame import DECLARED
+
     for module in sorted(module.name for module in iter_modules(__path__) if module.name.startswith("nb_")):
-        for exercise in import_module(f"{__name__}.{module}").EXERCISES:
-            if exercise.name in found:
-                raise KitError(f"two exercises are called {exercise.name}. Rename the one in {module}.py.")
-            found[exercise.name] = exercise
-    return found
+        import_module(f"{__name__}.{module}")
+    return dict(sorted(DECLARED.items(), key=lambda named: named[1].notebook))
 
 
 def check(name: str, answer: Any) -> Finding:
-    """Judge one answer. The finding also tells of a name that no exercise has: a slip in a cell is no traceback."""
+    """Judge one answer. A name that no exercise has is a finding too: a slip in a cell is no traceback."""
     from kitlib.exercises.frame import Finding, find, unknown
 
-    exercise = exercises().get(str(name))
-    return Finding(str(name), False, unknown(str(name), exercises())) if exercise is None else find(exercise, answer)
+    asked = exercises().get(str(name))
+    return Finding(str(name), False, unknown(str(name), exercises())) if asked is None else find(asked, answer)
 
 
 def hint(name: str, number: int = 1) -> str:
     """A hint; later ones say more. When there is no such exercise or hint, a sentence that says which there are."""
-    from kitlib.exercises.frame import told, unknown
+    from kitlib.exercises.answers import as_text
+    from kitlib.exercises.frame import unknown
 
-    exercise = exercises().get(str(name))
-    if exercise is None:
+    asked = exercises().get(str(name))
+    if asked is None:
         return unknown(str(name), exercises())
-    hints = exercise.hints
+    hints = asked.hints
     if number not in range(1, len(hints) + 1):
-        return f"{name} has no hint {told(number)}, only hints 1 to {len(hints)}."
+        return f"{name} has no hint {as_text(number)}, only hints 1 to {len(hints)}."
     return hints[number - 1]
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import Any
 
-from kitlib.exercises.frame import Exercise, NotYet, a_function, offsets_in, one_of, told, values_of, whole_number
+from kitlib.exercises import solutions
+from kitlib.exercises.answers import NotYet, choice, each_once, mapping, sequence, whole_number
+from kitlib.exercises.frame import Each, Function, Rows, Unlike, exercise
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
-from kitlib.kafka.offsets.expiry import CachedGroup, is_expired
 from kitlib.kafka.offsets.messages import RECORD_TYPES
-from kitlib.kafka.offsets.offset_rules import Clock
+from kitlib.kafka.offsets.offset_rules import CachedGroup, Clock, is_expired
 from kitlib.kafka.offsets.records import CONSUMER, OffsetsRecord, encode
 from kitlib.kafka.offsets.segments import SegmentedLog
 
@@ -25,31 +25,32 @@ LOGS = 40  # of live_records and survivors
 Entry = tuple[int, str, str | None]  # offset, key, value
 
 
-# -- group_home ----------------------------------------------------------------------------------------
-
-
-def check_group_home(answer: Any) -> str:
-    """The learner's hash, for names with a negative hash, with the least one, and with characters of two units."""
-    function = a_function(answer)
-    cases = [(group, count) for group in GROUPS for count in COUNTS]
-    for (group, count), value in zip(cases, values_of(function, cases), strict=True):
-        found, right = whole_number(value, "what your function returns"), group_partition(group, count)
-        if found != right:
-            look = "Java's ints have 32 bits, of which the highest is a sign."
-            if group == "polygenelubricants":
-                look = "The hash of this one is the least int of all, and has no absolute value. Kafka takes 0."
-            elif any(ord(char) > 0xFFFF for char in group):
-                look = "Java's strings are of UTF-16 units: such a character is two of them. `encode(\"utf-16-be\")` has their bytes."
-            raise NotYet(f"group {group!r}, {count} partitions: it is in partition {right}, your function says {found}.", look)
-    return f"{len(cases)} cases. A client needs no directory: it asks that partition's leader, which is the group's coordinator."
-
-
-# -- decode_commit -------------------------------------------------------------------------------------
+@exercise(
+    "Write `group_home(group, partitions)`: the partition of `__consumer_offsets` that keeps the group's offsets. It is the absolute "
+    "value of Java's `hashCode` of the name, modulo the number of partitions: over the characters, `h = 31 * h + unit`, as a signed "
+    "int of 32 bits.",
+    Function(
+        "group_home", lambda: list(product(GROUPS, COUNTS)),
+        "{n} cases. A client needs no directory: it asks that partition's leader, which is the group's coordinator.",
+        whole_number,
+    ),
+    "`h & 0xFFFFFFFF` keeps 32 bits; above 2^31 - 1 it stands for a negative number.",
+    "The units are those of UTF-16: `group.encode(\"utf-16-be\")`, two bytes each. The smallest int has no absolute value; Kafka takes 0.",
+    solution=solutions.group_home,
+)
+def group_home(found: int, group: str, count: int) -> Rows:
+    look = "Java's ints have 32 bits, and the highest one is a sign."
+    if group == "polygenelubricants":
+        look = "The hash of this one is the smallest int of all, which has no absolute value. Kafka takes 0."
+    elif any(ord(char) > 0xFFFF for char in group):
+        look = "Java's strings consist of UTF-16 units: such a character is two of them. `encode(\"utf-16-be\")` has their bytes."
+    right = group_partition(group, count)
+    yield found != right and Unlike(right, look)
 
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A record in hex, what is right for it, and what kind of record it is."""
+    """A record in hex, what it says, and what kind of record it is."""
 
     key: str
     value: str | None
@@ -85,20 +86,22 @@ def coded_records() -> list[Coded]:
     return found
 
 
-def check_decode_commit(answer: Any) -> str:
-    """The learner's decoder, on records of all versions and on broken ones."""
-    function, cases = a_function(answer), coded_records()
-    for case, value in zip(cases, values_of(function, [(each.key, each.value) for each in cases]), strict=True):
-        given = list(value) if isinstance(value, tuple) else value
-        if given != case.right:
-            raise NotYet(
-                f"{case.kind}, key {case.key}, value {'None' if case.value is None else case.value[:28] or 'of no bytes'}: "
-                f"it is {case.right!r}, your function says {told(value)}."
-            )
-    return f"{len(cases)} records. In all versions the offset comes first, and one broken record has not ended the reading."
-
-
-# -- live_records and survivors ------------------------------------------------------------------------
+@exercise(
+    "Write `decode_commit(key, value)`: two texts in hex, the value may be `None`. Return `[group, topic, partition, offset]` for a "
+    "commit (key types 0 and 1), with `None` as its offset for a tombstone; `None` for a record of another type; and `\"broken\"` "
+    "for one that cannot be read. A key is the type (2 bytes), then group and topic (each 2 bytes of length, then UTF-8), then the "
+    "partition (4 bytes). A value is its version (2 bytes), then the offset (8 bytes), then what you need not read.",
+    Function(
+        "decode_commit", lambda: [(each.key, each.value, each) for each in coded_records()],
+        "{n} records. In all versions the offset comes first, and a broken record did not stop the reading.",
+        lambda value, what: list(value) if isinstance(value, tuple) else value, asks=2,
+    ),
+    "`bytes.fromhex`, then `int.from_bytes(data[at:at + 2], \"big\")`; move `at` along.",
+    "A slice that is shorter than it should be is a sign of a record that was cut off. And a value of no bytes is not a tombstone.",
+    solution=solutions.decode_commit,
+)
+def decode_commit(given: Any, key: str, value: str | None, case: Coded) -> Rows:
+    yield given != case.right and Unlike(case.right, f"This is {case.kind}.")
 
 
 def logs() -> list[tuple[list[Entry], int]]:
@@ -114,24 +117,23 @@ def logs() -> list[tuple[list[Entry], int]]:
     return found
 
 
-def check_live_records(answer: Any) -> str:
-    """The last record of each key, unless it is a tombstone."""
-    function, cases = a_function(answer), [entries for entries, _ in logs()]
-    for entries, value in zip(cases, values_of(function, [(entries,) for entries in cases]), strict=True):
-        last = {key: (offset, text) for offset, key, text in entries}
-        right = sorted(offset for offset, text in last.values() if text is not None)
-        found = offsets_in(value, "what your function returns")
-        if found != right:
-            look = "A key whose last record is a tombstone has no live record." if set(right) < set(found) else None
-            raise NotYet(f"the log {entries}: live are {right}, your function says {found}.", look)
-        _once(value, f"the log {entries}: live are {right}")
-    return f"{len(cases)} logs. A cache that is filled in this order ends with exactly these; filled in another, it does not."
-
-
-def _once(value: Any, where: str) -> None:
-    """NotYet when the learner's function names an offset twice."""
-    if twice := [offset for offset, count in Counter(value).items() if count > 1]:
-        raise NotYet(f"{where}, each once; your function names offset {twice[0]} more than once.", "")
+@exercise(
+    "Write `live_records(log)`: `log` is a list of `[offset, key, value]`, with `None` as the value of a tombstone. Return the offsets "
+    "of the live records: the last one of each key, unless it is a tombstone.",
+    Function(
+        "live_records", lambda: [(entries,) for entries, _ in logs()],
+        "{n} logs. A cache filled in this order ends with exactly these; filled in another order, it does not.",
+        each_once,
+    ),
+    "One pass in the order of the log, and a dict from each key to its last record.",
+    "Only at the end ask which of the last records are tombstones.",
+    solution=solutions.live_records,
+)
+def live_records(found: list[int], log: list[Entry]) -> Rows:
+    last = {key: (offset, text) for offset, key, text in log}
+    right = sorted(offset for offset, text in last.values() if text is not None)
+    look = "A key whose last record is a tombstone has no live record." if set(right) < set(found) else None
+    yield found != right and Unlike(right, look)
 
 
 def left_after(entries: list[Entry], active: int) -> list[int]:
@@ -146,34 +148,34 @@ def left_after(entries: list[Entry], active: int) -> list[int]:
     return [record.offset for record in log.records()]
 
 
-def check_survivors(answer: Any) -> str:
-    """The learner's cleaner against the kit's, which agrees with Kafka's."""
-    function, cases = a_function(answer), logs()
-    for (entries, active), value in zip(cases, values_of(function, cases), strict=True):
-        right, found = left_after(entries, active), offsets_in(value, "what your function returns")
-        if found == right:
-            _once(value, f"the log {entries}, active from {active}: left are {right}")
-            continue
-        where = f"the log {entries}, active from {active}: left are {right}, your function leaves {found}."
-        missing = set(right) - set(found)
-        if any(offset >= active for offset in missing):
-            raise NotYet(where, "The active segment is not touched.")
-        if missing and all(text is None for offset, _, text in entries if offset in missing):
-            raise NotYet(where, "A first pass leaves a tombstone that is its key's last record: readers must see it.")
-        if missing:
-            raise NotYet(where, "The cleaner does not look into the active segment: what is there replaces nothing yet.")
-        raise NotYet(where, None)
-    return f"{len(cases)} logs. No offset has changed, and a reader of what is left ends with the same last value for each key."
-
-
-# -- kept_or_gone --------------------------------------------------------------------------------------
+@exercise(
+    "Write `survivors(log, active)`: the same kind of log, never cleaned before; the active segment begins at offset `active`. Return "
+    "the offsets that are left after the cleaner's first pass.",
+    Function(
+        "survivors", logs, "{n} logs. No offset has changed, and a reader of what is left ends with the same last value for each key.",
+        each_once,
+    ),
+    "From `active` on nothing is read and nothing is removed.",
+    "Below it the last record of each key stays, even if it is a tombstone: its time only begins now.",
+    solution=solutions.survivors,
+)
+def survivors(found: list[int], log: list[Entry], active: int) -> Rows:
+    right = left_after(log, active)
+    missing, look = set(right) - set(found), None
+    if any(offset >= active for offset in missing):
+        look = "The cleaner does not touch the active segment."
+    elif missing and all(text is None for offset, _, text in log if offset in missing):
+        look = "A first pass leaves a tombstone that is its key's last record: readers must see it."
+    elif missing:
+        look = "The cleaner does not look into the active segment: what is there replaces nothing yet."
+    yield found != right and Unlike(right, look)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """A committed offset: how old it is, and since when its group is empty; None while it has a member."""
 
-    told: str
+    words: str
     committed_h: int
     empty_h: int | None
 
@@ -198,22 +200,23 @@ def fate(case: Case, clock: Clock) -> str:
     return WORDS[is_expired(clock, group, "orders", commit_ms, None, now_ms, RETENTION_MS)]
 
 
-def check_kept_or_gone(answer: Any) -> str:
-    """Four situations, by the clock before KIP-211 and by that of today."""
-    if not isinstance(answer, Mapping) or set(answer) != set(CLOCKS):
-        raise NotYet(f'the answer should be a dict like {{"2.0": [...], "today": [...]}}, this is {told(answer)}.', "")
-    for name, clock in CLOCKS.items():
-        words = answer[name]
-        if not isinstance(words, list | tuple) or len(words) != len(CASES):
-            raise NotYet(f"{name}: there should be a list of {len(CASES)} words, this is {told(words)}.", "")
-        for number, (word, case) in enumerate(zip(words, CASES, strict=True), 1):
-            given = one_of(word, WORDS, "each word")
-            if given != fate(case, clock):
-                raise NotYet(f"{name}: in situation {number}, {case.told}, it is not {given}.")
-    return "once an offset aged from its own commit, and a quiet partition of a live group lost its place. Now the group must be empty."
+@exercise(
+    "Offsets are kept for 24 hours. " + "; ".join(f"({number}) {case.words}" for number, case in enumerate(CASES, 1))
+    + ". Is the offset kept or gone, by Kafka 2.0 and by Kafka of today? Answer with a dict, `{\"2.0\": [...], \"today\": [...]}`, "
+    "each a list of four words, `\"kept\"` or `\"gone\"`.",
+    Each(
+        tuple(CLOCKS), sequence(len(CASES), "words", choice(*WORDS)),
+        "an offset used to age from its own commit, and a quiet partition of a live group lost its place. Now the group must be empty.",
+        named=True,
+    ),
+    "When does the clock start in each of them?",
+    "Until 2.0 it starts at each offset's own commit, with or without members. Since 2.1 it starts when the last member leaves.",
+    solution={"2.0": ["gone", "gone", "gone", "kept"], "today": ["kept", "kept", "gone", "kept"]},
+)  # fmt: skip
+def kept_or_gone(words: tuple[str, ...], name: str) -> Rows:
+    for number, (word, case) in enumerate(zip(words, CASES, strict=True), 1):
+        yield word != fate(case, CLOCKS[name]) and NotYet(f"{name}: in situation {number}, {case.words}, it is not {word}.")
 
-
-# -- gap_or_loss ---------------------------------------------------------------------------------------
 
 ANSWERS = ("next", "gap", "end", "out of range")
 
@@ -231,31 +234,32 @@ def fetches() -> list[tuple[int, int, int, int | None]]:
     return found
 
 
-def check_gap_or_loss(answer: Any) -> str:
-    """What a fetch was told, in one of four words."""
-    function, cases = a_function(answer), fetches()
-    for (asked, start, end, first), value in zip(cases, values_of(function, cases), strict=True):
-        word = one_of(value, ANSWERS, "what your function returns")
-        if not start <= asked <= end:
-            right = "out of range"
-        elif first is None:
-            right = "end" if asked == end else "gap"
-        else:
-            right = "next" if first == asked else "gap"
-        if word != right:
-            where = f"asked for {asked} of a log from {start} to {end}, the first record is {first}"
-            look = None
-            if first is None and right == "gap":
-                look = "There is nothing any more from there to the end, and the end is higher: markers, or what compaction took."
-            raise NotYet(f"{where}: that is {right!r}, your function says {word!r}.", look)
-    return f"{len(cases)} fetches. Only 'out of range' may be a loss, and only below the start; an alarm on gaps rings for healthy topics."
-
-
-# -- rebuilt -------------------------------------------------------------------------------------------
+@exercise(
+    "Write `gap_or_loss(asked, start, end, first)`: a reader asked for an offset of a log that begins at `start` and whose next record "
+    "gets `end`; `first` is the offset of the first record that came, or `None`. Return `\"next\"`, `\"gap\"`, `\"end\"` or "
+    "`\"out of range\"`.",
+    Function(
+        "gap_or_loss", fetches,
+        "{n} fetches. Only 'out of range' may be a loss, and only below the start; an alarm on gaps rings for healthy topics.",
+        choice(*ANSWERS), names=("asked", "start", "end", "first"),
+    ),
+    "First the range: from `start` to `end`, both included.",
+    "At the end nothing comes. Below the end nothing may come either: that, too, is a gap.",
+    solution=solutions.gap_or_loss,
+)
+def gap_or_loss(word: str, asked: int, start: int, end: int, first: int | None) -> Rows:
+    if not start <= asked <= end:
+        right = "out of range"
+    elif first is None:
+        right = "end" if asked == end else "gap"
+    else:
+        right = "next" if first == asked else "gap"
+    look = "From there to the end no record is left, but the end is higher: markers, or what compaction removed."
+    yield word != right and Unlike(right, look if first is None and right == "gap" else None)
 
 
 def tables() -> list[tuple[dict[str, str], list[tuple[str, str | None]]]]:
-    """A reader's old table, and all records that are left of a topic: some of its keys have nothing left at all."""
+    """A reader's old table, and all records left in a topic: some of its keys have none left at all."""
     rng, found = Random(5), []
     for _ in range(LOGS):
         old = {key: f"old {rng.randint(0, 3)}" for key in "abcdef" if rng.random() < 0.6}
@@ -264,99 +268,23 @@ def tables() -> list[tuple[dict[str, str], list[tuple[str, str | None]]]]:
     return found
 
 
-def check_rebuilt(answer: Any) -> str:
-    """The table of a reader who was away for longer than tombstones stay."""
-    function, cases = a_function(answer), tables()
-    for (old, left), value in zip(cases, values_of(function, cases), strict=True):
-        right: dict[str, str] = {}
-        for key, text in left:
-            if text is None:
-                right.pop(key, None)
-            else:
-                right[key] = text
-        if not isinstance(value, Mapping):
-            raise NotYet(f"your function should return a dict, this is {told(value)}.", "")
-        if dict(value) != right:
-            stale = sorted(set(value) & set(old) - set(right))
-            look = f"No record says that {', '.join(stale)} was deleted. What does it mean that none says it is there?" if stale else None
-            raise NotYet(f"old table {old}, all that is left {left}: it is {right}, your function says {told(dict(value))}.", look)
-    return "what is not in the topic any more is not there any more. Only a reader who begins anew can know that."
-
-
-EXERCISES = (
-    Exercise(
-        "group_home",
-        "Write `group_home(group, partitions)`: the partition of `__consumer_offsets` that keeps the group's offsets. It is the absolute "
-        "value of Java's `hashCode` of the name, modulo the number of partitions: over the characters, `h = 31 * h + unit`, as a signed "
-        "int of 32 bits.",
-        check_group_home,
-        (
-            "`h & 0xFFFFFFFF` keeps 32 bits; above 2^31 - 1 it stands for a negative number.",
-            "The units are those of UTF-16: `group.encode(\"utf-16-be\")`, two bytes each. And the least int has no absolute value: 0.",
-        ),
+@exercise(
+    "Write `rebuilt(table, left)`: a reader of a compacted topic was away for a month; `table` is what it held for each key then, "
+    "`left` a list of `[key, value]`, all records that the topic still holds. Return its table as it should be now.",
+    Function(
+        "rebuilt", tables, "what is no longer in the topic no longer exists. Only a reader who starts from scratch can know that.", mapping
     ),
-    Exercise(
-        "decode_commit",
-        "Write `decode_commit(key, value)`: two texts in hex, the value may be `None`. Return `[group, topic, partition, offset]` for a "
-        "commit (key types 0 and 1), with `None` as its offset for a tombstone; `None` for a record of another type; and `\"broken\"` "
-        "for one that cannot be read. A key is the type (2 bytes), then group and topic (each 2 bytes of length, then UTF-8), then the "
-        "partition (4 bytes). A value is its version (2 bytes), then the offset (8 bytes), then what you need not read.",
-        check_decode_commit,
-        (
-            "`bytes.fromhex`, then `int.from_bytes(data[at:at + 2], \"big\")`; move `at` along.",
-            "A slice that is shorter than it should be is how a record that was cut off looks. And a value of no bytes is not a tombstone.",
-        ),
-    ),
-    Exercise(
-        "live_records",
-        "Write `live_records(log)`: `log` is a list of `[offset, key, value]`, with `None` as the value of a tombstone. Return the offsets "
-        "of the live records: the last one of each key, if it is no tombstone.",
-        check_live_records,
-        (
-            "One pass in the order of the log, and a dict from key to its last record.",
-            "Only at the end look which of the last records are tombstones.",
-        ),
-    ),
-    Exercise(
-        "survivors",
-        "Write `survivors(log, active)`: the same kind of log, never cleaned before; the active segment begins at offset `active`. Return "
-        "the offsets that are left after the cleaner's first pass.",
-        check_survivors,
-        (
-            "From `active` on nothing is read and nothing is removed.",
-            "Below it the last record of each key stays, also when it is a tombstone: its time only begins now.",
-        ),
-    ),
-    Exercise(
-        "kept_or_gone",
-        "Offsets are kept for 24 hours. " + "; ".join(f"({number}) {case.told}" for number, case in enumerate(CASES, 1))
-        + ". Is the offset kept or gone, by Kafka 2.0 and by Kafka of today? Answer with a dict, `{\"2.0\": [...], \"today\": [...]}`, "
-        "each a list of four words, `\"kept\"` or `\"gone\"`.",
-        check_kept_or_gone,
-        (
-            "When does the clock of each begin?",
-            "Until 2.0 it begins at each offset's own commit, whoever is there. Since 2.1 it begins when the group's last member has gone.",
-        ),
-    ),
-    Exercise(
-        "gap_or_loss",
-        "Write `gap_or_loss(asked, start, end, first)`: a reader asked for an offset of a log that begins at `start` and whose next record "
-        "gets `end`; `first` is the offset of the first record that came, or `None`. Return `\"next\"`, `\"gap\"`, `\"end\"` or "
-        "`\"out of range\"`.",
-        check_gap_or_loss,
-        (
-            "First the range: from `start` to `end`, both included.",
-            "At the end nothing comes. Below the end nothing may come as well: that, too, is a gap.",
-        ),
-    ),
-    Exercise(
-        "rebuilt",
-        "Write `rebuilt(table, left)`: a reader of a compacted topic was away for a month; `table` is what it held for each key then, "
-        "`left` a list of `[key, value]`, all records that the topic still holds. Return its table as it should be now.",
-        check_rebuilt,
-        (
-            "Which keys of the old table can you still believe in?",
-            "Every key that is alive has a record in the topic: that is what compaction promises. So the old table is not needed at all.",
-        ),
-    ),
+    "Which keys of the old table can you still believe?",
+    "Every key that is alive has a record in the topic: that is what compaction promises. So the old table is not needed at all.",
+    solution=solutions.rebuilt,
 )
+def rebuilt(got: Any, old: dict[str, str], left: list[tuple[str, str | None]]) -> Rows:
+    right: dict[str, str] = {}
+    for key, text in left:
+        if text is None:
+            right.pop(key, None)
+        else:
+            right[key] = text
+    stale = sorted(set(got) & set(old) - set(right))
+    look = f"No record says that {', '.join(stale)} was deleted. What does it mean that none says it exists?" if stale else None
+    yield dict(got) != right and Unlike(right, look)

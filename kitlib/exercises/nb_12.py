@@ -1,4 +1,4 @@
-"""The exercises of notebook 12: what each cause does alone, a load with a purge in it, how slow is too slow, who sees what, an alarm."""
+"""The exercises of notebook 12: what each cause does alone, a load with a purge in it, who notices, an alarm, and the reset policy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from kitlib.exercises.frame import Exercise, NotYet, a_function, one_of, some_of, told, values_of, whole_number
+from kitlib.exercises import solutions
+from kitlib.exercises.answers import NotYet, a_function, as_text, choice, expected, mapping, maybe, subset, whole_number
+from kitlib.exercises.frame import RETURNED, Each, Edge, Function, Knobs, Rows, Turned, Unlike, exercise, values_of
 from kitlib.experiments import run
-from kitlib.experiments.offsets.offsets_book import health_in
+from kitlib.experiments.offsets.incident_run import health_in
+from kitlib.experiments.offsets.reset_stories import AFTER, NO_CHECK
 from kitlib.kafka.offsets.messages import RECORD_TYPES
 from kitlib.kafka.offsets.offset_manager import OffsetManager
 from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig
 from kitlib.kafka.offsets.records import OffsetsRecord, encode
 from kitlib.kafka.offsets.segments import SegmentedLog
+from kitlib.kafka.positions import NoOffsetForPartitionError, OffsetOutOfRangeError, start_position
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.lag import Status
 from kitlib.monitor.lag_window import judged_commits
@@ -41,9 +45,10 @@ DEAD: tuple[dict[str, Any], ...] = tuple(  # of own_alarm: dead cleaners, each w
 LED = (1, 3)  # partitions like it that the coordinator leads
 COUNTED = ("records", "keys", "cached_offsets", "groups", "commits_a_minute", "load_ms", "keys_asked")  # add up over partitions
 DAYS_BEFORE = 2  # so long before the move the learner's alarm must have rung
-
-
-# -- endings -------------------------------------------------------------------------------------------
+OUTAGE: dict[str, Any] = {  # 14 hours at 10 records an hour, of which 12 hours are kept
+    "state": "committed but deleted", "records": 40, "done": 40, "while_down": 140, "deleted": 20, "after": 10,
+}  # fmt: skip
+POLICIES = ("earliest", "latest")
 
 
 def ending(trace: Trace) -> str:
@@ -52,23 +57,24 @@ def ending(trace: Trace) -> str:
     return "loses" if counts["lost"] else "repeats" if counts["duplicated"] else "goes on"
 
 
-def check_endings(answer: Any) -> str:
-    """Five runs, a word for each."""
-    if not isinstance(answer, list | tuple) or len(answer) != len(SITUATIONS):
-        raise NotYet(f"the answer should be a list of {len(SITUATIONS)} words, this is {told(answer)}.", "")
-    words = [one_of(each, ENDINGS, "each word") for each in answer]
-    for number, (word, (situation, name, knobs)) in enumerate(zip(words, SITUATIONS, strict=True), 1):
-        trace = run(name, **knobs)
-        if word != ending(trace):
-            at = [step.number for step in trace if step.what == "answer"][-1]
-            raise NotYet(f"in situation {number}, {situation}, A does not end like that: {word!r}.", picture=show(trace, at=at))
-    return (
-        "a wrong offset that is valid is simply read from, and no policy is asked. One that is out of range, or that has been forgotten "
-        "meanwhile, makes the policy choose between loss and repetition."
-    )
-
-
-# -- after_the_load ------------------------------------------------------------------------------------
+@exercise(
+    "Five futures of the first incident: " + "; ".join(
+        f"({number}) {situation}" for number, (situation, _, _) in enumerate(SITUATIONS, 1)
+    ) + '. How does A end in each? Answer with a list of five words, each `"goes on"`, `"repeats"` or `"loses"`.',
+    Each(
+        tuple(situation for situation, _, _ in SITUATIONS), choice(*ENDINGS),
+        "a wrong offset that is valid is simply read from, and no policy is consulted. One that is out of range, or that has been "
+        "forgotten meanwhile, makes the policy choose between loss and repetition.",
+    ),
+    "Three questions in this order: which offset does A get? Is it in the log? Only if not: what does the policy say?",
+    "Every ten minutes a coordinator forgets offsets that are too old, including some that it should have kept.",
+    solution=["repeats", "loses", "repeats", "loses", "goes on"],
+)  # fmt: skip
+def endings(word: str, place: int) -> Rows:
+    _, name, knobs = SITUATIONS[place]
+    trace = run(name, **knobs)
+    answered = [step.number for step in trace if step.what == "answer"][-1]
+    yield word != ending(trace) and Unlike(picture=show(trace, at=answered))
 
 
 def loads() -> list[tuple[list[list[Any]], int, int]]:
@@ -102,43 +108,45 @@ def truth_of_load(records: Sequence[Sequence[Any]], read: int, retention: int) -
     return {key[0]: value.committed_offset for key, value in manager.offsets()}
 
 
-def check_after_the_load(answer: Any) -> str:
-    """The learner's load with a purge in the middle, held against the model of the old coordinator."""
-    function, cases = a_function(answer), loads()
-    for (records, read, retention), value in zip(cases, values_of(function, cases), strict=True):
-        right = truth_of_load(records, read, retention)
-        if not isinstance(value, dict):
-            raise NotYet(f"your function should return a dict of group and offset, this is {told(value)}.", "")
-        if value != right:
-            groups = sorted(str(each) for each in {*value, *right} if value.get(each) != right.get(each))
-            raise NotYet(
-                f"with {records}, {read} of them read before the purge and a retention of {retention} hours, your cache has "
-                f"{told(value)}, and group {groups[0]} should have {right.get(groups[0], 'no offset')}.",
-                "The purge looks at what the cache holds at that moment. Where does its tombstone come to stand?",
-            )
-    return f"{len(cases)} loads: the purge judges an offset by a commit that is not its last, and its tombstone outlives the last one."
+@exercise(
+    "Write `after_the_load(records, read, retention)`: a coordinator of 0.8.2 loads `records`, a list of `[group, offset, hours ago]` "
+    "(offset None is a tombstone), in their order. When it has read the first `read` of them the purge comes: offsets in the cache "
+    "committed more than `retention` hours ago are forgotten, with a tombstone at the log's end. Then it reads on to the end. Return "
+    "the cache, `{group: offset}`.",
+    Function(
+        "after_the_load", loads,
+        "{n} loads: the purge judges an offset by a commit that is not its last, and its tombstone outlives the last one.", mapping,
+    ),
+    "Play the first records into a dict. Purge it. Play the rest, and then what the purge has written.",
+    "The dict needs the age beside the offset; a tombstone is `pop(group, None)`.",
+    solution=solutions.after_the_load,
+)
+def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retention: int) -> Rows:
+    right = truth_of_load(records, read, retention)
+    groups = sorted(str(each) for each in {*got, *right} if got.get(each, ...) != right.get(each, ...))
+    yield groups and NotYet(
+        f"with {records}, {read} of them read before the purge and a retention of {retention} hours, your cache has "
+        f"{as_text(got)}, and group {groups[0]} should have {right.get(groups[0], 'no offset')}.",
+        "The purge looks at what the cache holds at that moment. Where does its tombstone end up?",
+    )
 
 
-# -- load_speed ----------------------------------------------------------------------------------------
-
-
-def check_load_speed(answer: Any) -> str:
-    """The slowest load that repeats nothing: from runs with it and with one record a second less."""
-    speed = whole_number(answer)
-    if not SLOWEST <= speed <= FASTEST:
-        raise NotYet(f"load_records_per_s is {speed}, expected {SLOWEST} to {FASTEST}.", "")
-    if twice := _repeated(speed):
-        raise NotYet(f"at {speed} records a second {twice} records are sent twice.", "When does the purge come, after the move?")
-    if speed > SLOWEST and not _repeated(speed - 1):
-        raise NotYet(f"at {speed} nothing is repeated, and at {speed - 1} nothing is either.", "Try less.")
-    return f"{speed} records a second: the load is over before the first purge. A faster disk hides the fault, a bigger log brings it back."
-
-
-def _repeated(speed: int) -> int:
+@exercise(
+    "With a dead cleaner and everything else as it is: at how many records a second, at least, must the coordinator read "
+    "(`load_records_per_s`) so that nothing is repeated?",
+    Edge(
+        "load_records_per_s", SLOWEST, FASTEST, largest=False,
+        fits=lambda twice: not twice,
+        fails="at {n} records a second {here} records are sent twice.",
+        look="When does the purge come, after the move?",
+        right="{n} records a second: the load is over before the first purge. A faster disk hides the fault, a bigger log brings it back.",
+    ),
+    "The new coordinator's purge comes `check_interval_s` after its last one, and that was 5 s before the move.",
+    "About 88 records must be in the cache before that.",
+    solution=4,
+)
+def load_speed(speed: int) -> int:
     return judge(run("dead_cleaner", load_records_per_s=speed)).counts["duplicated"]
-
-
-# -- who_sees_it ---------------------------------------------------------------------------------------
 
 
 def seers(trace: Trace) -> set[str]:
@@ -152,21 +160,24 @@ def seers(trace: Trace) -> set[str]:
     return {name for name in SEERS if saw[name]}
 
 
-def check_who_sees_it(answer: Any) -> str:
-    """Who notices when the policy loses, and who when it repeats."""
-    if not isinstance(answer, dict) or set(answer) != {"earliest", "latest"}:
-        raise NotYet(f'the answer should be a dict like {{"earliest": [...], "latest": [...]}}, this is {told(answer)}.', "")
-    for policy, names in answer.items():
-        given = some_of(names, SEERS, f"the answer for {policy}")
-        right = seers(run("dead_cleaner", auto_offset_reset=policy))
-        if given != right:
-            wrong = sorted(given ^ right)[0]
-            what = "sees nothing" if wrong in given else "does see something"
-            raise NotYet(f"with {policy}, {wrong} {what}.", picture=show(run("dead_cleaner", auto_offset_reset=policy), part="signs"))
-    return "what is repeated is seen by everybody, what is lost by the offsets topic alone: the commit jumps forward, as commits do."
-
-
-# -- own_alarm -----------------------------------------------------------------------------------------
+@exercise(
+    "The offset has vanished. Who sees that something happened, when the policy is `earliest`, and when it is `latest`? Answer with a "
+    'dict of lists, `{"earliest": [...], "latest": [...]}`, of these names: ' + ", ".join(f'`"{name}"`' for name in SEERS)
+    + " (the lag monitor by Burrow's rules).",
+    Each(
+        ("earliest", "latest"), subset(*SEERS),
+        "everyone sees a repetition, only the offsets topic sees a loss: the commit jumps forward, as commits do.", named=True,
+    ),
+    "What do the commits look like in each case: do they go back?",
+    "The offsets topic has the tombstone, whatever the policy.",
+    solution={"earliest": list(SEERS), "latest": ["the offsets topic"]},
+)  # fmt: skip
+def who_sees_it(given: set[str], policy: str) -> Rows:
+    trace = run("dead_cleaner", auto_offset_reset=policy)
+    wrong = sorted(given ^ seers(trace))
+    yield wrong and NotYet(
+        f"with {policy}, {wrong[0]} {'sees nothing' if wrong[0] in given else 'does see something'}.", picture=show(trace, part="signs")
+    )
 
 
 @cache
@@ -186,96 +197,137 @@ def several(looks: list[dict[str, Any]], partitions: int) -> list[dict[str, Any]
     ]
 
 
-def check_own_alarm(answer: Any) -> str:
-    """The learner's alarm on runs in which the cleaner dies, and on the same ones in which it lives.
-
-    It is asked again with the looks up to the one at which it rang, and up to the one before: it may know no later ones.
-    """
-    function = a_function(answer)
+def dead_and_alive() -> list[list[Any]]:
+    """The looks of each run in which the cleaner dies, and of the same runs in which it lives."""
+    found = []
     for is_dead in (True, False):
-        runs = [(looks_of("dies" if is_dead else "runs", number), partitions) for number in range(len(DEAD)) for partitions in LED]
-        cases = [(several(looks, partitions), before) for (looks, before), partitions in runs]
-        told_of = [(knobs, partitions) for knobs in DEAD for partitions in LED]
-        values = values_of(function, [(looks,) for looks, _ in cases])
-        for (knobs, partitions), (looks, before), value in zip(told_of, cases, values, strict=True):
-            where = f"{knobs['rounds_a_day']} commits a day of each group, {knobs['days']} days"
-            where += f", {partitions} such partitions" if partitions > 1 else ""
-            if value is None:
-                if is_dead:
-                    raise NotYet(f"{where}, the cleaner dies on day {knobs['dies_on_day']}: your alarm never rings.")
-                continue
-            rung = whole_number(value, "what your function returns")
-            if not is_dead:
-                raise NotYet(f"{where}, and the cleaner lives: your alarm rings at look {rung}, with {told(looks[rung : rung + 1])}.", None)
-            if rung > before - DAYS_BEFORE - 1:
-                raise NotYet(f"{where}: look {rung} is too late, the move comes after look {before - 1}.")
-            if rung <= knobs["dies_on_day"] - 1:
-                raise NotYet(f"{where}: at look {rung} the cleaner still lives.", None)
-            then, before_it = values_of(function, [(looks[: rung + 1],), (looks[:rung],)])
-            if then != rung or before_it is not None:
-                given, number, had = (rung + 1, rung, then) if then != rung else (rung, None, before_it)
-                raise NotYet(
-                    f"{where}: your alarm rings at look {rung} when it is given all looks. Given the first {given} alone it should "
-                    f"return {number}, and returns {told(had)}.",
-                    "On that day nobody has the later looks: decide with what is known up to it.",
-                )
-    return f"{len(DEAD)} dead cleaners found {DAYS_BEFORE} days or more before the move, and {len(DEAD)} living ones left in peace."
+        for number, knobs in enumerate(DEAD):
+            for partitions in LED:
+                looks, before = looks_of("dies" if is_dead else "runs", number)
+                where = f"{knobs['rounds_a_day']} commits a day from each group, {knobs['days']} days"
+                where += f", {partitions} such partitions" if partitions > 1 else ""
+                found.append([several(looks, partitions), where, knobs["dies_on_day"] if is_dead else None, before])
+    return found
 
 
-EXERCISES = (
-    Exercise(
-        "endings",
-        "Five futures of the first incident: " + "; ".join(
-            f"({number}) {situation}" for number, (situation, _, _) in enumerate(SITUATIONS, 1)
-        ) + '. How does A end in each? Answer with a list of five words, each `"goes on"`, `"repeats"` or `"loses"`.',
-        check_endings,
-        (
-            "Three questions in this order: what is A told? Is that offset in the log? Only if not: what does the policy say?",
-            "A coordinator forgets offsets that are too old every ten minutes, also those that it should not have.",
-        ),
+class Alarm(Function):
+    """A function that may know no later looks: it is asked again with those up to the one at which it rang."""
+
+    def rows(self, answer: Any, rule: Any) -> Rows:
+        """The rule's own, and then what the alarm says of the first looks alone."""
+        function, cases = a_function(answer), self.cases()
+        rung = [self.reads(value, RETURNED) for value in values_of(function, [case[:1] for case in cases])]
+        for case, at in zip(cases, rung, strict=True):
+            yield from rule(at, *case)
+        rang = [(case, at) for case, at in zip(cases, rung, strict=True) if at is not None]
+        again = [(case, given, at if given > at else None) for case, at in rang for given in (at + 1, at)]
+        for (case, given, wanted), had in zip(again, values_of(function, [[case[0][:given]] for case, given, _ in again]), strict=True):
+            yield had != wanted and NotYet(
+                f"{case[1]}: when your alarm gets all looks, it rings at look {given - (wanted is not None)}. With only the first {given} "
+                f"it should return {wanted}, but returns {as_text(had)}.",
+                "On that day no one has the later looks: decide with what is known so far.",
+            )
+        yield self.right
+
+
+@exercise(
+    "Write `own_alarm(looks)`: a list of looks, one a day, each a dict as `health_in` returns it (`dirty_ratio`, `records`, `keys`, "
+    f"`cached_offsets`, ...; None for what is not known). Return the number of the first look at which it rings, or None. It must "
+    f"ring {DAYS_BEFORE} days or more before the coordinator moves, and never while the cleaner lives.",
+    Alarm(
+        "own_alarm", dead_and_alive,
+        f"{len(DEAD)} dead cleaners found {DAYS_BEFORE} days or more before the move, and {len(DEAD)} living ones left in peace.",
+        maybe(whole_number), asks=1,
     ),
-    Exercise(
-        "after_the_load",
-        "Write `after_the_load(records, read, retention)`: a coordinator of 0.8.2 loads `records`, a list of `[group, offset, hours ago]` "
-        "(offset None is a tombstone), in their order. When it has read the first `read` of them the purge comes: offsets in the cache "
-        "committed more than `retention` hours ago are forgotten, with a tombstone at the log's end. Then it reads on to the end. Return "
-        "the cache, `{group: offset}`.",
-        check_after_the_load,
-        (
-            "Play the first records into a dict. Purge it. Play the rest, and then what the purge has written.",
-            "The dict needs the age beside the offset; a tombstone is `pop(group, None)`.",
-        ),
+    "What rises when nothing compacts, and what happens to it each time when something does?",
+    "A living cleaner leaves little behind: how long ago was its last pass, and how many records are there for each key?",
+    solution=solutions.own_alarm,
+)
+def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, before: int) -> Rows:
+    if dies_on_day is None:
+        yield rung is not None and NotYet(
+            f"{where}, and the cleaner lives: your alarm rings at look {rung}, with {as_text(looks[rung : rung + 1])}."
+        )
+        return
+    yield rung is None and NotYet(f"{where}, the cleaner dies on day {dies_on_day}: your alarm never rings.")
+    yield rung > before - DAYS_BEFORE - 1 and NotYet(f"{where}: look {rung} is too late, the move comes after look {before - 1}.")
+    yield rung <= dies_on_day - 1 and NotYet(f"{where}: at look {rung} the cleaner is still alive.")
+
+
+@exercise(
+    "A group is at the end of its topic when it goes down for 14 hours. 10 records arrive every hour, the topic keeps 12 hours. When "
+    "the group has started again, 10 more arrive. How many records will it never see, with `earliest` and with `latest`? Answer with a "
+    'dict, `{"earliest": ..., "latest": ...}`.',
+    Each(
+        POLICIES, whole_number,
+        "retention took the first two hours in any case. `latest` gives up the other twelve, too; `none` would have stopped and asked you.",
+        named=True,
     ),
-    Exercise(
-        "load_speed",
-        "With a dead cleaner and everything else as it is: at how many records a second, at least, must the coordinator read "
-        "(`load_records_per_s`) so that nothing is repeated?",
-        check_load_speed,
-        (
-            "The new coordinator's purge comes `check_interval_s` after its last one, and that was 5 s before the move.",
-            "About 88 records must be in the cache before that.",
-        ),
+    "Where is the group's offset when it comes back, and where does the log begin?",
+    "The offset is out of range, so both policies apply: one goes to the log's start, the other to its end.",
+    solution={"earliest": 20, "latest": 140},
+)
+def after_the_outage(given: int, policy: str) -> Rows:
+    trace = run("reset_policy", policy=policy, **OUTAGE)
+    begins = next(step.number for step in trace if step.actor == "B" and step.what == "start")
+    yield given != judge(trace).counts["lost"] and Unlike(picture=show(trace, at=begins))
+
+
+def starts() -> list[tuple[int | None, int, int, str]]:
+    """(committed, log start, log end, policy) for the learner's function; the borders are among them."""
+    rng = Random(3)
+    found: list[tuple[int | None, int, int, str]] = [
+        (5, 5, 9, "latest"), (9, 5, 9, "earliest"), (0, 0, 9, "latest"), (10, 5, 9, "earliest"), (4, 5, 9, "latest"),
+        (None, 0, 0, "none"), (4, 5, 9, "none"), (10, 5, 9, "none"), (7, 7, 7, "none"), (None, 3, 8, "earliest"),
+    ]  # fmt: skip
+    for _ in range(40):
+        start = rng.randint(0, 20)
+        committed = rng.choice((None, rng.randint(0, 40), rng.randint(0, 40)))
+        found.append((committed, start, start + rng.randint(0, 15), rng.choice(("earliest", "latest", "none"))))
+    return found
+
+
+def truth_of_begin(committed: int | None, log_start: int, log_end: int, policy: str) -> int | None:
+    """Where a consumer begins; None where it stops."""
+    try:
+        return start_position(committed, log_start, log_end, policy)
+    except (NoOffsetForPartitionError, OffsetOutOfRangeError):
+        return None
+
+
+def offset_or_none(value: Any, what: str) -> int | None:
+    """What a start may be."""
+    if isinstance(value, bool) or not isinstance(value, int | None):
+        raise expected(what, "an offset or None", value)
+    return value
+
+
+@exercise(
+    "Write `begin(committed, log_start, log_end, policy)`: the offset at which a consumer begins, or None if it stops with an error. "
+    "`committed` is None for a group without an offset, `log_end` is the offset of the next record to come, `policy` is "
+    '`"earliest"`, `"latest"` or `"none"`.',
+    Function(
+        "begin", starts, "{n} starts: a committed offset that lies in the log is always used, and only otherwise the policy is consulted.",
+        offset_or_none,
     ),
-    Exercise(
-        "who_sees_it",
-        "The offset has vanished. Who sees that something happened, when the policy is `earliest`, and when it is `latest`? Answer with a "
-        'dict of lists, `{"earliest": [...], "latest": [...]}`, of these names: ' + ", ".join(f'`"{name}"`' for name in SEERS)
-        + " (the lag monitor by Burrow's rules).",
-        check_who_sees_it,
-        (
-            "What do the commits look like in each case: do they go back?",
-            "The offsets topic has the tombstone, whatever the policy.",
-        ),
-    ),
-    Exercise(
-        "own_alarm",
-        "Write `own_alarm(looks)`: a list of looks, one a day, each a dict as `health_in` tells them (`dirty_ratio`, `records`, `keys`, "
-        f"`cached_offsets`, ...; None for what is not known). Return the number of the first look at which it rings, or None. It must "
-        f"ring {DAYS_BEFORE} days or more before the coordinator moves, and never while the cleaner lives.",
-        check_own_alarm,
-        (
-            "What rises when nobody compacts, and what does it do each time when somebody does?",
-            "A living cleaner leaves little behind: how long ago was its last pass, and how many records are there for each key?",
-        ),
-    ),
-)  # fmt: skip
+    "When is the policy not consulted at all?",
+    "A consumer that is at the very end has a valid offset: that of the next record.",
+    solution=solutions.begin,
+)
+def where_it_begins(got: int | None, *case: Any) -> Rows:
+    yield got != truth_of_begin(*case) and NotYet(f"begin{case} returns {got}; a consumer does something else.")
+
+
+@exercise(
+    "Choose `check` for `reset_by_hand` so that neither the crash nor the operator makes any effect happen twice. Answer with a dict "
+    "of knobs.",
+    Knobs("reset_by_hand", only=("check",)),
+    "A table that is consulted after the effect knows everything and prevents nothing.",
+    "One record is left when it is consulted before: its effect happened, but its row was not written. Which one?",
+    solution={"check": "one step with the effect"},
+)
+def no_effect_twice(turned: Turned) -> Rows:
+    twice, rows = turned.verdict.counts["duplicated"], turned.trace.steps[-1].data.get("rows")
+    where = "" if turned.knobs.get("check", AFTER) == NO_CHECK else f" The table has {rows} rows, one for each record."
+    yield twice and NotYet(f"{twice} {'effect happens' if twice == 1 else 'effects happen'} twice.{where}")
+    yield "no effect happens twice: a worker that dies between an effect and its row leaves no trace of the effect, so make them one step."

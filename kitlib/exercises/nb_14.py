@@ -1,21 +1,42 @@
-"""The exercises of notebook 14: which rule fires, when it rings, what it is blind to, every step back, and a broken cluster."""
+"""The exercises of notebook 14: which rule fires, when it rings, what it is blind to, every step back, and a broken cluster.
+
+The last one is the capstone of the notebooks on offsets. The notebook makes the cluster by `broken_cluster(seed,
+backend="kafka")`. The check plays the same seed in memory, lets the signs and the rules of lag diagnose that, and
+holds the learner's answer against it: what the named partition does not show explains why an answer is wrong.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from kitlib.exercises.capstone import CAPSTONE
-from kitlib.exercises.frame import Exercise, NotYet, a_function, one_of, told, values_of, whole_number
+from kitlib.errors import KnobError
+from kitlib.exercises import solutions
+from kitlib.exercises.answers import NotYet, choice, expected, one_of, sequence, whole_number
+from kitlib.exercises.frame import Each, Edge, Function, Given, Rows, Unlike, exercise
+from kitlib.experiments.cluster_audit.broken_cluster import (
+    FAULTS,
+    PARTITIONS,
+    BrokenCluster,
+    Diagnosis,
+    diagnose,
+    judge,
+    signs_of,
+)  # fmt: skip
+from kitlib.experiments.cluster_audit.broken_cluster import (
+    broken_cluster as cluster_of,
+)
 from kitlib.monitor.commit_history import Committed
 from kitlib.monitor.lag import Status, Window, evaluate
 from kitlib.monitor.lag_window import window_after
 from kitlib.monitor.rewinds import rewinds
 from kitlib.views import draw_window
+from kitlib.words.word import count
 
 WORDS = ("OK", "WARN", "STOP", "STALL", "REWIND")
 GROWING = list(range(600, 1600, 100))  # a log that grows by 100 a minute
-STORIES: dict[str, dict[str, Any]] = {  # of which_rule, in the words of window_after
+STORIES: dict[str, dict[str, Any]] = {  # of which_rule, as arguments of window_after
     "keeps up with a distance of 300": {"commits": list(range(300, 1300, 100)), "log_ends": GROWING},
     "commits the same offset for ten minutes": {"commits": [500] * 10, "log_ends": GROWING},
     "fell behind, was at the end in the first minute": {"commits": list(range(600, 1100, 50)), "log_ends": GROWING},
@@ -34,36 +55,21 @@ PAUSE_S, FAST_COMMITS = 60, 200
 LISTS = 30  # of every_step_back
 
 
-# -- which_rule ----------------------------------------------------------------------------------------
-
-
-def check_which_rule(answer: Any) -> str:
-    """A status for each of the stories, held against the rules."""
-    if not isinstance(answer, list | tuple) or len(answer) != len(STORIES):
-        raise NotYet(f"the answer should be a list of {len(STORIES)} words, this is {told(answer)}.", "")
-    for number, (given, (name, story)) in enumerate(zip(answer, STORIES.items(), strict=True), 1):
-        word = one_of(given, WORDS, "each word")
-        window = window_after(**story)
-        if word != evaluate(window).status.name:
-            raise NotYet(f"story {number}, {name}: it is not {word}.", None, draw_window(window))
-    return "the order decides. STOP is asked before REWIND, one lag of 0 excuses a growing one, and without lag now nothing is asked."
-
-
-# -- rings_after ---------------------------------------------------------------------------------------
-
-
-def check_rings_after(answer: Any) -> str:
-    """When the alarm for a dead consumer rings first, by how far its commits were apart."""
-    function = a_function(answer)
-    for every_s, value in zip(SPACINGS, values_of(function, [(each,) for each in SPACINGS]), strict=True):
-        seconds = whole_number(value, "what your function returns")
-        if not 1 <= seconds <= MOST_S:
-            raise NotYet(f"commits {every_s} s apart: {seconds} s, expected 1 to {MOST_S}.", "")
-        if not is_stopped(stopped_story(every_s, seconds)):
-            raise NotYet(f"commits {every_s} s apart: {seconds} s after the last one the monitor does not say STOP yet.")
-        if is_stopped(stopped_story(every_s, seconds - 1)):
-            raise NotYet(f"commits {every_s} s apart: the monitor has said STOP before {seconds} s are over.")
-    return "a second more than the window spans: 10 s for a group that commits every second, 9 minutes for one that does every minute."
+@exercise(
+    "Six groups, each with a story: " + "; ".join(f"({number}) {name}" for number, name in enumerate(STORIES, 1)) + ". "
+    "`STORIES` has their numbers. What does the monitor say of each? Answer with a list of six words, "
+    + ", ".join(f'`"{word}"`' for word in WORDS[:-1]) + f' or `"{WORDS[-1]}"`.',
+    Each(
+        tuple(STORIES), choice(*WORDS),
+        "the order decides. STOP comes before REWIND, one lag of 0 excuses a growing one, and without lag now no rule applies.",
+    ),
+    "Go through the rules in their order: no lag now, stopped, rewound, caught up once, stalled, slow.",
+    "`draw_window(window_after(**story))` shows a story with the rule that fired.",
+    solution=["WARN", "STALL", "OK", "STOP", "REWIND", "OK"],
+)  # fmt: skip
+def which_rule(word: str, place: int) -> Rows:
+    window = window_after(**list(STORIES.values())[place])
+    yield word != evaluate(window).status.name and Unlike(picture=draw_window(window))
 
 
 def stopped_story(every_s: int, silent_s: int) -> Window:
@@ -76,37 +82,66 @@ def is_stopped(window: Window) -> bool:
     return evaluate(window).status is Status.STOP
 
 
-# -- second_rewind -------------------------------------------------------------------------------------
+@exercise(
+    "A group with a lag commits ten times, `every_s` seconds apart, and dies. Write `rings_after(every_s)`: how many seconds after "
+    "the last commit does the monitor say STOP for the first time? Its window has ten slots, its clock whole seconds.",
+    Function(
+        "rings_after", lambda: [(each,) for each in SPACINGS],
+        "a second more than the window spans: 10 s for a group that commits every second, 9 minutes for one that commits every minute.",
+        whole_number,
+    ),
+    "How long is the window, from its first commit to its last? Ten commits have nine gaps.",
+    "The silence must be longer than that, not as long.",
+    solution=solutions.rings_after,
+)
+def rings_after(seconds: int, every_s: int) -> Rows:
+    where = f"commits {every_s} s apart"
+    yield not 1 <= seconds <= MOST_S and NotYet(f"{where}: {seconds} s, expected 1 to {MOST_S}.", "")
+    yield not is_stopped(stopped_story(every_s, seconds)) and NotYet(
+        f"{where}: {seconds} s after the last one the monitor does not say STOP yet."
+    )
+    yield is_stopped(stopped_story(every_s, seconds - 1)) and NotYet(f"{where}: the monitor says STOP before {seconds} s have passed.")
 
 
-def check_second_rewind(answer: Any) -> str:
-    """Commits that go back for good while the monitor does not say so."""
-    if not isinstance(answer, list | tuple) or len(answer) != WINDOW:
-        raise NotYet(f"the answer should be a list of {WINDOW} offsets, this is {told(answer)}.", "")
-    offsets = [whole_number(each, "each offset") for each in answer]
-    if not all(0 <= each <= LATEST_END for each in offsets):
-        raise NotYet(f"the log ends at {LATEST_END}: offsets are 0 to {LATEST_END}, these are {offsets}.", "")
+@exercise(
+    f"A log ends at {LATEST_END:,}. Write down ten committed offsets, a list, that go back and stay back, and for which the monitor "
+    "does not say REWIND.",
+    Given(sequence(WINDOW, "offsets")),
+    "Which step back does the rule look at, and when does it count as recovered?",
+    "Let it go back twice. The first time it returns to where it was.",
+    solution=[100, 200, 150, 300, 400, 120, 160, 200, 240, 280],
+)
+def second_rewind(offsets: tuple[int, ...]) -> Rows:
+    yield not all(0 <= each <= LATEST_END for each in offsets) and NotYet(
+        f"the log ends at {LATEST_END}: offsets are 0 to {LATEST_END}; got {offsets}.", ""
+    )
     window = window_after(offsets, [LATEST_END])
-    if offsets[-1] == max(offsets):
-        raise NotYet("the last commit is the highest: whatever went back has been made good.", None, draw_window(window))
+    yield offsets[-1] == max(offsets) and NotYet(
+        "the last commit is the highest: the group has recovered from every step back.", None, draw_window(window)
+    )
     found = evaluate(window)
-    if found.status is Status.REWIND:
-        raise NotYet(f"the monitor sees it: {found.judgement.why}.", None, draw_window(window))
-    return f"the monitor says {found.status.name}. It looks at the first step back alone; what comes after it, it never compares."
+    yield found.status is Status.REWIND and NotYet(f"the monitor notices: {found.judgement.why}.", None, draw_window(window))
+    yield f"the monitor says {found.status.name}. It looks only at the first step back, and compares nothing that comes after it."
 
 
-# -- hidden_stop ---------------------------------------------------------------------------------------
-
-
-def check_hidden_stop(answer: Any) -> str:
-    """How long an old log end hides a dead consumer."""
-    seconds = whole_number(answer)
+@exercise(
+    f"A group commits every second and is at the end of the log, {CAUGHT_UP:,}, when it dies. Ten records a second keep arriving. The "
+    "monitor reads the log end every ten seconds, the last time at the moment of the last commit, and remembers ten of them. How many "
+    "seconds after the last commit does it say STOP?",
+    Given(whole_number),
+    "STOP is not said while one of the remembered log ends is not above the last commit.",
+    f"The last such log end was read with the last commit. When does the tenth later one push it out? `hidden_story(seconds)` of "
+    f"`{__name__}` is the window to look at.",
+    solution=100,
+)
+def hidden_stop(seconds: int) -> Rows:
     right = next(each for each in range(1, MOST_S) if is_stopped(hidden_story(each)))
-    if seconds != right:
-        said = "has not said STOP yet" if seconds < right else "has said STOP before"
-        shown = draw_window(hidden_story(min(max(seconds, 0), MOST_S)))
-        raise NotYet(f"{seconds} s after the last commit the monitor {said}.", None, shown)
-    return f"{right} s, though its commits were 1 s apart: as long as one of ten log ends that it remembers is one the group had reached."
+    yield seconds != right and NotYet(
+        f"{seconds} s after the last commit the monitor {'has not said STOP yet' if seconds < right else 'has said STOP before'}.",
+        None,
+        draw_window(hidden_story(min(max(seconds, 0), MOST_S))),
+    )
+    yield f"{right} s, though its commits were 1 s apart: as long as the group had reached one of the ten log ends that it remembers."
 
 
 def hidden_story(silent_s: int) -> Window:
@@ -115,32 +150,32 @@ def hidden_story(silent_s: int) -> Window:
     commits = [None, *(CAUGHT_UP - last_s + each for each in range(1, last_s + 1))]
     looks = (last_s + silent_s) // HIDDEN["ends_every_s"] + 1
     ends = [CAUGHT_UP + 10 * max(0, HIDDEN["ends_every_s"] * look - last_s) for look in range(looks)]
-    told_s = max(last_s, HIDDEN["ends_every_s"] * (looks - 1))
-    return window_after(commits, ends, silent_s=last_s + silent_s - told_s, **HIDDEN)
+    shown_s = max(last_s, HIDDEN["ends_every_s"] * (looks - 1))
+    return window_after(commits, ends, silent_s=last_s + silent_s - shown_s, **HIDDEN)
 
 
-# -- thin_out ------------------------------------------------------------------------------------------
-
-
-def check_thin_out(answer: Any) -> str:
-    """The least min_distance_s with which a pause is no alarm."""
-    distance_s = whole_number(answer)
-    if not 0 <= distance_s <= 600:
-        raise NotYet(f"min_distance_s is {distance_s}, expected 0 to 600.", "")
-    window = pause_story(distance_s)
-    if is_stopped(window):
-        raise NotYet(f"with {distance_s} s the pause is still told as STOP: {evaluate(window).judgement.why}.", None, draw_window(window))
-    if not is_stopped(pause_story(distance_s - 1)):
-        raise NotYet(f"with {distance_s} s it is quiet, and with {distance_s - 1} s it is quiet, too.", "Thin out less.")
-    return f"{distance_s}: ten slots that far apart span more than the pause. The price: a dead consumer is told as late as that."
+@exercise(
+    f"A group with a lag commits every second and then pauses for {PAUSE_S} s, as it always does. What is the least "
+    "`min_distance_s` with which ten slots do not make a STOP of it?",
+    Edge(
+        "min_distance_s", 0, 600, largest=False,
+        fits=lambda seen: not seen["stopped"],
+        fails="with {n} s the monitor still takes the pause for a STOP: {here[why]}.",
+        picture=lambda n: draw_window(pause_story(n)),
+        right="{n}: ten slots that far apart span more than the pause. The price: it notices a dead consumer that much later.",
+    ),
+    "Commits that follow the one before by less than `min_distance_s` take its slot, and its time. How far apart are slots then?",
+    "Nine gaps must be at least as long as the pause; and consider where in its slot the last commit came.",
+    solution=7,
+)
+def thin_out(distance_s: int) -> dict[str, Any]:
+    found = evaluate(pause_story(distance_s))
+    return {"stopped": found.status is Status.STOP, "why": found.judgement.why}
 
 
 def pause_story(min_distance_s: int) -> Window:
     """A group that commits every second for a while and then pauses."""
     return window_after([10 * each for each in range(FAST_COMMITS)], FAR_END, 1, PAUSE_S, min_distance_s=max(0, min_distance_s))
-
-
-# -- every_step_back -----------------------------------------------------------------------------------
 
 
 def histories() -> list[list[int | None]]:
@@ -156,88 +191,121 @@ def histories() -> list[list[int | None]]:
     return found
 
 
-def check_every_step_back(answer: Any) -> str:
-    """The learner's own detector against the kit's."""
-    function, cases = a_function(answer), histories()
-    for story, value in zip(cases, values_of(function, [(each,) for each in cases]), strict=True):
-        if not isinstance(value, list | tuple) or not all(isinstance(each, list | tuple) and len(each) == 2 for each in value):
-            raise NotYet(f"{story}: your function should return a list of pairs (index, records), this is {told(value)}.", "")
-        given = [(whole_number(index, "each index"), whole_number(records, "each number of records")) for index, records in value]
-        history = [Committed(order, order * 1000, offset) for order, offset in enumerate(story)]
-        right = [(each.after.order, each.records) for each in rewinds(history)]
-        if missed := [each for each in right if each not in given]:
-            said = f"{story}: it went back at index {missed[0][0]}, and your function says {given}."
-            raise NotYet(said, "Look at each pair of neighbours.")
-        if len(given) > len(right):
-            extra = next((each for each in given if each not in right), given[-1])
-            said = f"{story}: your function tells of a step back at index {extra[0]} by {extra[1]} that is none, or tells one twice."
-            raise NotYet(said, None)
-    return f"{len(cases)} histories, every step back with its size, and a tombstone between two commits is none: that one has vanished."
+def pairs(value: Any, what: str) -> list[tuple[int, int]]:
+    """What the learner's detector returns: (index, records) for each step back."""
+    if not isinstance(value, list | tuple) or not all(isinstance(each, list | tuple) and len(each) == 2 for each in value):
+        raise expected(what, "a list of pairs (index, records)", value)
+    return [(whole_number(index, "each index"), whole_number(records, "each number of records")) for index, records in value]
 
 
-EXERCISES = (
-    Exercise(
-        "which_rule",
-        "Six groups, each told as a story: " + "; ".join(f"({number}) {name}" for number, name in enumerate(STORIES, 1)) + ". "
-        "`STORIES` has their numbers. What does the monitor say of each? Answer with a list of six words, "
-        + ", ".join(f'`"{word}"`' for word in WORDS[:-1]) + f' or `"{WORDS[-1]}"`.',
-        check_which_rule,
-        (
-            "Go through the rules in their order: no lag now, stopped, rewound, caught up once, stalled, slow.",
-            "`draw_window(window_after(**story))` shows a story with the rule that fired.",
-        ),
+@exercise(
+    "Write `every_step_back(offsets)`: `offsets` are a partition's commits in the order of the log, None for a tombstone. Return a "
+    "pair (index, records) for each commit that is smaller than the record right before it, and by how many records.",
+    Function(
+        "every_step_back", lambda: [(each,) for each in histories()],
+        "{n} histories, every step back with its size. A tombstone between two commits is not one: there the offset vanished.",
+        pairs,
     ),
-    Exercise(
-        "rings_after",
-        "A group with a lag commits ten times, `every_s` seconds apart, and dies. Write `rings_after(every_s)`: how many seconds after "
-        "the last commit does the monitor say STOP for the first time? Its window has ten slots, its clock whole seconds.",
-        check_rings_after,
-        (
-            "How long is the window, from its first commit to its last? Ten commits have nine gaps.",
-            "The silence must be longer than that, not as long.",
-        ),
-    ),
-    Exercise(
-        "second_rewind",
-        f"A log ends at {LATEST_END:,}. Write down ten committed offsets, a list, that go back and stay back, and for which the monitor "
-        "does not say REWIND.",
-        check_second_rewind,
-        (
-            "Which step back does the rule look at, and when does it count as recovered?",
-            "Let it go back twice. The first time it comes again to where it was.",
-        ),
-    ),
-    Exercise(
-        "hidden_stop",
-        f"A group commits every second and is at the end of the log, {CAUGHT_UP:,}, when it dies. Ten records a second go on coming. The "
-        "monitor reads the log end every ten seconds, the last time at the moment of the last commit, and remembers ten of them. How many "
-        "seconds after the last commit does it say STOP?",
-        check_hidden_stop,
-        (
-            "STOP is not said while one of the remembered log ends is not above the last commit.",
-            f"The last such log end was read with the last commit. When does the tenth later one push it out? `hidden_story(seconds)` of "
-            f"`{__name__}` is the window to look at.",
-        ),
-    ),
-    Exercise(
-        "thin_out",
-        f"A group with a lag commits every second and then pauses for {PAUSE_S} s, as it always does. What is the least "
-        "`min_distance_s` with which ten slots do not make a STOP of it?",
-        check_thin_out,
-        (
-            "Commits that follow the one before by less than `min_distance_s` take its slot, and its time. How far apart are slots then?",
-            "Nine gaps must be as long as the pause at least; and mind where in its slot the last commit came.",
-        ),
-    ),
-    Exercise(
-        "every_step_back",
-        "Write `every_step_back(offsets)`: `offsets` are a partition's commits in the order of the log, None for a tombstone. Return a "
-        "pair (index, records) for each commit that is smaller than the record right before it, and by how many records.",
-        check_every_step_back,
-        (
-            "Compare each one with its neighbour; all of them, not the first alone.",
-            "A None has no offset: neither it nor the commit after it is a step back.",
-        ),
-    ),
-    CAPSTONE,
+    "Compare each one with its neighbour; all of them, not only the first.",
+    "A None has no offset: neither it nor the commit after it is a step back.",
+    solution=solutions.every_step_back,
 )
+def every_step_back(given: list[tuple[int, int]], story: list[int | None]) -> Rows:
+    history = [Committed(order, order * 1000, offset) for order, offset in enumerate(story)]
+    right = [(each.after.order, each.records) for each in rewinds(history)]
+    missed = [each for each in right if each not in given]
+    yield missed and NotYet(
+        f"{story}: it went back at index {missed[0][0]}, but your function returns {given}.", "Look at each pair of neighbours."
+    )
+    extra = next((each for each in given if each not in right), given[-1] if given else (0, 0))
+    yield len(given) > len(right) and NotYet(
+        f"{story}: at index {extra[0]} there is no step back by {extra[1]}, or your function names it twice."
+    )
+
+
+def diagnosis(answer: Any, what: str = "the answer") -> tuple[BrokenCluster, int, str]:
+    """The cluster of the seed, the partition and the fault that are named."""
+    if not isinstance(answer, Mapping) or set(answer) != {"seed", "partition", "fault"}:
+        raise expected(what, "a dict of seed, partition, fault", answer)
+    try:
+        cluster = cluster_of(whole_number(answer["seed"], "the seed"))
+    except KnobError as error:
+        raise NotYet(str(error), "") from error
+    partition, fault = whole_number(answer["partition"], "the partition"), one_of(answer["fault"], FAULTS, "the fault")
+    if partition not in range(PARTITIONS):
+        raise NotYet(f"there is no partition {partition}, they are 0 to {PARTITIONS - 1}.", "")
+    return cluster, partition, fault
+
+
+@exercise(
+    f"`cluster = broken_cluster(seed, backend=\"kafka\")` makes a group of {PARTITIONS} partitions one of which has a fault. Which "
+    "partition, and which fault? Look at `cluster.offsets()` and `cluster.lag()`. The faults: "
+    + "; ".join(f"`\"{name}\"` ({meaning})" for name, meaning in FAULTS.items())
+    + '. Answer with `{"seed": seed, "partition": 0, "fault": "..."}`.',
+    Given(diagnosis),
+    "Begin with the lag: in which partition does it not come back to 0? But a lost offset may leave no lag at all.",
+    "Then only the records of that partition, `cluster.offsets(partition)`: do they end, stand still, go back, or vanish?",
+    "Who made the step back? If the group had no members then, none of them can have committed.",
+    solution={"seed": 27, "partition": 1, "fault": "stopped"},
+)
+def broken_cluster(answer: tuple[BrokenCluster, int, str]) -> Rows:
+    cluster, partition, fault = answer
+    (truth,) = diagnose(cluster)
+    yield partition != truth.partition and NotYet(
+        f"partition {partition} is healthy: {innocence(cluster, partition)}.", "Look at the other partitions."
+    )
+    yield fault != truth.fault and NotYet(f"partition {partition} is the broken one, but {against(fault, cluster, truth)}.")
+    yield f"{FAULTS[fault]}. Partition {partition}: {evidence(cluster, truth)}."
+
+
+def innocence(cluster: BrokenCluster, partition: int) -> str:
+    """What a partition without a fault shows."""
+    back, _ = signs_of(cluster, partition)
+    if back:
+        step = back[0]
+        return (
+            f"its one step back, from {step.before.offset} to {step.after.offset}, is a late commit, which the next one repaired, "
+            "and its lag is 0 at the end"
+        )
+    return "its commits only rise, and its lag is 0 at the end"
+
+
+def against(fault: str, cluster: BrokenCluster, truth: Diagnosis) -> str:
+    """What a partition would show with the fault that was named, and does not."""
+    back, _ = signs_of(cluster, truth.partition)
+    offsets = [each.offset for each in cluster.commits(truth.partition)]
+    match fault:
+        case "vanished":
+            return "an offset that vanishes leaves a tombstone, and there is none among its records"
+        case "rewound" | "reset by hand" if None in offsets:
+            return "there is a tombstone before its offsets go on: no one has reset them"
+        case "rewound" | "reset by hand" if not back:
+            return "its committed offset never goes back"
+        case "rewound" | "reset by hand":
+            return f"when the offset went back, the group had {count(back[0].after.members or 0, 'member')}"
+        case "stopped":
+            return "its offset is still being committed at the end"
+        case "stalled":
+            return "the commits in its window are not all of one offset"
+        case _:
+            return "its commits do not keep rising while its lag grows from look to look"
+
+
+def evidence(cluster: BrokenCluster, truth: Diagnosis) -> str:
+    """What the right answer rests on, in numbers that are the same in memory and on a broker."""
+    partition, window = truth.partition, cluster.window(truth.partition)
+    lag = window.current_lag
+    match truth.fault:
+        case "vanished":
+            _, (sign, *_) = signs_of(cluster, partition)
+            again = sign.begun_again.offset if sign.begun_again else None
+            return f"the committed offset {sign.last.offset} was taken away, and the next commit is {again}"
+        case "rewound" | "reset by hand":
+            return truth.why
+        case "stopped":
+            return f"its last commit is of offset {window.commit(-1).offset}, and {lag} records have come since"
+        case "stalled":
+            commits = sum(each is not None for each in window.commits)
+            return f"{commits} commits in a row are of offset {window.commit(-1).offset}, with a lag of {lag} at the end"
+        case _:
+            return judge(cluster, partition).why

@@ -13,7 +13,7 @@ answer right, and a process that died has answered nothing.
     values = call(function, [[trace], [trace]])   # a function that is called once for each list of arguments
     value = read(answer)                          # an answer that a check may look at, whatever it is made of
 
-Left out: protection from somebody who means harm. This is the learner's own code on the learner's own
+Left out: protection from someone who means harm. This is the learner's own code on the learner's own
 machine, and the limits are for accidents; to judge the code of others, use a container as well.
 """
 
@@ -53,9 +53,9 @@ TOKEN_NAME = "KIT_SANDBOX"
 ENVIRONMENT = (
     "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "KIT_TEST_SESSION", LAB_TOKEN_NAME,
 )  # fmt: skip
-GROWS = "Look for what grows and is never made smaller."
+GROWS = "Look for something that grows and never shrinks."
 RETURN = "Return instead, or raise an exception that says what is wrong."
-ONLY_ITS_OWN = "Leave alone what it has not opened or started itself."
+ONLY_ITS_OWN = "Touch only what your code opened or started itself."
 ENDING_S = 15.0  # what the warden may take to end everything; after that it is ended itself
 
 
@@ -155,7 +155,7 @@ def read(answer: Any, limits: Limits | None = None) -> Any:
     try:
         return plain(answer, asdict(limits))
     except NotSendableError as error:
-        raise UnreadableError(Breach("unread", f"your answer cannot be read: {error}.", "Give it as plain values.")) from error
+        raise UnreadableError(Breach("unread", f"your answer cannot be read: {error}.", "Answer with plain values.")) from error
     except CopyEndedError as error:
         breach = _breach(error.kind, error.status, ", while your answer was read", limits)
         raise UnreadableError(breach) from error
@@ -171,7 +171,7 @@ def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], answers: 
         sent = in_a_copy(lambda: parcel(made), asdict(limits))
     except NotSendableError as error:
         said = f"your code uses {error}, which cannot be sent to the process that checks it."
-        return answers.outcome(Breach("unsent", said, "Give it what it needs as an argument, or make it inside."), "")
+        return answers.outcome(Breach("unsent", said, "Pass it as an argument, or create it inside your code."), "")
     except CopyEndedError as error:
         return answers.outcome(_breach(error.kind, error.status, ", while it was pickled", limits), "")
     lines = b"".join(json.dumps(script, separators=(",", ":")).encode() + b"\n" for script in scripts)
@@ -326,10 +326,10 @@ def _whole_breach(report: dict[str, Any], answers: _Answers, limits: Limits) -> 
     if kind == "start":
         words = plain_text(str(report.get("words") or report.get("printed") or "").strip().rpartition("\n")[2], 160)
         said = f"the process that checks your code did not start{f' ({words})' if words else ''}."
-        return Breach(kind, said, "Run this cell again; if it stays so, look at `kit doctor`.")
+        return Breach(kind, said, "Run this cell again; if that does not help, run `kit doctor`.")
     if kind == "unloaded" and answers.unloaded is not None:
         said = f"your code cannot be loaded in the process that checks it: {answers.unloaded.what}."
-        return Breach(kind, said, "Define all that it needs in cells, or import it inside.")
+        return Breach(kind, said, "Define everything it needs in cells, or import it inside.")
     return _breach(kind, report.get("status"), answers.place(), limits)
 
 
@@ -338,15 +338,15 @@ def _breach(kind: str, status: Any, place: str, limits: Limits) -> Breach:
     said, look = {
         "time": (f"did not finish in {limits.deadline_s:g} s", "Look for a loop that never ends."),
         "memory": (f"used more than {_size(limits.memory_bytes)} of memory", GROWS),
-        "processes": (f"started more than {limits.processes} processes", "It needs none."),
-        "printed": (f"printed more than {_size(limits.printed_bytes)}", "Take the prints out: every step of every script would print."),
-        "answers": (f"gave back more than {_size(limits.answers_bytes)}", GROWS),
+        "processes": (f"started more than {limits.processes} processes", "It should not start any."),
+        "printed": (f"printed more than {_size(limits.printed_bytes)}", "Remove the prints: they run at every step of every script."),
+        "answers": (f"returned more than {_size(limits.answers_bytes)}", GROWS),
         "exit": ("called sys.exit", RETURN),
         "ended": ("ended the Python process (os._exit)", RETURN),
-        "closed": ("closed the file on which its answers go back", ONLY_ITS_OWN),
-        "garbled": ("wrote into the file on which its answers go back", ONLY_ITS_OWN),
-        "crashed": (f"crashed the Python process ({_signal_name(status)})", "Look for what is not plain Python in it."),
-    }.get(kind, ("ended the process that watches over it", ONLY_ITS_OWN))
+        "closed": ("closed the file that carries its answers", ONLY_ITS_OWN),
+        "garbled": ("wrote to the file that carries its answers", ONLY_ITS_OWN),
+        "crashed": (f"crashed the Python process ({_signal_name(status)})", "Look for anything in it that is not plain Python."),
+    }.get(kind, ("ended the process that watches it", ONLY_ITS_OWN))
     return Breach(kind, f"your code {said}{place}.", look)
 
 

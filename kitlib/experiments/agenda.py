@@ -1,4 +1,4 @@
-"""What is to be done later, in virtual time: for the runs that keep a clock of their own."""
+"""What is to be done later, in virtual time, and a run that keeps such a clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kitlib.experiments.run import Run
+
 Action = Callable[[], None]
+NEVER = 2**63  # later than any time of a run
 
 
 @dataclass(slots=True)
@@ -32,3 +35,33 @@ class Agenda:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+@dataclass(slots=True)
+class AgendaRun(Run):
+    """A run in virtual time: its clock, and what is to be done later."""
+
+    now_ms: int = 0
+    agenda: Agenda = field(default_factory=Agenda)
+
+    def after(self, ms: int, action: Action) -> None:
+        """Do something at a later time."""
+        self.agenda.add(self.now_ms + ms, action)
+
+    def run_for(self, ms: int, until: Callable[[], bool] = lambda: False) -> None:
+        """Let virtual time pass; ends early when `until()` holds."""
+        end_ms = self.now_ms + ms
+        while not until():
+            wake_ms, act = self.next_wake()
+            at_ms = self.agenda.next_ms(otherwise=NEVER)
+            if min(at_ms, wake_ms) > end_ms:
+                self.now_ms = end_ms
+                return
+            self.now_ms = max(self.now_ms, min(at_ms, wake_ms))
+            if at_ms <= wake_ms:
+                _, act = self.agenda.pop()
+            act()
+
+    def next_wake(self) -> tuple[int, Action]:
+        """What goes on besides the agenda, whose entries of the same time come first: when it is due next, and what is done then."""
+        return NEVER, lambda: None

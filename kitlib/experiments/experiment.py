@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
 from kitlib.errors import KnobError, TraceError
@@ -22,13 +23,13 @@ from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.trace import Trace
 
 if TYPE_CHECKING:
-    from kitlib.experiments.stage import Stage
+    from kitlib.experiments.backend import Backend
 
 BACKENDS = ("model", "kafka")
-MAX_STEPS = Knob("Where the trace is cut, however the story goes on.", "steps", 10, 20_000, name="max_steps")
+MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "steps", 10, 20_000, name="max_steps")
 
 Run = TypeVar("Run")
-RunKind = Callable[[Trace, "Stage", dict[str, Any], Fork | None], Run]
+RunKind = Callable[[Trace, "Backend", dict[str, Any], Fork | None], Run]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,11 @@ class Experiment:
         if (max_steps := trace.at(at).cut_at) is not None:
             raise KnobError(
                 f"{self.name}: run {trace.run} was cut at step {at} (max_steps={max_steps}), so nothing can follow that step. "
-                "Fork an earlier step, or run the experiment anew with a larger max_steps."
+                "Fork an earlier step, or run the experiment again with a larger max_steps."
             )
         if at == len(trace) - 1:
             raise TraceError(
-                f"{self.name}: step {at} is the last one, so a fork there has nothing left to change. "
+                f"{self.name}: step {at} is the last one, so a fork there would change nothing. "
                 f"Go back to one of the steps 0 to {at - 1} and fork there."
             )
         if trace.parent is not None:
@@ -76,14 +77,14 @@ class Experiment:
         live = {knob.name for knob in self.knobs if knob.live}
         if not live:
             raise KnobError(
-                f"{self.name}: all of its knobs shape a run from the first step on, so a fork has nothing to change. "
-                "Run the experiment anew with another knob instead."
+                f"{self.name}: all of its knobs shape a run from its first step, so a fork cannot change anything. "
+                "Run the experiment again with another knob value instead."
             )
         for name in knobs:
             if name not in live:
                 raise KnobError(
                     f"{self.name}: {name} cannot change in the middle of a run, expected one of {', '.join(sorted(live))}. "
-                    "Run the experiment anew with it instead."
+                    "Set it in a new run instead."
                 )
         before = {name: value for name, value in trace.knobs.items() if name in {knob.name for knob in self.knobs}}
         changed = settle(self.knobs, before | knobs, self.name)
@@ -104,16 +105,17 @@ class Experiment:
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
         trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=self.domain or getattr(self.kind, "domain", ""))
-        stage = open_stage(backend, run_name)
+        place = open_backend(backend, run_name)
         try:
-            run = self.kind(trace, stage, dict(knobs), fork)
+            twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
+            run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)
             try:
-                self.story(run, **{name: knobs[name] for name in _parameters(self.story)})
+                run.tell(self.story, **{name: knobs[name] for name in _parameters(self.story)})
             except RunIsOver as over:
                 trace.halt(over.max_steps)
-            stage.publish(trace)
+            place.publish(trace)
         finally:
-            stage.close()
+            place.close()
         return trace
 
     def __repr__(self) -> str:
@@ -156,12 +158,12 @@ def _parameters(story: Callable[..., None]) -> tuple[str, ...]:
     return tuple(signature(story).parameters)[1:]
 
 
-def open_stage(backend: str, run: str) -> Stage:
-    """The stage of a backend; the real one is opened only when it is asked for."""
-    if backend == "kafka":
-        from kitlib.experiments.kafka_stage import KafkaStage
+def open_backend(name: str, run: str) -> Backend:
+    """The backend of this name for one run; the real one is imported only when it is asked for."""
+    if name == "kafka":
+        from kitlib.experiments.kafka_backend import KafkaBackend
 
-        return KafkaStage.open(run)
-    from kitlib.experiments.stage import ModelStage
+        return KafkaBackend.open(run)
+    from kitlib.experiments.backend import ModelBackend
 
-    return ModelStage(run)
+    return ModelBackend(run)

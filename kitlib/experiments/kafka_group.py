@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.experiments.stage import Topic
+from kitlib.experiments.backend import Topic
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab.clients import Cluster, answered, client_config
 from kitlib.lab.processes import wait_until
@@ -42,35 +41,30 @@ def wait_until_led(admin: AdminClient, topic: str, partitions: int) -> None:
     wait_until(is_led, DEADLINE_S, f"all {partitions} partitions of topic {topic} have a leader")
 
 
-@contextmanager
-def group_member(cluster: Cluster, group: str, policy: ResetPolicy) -> Iterator[Consumer]:
-    """A consumer of this group under this policy, closed in the end."""
+def first_position(cluster: Cluster, group: str, topic: Topic, policy: ResetPolicy) -> int:
+    """The offset at which a consumer of this group begins under this policy, by a real one that joins it.
+
+    It waits for the first record, the end of the partition or an error. NoOffsetForPartitionError or
+    OffsetOutOfRangeError under the policy "none"; LabError after DEADLINE_S.
+    """
     settings = {
         "group.id": group,
         "enable.auto.commit": False,
         "auto.offset.reset": "error" if policy == "none" else policy,  # librdkafka's word for none
         "enable.partition.eof": True,
     }
-    member = Consumer(client_config(cluster, **settings))
-    try:
-        yield member
-    finally:
-        member.close()
-
-
-def first_position(member: Consumer, topic: Topic) -> int:
-    """Subscribe and wait for the first record, the end of the partition or an error; the offset it begins at."""
-    member.subscribe([topic.name])
     deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        message = member.poll(0.5)
-        error = message.error() if message is not None else None
-        if message is None:
-            continue
-        if error is None or error.code() == KafkaError._PARTITION_EOF:
-            return int(message.offset() or 0)
-        if error.code() == KafkaError._AUTO_OFFSET_RESET:
-            committed = member.committed([TopicPartition(topic.name, 0)], timeout=DEADLINE_S)[0].offset
-            start_position(committed if committed >= 0 else None, topic.start, topic.end, "none")
-            raise LabError(f"{topic.name}-0: the consumer refused to begin: {error.str()}. {ADVICE}")
+    with closing(Consumer(client_config(cluster, **settings))) as member:
+        member.subscribe([topic.name])
+        while time.monotonic() < deadline:
+            message = member.poll(0.5)
+            error = message.error() if message is not None else None
+            if message is None:
+                continue
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                return int(message.offset() or 0)
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                committed = member.committed([TopicPartition(topic.name, 0)], timeout=DEADLINE_S)[0].offset
+                start_position(committed if committed >= 0 else None, topic.start, topic.end, "none")
+                raise LabError(f"{topic.name}-0: the consumer refused to start: {error.str()}. {ADVICE}")
     raise LabError(f"{topic.name}-0: the group's consumer got no position within {DEADLINE_S:g} s. {ADVICE}")

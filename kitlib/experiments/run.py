@@ -6,13 +6,15 @@ when a run is cut is decided here, as each step is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.trace import Trace
+from kitlib.trace import Trace, add_to_ranges
+from kitlib.words.word import Range
 
 if TYPE_CHECKING:
-    from kitlib.experiments.stage import Stage
+    from kitlib.experiments.backend import Backend
 
 MAX_STEPS = 20_000  # a run that goes on for ever is cut here
 
@@ -34,15 +36,72 @@ class Fork:
 
 
 @dataclass(slots=True)
+class PartitionLedger:
+    """A partition as a verdict reads it from a step: where its log begins and ends, and how far one reader has come."""
+
+    topic: str
+    partition: int = 0
+    log_start: int = 0
+    log_end: int = 0  # the offset of the next record
+    emitted_to_offset: int = 0  # the next offset that the reader is handed
+    committed_to: int = 0
+    processed: list[Range] = field(default_factory=list)
+    _shown: list[Range] | None = None  # as the last step shows it, until more is processed
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Which partition it is, as a step's data says it."""
+        return {"topic": self.topic, "partition": self.partition}
+
+    def process(self, offset: int) -> None:
+        """The reader has done its work on this record."""
+        add_to_ranges(self.processed, offset)
+        self._shown = None
+
+    def cut_to(self, end: int) -> None:
+        """The log ends here now, and what lay behind it is gone."""
+        self.log_end, self._shown = end, None
+        self.processed = [[first, min(last, end - 1)] for first, last in self.processed if first < end]
+
+    def log_state(self) -> dict[str, Any]:
+        """The log and what was processed of it, as a step's state holds them; what has not changed is the list of the step before."""
+        if self._shown is None:
+            self._shown = [list(each) for each in self.processed]
+        return {"log_start": self.log_start, "log_end": self.log_end, "processed": self._shown}
+
+    def state(self) -> dict[str, Any]:
+        """The same with how far the reader has come."""
+        return self.log_state() | {"committed_to": self.committed_to, "emitted_to_offset": self.emitted_to_offset}
+
+
+@dataclass(slots=True)
 class Run:
     """One run of a story, on the model or on a real broker."""
 
     domain: ClassVar[str]  # whose words its trace is told in
+    on_kafka: ClassVar[str] = ""  # the run that takes this one's place on Kafka, "module:Class"; "" where one does for both
 
     trace: Trace
-    stage: Stage
+    backend: Backend
     knobs: dict[str, Any]  # the live ones change at the fork
     fork: Fork | None = None
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the next step, in ms since the run began: of a clock of its own, or of what the run is on."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """What a step shows beside its data."""
+        return {}
+
+    def record(self, actor: str, what: str, /, **data: Any) -> None:
+        """Write the next step, at the present time, with the run's state."""
+        self.write(self.now_ms, actor, what, data, self.state())
+
+    def record_in(self, ledger: PartitionLedger, actor: str, what: str, /, **data: Any) -> None:
+        """Write the next step about a partition, with its ledger."""
+        self.write(self.now_ms, actor, what, ledger.place | data, ledger.state() | self.state())
 
     def write(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
         """Write the next step; at the fork's one its knobs take over.
@@ -59,3 +118,7 @@ class Run:
 
     def apply_knobs(self) -> None:
         """Put knobs into force that a fork has changed; most runs read theirs when they need them."""
+
+    def tell(self, story: Callable[..., None], /, **given: Any) -> None:
+        """Tell the story with its knobs. A run that has only observed what the story is about does so in its own way."""
+        story(self, **given)

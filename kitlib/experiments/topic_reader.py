@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import TracebackType
 
-from kitlib.errors import LabError
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.leader_stage import PARTITION
 from kitlib.lab.clients import Cluster
-from kitlib.lab.processes import wait_until
 from kitlib.lab.wire import EARLIEST, LATEST, Wire
 from kitlib.lab.wire_records import FetchedBatch
+
+PARTITION = 0
 
 
 @dataclass(slots=True)
@@ -29,18 +28,11 @@ class TopicReader:
         """
         reader = cls(topic, Wire.open_leader(cluster.bootstrap, topic, PARTITION, timeout_s=DEADLINE_S))
         try:
-            wait_until(reader._leads, DEADLINE_S, f"{topic}-{PARTITION} has its leader")
+            reader.wire.wait_for_leader(topic, PARTITION)
         except BaseException:
             reader.close()
             raise
         return reader
-
-    def _leads(self) -> bool:
-        try:
-            self.bounds()
-        except LabError:
-            return False
-        return True
 
     def bounds(self) -> tuple[int, int]:
         """The first offset and that of the next record."""

@@ -1,9 +1,9 @@
-"""The order in which Java's HashMap and HashSet hand out what is in them.
+"""The order in which Java's HashMap and HashSet iterate over their elements.
 
 A leader keeps the members of its group in a HashMap, and goes through that map when it decides who keeps
-a partition. So who gets it can hang on the order of a hash table. That order is no mystery: a table has a
-power of two of buckets, a key's bucket follows from its hash code, and within a bucket keys stand as they
-came. The table doubles when it is three quarters full, and never shrinks.
+a partition. So who gets it can depend on the order of a hash table. That order is no mystery: a table has a
+power of two of buckets, a key's bucket follows from its hash code, and within a bucket, keys are in order of
+arrival. The table doubles when it is three quarters full, and never shrinks.
 
 Source: OpenJDK 21, `HashMap` (`hash`, `putVal`, `computeIfAbsent`, `resize`, `treeifyBin`).
 Differs: only the order is kept. A bucket with nine keys in a table of 64 buckets or more becomes a tree in

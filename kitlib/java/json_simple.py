@@ -78,7 +78,7 @@ def _tokens(text: str) -> list[tuple[str, Any]]:
     while True:
         found = _TOKEN.match(text, at)
         if not found:
-            raise NotJsonError(f"nothing that JSON knows at character {at}")
+            raise NotJsonError(f"not valid JSON at character {at}")
         kind, raw = str(found.lastgroup), found.group(str(found.lastgroup))
         tokens.append(_token(kind, raw))
         if kind == "end":

@@ -1,6 +1,6 @@
-"""Java's PriorityQueue, of which Streams hands out elements in an order that is no sorting order.
+"""Java's PriorityQueue, whose iteration order, on which Streams relies, is not a sorted order.
 
-Going through a PriorityQueue gives the elements as they lie in its array, and a weight that changes
+Iterating over a PriorityQueue gives the elements in the order of its array, and a weight that changes
 while its element is in the queue is noticed only where the element is touched. Both decide who gets a
 task, so the heap is the same here.
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class JavaHeap(Generic[T]):
-    """A binary heap with the least element first; `key` is asked anew at each comparison."""
+    """A binary heap with the least element first; `key` is asked again at each comparison."""
 
     def __init__(self, elements: Iterable[T], key: Callable[[T], Any]) -> None:
         self.key = key

@@ -90,7 +90,7 @@ def start_position(
         found = offset_since(since_ms) if offset_since is not None else None
         if found is None:
             raise NoRecordSinceError(
-                f"no record is younger than {policy} asks for, so there is nowhere to begin yet. Wait for one, or choose latest."
+                f"no record is as young as {policy} requires, so there is nowhere to start yet. Wait for one, or choose latest."
             )
         return max(log_start, found)
     if policy == "earliest":
@@ -99,7 +99,7 @@ def start_position(
         return log_end
     if committed is None:
         raise NoOffsetForPartitionError(
-            "no committed offset and auto.offset.reset=none: there is nowhere to begin. Commit an offset, or choose earliest or latest."
+            "no committed offset and auto.offset.reset=none: there is nowhere to start. Commit an offset, or choose earliest or latest."
         )
     raise OffsetOutOfRangeError(
         f"committed offset {committed} is outside the log [{log_start}, {log_end}] and auto.offset.reset=none. "

@@ -29,11 +29,6 @@ def increment_sequence(sequence: int, by: int) -> int:
     return (sequence + by) % (MAX_SEQUENCE + 1)
 
 
-def decrement_sequence(sequence: int, by: int) -> int:
-    """The sequence number `by` records earlier; 2^31 - 1 comes before 0."""
-    return (sequence - by) % (MAX_SEQUENCE + 1)
-
-
 class ErrorCode(IntEnum):
     """The error codes of a broker's answer, with the numbers of the wire."""
 

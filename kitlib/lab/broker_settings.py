@@ -65,7 +65,7 @@ def _alone(name: str, wait_s: float) -> Iterator[None]:
         lock.acquire(timeout=wait_s)
     except Timeout:
         raise LabError(
-            f"{name} of the kit's brokers is changed already, and was not set back within {wait_s:g} s. "
+            f"{name} of the kit's brokers is already changed, and was not restored within {wait_s:g} s. "
             "End the block or the program that changed it, then try again."
         ) from None
     try:
@@ -98,7 +98,7 @@ def _value(admin: AdminClient, number: int, name: str) -> tuple[str, bool]:
     try:
         found = admin.describe_configs([resource], request_timeout=DEADLINE_S)[resource].result(DEADLINE_S)
     except (KafkaException, TimeoutError) as error:
-        raise LabError(f"Broker {number} does not tell its settings ({error!r}). Look at `kit status`.") from error
+        raise LabError(f"Broker {number} does not report its settings ({error!r}). Look at `kit status`.") from error
     if name not in found:
         raise LabError(f"Broker {number} has no setting {name}. Look for the name in Kafka's documentation.")
     entry = found[name]
@@ -117,7 +117,7 @@ def _set(admin: AdminClient, number: int, name: str, value: str | None) -> None:
     try:
         admin.incremental_alter_configs([resource], request_timeout=DEADLINE_S)[resource].result(DEADLINE_S)
     except (KafkaException, TimeoutError) as error:
-        raise LabError(f"Broker {number} does not take {name}={value} ({error!r}). Choose another value.") from error
+        raise LabError(f"Broker {number} does not accept {name}={value} ({error!r}). Choose another value.") from error
 
     def has_it() -> bool:
         now, was_changed = _value(admin, number, name)

@@ -154,7 +154,7 @@ def _wait_started(process: subprocess.Popen[bytes], token: str) -> state.Cluster
             return found
         if ended and process.returncode != 0:
             log = workspace.run_dir() / "warden.log"
-            raise LabError(f"The warden ended before Kafka was there: {(last_lines(log, 1) or ['no word'])[0]}. See {log}.")
+            raise LabError(f"The warden exited before Kafka was up: {(last_lines(log, 1) or ['no word'])[0]}. See {log}.")
         if ended and lock_is_free():
             raise LabError("Kafka was stopped while it was starting. `kit up` starts it again.")
         return None

@@ -14,16 +14,190 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kitlib.lab.chaos_answers import error_answer, with_error
-from kitlib.lab.chaos_awaited import Awaited, AwaitedAnswers
-from kitlib.lab.chaos_frames import Answer, GarbageError, Request, Window, read_answer, read_request
-from kitlib.lab.chaos_outlet import Held, Outlet
+from kitlib.lab.chaos_frames import (
+    Answer,
+    GarbageError,
+    Request,
+    Window,
+    error_answer,
+    read_answer,
+    read_request,
+    with_error,
+)
 from kitlib.lab.chaos_rules import REORDER_MS, Entry, RuleBook
+
+HELD_BYTES = 32 << 20
+# A throttled frame goes out in so many portions a second; a sliced one lets others run every so many bytes.
+PORTIONS_PER_S = 50
+SLICES_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes that wait for their time, or for somebody to open their gate, or go out slowly."""
+
+    data: bytes
+    # By the clock of the event loop.
+    not_before_s: float = 0.0
+    gate: asyncio.Event | None = None
+    # 0: as fast as it goes.
+    bytes_per_s: int = 0
+    is_sliced: bool = False
+
+
+class Outlet:
+    """The way to one socket; OSError when nobody is at its other end any more.
+
+    Frames leave in the order in which they came, so one that waits holds back the rest, as on a real connection. As long
+    as nothing waits, bytes go straight from the reader's buffer to the socket. What has to wait is kept here; above
+    `HELD_BYTES` the reader has to wait too, so memory is bounded.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sink: socket.socket) -> None:
+        self.loop = loop
+        self.sink = sink
+        # Whoever hands a frame over, whole or in pieces: frames of two must not mix.
+        self.turn = asyncio.Lock()
+        self.held: deque[Held] = deque()
+        self.held_bytes = 0
+        # What went wrong when the writer wrote; nothing leaves any more.
+        self.broken: OSError | None = None
+        self.writer: asyncio.Task[None] | None = None
+        # Set whenever something has left.
+        self.moved = asyncio.Event()
+
+    async def send(self, frames: memoryview | bytes) -> None:
+        """Send whole frames now, or, if something waits, behind it."""
+        async with self.turn:
+            await self.pass_on(frames)
+
+    async def put(self, held: Held) -> None:
+        """Keep a whole frame until it may go."""
+        async with self.turn:
+            await self._keep(held)
+
+    async def pass_on(self, piece: memoryview | bytes) -> None:
+        """A piece of a frame, for those whose turn it is."""
+        if self.held or self.broken:
+            await self._keep(Held(bytes(piece)))
+        else:
+            await self.loop.sock_sendall(self.sink, piece)
+
+    async def drain(self) -> None:
+        """Wait until nothing is held."""
+        await self._wait_below(0)
+
+    async def _keep(self, held: Held) -> None:
+        await self._wait_below(max(0, HELD_BYTES - len(held.data)))
+        self.held.append(held)
+        self.held_bytes += len(held.data)
+        if self.writer is None or self.writer.done():
+            self.writer = self.loop.create_task(self._write())
+
+    async def _wait_below(self, size: int) -> None:
+        """Wait until no more than `size` bytes are held."""
+        while self.held_bytes > size and not self.broken:
+            self.moved.clear()
+            await self.moved.wait()
+        if self.broken:
+            raise self.broken
+
+    async def _write(self) -> None:
+        try:
+            while self.held:
+                held = self.held[0]
+                if held.gate is not None:
+                    await held.gate.wait()
+                if (wait_s := held.not_before_s - self.loop.time()) > 0:
+                    await asyncio.sleep(wait_s)
+                await self._send(held)
+                self.held.popleft()
+                self.held_bytes -= len(held.data)
+                self.moved.set()
+        except OSError as error:
+            self.broken = error
+            self.held.clear()
+            self.moved.set()
+
+    async def _send(self, held: Held) -> None:
+        if held.is_sliced:
+            for at in range(len(held.data)):
+                await self.loop.sock_sendall(self.sink, held.data[at : at + 1])
+                if at % SLICES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        elif held.bytes_per_s:
+            portion = max(1, held.bytes_per_s // PORTIONS_PER_S)
+            for at in range(0, len(held.data), portion):
+                piece = held.data[at : at + portion]
+                await asyncio.sleep(len(piece) / held.bytes_per_s)
+                await self.loop.sock_sendall(self.sink, piece)
+        else:
+            await self.loop.sock_sendall(self.sink, held.data)
+
+
+@dataclass(slots=True)
+class Awaited:
+    """A request whose answer is not with the client yet."""
+
+    request: Request
+    # The answer to a duplicate is the proxy's to drop.
+    is_for_nobody: bool = False
+    # The broker gets it after requests that the client made later.
+    is_late: bool = False
+    # Rules that hold a frame of another connection back until this request is answered.
+    lets_go: tuple[int, ...] = ()
+    # Hands the answer to the client, when it is there but those of earlier requests are not.
+    hand_out: Callable[[], Awaitable[None]] | None = None
+
+
+class AwaitedAnswers:
+    """The answers one client waits for.
+
+    A client takes an answer that is not the next one for a broken connection, and the broker answers in the order in
+    which it gets the requests. Where the proxy has changed that order, an answer has to wait for its turn here.
+    """
+
+    def __init__(self) -> None:
+        # In the order in which the client asked.
+        self.queue: deque[Awaited] = deque()
+
+    def expect(self, request: Request, is_for_nobody: bool = False) -> Awaited:
+        """A request goes to the broker; if it is one that is answered, its answer will come."""
+        awaited = Awaited(request, is_for_nobody)
+        if request.is_answered:
+            self.queue.append(awaited)
+        return awaited
+
+    def asked(self, correlation_id: int) -> Awaited | None:
+        """Whose answer this is. Those before it that have got none, and are not late, will never get one."""
+        for position, awaited in enumerate(self.queue):
+            if awaited.request.correlation_id == correlation_id and awaited.hand_out is None:
+                if position:
+                    earlier = [self.queue.popleft() for _ in range(position)]
+                    kept = [each for each in earlier if each.is_late or each.hand_out is not None]
+                    self.queue.extendleft(reversed(kept))
+                return awaited
+        return None
+
+    def is_next(self, awaited: Awaited) -> bool:
+        return self.queue[0] is awaited
+
+    def is_next_ready(self) -> bool:
+        """Whether the next answer is there already and has only waited for its turn."""
+        return bool(self.queue) and self.queue[0].hand_out is not None
+
+    async def hand_out_ready(self) -> None:
+        """Hand out the answers that are there and whose turn it is."""
+        while self.queue and (hand_out := self.queue[0].hand_out) is not None:
+            self.queue.popleft()
+            await hand_out()
+
 
 CONNECT_TIMEOUT_S = 5.0
 # After a client has left, the broker has so long to close its side.

@@ -138,7 +138,7 @@ def _give_default_archive(chosen: Path) -> None:
 
 def _run_a_broker(chosen: Path, class_path: list[Path], draft: Path) -> None:
     """Run a broker that writes its classes into `draft` when it ends; LabError when it does not do so."""
-    from kitlib.lab import formatting, node, ports, probe
+    from kitlib.lab import node, ports
     from kitlib.lab.processes import end_trees, find_by_argument, wait_until
 
     home = Path(os.path.realpath(workspace.ensure())) / "run" / "classes"
@@ -151,10 +151,10 @@ def _run_a_broker(chosen: Path, class_path: list[Path], draft: Path) -> None:
         1, home / "node-1", machinery, own.port, own.behind_port, own.proxy_port, controller_port, on_end=lambda: None
     )
     try:
-        formatting.prepare([broker], 1, lambda _sentence: None, lambda: None)
+        node.prepare([broker], 1, lambda _sentence: None, lambda: None)
         broker.write_settings(1, controller_port)
         broker.start()
-        wait_until(lambda: not broker.is_running() or probe.serves_producers(broker.port), SECONDS, "the broker serves")
+        wait_until(lambda: not broker.is_running() or ports.serves_producers(broker.port), SECONDS, "the broker serves")
         if not broker.is_running():
             raise LabError(f"the broker ended: {broker.why_ended()}")
         _use(f"127.0.0.1:{broker.port}")

@@ -14,12 +14,17 @@ Left out: Kafka Connect and Kafka Streams, whose jars the kit does not have. The
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are exported by assignment
     AdminClient,
@@ -31,9 +36,10 @@ from py4j.java_gateway import get_field
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import kafka_server, librdkafka_settings
+from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.lab.java_client import JavaClient, message_of
+from kitlib.text import text_table
 
 ANSWER_S = 10.0
 JAVA_CLASSES = {  # source -> the class, and where it keeps its ConfigDef: a static method, or a constant
@@ -119,11 +125,8 @@ def settings_table(names: Sequence[str], sources: Sequence[str] = CLIENTS) -> st
     shown = [each for each in sources if each in NOT_READ or any(name in known[each] for name in names)]
     head = ["setting", *(HEADS.get(each, each) for each in shown)]
     lines = [[name, *(_cell(known[each].get(name), each) for each in shown)] for name in names]
-    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-    rows = [head, ["-" * width for width in widths], *lines]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    rule = ["-" * max(map(len, column)) for column in zip(head, *lines, strict=True)]
+    return "\n".join(text_table([head, rule, *lines], left=len(head)))
 
 
 def _cell(found: Setting | None, source: str) -> str:
@@ -165,7 +168,7 @@ def _config_def(java: JavaClient, source: str, class_name: str, where: str) -> d
 
 @lru_cache(maxsize=1)
 def _librdkafka() -> dict[str, Setting]:
-    told = librdkafka_settings.read_properties()
+    told = read_properties()
     return {name: Setting("librdkafka", name, each.default, each.doc) for name, each in told.items()}
 
 
@@ -194,7 +197,7 @@ def broker_settings() -> dict[str, Setting]:
         [answer] = admin.describe_configs([resource], request_timeout=ANSWER_S).values()
         entries = answer.result(ANSWER_S)
     except (KafkaException, ValueError, TimeoutError) as error:
-        raise LabError(f"broker {where} does not tell its settings: {error}. Look at `kit status`.") from None
+        raise LabError(f"broker {where} does not report its settings: {error}. Look at `kit status`.") from None
     documented = settings_of("broker.class")
     return {name: _broker_setting(entry, documented.get(name)) for name, entry in sorted(entries.items())}
 
@@ -228,3 +231,109 @@ def _text(value: Any) -> str | None:
     if isinstance(value, list | tuple):
         return ",".join(_text(each) or "" for each in value)
     return str(value)
+
+
+# librdkafka, asked through ctypes: confluent-kafka has no function that tells a default
+
+PATTERNS = (  # where wheels for Linux, macOS and Windows keep the library, from the package's folder
+    "../confluent_kafka.libs/librdkafka*.so*",
+    ".dylibs/librdkafka*.dylib",
+    "../confluent_kafka.libs/*rdkafka*.dll",
+    "librdkafka*.so*",
+)
+ROW = re.compile(
+    r"^(?P<name>[a-z][a-z0-9_.]*) *\| *(?P<who>[*CP]) *\| *(?P<range>.*?) *\| *(?P<default>.*?) *\| *\w+ *\| *(?P<doc>.*)$"
+)
+TYPE = re.compile(r" *<br> *\*Type: (.*?)\* *$")
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property as the library tells it."""
+
+    name: str
+    default: str | None  # None when it has no value until it is set
+    doc: str
+    is_topics: bool  # whether it belongs to a topic's configuration
+
+
+def find_library() -> Path:
+    """The library file of this Python's confluent-kafka. LabError when it is not where wheels keep it."""
+    package = Path(confluent_kafka.__file__).parent
+    for pattern in PATTERNS:
+        folder, name = os.path.split(pattern)
+        found = sorted((package / folder).resolve().glob(name))
+        if found:
+            return found[0]
+    raise LabError(
+        f"confluent-kafka in {package} has no librdkafka of its own, so its defaults cannot be read. "
+        "Install the wheel: pip install --only-binary :all: confluent-kafka."
+    )
+
+
+def read_properties(path: Path | None = None) -> dict[str, Property]:
+    """Every property that librdkafka documents, by name. LabError when the library cannot be asked.
+
+    The library copies a fresh configuration out as names and values, and it prints the manual of all properties. The values
+    come from the first, so they are what a client really starts with; the second one has the sentences, the topic's
+    properties, and those that have no value until they are set.
+    """
+    where = find_library() if path is None else path
+    try:
+        library = ctypes.CDLL(str(where))
+        values = {**_values(library, "rd_kafka_topic_conf"), **_values(library, "rd_kafka_conf")}
+        manual = _manual(library)
+    except (OSError, AttributeError, TypeError) as error:  # the last one: no C library to print with (Windows)
+        raise LabError(f"librdkafka at {where} cannot be asked for its settings: {error}. Run `kit doctor`.") from None
+    found: dict[str, Property] = {}
+    for name, default, doc, is_topics in _rows(manual):
+        alias = re.match(r"Alias for `([^`]+)`", doc)
+        value = values.get(name) or values.get(alias[1] if alias else name) or default
+        if name not in found:  # a topic's property that is a client's too is told by the client
+            found[name] = Property(name, value or None, doc, is_topics)
+    if "linger.ms" not in found:
+        raise LabError(
+            f"librdkafka at {where} reported no known settings. Use the kit's own confluent-kafka."
+        )
+    return found
+
+
+def _values(library: ctypes.CDLL, kind: str) -> dict[str, str]:
+    """A fresh configuration of this kind, as names and values."""
+    new, dump, destroy = (getattr(library, f"{kind}_{name}") for name in ("new", "dump", "destroy"))
+    new.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+    dump.argtypes, destroy.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)], [ctypes.c_void_p]
+    free = library.rd_kafka_conf_dump_free
+    free.argtypes, free.restype = [ctypes.POINTER(ctypes.c_char_p), ctypes.c_size_t], None
+    configuration, count = new(), ctypes.c_size_t()
+    try:
+        told = dump(configuration, ctypes.byref(count))
+        texts = [(told[at] or b"").decode("utf-8", "replace") for at in range(count.value)]
+        free(told, count)
+    finally:
+        destroy(configuration)
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def _manual(library: ctypes.CDLL) -> str:
+    """The manual of all properties, which the library prints to a C file."""
+    show = library.rd_kafka_conf_properties_show
+    libc = ctypes.CDLL(None)
+    libc.fdopen.restype, libc.fdopen.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_char_p]
+    libc.fclose.argtypes, show.argtypes, show.restype = [ctypes.c_void_p], [ctypes.c_void_p], None
+    with tempfile.TemporaryFile() as file:
+        stream = libc.fdopen(os.dup(file.fileno()), b"w")
+        show(stream)
+        libc.fclose(stream)
+        file.seek(0)
+        return file.read().decode("utf-8", "replace")
+
+
+def _rows(manual: str) -> Iterator[tuple[str, str, str, bool]]:
+    """Name, default, sentence and whether it is a topic's, of each row of the manual."""
+    is_topics = False
+    for line in manual.splitlines():
+        is_topics |= "Topic configuration properties" in line
+        row = ROW.match(line)
+        if row:
+            yield row["name"], row["default"], TYPE.sub("", row["doc"]), is_topics

@@ -9,9 +9,12 @@ own defaults unless an experiment sets them.
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,9 @@ from kitlib.errors import DiskError, LabError
 
 EXTERNAL_TIMEOUT_S = 10.0
 ADMIN_S = 30.0  # how long an admin client's question may take
+SILENT = logging.getLogger("kitlib.librdkafka")  # for a client that says by other ways what becomes of its records
+SILENT.addHandler(logging.NullHandler())
+SILENT.propagate = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,19 @@ def answered(asked: Future[Any], trouble: str) -> Any:
         raise LabError(f"{trouble}: {error.args[0].str()}. Look at `kit status`; start a broker with `kit up`.") from error
     except TimeoutError as error:
         raise LabError(f"{trouble}: no answer within {ADMIN_S:g} s. Look at `kit status`; start a broker with `kit up`.") from error
+
+
+@contextmanager
+def kafka_python_admin(cluster: Cluster, trouble: str) -> Iterator[Any]:
+    """The admin client of kafka-python, for what confluent-kafka's cannot ask. LabError that begins with `trouble` for its errors."""
+    from kafka.admin import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    try:
+        with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap, client_id="kit")) as admin:
+            yield admin
+    except KafkaError as error:
+        raise LabError(f"{trouble}: {error}. Look at `kit status`; start a broker with `kit up`.") from error
 
 
 def sole_broker(cluster: Cluster, what: str) -> tuple[str, int]:

@@ -32,8 +32,8 @@ from typing import IO, Any
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
-from kitlib.lab.child_pipe import take_orders
 from kitlib.lab.consumer_driver import CALL_S, NONE, Driver, Refused
+from kitlib.lab.supervisor import take_orders
 
 START_S = 30.0  # a JVM on a busy machine
 ANSWER_S = CALL_S + 4.0  # beyond the time that the order itself may take
@@ -145,7 +145,7 @@ class ConsumerProcess:
         try:
             self.process.wait(KILL_S)
         except subprocess.TimeoutExpired:
-            raise LabError(f"{self._who}: killed, and not gone within {KILL_S:g} s. Look at what holds it: `ps -o stat,wchan`.") from None
+            raise LabError(f"{self._who}: killed, but still there after {KILL_S:g} s. Look at what holds it: `ps -o stat,wchan`.") from None
         finally:
             self._release_guard()
             self.is_frozen = False

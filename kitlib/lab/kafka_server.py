@@ -21,7 +21,7 @@ import psutil
 from filelock import FileLock
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import clients, node, ports, probe, state, warden, workspace
+from kitlib.lab import clients, node, ports, state, warden, workspace
 from kitlib.lab.broker_settings import EXPIRATION, broker_setting
 from kitlib.lab.broker_start import (
     START_TIMEOUT_S,
@@ -179,7 +179,7 @@ def restart(how: str = "clean", number: int = 1, timeout_s: float = RESTART_TIME
         found = _own_state()
         wanted = _node(found, number)
         is_new = wanted.phase == "running" and wanted.pid not in (None, ended)
-        return found if is_new and probe.serves_producers(wanted.port) else None
+        return found if is_new and ports.serves_producers(wanted.port) else None
 
     found = wait_until(serves, max(0.1, deadline - time.monotonic()), f"broker {number} serves again")
     assert found is not None
@@ -193,7 +193,7 @@ def _end_node(number: int, how: str, hold: bool, timeout_s: float) -> int:
     identity = state.node_identity(found, wanted)
     process = identity.process() if identity is not None else None
     if process is None:
-        raise LabError(f"Broker {number} does not run (it is {wanted.phase}). Wait until it does; `kit status` tells.")
+        raise LabError(f"Broker {number} does not run (it is {wanted.phase}). Wait until it is; `kit status` shows it.")
     with _requests() as requests:
         requests["asked"].append(wanted.pid or 0)
         if hold:
@@ -281,7 +281,7 @@ def _settled(found: state.ClusterState | None) -> state.ClusterState | None:
             wanted = [each for each in found.nodes if each.phase != "held"]
             if not wanted:
                 raise LabError(status().sentence)
-            if all(probe.answers(each.port, 1.0) for each in wanted):
+            if all(ports.answers(each.port, 1.0) for each in wanted):
                 return found
         elif found.phase != "running" or any(each.phase in ("starting", "dead") for each in found.nodes):
             silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
@@ -294,7 +294,7 @@ def _settled(found: state.ClusterState | None) -> state.ClusterState | None:
 
 def _looked_at(found: state.ClusterState, each: state.NodeState) -> state.NodeState:
     """The node as it is now: the warden looks once a second, and may itself be paused."""
-    if each.phase == "running" and not probe.answers(each.port, 1.0):
+    if each.phase == "running" and not ports.answers(each.port, 1.0):
         identity = state.node_identity(found, each)
         alive = identity is not None and identity.is_alive()
         return replace(each, phase="silent", silent_since=time.time()) if alive else replace(each, phase="dead")

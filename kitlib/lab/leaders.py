@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.lab import made
-from kitlib.lab.clients import Cluster, answered, client_config
+from kitlib.lab import created_resources
+from kitlib.lab.clients import Cluster, answered, client_config, kafka_python_admin
 from kitlib.lab.processes import wait_until
 
 MOVED_DEADLINE_S = 30.0
@@ -50,7 +50,7 @@ class Leaders:
     @classmethod
     def create(cls, cluster: Cluster, topic: str, replicas: Sequence[int], config: dict[str, str]) -> Leaders:
         """A new topic of one partition with its copies on these brokers, led by the first. LabError when it cannot be made."""
-        made.remember("topic", topic)
+        created_resources.remember("topic", topic)
         leaders = cls(cluster, topic, AdminClient(client_config(cluster)))
         new = NewTopic(topic, num_partitions=1, replica_assignment=[list(replicas)], config=config)
         leaders._done(leaders.admin.create_topics([new])[topic], f"topic {topic} could not be made")
@@ -90,17 +90,9 @@ class Leaders:
         They have to be the brokers that have copies, in another order. LabError when it is not done in time.
         """
         from kafka import TopicPartition as Named
-        from kafka.admin import KafkaAdminClient
-        from kafka.errors import KafkaError
 
-        try:
-            admin: Any = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap, client_id="kit")
-            try:
-                admin.alter_partition_reassignments({Named(self.topic, 0): list(replicas)})
-            finally:
-                admin.close()
-        except KafkaError as error:
-            raise LabError(f"{self.topic}-0: its brokers could not be put in the order {list(replicas)}: {error}.") from error
+        with kafka_python_admin(self.cluster, f"{self.topic}-0: its brokers could not be put in the order {list(replicas)}") as admin:
+            admin.alter_partition_reassignments({Named(self.topic, 0): list(replicas)})
         self.wait(lambda found: found.replicas == tuple(replicas), f"its brokers are in the order {list(replicas)}")
         self._elect(ElectionType.PREFERRED)
         return self.wait(lambda found: found.leader == replicas[0], f"broker {replicas[0]} leads")

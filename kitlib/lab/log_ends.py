@@ -3,7 +3,7 @@
 Lag needs the end of every partition that a group has committed for, and among those are topics that have been
 deleted since, or that one may not see. None of them ends the question: they are left out, and `skipped` says
 why.
-Source: Apache Kafka 4.3.1, ListOffsets.
+Source: Apache Kafka 4.3.1, ListOffsets, DescribeTopicPartitions.
 """
 
 from __future__ import annotations
@@ -121,3 +121,29 @@ class LogEnds:
 
     def _silent(self, why: str) -> LabError:
         return LabError(f"no Kafka answers at {self.bootstrap} within {DEADLINE_S:g} s ({why}). Look at `kit status`.")
+
+
+ANSWER_S = 20.0
+
+
+def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
+    """The id of each topic as records of commits have it, "" for one that is not there. One that was made anew has another.
+
+    One that may not be described is left out: whether it is there, nobody tells. LabError when no broker answers.
+    """
+    wanted = sorted(set(names))
+    if not wanted:
+        return {}
+    found: dict[str, str] = {}
+    for name, asked in admin.describe_topics(TopicCollection(wanted), request_timeout=ANSWER_S).items():
+        try:
+            found[name] = str(asked.result(ANSWER_S).topic_id).replace("+", "-").replace("/", "_")
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                found[name] = ""
+            elif code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise LabError(f"topic {name[:60]!r} could not be described: {error.args[0].str()}. Look at `kit status`.") from error
+        except TimeoutError as error:
+            raise LabError(f"topic {name[:60]!r}: no answer within {ANSWER_S:g} s. Look at `kit status`.") from error
+    return found

@@ -18,8 +18,8 @@ from typing import Any
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
-from kitlib.lab.child_pipe import take_orders
 from kitlib.lab.consumer_process import START_S, ConsumerProcess
+from kitlib.lab.supervisor import take_orders
 
 CALL_S = 20.0  # how long a call of the producer may take
 JOIN_S = 15.0
@@ -134,7 +134,7 @@ class _Child:
             # A batch that was refused is told with its own error; whether the producer may go on, with the next call.
             told = {"error": first.name(), "fatal": first.fatal(), "must_abort": not first.fatal()}
         if left[0] and not told["error"]:
-            raise LabError(f"of {left[0]} of {len(records)} records nothing was told within {CALL_S:g} s")
+            raise LabError(f"of {left[0]} of {len(records)} records nothing was reported within {CALL_S:g} s")
         return told
 
     def join(self) -> None:

@@ -26,7 +26,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
-from kitlib.lab import copies, jupyter, kafka_server, trust, workspace
+from kitlib.lab import copies, jupyter, kafka_server, notebook_trust, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
 from kitlib.lab.processes import find_by_token, identify, sweep
@@ -223,7 +223,7 @@ def start(
     command = jupyter.command(asked, port is not None, desk.top, notebook)
     reaper.run(command, jupyter.log_path(), desk.top, jupyter.environment())
     pid = next_report(reaper, "started", 10.0)
-    trust.sign_shipped(desk, jupyter.config_dir() / "data")
+    notebook_trust.sign_shipped(desk, jupyter.config_dir() / "data")
     before = printer.steps
     cluster = kafka_server.ensure(progress=printer.step)
     if printer.steps == before:
@@ -256,7 +256,7 @@ def watch(reaper: Reaper, signals: Signals) -> int:
         if report.get("ended") == 0:
             return 0  # File > Shut Down in JupyterLab
         if "ended" in report:
-            raise LabError(f"JupyterLab ended by itself (exit code {report['ended']}). {jupyter.last_words()}")
+            raise LabError(f"JupyterLab exited unexpectedly (exit code {report['ended']}). {jupyter.last_words()}")
         if "gone" in report:
             raise LabError("The lab's watcher was ended from outside, so the lab ends too. Start it again: `kit lab`.")
 

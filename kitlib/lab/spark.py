@@ -280,12 +280,13 @@ def _scratch() -> Path:
     for folder in _socket_folder().parent.glob("[0-9]*"):
         if folder.name.isdigit() and not psutil.pid_exists(int(folder.name)):
             shutil.rmtree(folder, ignore_errors=True)
-    own = _scratch_folder()
+    own = scratch_folder()
     own.mkdir(parents=True, exist_ok=True)
     return own
 
 
-def _scratch_folder() -> Path:
+def scratch_folder() -> Path:
+    """This Python's folder for temporary files of Spark; gone with its session."""
     return workspace.spark_dir() / "scratch" / f"{os.getpid()}-{psutil.Process().create_time():.0f}"
 
 
@@ -331,7 +332,7 @@ def _forget() -> None:
             gateway.shutdown()
     if process is not None:
         _end(process)
-        for folder in (_scratch_folder(), _socket_folder()):
+        for folder in (scratch_folder(), _socket_folder()):
             shutil.rmtree(folder, ignore_errors=True)
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None

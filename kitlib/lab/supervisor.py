@@ -13,14 +13,18 @@ the brokers' warden (`kitlib.lab.warden`), which is no supervisor: it has to out
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import queue
+import resource
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
 
@@ -82,3 +86,28 @@ class Supervisor:
         while time.monotonic() < deadline and not (self.bury() and not self.by_token):
             if not sweep(self.offspring, seconds=1.0):
                 return
+
+
+Told = dict[str, Any]
+
+
+def take_orders() -> tuple[queue.SimpleQueue[Told], Callable[[Told], None]]:
+    """The child's end of the pipe, one JSON line for each order and for each answer: the orders as they come, and how to answer.
+
+    For clients that must live in a process of their own. The process ends at once when the owner's pipe does.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a library that aborts leaves no file behind
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # whatever a library prints must not come between the answers
+    orders: queue.SimpleQueue[Told] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            orders.put(json.loads(line))
+        os._exit(0)  # the owner is gone; an application that dies says good-bye to nobody
+
+    def answer(told: Told) -> None:
+        answers.write(json.dumps(told).encode() + b"\n")
+
+    threading.Thread(target=read, daemon=True).start()
+    return orders, answer

@@ -29,8 +29,8 @@ from types import FrameType
 from filelock import FileLock, Timeout
 
 from kitlib.errors import KitError, LabError
-from kitlib.lab import formatting, ports, probe, state
-from kitlib.lab.node import Machinery, Node
+from kitlib.lab import ports, state
+from kitlib.lab.node import Machinery, Node, prepare
 from kitlib.lab.processes import end_trees, find_by_argument, identify
 
 PORT_TRIES = 5
@@ -205,7 +205,7 @@ class Warden:
         self.watches = {node.number: Watch() for node in self.nodes}
         ports.move_taken(self.nodes, run_dir, self._note)
         self._write(message="Preparing the data folders")
-        cluster_id = formatting.prepare(self.nodes, brokers, self._note, self._check_stop)
+        cluster_id = prepare(self.nodes, brokers, self._note, self._check_stop)
         before = self.memory.get("cluster_id")
         if isinstance(before, str) and before != cluster_id:
             self._note(f"The data of cluster {before} are gone; this is a new, empty cluster {cluster_id}.")
@@ -241,9 +241,9 @@ class Warden:
             for node in self.nodes:
                 if not node.is_running():
                     return node
-            waiting = [node for node in waiting if not probe.answers(node.port)]
-            if not waiting and probe.serves_producers(self.nodes[0].port):
-                probe.check_cluster(self.state.cluster_id, [node.port for node in self.nodes])
+            waiting = [node for node in waiting if not ports.answers(node.port)]
+            if not waiting and ports.serves_producers(self.nodes[0].port):
+                ports.check_cluster(self.state.cluster_id, [node.port for node in self.nodes])
                 return None
             if time.monotonic() > deadline:
                 raise LabError(
@@ -273,7 +273,7 @@ class Warden:
                 if node.is_running():
                     if not node.is_formatted():
                         raise LabError(
-                            f"The data folder of broker {node.number}, {node.data}, is gone while it ran; what was in it "
+                            f"The data folder of broker {node.number}, {node.data}, disappeared while it was running; what was in it "
                             "is lost unless you put it back. `kit up` starts a new, empty cluster."
                         )
                     self._probe(node, watch)
@@ -313,8 +313,8 @@ class Warden:
         now = time.time()
         if time.monotonic() < watch.next_probe:
             return
-        if probe.answers(node.port):
-            if watch.phase != "starting" or probe.serves_producers(node.port):
+        if ports.answers(node.port):
+            if watch.phase != "starting" or ports.serves_producers(node.port):
                 if watch.phase == "starting":
                     self._tell_cuts(node)
                 watch.phase, watch.last_answer = "running", now

@@ -31,6 +31,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
 
 from kitlib.errors import LabError
+from kitlib.lab.processes import wait_until
 from kitlib.lab.wire_records import FetchedBatch, WireBatch, decode_batches, encode_batch
 
 EARLIEST, LATEST = -2, -1  # for list_offsets
@@ -43,6 +44,13 @@ NEVER = 2**31 - 1  # for the library's own limits in ms, and for how many reques
 
 Answer = TypeVar("Answer")
 Answers = dict[int, tuple[int, int, int]]  # partition -> (error, base offset, log start offset)
+
+
+def until_ready(ask: Callable[[], Answer], error_of: Callable[[Answer], int], deadline: float) -> Answer:
+    """Ask, and ask again while the answer's error is one of NOT_YET; the last answer, by the deadline (of time.monotonic)."""
+    while error_of(found := ask()) in NOT_YET and time.monotonic() + ASK_AGAIN_S < deadline:
+        time.sleep(ASK_AGAIN_S)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +140,7 @@ class Wire:
             except (OSError, LabError) as error:
                 raise LabError(
                     f"No Kafka broker answers at {host}:{port} within {timeout_s:g} s ({error.__cause__ or error}). "
-                    "Check the address; `kit status` tells whether the broker runs."
+                    "Check the address; `kit status` shows whether the broker is running."
                 ) from error
             undo.pop_all()
         return wire
@@ -218,7 +226,7 @@ class Wire:
     def _wait(self, future: Any, deadline: float, api: str) -> Any:
         """The answer that the future brings; LabError when it does not by the deadline, or the connection ends."""
         if not self._comes(future, deadline):
-            raise LabError(f"The broker at {self.where} gave no answer to {api} in time. `kit status` tells whether it is paused.")
+            raise LabError(f"The broker at {self.where} gave no answer to {api} in time. `kit status` shows whether it is paused.")
         if future.exception is not None:
             raise self._ended(future.exception) from future.exception
         return future.value
@@ -250,11 +258,11 @@ class Wire:
         LabError when it gives no answer in time; one that is still not ready then is its error.
         """
         deadline = self._deadline(timeout_s)
-        while True:
-            found = self.init_transactional_id(None, 60_000, timeout_s=deadline - time.monotonic())
-            if found[0] not in NOT_YET or time.monotonic() + ASK_AGAIN_S >= deadline:
-                return found
-            time.sleep(ASK_AGAIN_S)
+
+        def ask() -> tuple[int, int, int]:
+            return self.init_transactional_id(None, 60_000, timeout_s=deadline - time.monotonic())
+
+        return until_ready(ask, lambda found: found[0], deadline)
 
     def init_transactional_id(
         self, transactional_id: str | None, timeout_ms: int, producer_id: int = -1, epoch: int = -1, timeout_s: float | None = None
@@ -389,6 +397,31 @@ class Wire:
         )  # fmt: skip
         return self._ask(request, lambda answer: self._one_partition("Fetch", answer.responses), timeout_s)
 
+    def wait_for_leader(self, topic: str, partition: int) -> None:
+        """Wait until this broker answers for the partition: it serves a moment before it knows that it leads. LabError when it does not."""
+
+        def leads() -> bool:
+            try:
+                self.list_offsets(topic, partition, EARLIEST)
+            except LabError:
+                return False
+            return True
+
+        wait_until(leads, self.timeout_s, f"{topic}-{partition} has its leader")
+
+    def read_on(self, topic: str, partition: int, offset: int, timeout_s: float | None = None) -> list[FetchedBatch]:
+        """The batches from the one that holds `offset` on, up to the end that the log has now; fewer if the broker gives no more."""
+        deadline = self._deadline(timeout_s)
+        end = self.list_offsets(topic, partition, LATEST, deadline - time.monotonic())
+        found: list[FetchedBatch] = []
+        while offset < end:
+            more = self.fetch(topic, partition, offset, timeout_s=deadline - time.monotonic())
+            if not more or more[-1].last_offset < offset:
+                break
+            found += more
+            offset = more[-1].last_offset + 1
+        return found
+
     def read_all(self, topic: str, partition: int, timeout_s: float | None = None) -> list[FetchedBatch]:
         """All records from the log's start to the end that it has when one asks, in their batches.
 
@@ -397,14 +430,11 @@ class Wire:
         """
         deadline = self._deadline(timeout_s)
         end = self.list_offsets(topic, partition, LATEST, deadline - time.monotonic())
-        start = at = self.list_offsets(topic, partition, EARLIEST, deadline - time.monotonic())
-        found: list[FetchedBatch] = []
-        while at < end:
-            more = self.fetch(topic, partition, at, timeout_s=deadline - time.monotonic())
-            if not more or more[-1].last_offset < at:
-                raise LabError(f"{topic}-{partition} ends at {end}, and the broker gives nothing from {at} on. Ask again.")
-            found += more
-            at = more[-1].last_offset + 1
+        start = self.list_offsets(topic, partition, EARLIEST, deadline - time.monotonic())
+        found = self.read_on(topic, partition, start, deadline - time.monotonic())
+        read_to = found[-1].last_offset + 1 if found else start
+        if read_to < end:
+            raise LabError(f"{topic}-{partition} ends at {end}, and the broker gives nothing from {read_to} on. Ask again.")
         if found and found[0].base_offset < start:
             found[0] = replace(found[0], records=[record for record in found[0].records if record[0] >= start])
         return found

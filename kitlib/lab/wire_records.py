@@ -117,7 +117,7 @@ def decode_batches(data: bytes) -> list[FetchedBatch]:
         if not batch.validate_crc():
             raise LabError(
                 f"The batch at offset {batch.base_offset} has a wrong checksum: it was damaged on the broker's disk. "
-                "`kit doctor` tells about the broker."
+                "`kit doctor` checks the broker."
             )
         records = [(record.offset, record.timestamp, record.key, record.value) for record in batch]
         found.append(FetchedBatch(

@@ -120,6 +120,16 @@ def write_atomic(path: Path, text: str) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
+def check_writable(path: Path, who: str) -> None:
+    """DiskError, in the name of `who`, when no file could be written at `path`; to be asked before long work."""
+    if path.is_dir():
+        raise DiskError(f"{who}: {path} is a folder. Name a file in it.")
+    if not path.parent.is_dir():
+        raise DiskError(f"{who}: there is no folder {path.parent}. Make it first, or name another one.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise DiskError(f"{who}: nothing may be written in {path.parent}. Name a file in another folder.")
+
+
 def direct_loopback(environment: Mapping[str, str]) -> dict[str, str]:
     """A copy of `environment` in which no proxy is asked for connections to this machine itself."""
     result = dict(environment)

@@ -1,10 +1,10 @@
-"""What the offsets topic tells about groups over time: each commit, each end of one, and who was a member then.
+"""What the offsets topic says about groups over time: each commit, each deleted commit, and who was a member then.
 
-A record of __consumer_offsets says which offset, not who committed it. Who it was stands in the group's own
-records, in the same partition: the members of its last generation with what each had been assigned. So both
-are read together, in the order of the log.
+A commit record of __consumer_offsets says which offset, not who committed it. The group's own metadata
+records, in the same partition, do: they hold the members of its last generation and their assignments. So both
+are read together, in log order.
 
-Left out: members of groups of the newer protocols have no names here, only their number is known.
+Left out: for groups of the newer protocols, the number of members is known, but not their names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Committed:
     order: int  # the offset of its record in __consumer_offsets
     at_ms: int  # a commit's own timestamp, a tombstone's time in the log
     offset: int | None
-    topic_id: str | None = None  # of the topic, where the record has it: a topic made anew has another
+    topic_id: str | None = None  # of the topic, where the record has it: a topic made again has another
     by: str | None = None  # the member to which the partition was assigned then, if it is known
     members: int | None = None  # how many members the group had then, None if nothing had told it
 

@@ -1,22 +1,22 @@
-"""The verdict: what a run did to the records it was given, and whether its settings allow that.
+"""The verdict: what a run did to its records, and whether its settings explain it.
 
-"At least once" is a claim about every record, so the judge follows each one through the trace: it was
-appended, handed out, worked on, acknowledged, passed over by the committed offset. Six things can go
-wrong, and each is counted with its first witness:
+"At least once" is a claim about every record, so the judge follows each one through the trace: appended,
+emitted, processed, acked, passed by the committed offset. Six things can go wrong, and each is counted
+with its first witness:
 
-* lost: appended, not processed, and never to be: the committed offset has passed it or retention took it
-* duplicated: processed more often than once (each extra time counts)
-* reordered: processed for the first time after a higher offset was
-* skipped: the reading position jumped over it before it was ever handed out
+* lost: appended, never processed, and out of reach: the committed offset has passed it, or retention has deleted it
+* duplicated: processed more than once (each extra time counts)
+* reordered: first processed after a record with a higher offset had been
+* skipped: the reading position jumped over it before it was ever emitted
 * stalled: a stretch of five or more commits that left the committed offset where it was while records waited
 * rewound: the committed offset or the reading position went back
 
-A record may have several effects, its *parts*. When its append says how many (`parts`: one number for
-all, or one for each of its offsets), it counts as processed once each of them was made, so a record
-with 0 parts is processed as soon as it is there: nothing was to be done. When it does not say, any one
-makes it processed. "For the first time" always means its first part, whichever it is.
+A record may have several effects, its *parts*. If its append says how many (`parts`: one number for
+all, or one for each of its offsets), it counts as processed once every part has been, so a record
+with 0 parts is processed as soon as it is appended: there was nothing to do. If its append does not say, any one
+part makes it processed. "First" always means its first part, whichever that is.
 
-An anomaly is *allowed* when a setting of the run explains it (`kitlib.monitor.reasons`), and a
+An anomaly is *explained* when a setting of the run accounts for it (`kitlib.monitor.reasons`), and a
 *violation* when none does. The words of a trace that are read here, all with `topic` and `partition`:
 
     log    append {first, last, offsets?, parts?}   delete {to}   compact {offsets}   purge {offsets}
@@ -25,21 +25,21 @@ An anomaly is *allowed* when a setting of the run explains it (`kitlib.monitor.r
     bolt   process {offset, part}
     operator  alter {offset, before, error?}
 
-A record that compaction has taken out (`compact`) is not lost, whoever has not read it: a later record of its
-key stands for it. A tombstone that is taken out (`purge`) has nothing that stands for it.
+A record that compaction has removed (`compact`) is not lost, even if no one has read it: a later record with its
+key replaces it. Nothing replaces a tombstone that is removed (`purge`).
 
-A log whose end is cut off (`log cut {from, to, why}`) loses what was not processed, and gives its offsets out
-again: what is at them from then on are other records.
+A log whose end is truncated (`log cut {from, to, why}`) loses the records there that were not processed, and reuses
+their offsets: from then on, other records are at them.
 
-The members of a consumer group say `start`, `emit`, `process` and `commit` themselves; `kitlib.monitor.reasons`
-says what allows what there. What the tasks of a topology say besides is listed in `kitlib.monitor.trees`. A lane that begins with a
-producer's `send` is judged by what was stored instead of what was processed: `kitlib.monitor.producing`;
-one that begins with `open` or `effect` by what a reader was given: `kitlib.monitor.transactions`.
+The members of a consumer group do `start`, `emit`, `process` and `commit` themselves; `kitlib.monitor.reasons`
+says which setting explains what. The other words of a topology's tasks are listed in `kitlib.monitor.trees`. A producer's lane
+is judged by what was stored instead of what was processed (`kitlib.monitor.producing`), a lane of
+transactions by what a reader received (`kitlib.monitor.transactions`).
 
-A run that was cut (`run halt {max_steps}`) has no end to be judged by: a record that was in flight when it was cut
-is not lost, it is unfinished.
+A run that was cut (`run halt {max_steps}`) has no end to be judged by: a record that was in flight at the cut
+is not lost but unfinished.
 
-Left out: what the records say; the audit on Spark compares them with the topic.
+Left out: the contents of records; the audit on Spark compares them with the topic.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from kitlib.monitor.transactions import TransactionLedger
 from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Tally, Verdict
 from kitlib.trace import Step, Trace, from_ranges
 
-STALL_COMMITS = 5  # so many commits in a row without progress are a stall
+STALL_COMMITS = 5  # this many commits in a row without progress are a stall
 
 Lane = tuple[str, int]  # (topic, partition)
 
@@ -77,13 +77,13 @@ __all__ = ["ANOMALIES", "Anomaly", "LaneVerdict", "Verdict", "judge"]
 class Ledger(Protocol):
     """Follows one partition, step by step."""
 
-    def take(self, step: Step, judged: str) -> None: ...
+    def follow(self, step: Step, judged: str) -> None: ...
 
     def verdict(self, is_cut: bool) -> LaneVerdict: ...
 
 
 def judge(trace: Trace) -> Verdict:
-    """The verdict on a trace, by the knobs it was run with; lanes in the order of their first step."""
+    """The verdict on a trace, given the knobs it was run with; lanes in the order of their first step."""
     ledgers: dict[Lane, Ledger] = {}
     for step in trace.steps:
         if "topic" not in step.data:
@@ -91,7 +91,7 @@ def judge(trace: Trace) -> Verdict:
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
             ledgers[lane] = LEDGERS[trace.domain](*lane, trace.knobs)
-        ledgers[lane].take(step, trace.vocabulary.judged(step.what))
+        ledgers[lane].follow(step, trace.vocabulary.judged(step.what))
     is_cut = trace.cut_at is not None
     return Verdict(tuple(ledger.verdict(is_cut) for ledger in ledgers.values()), trace.cut_at)
 
@@ -143,8 +143,8 @@ class DeliveryLedger:
     last_error: str = ""
     tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally(kind) for kind in ANOMALIES})
 
-    def take(self, step: Step, judged: str) -> None:
-        """Follow one step. `judged` is what its word is to a verdict; "" is passed over."""
+    def follow(self, step: Step, judged: str) -> None:
+        """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
         self.last_step = step.number
         if judged:
             getattr(self, f"_on_{judged}")(step)
@@ -179,7 +179,7 @@ class DeliveryLedger:
             self.given_up.setdefault(offset, (step.number, self.settings.purge()))
 
     def _on_cut(self, step: Step) -> None:
-        """The records from `to` on are gone; what was processed of them stays done, and their offsets begin anew."""
+        """The records from `to` on are gone; those already processed stay processed, and the offsets are reused."""
         if "to" not in step.data:
             return  # a network's word: a connection was cut
         to, reason = step.data["to"], self.settings.cut(str(step.data.get("why", "")))
@@ -214,7 +214,7 @@ class DeliveryLedger:
             self.went_back = reason
         self.position = offset
         self._end_stall()
-        self.open_since.clear()  # whoever was to hear of them is gone
+        self.open_since.clear()  # the spout that waited for their answers is gone
         self.open_tuples.clear()
 
     def _on_reset(self, step: Step) -> None:
@@ -227,7 +227,7 @@ class DeliveryLedger:
 
     def _on_alter(self, step: Step) -> None:
         if "error" not in step.data:
-            self.by_hand = f"the committed offset was set from {step.data['before']} to {step.data['offset']} by hand"
+            self.by_hand = f"an operator, who set the committed offset from {step.data['before']} to {step.data['offset']} by hand"
 
     def _on_emit(self, step: Step) -> None:
         offset = step.data["offset"]
@@ -352,7 +352,7 @@ class DeliveryLedger:
         return self.last_step, offset, reason
 
     def verdict(self, is_cut: bool) -> LaneVerdict:
-        """The verdict after the last step; `is_cut` when that is not the end of the story."""
+        """The verdict after the last step; `is_cut` if that is not the end of the story."""
         self._end_stall()
         gone_below = max(self.position or 0, self.log_start)
         for offset in sorted(self.appended_at):
@@ -377,7 +377,7 @@ def _delivered(settings: type[Settings]) -> Callable[[str, int, Mapping[str, Any
     return lambda topic, partition, knobs: DeliveryLedger(topic, partition, settings(knobs))
 
 
-# Who judges a domain's lanes, and by which rules.
+# Which ledger judges a domain's lanes, and by which rules.
 LEDGERS: dict[str, Callable[[str, int, Mapping[str, Any]], Ledger]] = {
     "spout": _delivered(Settings),
     "topology": _delivered(Settings),

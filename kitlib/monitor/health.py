@@ -1,12 +1,12 @@
-"""The health of committed offsets before anything goes wrong: a few figures, and the bounds that tell a disease.
+"""The health of committed offsets before anything goes wrong: a few figures, and the bounds that reveal trouble.
 
-A rewind is seen when it has happened. What leads to it can be seen days before: a cleaner that has died leaves
-a dirty ratio that only rises, an offsets topic with many records for each key, a load that takes longer at each
-move. A load that ended early leaves a cache with fewer offsets than the coordinator before it had. None of these
-figures says that an offset is wrong; each says that the next move of the coordinator may make it so.
+A rewind is visible only once it has happened. Its causes can be seen days before: a dead cleaner leaves
+a dirty ratio that only rises, an offsets topic with many records per key, and a load that takes longer at each
+move. A load that ended early leaves a cache with fewer offsets than the previous coordinator had. None of these
+figures says that an offset is wrong; each says that the next move of the coordinator may make one wrong.
 
 Source: the figures are those that LinkedIn's account of two incidents names (max-dirty-ratio, offset cache size,
-commit rate, group count) and the load's time of its log lines; the bounds are the kit's own, reckoned from what
+commit rate, group count) and the load's time of its log lines; the bounds are the kit's own, derived from what
 each figure is in a healthy cluster.
 """
 
@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from kitlib.errors import KnobError
 
 DAY_MS = 24 * 3_600_000
-TOO_DIRTY = 0.75  # no log stays above it whose cleaner runs
+TOO_DIRTY = 0.75  # a log whose cleaner runs does not stay above it
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One look at a coordinator, its partition of the offsets topic, and the cleaner. None is a figure that is not known."""
+    """One sample of a coordinator, its partition of the offsets topic, and the cleaner. None is an unknown figure."""
 
     at_ms: int
-    dirty_ratio: float | None = None  # of the partition's bytes those that no pass has been over, 0 to 1
-    since_cleaned_ms: int | None = None  # since the last pass, or since the log began
+    dirty_ratio: float | None = None  # the share of the partition's bytes that no pass has covered, 0 to 1
+    since_cleaned_ms: int | None = None  # since the last pass, or since the start of the log
     records: int | None = None  # in the partition
     keys: int | None = None  # that have a value in the partition: as many offsets should be in the cache
     cached_offsets: int | None = None
@@ -42,7 +42,7 @@ class Health:
         return self.records / self.keys if self.records is not None and self.keys else None
 
 
-Figure = Callable[[Health, Health | None], float | None]  # of a look and the one before it; None: not known
+Figure = Callable[[Health, Health | None], float | None]  # of a sample and the one before it; None: unknown
 
 
 def fewer_cached(now: Health, before: Health | None) -> float | None:
@@ -75,7 +75,7 @@ def not_cached(now: Health, before: Health | None) -> float | None:
 
 
 def not_cleaned(now: Health, before: Health | None) -> float | None:
-    """For how many days no pass has come to a log that is too dirty; 0 while it is not. One look is enough to tell."""
+    """For how many days a log that is too dirty has had no pass; 0 while it is not. One sample is enough."""
     if now.dirty_ratio is None or now.since_cleaned_ms is None:
         return None
     return now.since_cleaned_ms / DAY_MS if now.dirty_ratio > TOO_DIRTY else 0
@@ -83,7 +83,7 @@ def not_cleaned(now: Health, before: Health | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """One alarm: it rings at the first look at which the figure is > bound, and has been for `for_ms`."""
+    """One alarm: it fires at the first sample at which the figure is > bound, and has been for `for_ms`."""
 
     name: str
     figure: Figure
@@ -99,37 +99,37 @@ class Threshold:
 THRESHOLDS = (
     Threshold(
         "dirty ratio", lambda now, before: now.dirty_ratio, TOO_DIRTY,
-        "a cleaner that runs takes a log at min.cleanable.dirty.ratio; one above it for days is not visited any more", 2 * DAY_MS,
+        "a running cleaner cleans a log that reaches min.cleanable.dirty.ratio; one above it for days is no longer cleaned", 2 * DAY_MS,
     ),
     Threshold(
         "days without a pass", not_cleaned, 8,
-        "an open segment is not cleaned, and may stay open for a week; to a log as dirty as this the cleaner has to come at once",
+        "an open segment is not cleaned, and may stay open for a week; a log as dirty as this should be cleaned at once",
     ),
     Threshold(
         "records a key", lambda now, before: now.records_a_key, 12,
-        "a compacted log has a record for each key, and its dirty part; more says that nobody compacts it",
+        "a compacted log has one record per key, plus its dirty part; more means that it is not being compacted",
     ),
     Threshold(
         "load time", lambda now, before: now.load_ms, 60_000,
-        "a compacted partition is read in seconds; as long as it takes its groups cannot begin",
+        "a compacted partition is read in seconds; until then, its groups cannot start",
     ),
     Threshold(
         "offsets missing in the cache", not_cached, 0.2,
-        "after a load the cache holds an offset for each key that has a value in the log; fewer says that the load has ended early",
+        "after a load, the cache holds an offset for each key with a value in the log; fewer means that the load ended early",
     ),
     Threshold(
         "offset cache size", fewer_cached, 0.5, "offsets leave the cache one by one, as groups expire; never half of them at once",
     ),
-    Threshold("group count", fewer_groups, 0.5, "groups expire one by one, too"),
+    Threshold("group count", fewer_groups, 0.5, "groups, too, expire one by one"),
     Threshold(
-        "commit rate", fewer_commits, 0.8, "consumers that cannot begin do not commit; this one rings when the harm is done",
+        "commit rate", fewer_commits, 0.8, "consumers that cannot start do not commit; this one fires when the harm is done",
     ),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One threshold that rang, and when first."""
+    """One threshold that fired, and when it first did."""
 
     threshold: Threshold
     at_ms: int

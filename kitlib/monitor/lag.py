@@ -1,16 +1,16 @@
 """Judges a consumer group by its commits alone, as LinkedIn's Burrow does: no thresholds, only the shape of a window.
 
 How much lag is too much, no one can say for all topics. So Burrow keeps the last few commits of each
-partition, with the lag each had when it arrived, and asks what they look like: have they ceased, do they go
-back, do they stand still, does the lag ever shrink? `RULES` has the questions in the order in which they are
-asked; the first that applies is the answer, and says why in a sentence with its numbers.
+partition, with the lag each had when it arrived, and asks what they look like: have they stopped, do they go
+back, do they stand still, does the lag ever shrink? `RULES` has the questions in order;
+the first that applies is the answer, and says why in a sentence with its numbers.
 
 Rules look at one window only, and each has its blind spot: a second rewind in one window, a stop while an
 old log end is still in the ring, a topic on which commits are rare.
 
 Source: Burrow v1.9.5, core/internal/evaluator/caching.go and core/protocol/evaluator.go.
 Differs: where Burrow crashes on an empty window, EmptyWindowError; of several partitions with the same
-largest lag the first one is told, where Burrow tells any.
+largest lag the first one is reported, where Burrow reports any.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Status(IntEnum):
 
 
 class EmptyWindowError(KitError):
-    """A partition that has lag, and no commit to judge it by. Burrow itself crashes on one."""
+    """A partition with lag but without a commit to judge it by. Burrow itself crashes on one."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -51,7 +51,7 @@ class Commit:
     """One committed offset."""
 
     offset: int
-    timestamp_ms: int  # of the commit, by whoever wrote it
+    timestamp_ms: int  # of the commit, set by its writer
     lag: int | None = None  # when the commit arrived; None for one that arrived out of order
     order: int = 0  # the offset of the commit's record in __consumer_offsets
     observed_at_ms: int = 0  # when it arrived, in whole seconds
@@ -59,7 +59,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is known of one partition of one group."""
+    """What is known about one partition of one group."""
 
     commits: Sequence[Commit | None]  # a slot each, oldest first; empty ones are None and stand at the front
     log_ends: Sequence[int]  # the partition's log-end offsets that were seen last
@@ -153,7 +153,7 @@ def why_no_lag(window: Window) -> str | None:
 
 
 def why_stopped(window: Window) -> str | None:
-    """Commits have ceased, and the consumer had not just caught up."""
+    """Commits have stopped, and the consumer had not just caught up."""
     if not has_stopped(window) or was_caught_up_lately(window):
         return None
     silence_ms, span_ms = silence_and_span_ms(window)
@@ -164,7 +164,7 @@ def why_stopped(window: Window) -> str | None:
 
 
 def why_rewound(window: Window) -> str | None:
-    """Commits went back, and have not come again to where they were."""
+    """Commits went back, and have not reached the old offset again."""
     index = rewind_index(window)
     if index is None or has_recovered(window, index):
         return None
@@ -193,7 +193,7 @@ def why_stalled(window: Window) -> str | None:
 
 
 def why_slow(window: Window) -> str | None:
-    """The consumer moves, and never gets nearer to the end."""
+    """The consumer moves, but never gets closer to the end."""
     if not is_lag_not_decreasing(window):
         return None
     lags = [each.lag for each in window.commits if each is not None and each.lag is not None]
@@ -290,7 +290,7 @@ def evaluate(window: Window, minimum_complete: float = 0.0) -> PartitionStatus:
 
 
 def float32(value: float) -> float:
-    """The nearest number of 32 bits, in which Burrow reckons shares."""
+    """The nearest 32-bit number, which Burrow uses for shares."""
     (near,) = struct.unpack("f", struct.pack("f", value))
     return float(near)
 
@@ -305,7 +305,7 @@ def in_seconds(duration_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A group is as well as its worst partition."""
+    """A group is as healthy as its worst partition."""
 
     status: Status
     complete: float  # the share of partitions whose window is full, as a float32

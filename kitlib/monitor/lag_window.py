@@ -1,12 +1,12 @@
 """Keeps the last commits of every group's partitions, as Burrow's storage does, for the rules of `lag`.
 
-A window is a ring of a few slots. Commits come in the order of the offsets topic, which is their `order`;
-one that comes late is put in its place, and its lag is not known, as the log end of its time is gone. A group
+A window is a ring of a few slots. Commits arrive in the order of the offsets topic, which is their `order`;
+a late one is inserted in its place, with an unknown lag, because the log end of its time is gone. A group
 that commits too often would shorten its own window, so a commit that follows the one before it by less than
-`min_distance_s` takes that one's slot, and its time. Memory: intervals x (commits + log ends), whatever the history.
+`min_distance_s` takes over that one's slot and time. Memory: intervals x (commits + log ends), whatever the history.
 
 Source: Burrow v1.9.5, core/internal/storage/inmemory.go.
-Differs: one cluster, no owners and no lists of allowed groups; what became of a commit is told.
+Differs: one cluster, no owners and no lists of allowed groups; what became of a commit is returned.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def window_after(
     if every_s < 1 or looks_s < 1 or silent_s < 0:
         raise KnobError(f"every_s is {every_s}, ends_every_s {looks_s}, silent_s {silent_s}: give 1 s or more, of silence 0 s or more.")
     if not log_ends or all(each is None for each in commits):
-        raise KnobError("a story needs a commit and a log end at least, or there is nothing to judge. Give one of each.")
+        raise KnobError("a story needs at least one commit and one log end, or there is nothing to judge. Give one of each.")
     storage = LagStorage(intervals, min_distance_s)
     events = [(look * looks_s, 0, look) for look in range(len(log_ends))] + [(place * every_s, 1, place) for place in range(len(commits))]
     for at_s, is_commit, place in sorted(events):
@@ -202,7 +202,7 @@ def window_after(
     now_ms = BEGIN_MS + (max(at_s for at_s, _, _ in events) + silent_s) * 1000
     windows = storage.windows(GROUP, now_ms, allowed_lag)
     if windows is None:
-        raise KnobError(f"silent_s is {silent_s}: after more than {storage.expire_group_s} s a group is forgotten. Give less.")
+        raise KnobError(f"silent_s is {silent_s}: a group is forgotten after more than {storage.expire_group_s} s. Give less.")
     return windows[TOPIC, 0]
 
 

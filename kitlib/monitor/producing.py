@@ -1,15 +1,15 @@
-"""The verdict on a producer: what became of the records that it was given to send.
+"""The verdict on a producer: what became of the records it was asked to send.
 
-Records are numbered, for each partition, in the order in which the user sent them. At the end some lie
-in the log, some more than once, some in another order, and the user was told of each one that it was
-stored or that it was not. Four things can go wrong, each counted with its first witness:
+Records are numbered, for each partition, in the order in which the application sent them. At the end some are
+in the log, some more than once, some in another order, and the application has been notified for each one that it was
+stored or that it failed. Four things can go wrong, each counted with its first witness:
 
-* lost: sent, not in the log, and the producer will not try again, because it gave up or because it is gone
+* lost: sent, not in the log, and the producer will not retry it, because it gave up or because it is gone
 * duplicated: in the log more than once (each extra copy counts)
-* reordered: its first copy lies behind that of a record which was sent later
-* indefinite: the user was told that it failed, and it is in the log all the same
+* reordered: its first copy comes after that of a record sent later
+* indefinite: reported to the application as failed, and in the log nevertheless
 
-What is in the log is known from the broker's `write` steps, or from a `read` of the topic at the end,
+The contents of the log are known from the broker's `write` steps, or from a `read` of the topic at the end,
 which has the last word on everything that is still there. Retention does not lose a record here: it
 was stored. The words that are read, all with `topic` and `partition`:
 
@@ -18,7 +18,7 @@ was stored. The words that are read, all with `topic` and `partition`:
     broker    write {first, last, offset}   read {first_offset, records: ranges in log order}
               restart {how}   fail_over   expire   delete {to}   destroy {unclean}
 
-The last line's words are looked at for what they excuse: after them a broker remembers less.
+The last line's words matter for what they explain: after them, a broker remembers less.
 
 Left out: what the broker and the client knew at each step; that is in the steps' states.
 """
@@ -32,8 +32,8 @@ from typing import Any
 from kitlib.monitor.verdict import PRODUCER_ANOMALIES, LaneVerdict, Tally
 from kitlib.trace import Step
 
-LOG_START = "the log's start moved past what the broker remembered of the producer"
-SAYS_NOTHING = "the user was told {error}, which says nothing of an attempt whose answer never came"
+LOG_START = "a log start that moved past everything the broker remembered of the producer"
+SAYS_NOTHING = "{error}, which says nothing about an attempt whose answer never arrived"
 
 
 @dataclass(slots=True)
@@ -58,8 +58,8 @@ class ProducerLedger:
     is_unclean: bool = False  # and one that was not in sync took over
     last_step: int = 0
 
-    def take(self, step: Step, judged: str) -> None:
-        """Follow one step. `judged` is what its word is to a verdict; "" is passed over."""
+    def follow(self, step: Step, judged: str) -> None:
+        """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
         self.last_step = step.number
         if judged:
             getattr(self, f"_on_{judged}")(step)
@@ -101,16 +101,16 @@ class ProducerLedger:
 
     def _on_restart(self, step: Step) -> None:
         if any(why == LOG_START for _, why in self.excuses):
-            why = "a broker that was restarted knows only producers of whom records are left"
+            why = "a restarted broker, which knows only producers with records left in the log"
         else:
-            why = "a broker that was restarted remembers only the last batch of a producer"
+            why = "a restarted broker, which remembers only the last batch of each producer"
         self.excuses.append((step.number, why))
 
     def _on_fail_over(self, step: Step) -> None:
-        self.excuses.append((step.number, "the new leader had not seen every batch"))
+        self.excuses.append((step.number, "a new leader that had not seen every batch"))
 
     def _on_expire(self, step: Step) -> None:
-        self.excuses.append((step.number, "the broker had forgotten the producer id (producer.id.expiration.ms)"))
+        self.excuses.append((step.number, "producer.id.expiration.ms: the broker had forgotten the producer id"))
 
     def _on_exit(self, step: Step) -> None:
         if self.exited_at is None:
@@ -124,7 +124,7 @@ class ProducerLedger:
         self.excuses.append((step.number, LOG_START))
 
     def verdict(self, is_cut: bool) -> LaneVerdict:
-        """The verdict after the last step. A run that was cut is judged as any other: a write comes before the user is told of it."""
+        """The verdict after the last step. A run that was cut is judged like any other: a write comes before the notification."""
         tallies = {kind: Tally(kind, unit="record") for kind in PRODUCER_ANOMALIES}
         seen: set[int] = set()
         highest, late_ms = -1, 0
@@ -143,9 +143,9 @@ class ProducerLedger:
                 tallies["lost"].add(self.last_step, record, self._why_gone())
             elif record in self.undelivered:
                 step_number, error = self.undelivered[record]
-                tallies["lost"].add(step_number, record, f"the user was told: {error}")
+                tallies["lost"].add(step_number, record, f"{error}, which the application was notified of")
             elif self.exited_at is not None:
-                tallies["lost"].add(self.exited_at, record, "the process ended before flush() or close() had sent its buffer")
+                tallies["lost"].add(self.exited_at, record, "a process that exited before flush() or close() had sent its buffer")
         for record in sorted(self.undelivered.keys() & seen - self.delivered):
             step_number, error = self.undelivered[record]
             reason = "" if record in self.misreported else SAYS_NOTHING.format(error=error)
@@ -155,47 +155,47 @@ class ProducerLedger:
         return LaneVerdict(self.topic, self.partition, len(self.sent_at), stored, found, late_ms, "stored")
 
     def _why_gone(self) -> str:
-        """Why a record may be missing that the user was told is stored."""
+        """Why a record may be missing that was reported as stored."""
         if self.knobs.get("acks") in (0, "0"):
-            return "acks=0 takes a record that was sent for one that is stored"
+            return "acks=0: a record counts as stored once it is sent"
         if self.is_destroyed and self.knobs.get("acks") in (1, "1"):
-            return "acks=1 waits for the leader alone, and the leader was lost"
+            return "acks=1: only the leader acknowledges, and the leader was lost"
         least = self.knobs.get("min_insync_replicas", 1)
         if self.is_unclean and 1 in (least, self.knobs.get("replicas")):
             alone = f"min_insync_replicas={least}" if least == 1 else "replicas=1"
-            return f"acks=all waits for the replicas in sync, and {alone} lets that be the leader alone, which was lost"
+            return f"{alone}: acks=all waits for the in-sync replicas, and that may be the leader alone, which was lost"
         if self.knobs.get("second_epoch") == "same":
-            return "second_epoch=same: two producers with the same id and epoch, and the broker compares numbers, not records"
+            return "second_epoch=same: two producers share an id and epoch, and the broker compares numbers, not records"
         return ""
 
     def _why_again(self, record: int, step: int) -> str:
         """Why a second copy may have been written."""
         if self.knobs.get("idempotence") is False:
-            return "idempotence=false: a batch that is sent again is a new batch to the broker"
+            return "idempotence=false: to the broker, a batch that is sent again is a new batch"
         if self.knobs.get("release") == "0.10":
-            return "release=0.10 has no idempotence: a batch that is sent again is a new batch to the broker"
+            return "release=0.10: there is no idempotence, so to the broker a batch that is sent again is a new batch"
         if record in self.sent_again:
-            return "the application sent it again: to the producer that is a new record"
+            return "an application that sent it again: to the producer, it is a new record"
         for excuse in self._excused(step, since=self.sent_in.get(record, 0)):
             return excuse
         at_once, remembered = self.knobs.get("max_in_flight", 0), self.knobs.get("remembered_batches", 5)
         if at_once > remembered:
-            return f"max_in_flight={at_once} is more than the {remembered} batches that the broker remembers"
+            return f"max_in_flight={at_once}: that is more than the {remembered} batches that the broker remembers"
         return self._by_release()
 
     def _why_late(self, record: int) -> str:
-        """Why a record may be stored behind one that was sent later."""
+        """Why a record may be stored after one that was sent later."""
         at_once = self.knobs.get("max_in_flight", 5)
         if self.knobs.get("release") == "0.10":
-            return "release=0.10 has no idempotence: a retry comes after its successors"
+            return "release=0.10: there is no idempotence, so a retry may land after its successors"
         if self.knobs.get("idempotence") is False:
             return (
-                f"idempotence=false with max_in_flight={at_once}: a retry comes after its successors"
+                f"idempotence=false with max_in_flight={at_once}: a retry may land after its successors"
                 if at_once > 1
                 else ""
             )
         if record in self.sent_again:
-            return "the application sent it again, after what it had sent since"
+            return "an application that sent it again, after later records"
         for excuse in self._excused(self.last_step, since=self.sent_in.get(record, 0)):
             return excuse
         return self._by_release()
@@ -206,7 +206,7 @@ class ProducerLedger:
     def _by_release(self) -> str:
         if self.knobs.get("release") == "2.0" and self.undelivered:
             return (
-                "release=2.0: a producer that gave a batch up goes on under a new id, which the broker knows nothing of"
+                "release=2.0: a producer that gives up on a batch continues under a new id, which the broker knows nothing about"
             )
         return ""
 

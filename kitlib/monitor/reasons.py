@@ -1,11 +1,11 @@
-"""Why the settings of a run allow what went wrong in it.
+"""Which setting of a run explains what went wrong in it.
 
-An anomaly is *allowed* when a setting explains it. Each function here gets what is known of the record
-and answers with the explanation, which names the setting; an empty answer means that none explains it,
-and then the anomaly is a violation. Where several could explain it, the first one stands.
+An anomaly is *explained* when a setting accounts for it. Each function here receives what is known about the record
+and returns the explanation, which names the setting and completes the words "explained by"; an empty string means
+that no setting explains it, and then the anomaly is a violation. If several could explain it, the first one counts.
 
-`Settings` answers for a spout and a bolt; a run with a group, with committed offsets or with replicas, known by
-the state of its steps, has a class of its own here.
+`Settings` covers a spout and a bolt; runs with a group, with committed offsets or with replicas have
+classes of their own here.
 
 Left out: finding the anomalies (see `kitlib.monitor.delivery`).
 """
@@ -16,97 +16,98 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MAX_OFFSET = 2**63 - 1  # as a bound: without bound
-ID_BITS = 64  # of Storm's own ids; so many are zero by chance once in 50 million years
+MAX_OFFSET = 2**63 - 1  # as a bound: unlimited
+ID_BITS = 64  # of Storm's own ids; an ack value of that many bits is zero by chance once in 50 million years
 
-RETENTION = "retention deleted records that were not yet processed"
-AT_LEAST_ONCE = "at least once hands a record out again"
-PENDING_AGAIN = "a record that failed after its ack is pending again"
-WAITS_FOR_RETRY = "a record that keeps failing waits for its next retry"
-BEGINS_AGAIN = "a new owner begins at the committed offset, and what was processed above it comes again"
-REFUSED = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "COMMIT_FAILED", "_FATAL")  # a commit of no member's
-EARLY = ("0.8.2", "2015-04")  # rules by which a coordinator may tell an offset that is not so
+RETENTION = "retention, which deleted records before they were processed"
+AT_LEAST_ONCE = "at-least-once delivery: a record may be delivered again"
+PENDING_AGAIN = "a record that failed after its ack and is pending again"
+REDELIVERED = "a record that is delivered again, after newer ones"
+WAITS_FOR_RETRY = "a record that keeps failing and waits for its next retry"
+BEGINS_AGAIN = "a new owner, which starts at the committed offset and repeats what was processed above it"
+REFUSED = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "COMMIT_FAILED", "_FATAL")  # not a member's commit
+EARLY = ("0.8.2", "2015-04")  # rules under which a coordinator may answer with a wrong offset
 
 
 @dataclass(frozen=True, slots=True)
 class RecordHistory:
-    """What the spout or member knows of one record: how often it was handed out, and what it heard."""
+    """What the spout or member knows about one record: how often it was emitted, and what answers it got."""
 
     times_emitted: int
     is_acked: bool
     is_acked_early: bool  # acked while tuples of its tree were not
-    went_back: str = ""  # why whoever reads has gone back to it, if that has a reason of its own
+    went_back: str = ""  # why the reader has gone back to it, if there is a separate reason
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The record that commits stand still before, at the last of these commits."""
+    """The record that holds up the commits, as of the last of them."""
 
     is_deleted: bool  # it is below the log's start
-    is_forgotten: bool  # it failed, and its retry did not come though the spout had nothing else to emit
+    is_forgotten: bool  # it failed, and its retry never came although the spout had nothing else to emit
     last_error: str  # the spout's last error, or ""
-    fate: str  # why its last failure holds it up, or "" when it never failed
-    open_ms: int | None  # since when its last tuple is out, neither acked nor failed; None when none is
+    fate: str  # why its last failure holds it up, or "" if it never failed
+    open_ms: int | None  # for how long its last tuple has been in flight, neither acked nor failed; None if none is
     is_processed: bool  # at the last of these commits
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The knobs of a run, asked for explanations."""
+    """The knobs of a run, and what they explain."""
 
     knobs: Mapping[str, Any]
 
     @property
     def retries_wait(self) -> bool:
-        """Whether a retry waits longer each time, so that it may come late."""
+        """Whether each retry waits longer than the one before, so that it may come late."""
         return "retry_initial_delay_ms" in self.knobs
 
     def has_room(self, open_tuples: int) -> bool:
-        """Whether the spout may emit another tuple beside so many."""
+        """Whether the spout may emit another tuple with this many in flight."""
         at_once = self.knobs.get("max_spout_pending")
         return at_once is None or open_tuples < at_once
 
     def start(self, why: str) -> str:
-        """Why a spout may start where it does; empty when it simply followed the stored offset."""
+        """Why a spout may start where it does; empty if it simply used the stored offset."""
         if why in ("stored offset", "committed offset"):
             return ""
         forced = self.knobs.get("force_from_start")
         return why if forced is None else f"{why} (force_from_start={forced})"
 
     def reset(self, why: str = "") -> str:
-        """Why a spout may jump from an offset that is not there; `why` is a group's member's reset policy."""
+        """Why a spout may jump from an offset that is not in the log; `why` is the reset policy of a group member."""
         forced = self.knobs.get("force_from_start", False)
         return (
-            "out of range, and use_start_offset_time_if_offset_out_of_range=True goes on from "
+            "use_start_offset_time_if_offset_out_of_range=True: an offset out of range moves the spout to "
             f"{'start_offset_time' if forced else 'the log end'} (force_from_start={forced})"
         )
 
     def cut(self, why: str) -> str:
-        """Why records may vanish from the end of a log: nothing but a run with replicas knows."""
+        """Why records may vanish from the end of a log; only a run with replicas can explain that."""
         return ""
 
     def clear(self, offset: int, by: int) -> str:
-        """Why the ack of offset `by` may clear this one from what is pending."""
-        return f"{self._bound_told} gives up what lies further back" if offset < by - self._bound else ""
+        """Why the ack of offset `by` may clear this one from the pending offsets."""
+        return f"{self._bound_told}: records further back are given up" if offset < by - self._bound else ""
 
     def purge(self) -> str:
-        """Why a tombstone may be taken out of a compacted log before it was read."""
-        return f"delete.retention.ms={self.knobs.get('delete_retention_ms')}: so long after it was cleaned a tombstone may go"
+        """Why a tombstone may be removed from a compacted log before it was read."""
+        return f"delete.retention.ms={self.knobs.get('delete_retention_ms')}: that long after it was cleaned, a tombstone may be removed"
 
     def give_up(self) -> str:
         """Why a record may be given up after retries."""
-        return f"retry_limit={self.knobs.get('retry_limit')} gives up after so many retries"
+        return f"retry_limit={self.knobs.get('retry_limit')}: a record is given up after that many retries"
 
     def failure(self, will_retry: bool, is_timeout: bool) -> str:
         """Why a record that failed may hold up the commit."""
         if not will_retry:
-            return f"{self._bound_told} does not retry a failure that far back"
+            return f"{self._bound_told}: a failure that far back is not retried"
         if self.retries_wait:
             return WAITS_FOR_RETRY
         if is_timeout:
             secs = self.knobs.get("topology_message_timeout_secs")
-            return f"a tree that is not complete in topology_message_timeout_secs={secs} is begun again without limit"
-        return "a record that keeps failing is retried without limit"
+            return f"topology_message_timeout_secs={secs}: a tree that is not complete by then is replayed, without limit"
+        return "a record that keeps failing and is retried without limit"
 
     def unseen(self, record: RecordHistory) -> str:
         """Why the topology may count a record as done before every tuple of its tree is."""
@@ -114,32 +115,32 @@ class Settings:
         if not record.times_emitted:
             return ""
         if knobs.get("topology_ackers") == 0:
-            return "topology_ackers=0 acks each tuple as it is emitted"
+            return "topology_ackers=0: each tuple is acked as soon as it is emitted"
         if knobs.get("message_ids") is False:
             return "message_ids=false: a tuple without a message id is never tracked"
         differs = knobs.get("replay_differs", "no")
         if knobs.get("state") == "transactional" and differs != "no":  # also for a line that only the replay had
-            return f"state=transactional skips a replayed batch whose content is another (replay_differs={differs})"
+            return f"state=transactional: a replayed batch is skipped even though its content differs (replay_differs={differs})"
         if not record.is_acked:
             return ""
         if record.is_acked_early:
             bits = knobs.get("id_bits", ID_BITS)
-            return f"ids of {bits} bits: a ledger was zero by chance" if bits < ID_BITS else ""
+            return f"id_bits={bits}: an ack value was zero by chance" if bits < ID_BITS else ""
         if knobs.get("anchored") is False:
-            return "anchored=false: an unanchored child can be lost unseen"
+            return "anchored=false: an unanchored child can be lost unnoticed"
         return ""
 
     def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one."""
         if record.times_emitted > 1:
-            return "a record that is handed out again comes after newer ones"
+            return REDELIVERED
         at_once = self.knobs.get("max_spout_pending", 1)
         if at_once is None or at_once > 1:
-            return f"max_spout_pending={'unlimited' if at_once is None else at_once} lets tuples finish in any order"
+            return f"max_spout_pending={'unlimited' if at_once is None else at_once}: tuples may finish in any order"
         return self.unseen(record)
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed once more; so often was its partition begun at or below it."""
+        """Why a record may be processed again; its partition was started at or below it `times_begun` times."""
         return AT_LEAST_ONCE
 
     def back(self) -> str:
@@ -151,23 +152,23 @@ class Settings:
         if stall.is_deleted or stall.is_forgotten:
             return ""  # nothing will ever finish it
         if stall.last_error == "OFFSET_OUT_OF_RANGE":
-            return "use_start_offset_time_if_offset_out_of_range=False stops at an offset that is not there"
+            return "use_start_offset_time_if_offset_out_of_range=False: the spout stops at an offset out of range"
         if stall.fate:
             return stall.fate
         if stall.open_ms is None:
             return ""
         if self.knobs.get("topology_enable_message_timeouts") is False:
-            return "topology_enable_message_timeouts=false waits for a tree for ever"
+            return "topology_enable_message_timeouts=false: the spout waits for a tree forever"
         secs = self.knobs.get("topology_message_timeout_secs")
         if secs is None:
-            return "" if stall.is_processed else "a tuple that is neither acked nor failed is waited for"
+            return "" if stall.is_processed else "a tuple that is neither acked nor failed, so the spout keeps waiting"
         if stall.open_ms > 2 * secs * 1_000:
             return ""  # by then the spout should have failed it
-        return f"topology_message_timeout_secs={secs} waits up to twice that time for a tree to complete"
+        return f"topology_message_timeout_secs={secs}: the spout waits up to twice that long for a tree to complete"
 
     @property
     def _bound(self) -> int:
-        """How far back the spout looks: without the knob as far as it likes, as in Storm since 0.9.3."""
+        """How far back the spout looks: without the knob, there is no limit, as in Storm since 0.9.3."""
         bound: int = self.knobs.get("max_offset_behind", MAX_OFFSET)
         return bound
 
@@ -178,68 +179,68 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings(Settings):
-    """The knobs of a run with a group, asked for explanations.
+    """The knobs of a run with a group, and what they explain.
 
     A group promises less than most of its users think: that a partition has one owner, and that a new owner
-    begins at the committed offset. So records are consumed twice when the old owner had gone further than
-    that, and lost when the commit had gone further than the work. The first belongs to every rebalance. The
+    starts at the committed offset. So records are consumed twice if the old owner had got further than
+    that, and lost if the commit had got further than the processing. The first can happen in every rebalance. The
     second, and a commit that goes back, need a setting that commits what it should not; each is named here.
     """
 
     def start(self, why: str) -> str:
-        """Why a member may begin where it does: empty at the committed offset, else what its policy says."""
+        """Why a member may start where it does: empty at the committed offset, else what its reset policy says."""
         if why == "committed offset":
             return ""
         policy, _, is_out = why.partition(", ")
-        return self.reset(policy) if is_out else f"auto.offset.reset={policy}, and no offset is committed"
+        return self.reset(policy) if is_out else f"auto.offset.reset={policy}: no offset is committed"
 
     def reset(self, why: str = "") -> str:
         """Why a member may jump from an offset that is not in the log."""
-        return f"auto.offset.reset={why}, and the offset is out of range"
+        return f"auto.offset.reset={why}: the offset is out of range"
 
     def unseen(self, record: RecordHistory) -> str:
-        """Why a commit may have passed a record that is not processed; never one that nobody was handed."""
+        """Why a commit may have passed a record that is not processed; never one that was not delivered to anyone."""
         knobs, rule = self.knobs, self.knobs.get("rule", "")
         library = knobs.get("library")
         if not record.times_emitted:
             return ""
         if rule == "handed to a pool":
-            return f"rule=handed to a pool: {library} commits what was handed out, wherever it is worked on"
+            return f"rule=handed to a pool: {library} commits what poll returned, wherever it is processed"
         if rule == "killed" and library == "librdkafka":
-            return "library=librdkafka counts a record as done when it hands it out, and a thread commits that"
+            return "library=librdkafka: a record counts as done once poll returns it, and a background thread commits that"
         if rule == "closed after an error":
-            return f"rule=closed after an error: in close() {library} commits all that was handed out"
+            return f"rule=closed after an error: in close(), {library} commits everything that poll returned"
         return self._own_commits("a commit claims everything below it")
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed once more: it was handed out once for each time its partition was begun."""
+        """Why a record may be processed again: it was delivered once for each time its partition was started."""
         if not times_processed <= record.times_emitted <= times_begun:
             return ""
         if self.knobs.get("commits") == "offset":
-            return "commits=offset names the last record that was read; the committed offset is the next to be read"
+            return "commits=offset: the commit names the last record read, but a committed offset is the next one to read"
         return record.went_back or BEGINS_AGAIN
 
     def back(self) -> str:
         """Why a commit may be below the one before it."""
         keeper = self.knobs.get("keeper", "librdkafka")
         if keeper != "librdkafka":
-            return f"keeper={keeper}: an offset from before the partition was given away is committed when it is back"
+            return f"keeper={keeper}: an offset from before the partition was revoked is committed once the partition is back"
         if "zookeeper_session_timeout_ms" in self.knobs:
-            return "a member that is none any more still commits: nobody asks whose commit it is"
+            return "a former member that still commits: nothing checks whose commit it is"
         return self._own_commits("workers finish in any order, and each commits its own record")
 
     def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one."""
         if self.knobs.get("workers", 1) > 1:
-            return f"workers={self.knobs['workers']} finish in any order"
-        return "a record that is handed out again comes after newer ones" if record.times_emitted > 1 else ""
+            return f"workers={self.knobs['workers']}: they finish in any order"
+        return REDELIVERED if record.times_emitted > 1 else ""
 
     def stall(self, stall: Stall) -> str:
         """Why commits may stand still."""
         if stall.last_error in REFUSED:
-            return "the commits of a consumer that is no member any more are refused"
+            return "a consumer that is no longer a member: its commits are refused"
         if stall.last_error == "REBALANCE_IN_PROGRESS":
-            return "a commit in the middle of a rebalance is refused"
+            return "a commit in the middle of a rebalance: it is refused"
         return ""
 
     def _own_commits(self, why: str) -> str:
@@ -248,91 +249,91 @@ class GroupSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class OffsetSettings(GroupSettings):
-    """The knobs of a run whose coordinator follows the rules of a release, asked for explanations."""
+    """The knobs of a run whose coordinator follows the rules of a release, and what they explain."""
 
     @property
     def rules(self) -> str:
-        """The rules that explain a wrong answer, as a reason names them; empty when they explain none."""
+        """The rules that explain a wrong answer, as a reason names them; empty if they explain nothing."""
         rules = str(self.knobs["coordinator_rules"])
         return f"coordinator_rules={rules}" if rules in EARLY else ""
 
     def start(self, why: str) -> str:
-        """Why a member may begin where it does: by what a coordinator of then told it."""
+        """Why a member may start where it does: because of what a coordinator of that time answered."""
         if not self.rules:
             return GroupSettings.start(self, why)
         if why == "committed offset":
-            return f"{self.rules}: what a load that ended early has left in the cache is told, an old offset too"
+            return f"{self.rules}: after a load that ended early, the coordinator answers from what is in the cache, even an old offset"
         policy, _, is_out = why.partition(", ")
-        told = "an old offset is told, which is out of range" if is_out else "no offset is told, though one was committed"
-        return f"{self.rules}: {told}, and auto.offset.reset={policy}"
+        told = "with an old offset, which is out of range" if is_out else "that no offset is committed, although one was"
+        return f"{self.rules}: the coordinator answers {told}, and auto.offset.reset={policy}"
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed once more."""
+        """Why a record may be processed again."""
         is_told = times_processed <= record.times_emitted <= times_begun
-        return self.rules and f"{self.rules}: the consumer was told an offset that was not its last one" if is_told else ""
+        return self.rules and f"{self.rules}: the coordinator answered with an outdated offset" if is_told else ""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSettings(GroupSettings):
-    """The knobs of a run whose coordinator forgets offsets or loads them, asked for explanations."""
+    """The knobs of a run whose coordinator forgets offsets or loads them, and what they explain."""
 
     @property
     def cause(self) -> str:
-        """Why the consumer was told what it was; empty when nothing explains it."""
+        """Why the consumer got the answer it got; empty if nothing explains it."""
         rules = self.knobs.get("rules", "4.3.1")
         if "offsets_retention_ms" in self.knobs:
             return f"offsets_retention_ms={self.knobs['offsets_retention_ms']}: the committed offset has expired"
         if rules != "4.3.1":
-            return f"rules={rules}: a load that ended early is answered from"
-        told = "a new leader answers from what it knows to be on all copies"
+            return f"rules={rules}: the coordinator answers after a load that ended early"
+        told = "a new leader answers from what it knows to be on all replicas"
         return "" if self.knobs.get("require_stable", True) else f"require_stable=false: {told}"
 
     def start(self, why: str) -> str:
-        """Why a consumer may begin where it does."""
+        """Why a consumer may start where it does."""
         if why == "committed offset" and "offsets_retention_ms" in self.knobs:
             return ""
         policy = "" if why == "committed offset" else f", and auto.offset.reset={why}"
         return self.cause and self.cause + policy
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed once more."""
+        """Why a record may be processed again."""
         return self.cause if times_processed <= record.times_emitted <= times_begun else ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSettings(Settings):
-    """The knobs of a run with a replicated partition, asked for explanations.
+    """The knobs of a run with a replicated partition, and what they explain.
 
-    An acknowledgement with acks=all says that the in-sync set has the record. It is worth no more than that set
-    was large and than what may lead afterwards: `min.insync.replicas` and `unclean.leader.election.enable`. What a
-    reader makes of a log that was cut off is up to what it had committed: an offset alone, or its leader epoch too.
+    An acknowledgement with acks=all says that the in-sync replicas have the record. What that is worth depends on how
+    many they were and on who may become leader: `min.insync.replicas` and `unclean.leader.election.enable`. What a
+    reader makes of a truncated log depends on what it had committed: an offset alone, or its leader epoch as well.
     """
 
     def cut(self, why: str) -> str:
         """Why acknowledged records may vanish from the end of the log."""
         knobs = self.knobs
         if why == "a flipped bit":
-            return "replicas=1: no other copy had what was behind the flipped bit" if knobs.get("replicas") == 1 else ""
+            return "replicas=1: there was no other copy of the records after the flipped bit" if knobs.get("replicas") == 1 else ""
         if not knobs.get("unclean_leader_election"):
             return ""
-        return "unclean.leader.election.enable=true: a copy leads that had not got them"
+        return "unclean.leader.election.enable=true: the new leader did not have them"
 
     def start(self, why: str) -> str:
-        """Why a reader may begin where it does."""
+        """Why a reader may start where it does."""
         if why in ("earliest", "latest"):
-            return f"auto.offset.reset={why}: the committed offset is none of the log's"
+            return f"auto.offset.reset={why}: the committed offset is outside the log"
         if why != "committed offset":
             return ""
         if not self.knobs.get("leader_epoch"):
-            return "leader_epoch=false: the log was cut off below the committed offset and has grown past it, and nothing tells"
+            return "leader_epoch=false: the log was truncated below the committed offset and has grown past it, and nothing reveals that"
         if self.knobs.get("library") == "librdkafka":
-            return "library=librdkafka commits the leader epoch and does not ask for its end when it begins"
+            return "library=librdkafka: it commits the leader epoch, but does not ask where that epoch ends when it starts"
         return ""
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed once more: the log was read from its start again."""
+        """Why a record may be processed again: the log was read from its start again."""
         policy = self.knobs.get("auto_offset_reset")
-        return f"auto.offset.reset={policy} reads the log again" if policy == "earliest" and times_begun >= times_processed else ""
+        return f"auto.offset.reset={policy}: the log is read again" if policy == "earliest" and times_begun >= times_processed else ""
 
     def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one: never, here."""

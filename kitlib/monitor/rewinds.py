@@ -1,10 +1,10 @@
 """The signs of an offset that goes back, each a pure function, and what only looks like one.
 
 When a group's committed offset jumps back, four things can be seen from outside: the commit itself is
-smaller than the one before it; or it has vanished, and the next one comes from the reset policy; more goes
-out than came in and waited; the lag rises by more than the log grew. Each has an innocent twin: a late
-commit at a rebalance that is made good at once, a reset by hand, a topic made anew, an expired group, a
-backlog that is worked off, a burst of traffic. Whatever is excused says by what.
+smaller than the one before it; or it has vanished, and the next one comes from the reset policy; more records are
+delivered than arrived or were waiting; the lag rises by more than the log grew. Each has an innocent twin: a late
+commit at a rebalance that is corrected at once, a reset by hand, a recreated topic, an expired group, a
+backlog that drains, a burst of traffic. Every excused sign names its excuse.
 
 Source: the signs are those of LinkedIn's account of two incidents of 2015 (Kafka 0.8.2 and its successors in use there);
 the excuses are the kit's own. That a deleted topic takes every group's offsets with it: Apache Kafka 4.3.1,
@@ -29,17 +29,17 @@ NO_TOPIC = ""  # instead of a topic's id: there is no such topic
 class Excuse(Enum):
     """Why a sign need not be a fault."""
 
-    MADE_GOOD = "the commits came again to where they had been"
-    BY_HAND = "the group had no members: someone has reset it"
-    NEW_TOPIC = "the topic has been made anew, and its offsets begin again"
-    EXPIRED = "the group was silent for longer than committed offsets are kept"
-    GROUP_GONE = "the group has been deleted"
-    TOPIC_GONE = "the topic has been deleted"
+    MADE_GOOD = "the commits reached the old offset again"
+    BY_HAND = "the group had no members: someone reset it"
+    NEW_TOPIC = "the topic was recreated, and its offsets start again"
+    EXPIRED = "the group was silent for longer than committed offsets are retained"
+    GROUP_GONE = "the group was deleted"
+    TOPIC_GONE = "the topic was deleted"
     NONE = "nothing excuses it"
 
 
 def in_order(commits: Sequence[Committed]) -> list[Committed]:
-    """The commits as the log has them, each once: one that was read late or twice has not gone back."""
+    """The commits in log order, each once: one that was read late or twice has not gone back."""
     by_order = {each.order: each for each in commits}
     return [by_order[order] for order in sorted(by_order)]
 
@@ -75,11 +75,11 @@ class Rewind:
 
 
 def rewinds(commits: Sequence[Committed], made_good_within: int = 1) -> list[Rewind]:
-    """Every commit of one partition that goes back, all of them, however many.
+    """Every commit of one partition that goes back, however many there are.
 
-    One that is followed, at most `made_good_within` commits later, by one that reaches the old offset again is
-    a late commit of work in hand (0: nothing is). KnobError below 0. A tombstone between two commits makes a
-    vanished commit and no rewind.
+    One that is followed, within `made_good_within` commits, by one that reaches the old offset again is
+    a late commit of work in progress (0: no commit is). KnobError below 0. A tombstone between two commits makes a
+    vanished commit, not a rewind.
     """
     if made_good_within < 0:
         raise KnobError(f"made_good_within is {made_good_within}: give 0 or more commits.")
@@ -97,7 +97,7 @@ def rewinds(commits: Sequence[Committed], made_good_within: int = 1) -> list[Rew
 
 
 def excuse_of(before: Committed, after: Committed, is_made_good: bool) -> Excuse:
-    """What excuses a step back, the surest excuse first."""
+    """What excuses a step back, the most certain excuse first."""
     if is_other_topic(before.topic_id, after.topic_id):
         return Excuse.NEW_TOPIC
     if after.members == 0:
@@ -106,7 +106,7 @@ def excuse_of(before: Committed, after: Committed, is_made_good: bool) -> Excuse
 
 
 def is_other_topic(before: str | None, after: str | None) -> bool:
-    """True when both ids are known and differ: the topic was deleted, and made anew under its name."""
+    """True when both ids are known and differ: the topic was deleted and recreated under its name."""
     return bool(before and after and before != after)
 
 
@@ -120,7 +120,7 @@ def offset_of(commit: Committed) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """A committed offset that was taken away, and where the group began again."""
+    """A committed offset that was deleted, and where the group started again."""
 
     last: Committed
     tombstone: Committed
@@ -137,7 +137,7 @@ class Vanished:
         if self.begun_again is None:
             return f"{told}; nothing has been committed since"
         step = offset_of(self.begun_again) - offset_of(self.last)
-        what = f"{-step} records were repeated" if step < 0 else f"up to {step} records were passed over"
+        what = f"{-step} records were repeated" if step < 0 else f"up to {step} records were skipped"
         return f"{told}; the next commit is {self.begun_again.offset}" + (f", and {what}" if step else "")
 
 
@@ -148,12 +148,12 @@ def vanished(
     together_ms: int = TOGETHER_MS,
     topic_now: str | None = None,
 ) -> list[Vanished]:
-    """Every committed offset of one partition that a tombstone took away; a tombstone for nothing is none.
+    """Every committed offset of one partition that a tombstone deleted; a tombstone for nothing does not count.
 
-    Excused when the next commit is one of another topic of that name, when the last commit was `retention_ms` old
-    or older, or when the group itself ended not more than `together_ms` before or after. A deleted topic takes its
-    offsets with it: `topic_now` is the id that the topic has now, NO_TOPIC when it is there no more, None when
-    nobody knows. KnobError when one of the times is below 0.
+    Excused if the next commit belongs to another topic of that name, if the last commit was at least `retention_ms`
+    old, or if the group itself ended within `together_ms` before or after. A deleted topic takes its
+    offsets with it: `topic_now` is the id that the topic has now, NO_TOPIC if it no longer exists, None if
+    that is unknown. KnobError when one of the times is below 0.
     """
     for name, value in (("retention_ms", retention_ms), ("together_ms", together_ms)):
         if value < 0:
@@ -179,7 +179,7 @@ def vanished(
 
 
 def is_topic_gone(topic_id: str | None, topic_now: str | None) -> bool:
-    """True when the topic of a commit is there no more, or another one has its name; `topic_now` as in `vanished`."""
+    """True when the topic of a commit no longer exists, or another one has its name; `topic_now` as in `vanished`."""
     return topic_now == NO_TOPIC or is_other_topic(topic_id, topic_now)
 
 
@@ -188,17 +188,17 @@ def is_topic_gone(topic_id: str | None, topic_now: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a partition and its consumer."""
+    """One sample of a partition and its consumer."""
 
     at_ms: int
     log_end: int
     committed: int | None
-    emitted: int = 0  # how many records the consumer has handed on since it was first looked at
+    emitted: int = 0  # how many records the consumer has delivered since the first sample
 
 
 @dataclass(frozen=True, slots=True)
 class Surge:
-    """More went out between two looks than came in and waited."""
+    """More records were delivered between two samples than arrived or were waiting."""
 
     since: Sample
     until: Sample
@@ -208,22 +208,22 @@ class Surge:
 
     @property
     def repeated(self) -> int:
-        """So many records at least were handed on again."""
+        """At least this many records were delivered again."""
         return self.went_out - self.came_in - self.waited
 
     def __str__(self) -> str:
         return (
-            f"from {self.since.at_ms} to {self.until.at_ms} {self.went_out} records went out, while {self.came_in} came in and "
-            f"{self.waited} waited: {self.repeated} at least for another time"
+            f"from {self.since.at_ms} to {self.until.at_ms}, {self.went_out} records were delivered, while {self.came_in} arrived and "
+            f"{self.waited} were waiting: at least {self.repeated} were repeated"
         )
 
 
 def surges(samples: Sequence[Sample], slack: int = 0) -> list[Surge]:
-    """Every stretch between two looks in which output cannot be explained by input.
+    """Every stretch between two samples in which input cannot explain the output.
 
     went_out > came_in + waited + slack, where `waited` is what lay beyond the highest offset ever committed: a
-    backlog that is worked off is no surge, and a rewind does not make itself a backlog. Looks that go back in
-    time, and a counter that begins again after a restart, are passed over. KnobError when slack < 0.
+    backlog that drains is no surge, and a rewind does not create a backlog. Samples that go back in
+    time, and a counter that restarts from zero, are ignored. KnobError when slack < 0.
     """
     if slack < 0:
         raise KnobError(f"slack is {slack}: give 0 records or more.")
@@ -250,7 +250,7 @@ class LagSpike:
     until: Sample
     lag_before: int
     lag_after: int
-    grew: int  # the log, meanwhile
+    grew: int  # the log, in the meantime
 
     def __str__(self) -> str:
         return (
@@ -262,9 +262,9 @@ class LagSpike:
 def lag_spikes(samples: Sequence[Sample], least: int = 1) -> list[LagSpike]:
     """Every rise of the lag by `least` records more than the log grew.
 
-    A slow consumer's lag, or a stopped one's, rises by what the log grows and no more, and so does a burst's.
-    Lag is counted as it is, below 0 too when a log end was read before the commit: cut off at 0 it would jump.
-    Looks without a commit are passed over. KnobError when least < 1.
+    The lag of a slow or stopped consumer rises by as much as the log grows and no more, and so does that of a burst.
+    Lag may be below 0, when a log end was read before the commit: cut off at 0, it would jump.
+    Samples without a commit are ignored. KnobError when least < 1.
     """
     if least < 1:
         raise KnobError(f"least is {least}: give 1 record or more.")

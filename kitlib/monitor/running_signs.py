@@ -1,14 +1,14 @@
-"""The signs of a rewind while the commits of one partition come one by one, for histories that nobody can hold.
+"""The signs of a rewind while the commits of one partition arrive one by one, for histories too long to keep.
 
-`rewinds` and `vanished` look at a whole history. Here is the same for a reader that has the last commit only:
-what is found is counted by its excuse, and the last few findings are kept. A finding stays open for as long
-as a later commit may still say something about it: whether the offset came again to where it had been, where the
-group began again, whether the group itself ended in the same second. Memory: `KEPT` findings of each kind,
+`rewinds` and `vanished` look at a whole history. This does the same with only the last commit in memory:
+findings are counted by their excuse, and the last few are kept. A finding stays open while
+a later commit may still change it: whether the old offset is reached again, where the
+group starts again, whether the group itself ended in the same second. Memory: `KEPT` findings of each kind,
 whatever the history.
 
 Source: `kitlib.monitor.rewinds`, whose answers these are.
-Differs: an end of the group excuses only those of the vanished commits that are still kept; whether the topic is
-there now is not asked, `lost` tells for what it matters.
+Differs: an end of the group excuses only those of the vanished commits that are still kept; whether the topic
+still exists is not checked; `lost` says where that matters.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The signs of a rewind in one run or one history, looked for together: what an operator would have seen, and when.
+"""The signs of a rewind in one run or one history, searched for together: what an operator would have seen, and when.
 
-Three of them need more than commits: how much went out, and where the log ended. A trace has all of it,
-whether it was told by the model or by a real broker; the offsets topic of a cluster has the commits alone.
-Each sign by itself has an innocent twin (`kitlib.monitor.rewinds`). Two or three at one time have none.
+Some of them need more than commits: how many records were delivered, and where the log ended. A trace has all of it,
+whether it comes from the model or from a real broker; the offsets topic of a cluster has only the commits.
+Each sign by itself has an innocent twin (`kitlib.monitor.rewinds`). Two or three at the same time have none.
 
-Left out: who is to blame. The signs of a reset by hand are those of a fault, but for the empty group.
+Left out: who is to blame. A reset by hand shows the signs of a fault, except that the group is empty.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Lane = tuple[str, int]  # (topic, partition)
 NAMES = {
     "rewinds": "the committed offset goes back",
     "vanished": "the committed offset vanishes",
-    "surges": "more goes out than came in and waited",
+    "surges": "more records are delivered than arrived or were waiting",
     "lag_spikes": "the lag rises by more than the log grew",
 }
 
@@ -48,7 +48,7 @@ class Signs:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The names of the signs that were seen at all, excused or not."""
+        """The names of the signs that were seen, excused or not."""
         return tuple(name for name in NAMES if getattr(self, name))
 
     @property
@@ -58,14 +58,14 @@ class Signs:
 
     @property
     def first_ms(self) -> int | None:
-        """When the first of them was to be seen; None when there are none."""
+        """When the first of them could be seen; None when there are none."""
         seen = [each.after.at_ms for each in self.rewinds] + [each.tombstone.at_ms for each in self.vanished]
         seen += [each.until.at_ms for each in self.surges] + [each.until.at_ms for each in self.lag_spikes]
         return min(seen, default=None)
 
     def __str__(self) -> str:
         told = [f"{NAMES[name]}: {each}" for name in self.kinds for each in getattr(self, name)]
-        return "\n".join(told) or "none of the signs is seen"
+        return "\n".join(told) or "no signs were found"
 
 
 def find_signs(
@@ -75,10 +75,10 @@ def find_signs(
     rate_every_ms: int = 0,
     retention_ms: int = WEEK_MS,
 ) -> Signs:
-    """The signs in one partition's commits, and in the looks at it, if there are any; `retention_ms` as in `vanished`.
+    """The signs in one partition's commits, and in its samples, if there are any; `retention_ms` as in `vanished`.
 
-    Output and input are compared from one span of `rate_every_ms` to the next (0: from look to look): in looks
-    that are closer together than a backlog takes, a repetition passes for the backlog.
+    Output and input are compared from one span of `rate_every_ms` to the next (0: from sample to sample): if samples
+    are closer together than a backlog takes to drain, a repetition looks like the backlog.
     """
     return Signs(
         tuple(rewinds(commits)),
@@ -89,7 +89,7 @@ def find_signs(
 
 
 def last_of_each(samples: Sequence[Sample], every_ms: int) -> list[Sample]:
-    """The last look of each span of so many ms; all of them for 0. KnobError below 0."""
+    """The last sample of each span of `every_ms`; all of them for 0. KnobError below 0."""
     if every_ms < 0:
         raise KnobError(f"every_ms is {every_ms}: give 0 ms or more.")
     return list({each.at_ms // every_ms if every_ms else number: each for number, each in enumerate(samples)}.values())
@@ -99,7 +99,7 @@ def last_of_each(samples: Sequence[Sample], every_ms: int) -> list[Sample]:
 
 
 def signs_of(trace: Trace, topic: str | None = None, partition: int = 0, rate_every_ms: int | None = None) -> Signs:
-    """The signs in one partition of a run; `topic` None is the first one that a step is about.
+    """The signs in one partition of a run; with `topic` None, of the first topic that a step names.
 
     `rate_every_ms` as `find_signs`; None: a minute of virtual time, a second of real. TraceError when the run has
     no such partition.
@@ -111,7 +111,7 @@ def signs_of(trace: Trace, topic: str | None = None, partition: int = 0, rate_ev
 
 
 def lane_of(trace: Trace, topic: str | None = None, partition: int = 0) -> Lane:
-    """The partition that is meant. TraceError when no step of the run is about it."""
+    """The chosen partition. TraceError when no step of the run is about it."""
     for step in trace:
         name = step.data.get("topic")
         if name is not None and (topic or name) == name and step.data.get("partition", 0) == partition:
@@ -120,10 +120,10 @@ def lane_of(trace: Trace, topic: str | None = None, partition: int = 0) -> Lane:
 
 
 def commits_in(trace: Trace, topic: str, partition: int = 0) -> list[Committed]:
-    """What the offsets topic was told of one partition: commits, resets by hand, and ends of commits.
+    """What the offsets topic recorded for one partition: commits, resets by hand, and tombstones.
 
-    `order` is the step's number. An operator's reset is one of a group without members, unless the step says
-    how many it had. A run that shows the offsets topic itself tells ends by a `write` of null under this key.
+    `order` is the step's number. An operator's reset counts as one of a group without members, unless the step says
+    how many it had. A run that shows the offsets topic itself has tombstones as a `write` of null under this key.
     """
     return [each for step in trace for each in _committed(step, topic, partition)]
 
@@ -149,7 +149,7 @@ def _members(step: Step) -> int | None:
 
 
 def samples_in(trace: Trace, topic: str, partition: int = 0) -> list[Sample]:
-    """What a monitor would have seen that looks at one partition whenever something happens to it; one look a moment."""
+    """What a monitor would have seen that samples one partition whenever something happens to it; one sample per moment."""
     found: dict[int, Sample] = {}
     emitted, log_end = 0, 0
     committed: int | None = None
@@ -168,7 +168,7 @@ def samples_in(trace: Trace, topic: str, partition: int = 0) -> list[Sample]:
 
 
 def _answered(step: Step, committed: int | None) -> int | None:
-    """The committed offset as a monitor that asks the coordinator is told it after this step."""
+    """The committed offset that the coordinator would report to a monitor after this step."""
     if step.what != "answer" or step.data.get("error"):
         return committed
     offset = step.data["offset"]

@@ -1,23 +1,23 @@
-"""The verdict on transactions: what the reader that the verdict is about was given of what was promised.
+"""The verdict on transactions: how much of what was promised the chosen reader received.
 
-Records are numbered in the order in which they were to be written. A record is *promised* when its user was told that its
-transaction is committed (or that it is stored, outside of transactions), or when it stems from an input record that the
+Records are numbered in the order in which they were to be written. A record is *promised* once its producer has learned that its
+transaction is committed (or, outside transactions, that it is stored), or if it stems from an input record that the
 group's committed offset has passed. Five things can go wrong, each counted with its first witness:
 
-* lost: promised, and the reader was not given it
-* duplicated: given more than once (each extra time counts)
-* reordered: given for the first time after a record with a higher number
-* aborted_read: given, and aborted, then or later
+* lost: promised, but the reader did not receive it
+* duplicated: received more than once (each extra time counts)
+* reordered: first received after a record with a higher number
+* aborted_read: received, and aborted, then or later
 * stalled: an offset at which the reader had to wait for a transaction that its own producer never ended
 
-Which reader that is, the setting `isolation` says. The words that are read, all with `topic` and `partition`:
+The setting `isolation` chooses the reader. The words that are read, all with `topic` and `partition`:
 
     broker     open {inputs?}   write {first, last, offset, tx, pid}   marker {offset, kind, pid}
     producer   send {first, last, tx}   commit_tx {tx}   abort_tx {tx}
     readers    read {offset, record, tx}   waits {at}   end {position}     ("read_committed", "read_uncommitted")
     database   effect {record, charged}                                    (a lane of its own)
 
-The step's state is looked at for the group's committed offset alone.
+Of the step's state, only the group's committed offset is read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TransactionLedger:
     sender: dict[int, str] = field(default_factory=dict)  # record -> the producer that sent it first
     records_of: dict[int, set[int]] = field(default_factory=dict)  # transaction -> its records
     committed: dict[int, int] = field(default_factory=dict)  # transaction -> the step in which its user was told so
-    plain: dict[int, int] = field(default_factory=dict)  # record outside of transactions -> the step of its write
+    plain: dict[int, int] = field(default_factory=dict)  # record outside transactions -> the step of its write
     ended: dict[int, int] = field(default_factory=dict)  # transaction -> the step in which its user was told of its end
     written: dict[int, tuple[int, int | None]] = field(
         default_factory=dict
@@ -67,8 +67,8 @@ class TransactionLedger:
         """The reader that the verdict is about."""
         return str(self.knobs.get("isolation", READERS[0]))
 
-    def take(self, step: Step, judged: str) -> None:
-        """Follow one step. `judged` is what its word is to a verdict; "" is passed over."""
+    def follow(self, step: Step, judged: str) -> None:
+        """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
         self.last_step = step.number
         self.input_position = max(self.input_position, step.state.get("committed_input") or 0)
         if judged:
@@ -180,61 +180,61 @@ class TransactionLedger:
                 found.append((at, step))
         return found
 
-    # -- which setting allows it ------------------------------------------------------------------------------------
+    # -- which setting explains it -----------------------------------------------------------------------------------
 
     def _why_aborted(self) -> str:
         if self.reader == "read_uncommitted":
-            return "isolation=read_uncommitted is given records before it is known how their transaction ends"
+            return "isolation=read_uncommitted: records are delivered before their transaction has ended"
         return ""
 
     def _why_again(self) -> str:
         knobs = self.knobs
         if self.is_outside:
             if knobs.get("unique_key") is False:
-                return "unique_key=false: a transaction of Kafka does not reach the database, and the record is charged again"
+                return "unique_key=false: a Kafka transaction does not cover the database, and the record is charged again"
             return ""
         if knobs.get("transactional") is False:
             return "transactional=false: what was written before the crash stays, and is written again"
         if knobs.get("offsets") == "outside" and knobs.get("ids") == "new per start":
             return (
-                "ids=new per start and offsets=outside: a new id fences nobody, and a position beside the transaction "
+                "ids=new per start and offsets=outside: a new id fences no one, and an offset committed outside the transaction "
                 "does not stop its commit"
             )
         if knobs.get("offsets") == "outside":
-            return "offsets=outside: the output was committed, and the group's position was not"
+            return "offsets=outside: the output was committed, but the group's offset was not"
         if knobs.get("ids") == "new per start" and knobs.get("generation") is False:
-            return "ids=new per start and generation=false: nothing tells the first worker that another one has taken its place"
+            return "ids=new per start and generation=false: nothing stops the first worker after another one has taken its place"
         if self.reader == "read_uncommitted" and self.aborted:
-            return "isolation=read_uncommitted is given what was aborted, and its successor"
+            return "isolation=read_uncommitted: both an aborted record and its retry are delivered"
         return ""
 
     def _why_late(self) -> str:
         if self.reader == "read_uncommitted" and self.aborted:
-            return "isolation=read_uncommitted is given what was aborted before what takes its place"
+            return "isolation=read_uncommitted: an aborted record is delivered before its retry"
         if self.knobs.get("offsets") == "outside" or self.knobs.get("transactional") is False:
-            return "a record that was written again comes after later ones"
+            return "a record that was written again, after later ones"
         return ""
 
     def _why_lost(self) -> str:
         knobs = self.knobs
         if knobs.get("on_fenced") == "continue" and knobs.get("cause", "slow") == "slow" and self.aborted:
-            return "on_fenced=continue: the transaction was aborted by its time-out, and nobody sent its records again"
+            return "on_fenced=continue: the transaction timed out and was aborted, and no one sent its records again"
         if knobs.get("late_marker") and str(knobs.get("version")) == "1":
-            return "version=1: a marker of the transaction before it came late, and ended this one"
+            return "version=1: a late marker of the previous transaction ended this one"
         if knobs.get("offsets") == "outside" and knobs.get("order") == "offsets first":
-            return "order=offsets first: the group's position was committed, and the output was not"
+            return "order=offsets first: the group's offset was committed, but the output was not"
         if self.position is not None and any(at >= self.position for at in self.waits):
-            return "an open transaction still holds readers of committed records back"
+            return "an open transaction that still holds back read_committed readers"
         return ""
 
     def _why_stalled(self, at: int) -> str:
         _, tx = self.written.get(at, (0, None))
         if self.knobs.get("verification") is False and (tx is None or tx in self.ended):
-            return "verification=false: a batch that came after the end of its transaction opened one that nobody ends"
+            return "verification=false: a batch that arrived after the end of its transaction opened one that no one ends"
         if self.position is not None and self.position > at:
             timeout = self.knobs.get("transaction_timeout_ms")
             until = f"transaction_timeout_ms={timeout}" if timeout else "transaction.timeout.ms"
-            return f"what a producer leaves open stays so until the next one with its id comes, or {until} is over"
+            return f"{until}: an open transaction stays open that long, unless a new producer with its id starts"
         return ""
 
 
@@ -243,7 +243,7 @@ def _records(step: Step) -> range:
 
 
 def longest_wait_ms(trace: Trace) -> int:
-    """For how long at most the last stable offset was behind the log's end: records were written, and not decided.
+    """The longest time for which the last stable offset was behind the log end: records were written, but undecided.
 
     Read from the steps' states; 0 when it never was.
     """

@@ -1,8 +1,8 @@
 """The trees of a topology's run in numbers: how large each one grew, and how it ended.
 
-A spout tuple and everything anchored to it is a tree; the spout hears of its end once, or gives it up
-by itself. Here each tree is followed through the trace, from its emit to its end and beyond, as tuples
-of a tree may be worked on long after nobody waits for them any more.
+A spout tuple and everything anchored to it form a tree; the spout is notified of its end once, or gives up on it.
+Here, each tree is followed through the trace, from its emit to its end and beyond, because tuples
+of a tree may be processed long after the spout has stopped waiting for them.
 
 The words of a topology's tasks, whose names are such as split-2. `ids` and `vals` are [root, number]
 pairs, one for each tree; `root` is None for a tuple that nobody tracks.
@@ -29,6 +29,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kitlib.text import html_table
 from kitlib.trace import Step, Trace
 
 End = Literal["acked", "failed", "timed out", "forgotten", "open"]
@@ -80,7 +81,7 @@ class TreeReport:
 
     trees: tuple[Tree, ...]  # in the order of their emits
     untracked: int = 0  # emits that no acker followed
-    late_answers: int = 0  # ackers' answers for trees that the spout waited for no more
+    late_answers: int = 0  # ackers' answers for trees that the spout was no longer waiting for
     acker_messages: int = 0
     wasted_executions: int = 0  # of tuples whose trees had failed, timed out or been forgotten by then
 
@@ -100,7 +101,7 @@ class TreeReport:
 
     @property
     def timed_out(self) -> int:
-        """Trees that took too long."""
+        """Trees that timed out."""
         return self.count("timed out")
 
     @property
@@ -125,10 +126,10 @@ class TreeReport:
             return f"No tree was followed; {_count(self.untracked, 'tuple')} left the spout untracked."
         ends = [f"{self.count(end)} {end}" for end in ENDS if self.count(end)]
         if self.false_completions:
-            ends = [f"{end} ({self.false_completions} falsely)" if end.endswith(" acked") else end for end in ends]
+            ends = [f"{end} ({self.false_completions} too early)" if end.endswith(" acked") else end for end in ends]
         more = {
-            "came late": _count(self.late_answers, "answer"),
-            "served no tree any more": _count(self.wasted_executions, "execution"),
+            "arrived late": _count(self.late_answers, "answer"),
+            "came too late for any tree": _count(self.wasted_executions, "execution"),
             "had no tree": _count(self.untracked, "emit"),
             "reached the ackers": _count(self.acker_messages, "message"),
         }
@@ -143,15 +144,10 @@ class TreeReport:
         return self.sentence
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-        rows = (tree.row() for tree in self.trees[:ROWS])
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        table = html_table(COLUMNS, (tree.row() for tree in self.trees[:ROWS]))
         rest = len(self.trees) - ROWS
         more = f"<p>... and {_count(rest, 'more tree')}.</p>" if rest > 0 else ""
-        return (
-            f"<div><p><b>{html.escape(self.sentence)}</b></p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</div>"
-        )
+        return f"<div><p><b>{html.escape(self.sentence)}</b></p>{table}{more}</div>"
 
 
 def follow_trees(trace: Trace) -> TreeReport:
@@ -163,7 +159,7 @@ def follow_steps(steps: Iterable[Step]) -> TreeReport:
     """The trees of these steps."""
     forest = _Forest()
     for step in steps:
-        forest.take(step)
+        forest.follow(step)
     return forest.report()
 
 
@@ -211,7 +207,7 @@ class _Forest:
     acker_messages: int = 0
     wasted_executions: int = 0
 
-    def take(self, step: Step) -> None:
+    def follow(self, step: Step) -> None:
         if step.what in ACKER_MESSAGES:
             self.acker_messages += 1
             return

@@ -1,8 +1,8 @@
-"""What a judgement of a run says: counts, first witnesses, marks, and one sentence.
+"""The verdict on a run: counts, first witnesses, marks, and a short text.
 
-Each anomaly is *allowed* when a setting of the run explains it and a *violation* when none does.
-`kitlib.monitor.delivery` says what the six of a topology mean and finds them, `kitlib.monitor.producing`
-the four of a producer, `kitlib.monitor.transactions` the five of what a reader of transactions is given.
+Each anomaly is *explained* when a setting of the run accounts for it, and a *violation* when none does.
+`kitlib.monitor.delivery` defines and finds the six of a topology, `kitlib.monitor.producing`
+the four of a producer, and `kitlib.monitor.transactions` the five of a reader of transactions.
 """
 
 from __future__ import annotations
@@ -16,6 +16,17 @@ ANOMALIES = ("lost", "duplicated", "reordered", "skipped", "stalled", "rewound")
 PRODUCER_ANOMALIES = ("lost", "duplicated", "reordered", "indefinite")
 TRANSACTION_ANOMALIES = ("lost", "duplicated", "reordered", "aborted_read", "stalled")
 
+PROMISES = {  # what each anomaly breaks when no setting explains it
+    "lost": "no record is lost",
+    "duplicated": "no record is duplicated",
+    "reordered": "records keep their order",
+    "skipped": "no record is skipped",
+    "stalled": "commits keep advancing",
+    "rewound": "the committed offset never goes back",
+    "indefinite": "a record reported as failed is not in the log",
+    "aborted_read": "aborted records are not read",
+}
+
 
 def cut_sentence(max_steps: int) -> str:
     """What is said of a run that was cut, without a full stop."""
@@ -24,7 +35,7 @@ def cut_sentence(max_steps: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """How often one thing went wrong, where it was seen first, and why the settings allow it."""
+    """How often one thing went wrong, where it was first seen, and which setting explains it."""
 
     kind: str
     count: int = 0
@@ -42,7 +53,7 @@ class Anomaly:
     def __str__(self) -> str:
         if not self.count:
             return f"0 {self.kind}"
-        mark = f"violation: no setting explains {self.unexplained}" if self.is_violation else f"allowed: {self.reason}"
+        mark = f"violation: no setting explains {self.unexplained}" if self.is_violation else f"explained by {self.reason}"
         return f"{self.count} {self.kind}, first at {self.unit} {self.offset} ({mark})"
 
 
@@ -72,7 +83,7 @@ class Tally:
         """What was counted."""
         reason, explained = max(self.reasons.items(), key=lambda item: item[1], default=("", 0))
         if 0 < explained < self.count - self.unexplained:
-            reason = f"{reason}, for {explained} of {self.count}"
+            reason = f"{reason} ({explained} of {self.count})"
         return Anomaly(self.kind, self.count, self.witness, self.offset, reason, self.unexplained, self.unit)
 
 
@@ -94,9 +105,20 @@ class LaneVerdict:
         return self.anomalies[kind].count if kind in self.anomalies else 0
 
 
+def _explained(marks: Mapping[str, str]) -> str:
+    """What is said of the anomalies after their sums: `Explained by acks=0: ....`, or `Lost: explained by ....` for each of several."""
+    if len(marks) == 1:
+        (mark,) = marks.values()
+        return f"{mark[:1].upper()}{mark[1:]}."
+    by_mark: dict[str, list[str]] = {}
+    for kind, mark in marks.items():
+        by_mark.setdefault(mark, []).append(kind)
+    return " ".join(f"{' and '.join(kinds).capitalize()}: {mark}." for mark, kinds in by_mark.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on a whole run: its partitions, their sums, and one sentence."""
+    """The verdict on a whole run: its partitions, their sums, and a short text."""
 
     lanes: tuple[LaneVerdict, ...]
     cut_at: int | None = None  # the run was cut at this max_steps; None when its story came to its end
@@ -147,31 +169,32 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """What a learner should take away, in one sentence; where no step names a partition, that there is nothing to judge."""
+        """What a learner should take away: the counts first, then what explains them; or that there is nothing to judge."""
         told = self._told()
         return told if self.cut_at is None else f"{cut_sentence(self.cut_at)}; {told[:1].lower()}{told[1:]}"
 
     def _told(self) -> str:
         if not self.lanes:
             return "No record was followed in this run."
-        told = [f"{count} {kind} ({self._mark(kind)})" for kind, count in self.counts.items() if count]
+        marks = {kind: self._mark(kind) for kind, count in self.counts.items() if count}
         verb = " or ".join(dict.fromkeys(lane.verb for lane in self.lanes)) or "processed"
         begin = f"{self.processed} of {self.appended} records were {verb}"
         if self.replaced:
             begin += f" ({self.replaced} replaced by compaction)"
         waiting = self.appended - self.processed - self.replaced
-        rest = f"; {waiting} still wait" if waiting else ""
+        rest = f"; {waiting} still {'waits' if waiting == 1 else 'wait'}" if waiting else ""
         if self.cut_at is not None:
             unfinished = waiting - self.counts.get("lost", 0)
             rest = f"; {unfinished} unfinished" if unfinished > 0 else ""
-        if told:
-            return f"{begin}: {'; '.join(told)}{rest if self.cut_at is not None else ''}."
+        if marks:
+            sums = ", ".join(f"{self.counts[kind]} {kind}" for kind in marks)
+            return f"{begin}: {sums}{rest if self.cut_at is not None else ''}. {_explained(marks)}"
         return f"{begin}, each of them once and in order{rest}." if self.processed else f"{begin}{rest}."
 
     def _mark(self, kind: str) -> str:
         if kind in self.violations:
-            return "violation, no setting explains it"
-        return "allowed: " + self.first(kind).reason
+            return f"violation of the promise that {PROMISES[kind]}; no setting explains it"
+        return "explained by " + self.first(kind).reason
 
     def to_json(self) -> dict[str, Any]:
         """Counts, marks and first witnesses as JSON values."""

@@ -32,9 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from kitlib.pipelines.acker_messages import legal
-from kitlib.pipelines.acker_query import AHEAD_MS, OUTCOMES, WATERMARK, Folder, Way
-from kitlib.pipelines.acker_result import ORPHAN
+from kitlib.pipelines.acker_query import AHEAD_MS, ORPHAN, OUTCOMES, WATERMARK, Folder, Way, legal
 from kitlib.pipelines.batch_acker import ACK, FAIL, INIT, KNOWN, OLD, BatchAcker, Trees, roots_of
 
 TASKS: Final = 64

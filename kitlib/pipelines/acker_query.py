@@ -1,4 +1,18 @@
-"""What both ways of the acker on Spark share: a streaming query, its folder, and what becomes of each tree.
+"""What both ways of the acker on Spark share: the messages, a streaming query, its folder, and what becomes of each tree.
+
+A run's trace topic holds every step that its tasks took. Of these, three words are what the acker tasks
+were told: `acker_init`, `acker_ack` and `acker_fail`. Whoever reads them in the order of their numbers can
+do the acker's work a second time, on Spark, and must come to the same ends. A message, wherever it comes from, has
+
+    n           the step's number: the order of arrival
+    at_ms       virtual or real milliseconds since the run began; never falls as n rises
+    kind        "init", "ack" or "fail"
+    root        the tree
+    val         the XOR of edges; null for a fail
+    spout_task  who is to hear of the end; null unless kind is "init"
+
+Left out: ticks, which the ways to follow the messages take from at_ms; a line that was published twice,
+which counts twice, as a doubled message does in Storm. The query's folder:
 
     acker.json    the way, the time-out and whose messages they are
     query/        Spark's own checkpoint, the state store in it
@@ -15,13 +29,14 @@ and the clock by which trees are still open or have timed out.
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -31,11 +46,114 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kitlib.errors import LabError
-from kitlib.lab import made, workspace
-from kitlib.pipelines.acker_messages import checked_timeout, stream_messages, timeout_ms_of
-from kitlib.pipelines.acker_result import AckerResult, result_of
-from kitlib.pipelines.topics import Topics, one_sentence, trace_topic
+from kitlib.errors import KitError, KnobError, LabError
+from kitlib.lab import created_resources, workspace
+from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence, trace_topic
+from kitlib.text import html_table
+from kitlib.trace_lines import MAX_LINE_CHARS
+
+MESSAGES: Final = "n BIGINT, at_ms BIGINT, kind STRING, root BIGINT, val BIGINT, spout_task INT"
+COLUMNS: Final = ("n", "at_ms", "kind", "root", "val", "spout_task")
+STEP: Final = "n BIGINT, at_ms BIGINT, what STRING, data STRUCT<root: BIGINT, val: BIGINT, spout_task: INT>"
+HEADER: Final = "kit_trace INT, knobs STRUCT<topology_message_timeout_secs: DOUBLE>"
+
+DEFAULT_TIMEOUT_MS: Final = 30_000  # Storm's own topology.message.timeout.secs
+
+
+def messages_of(lines: DataFrame) -> DataFrame:
+    """The acker's messages among the lines of a trace topic (a column `value` of bytes); other lines are passed over."""
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    step = F.from_json(F.when(F.length(text) <= MAX_LINE_CHARS, text), STEP)
+    told = lines.select(step.alias("step")).where(F.col("step.what").isin("acker_init", "acker_ack", "acker_fail"))
+    return legal(told.select(
+        "step.n", "step.at_ms", F.substring_index("step.what", "_", -1).alias("kind"), "step.data.*"
+    ))  # fmt: skip
+
+
+def legal(messages: DataFrame) -> DataFrame:
+    """Those messages that say what their kind needs. KitError when a column is missing."""
+    if missing := [name for name in COLUMNS if name not in messages.columns]:
+        raise KitError(
+            f"acker on Spark: the messages have no column {', '.join(missing)}. Give a DataFrame with {', '.join(COLUMNS)}."
+        )
+    kind = F.col("kind")
+    whole = F.when(kind == "init", F.col("val").isNotNull() & F.col("spout_task").isNotNull()).when(
+        kind == "ack", F.col("val").isNotNull()
+    ).otherwise(kind == "fail")  # fmt: skip
+    return messages.select(*COLUMNS).where(whole & F.col("n").isNotNull() & (F.col("at_ms") >= 0) & F.col("root").isNotNull())
+
+
+def stream_messages(topics: Topics, spark: SparkSession, run: str, lines_per_batch: int | None) -> DataFrame:
+    """The acker's messages of a run as a stream over its trace topic."""
+    return messages_of(topics.stream_trace(spark, run, lines_per_batch))
+
+
+def timeout_ms_of(topics: Topics, spark: SparkSession, run: str) -> int:
+    """The message time-out that a run had, from its trace's header; Storm's own when the header does not say."""
+    check_trace_exists(topics, run)
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    found = topics.read_trace(spark, run).orderBy("line").limit(1).select(F.from_json(text, HEADER).alias("header")).collect()
+    told = found[0]["header"]["knobs"] if found and found[0]["header"] else None
+    seconds = told["topology_message_timeout_secs"] if told else None
+    return DEFAULT_TIMEOUT_MS if seconds is None else checked_timeout(round(seconds * 1000))
+
+
+def checked_timeout(timeout_ms: int) -> int:
+    """The time-out itself. KnobError unless timeout_ms >= 1."""
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms < 1:
+        raise KnobError(f"acker on Spark: timeout_ms is {timeout_ms!r}, expected a whole number of at least 1. Storm's own is 30000.")
+    return timeout_ms
+
+
+ENDS: Final = ("acked", "failed", "timed out", "open")
+ORPHAN: Final = "orphan"  # an entry that no init has claimed: messages after the end of their tree, or without a tree
+
+
+@dataclass(frozen=True, slots=True)
+class AckerResult:
+    """The trees of a run as Spark followed them."""
+
+    run: str
+    way: str  # which of the two
+    outcomes: Any = field(repr=False)  # pandas: root, outcome, spout_task; a root that was used again has several rows
+    counts: Mapping[str, int]  # of each of ENDS
+    orphans: int  # entries that no init has claimed
+    seconds: float  # from the start of the query to its last row
+
+    @property
+    def roots(self) -> dict[int, str]:
+        """Each tree's outcome by its root, without orphans."""
+        trees = self.outcomes[self.outcomes["outcome"] != ORPHAN]
+        return dict(zip(trees["root"].tolist(), trees["outcome"].tolist(), strict=True))
+
+    @property
+    def sentence(self) -> str:
+        """What a learner should take away."""
+        trees = sum(self.counts.values())
+        if not trees:
+            return f"Run {self.run}, {self.way}: no spout told an acker of a tree."
+        told = ", ".join(f"{self.counts[end]} {end}" for end in ENDS)
+        left = f"; {self.orphans} entries were never claimed" if self.orphans else ""
+        return f"Run {self.run}, {self.way}: of {trees} trees {told}{left}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts as JSON values."""
+        return {"run": self.run, "way": self.way, "counts": dict(self.counts), "orphans": self.orphans}
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        rows = {**self.counts, "never claimed": self.orphans}
+        return f"<div><p><b>{html.escape(self.sentence)}</b></p>{html_table(rows, [map(str, rows.values())])}</div>"
+
+
+def result_of(run: str, way: str, outcomes: Any, seconds: float) -> AckerResult:
+    """The rows of OUTCOMES, brought here as pandas, as a result."""
+    told = outcomes["outcome"].value_counts().to_dict()
+    counts = {end: int(told.get(end, 0)) for end in ENDS}
+    return AckerResult(run, way, outcomes, counts, int(told.get(ORPHAN, 0)), seconds)
+
 
 AHEAD_MS: Final = 1  # of event time to at_ms
 WATERMARK: Final = f"{AHEAD_MS} millisecond"
@@ -169,7 +287,7 @@ class Folder:
                 if found != told:
                     raise LabError(f"checkpoint {self.path}: acker.json says {found}, expected {told}. Choose another folder.")
                 return
-            if self.path.is_dir() and any(entry.name != made.MARKER for entry in self.path.iterdir()):
+            if self.path.is_dir() and any(entry.name != created_resources.MARKER for entry in self.path.iterdir()):
                 raise LabError(f"checkpoint {self.path}: it is not empty and has no acker.json. Choose another folder.")
             self.path.mkdir(parents=True, exist_ok=True)
             workspace.write_atomic(file, json.dumps(told))

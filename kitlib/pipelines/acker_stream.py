@@ -25,9 +25,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kitlib.pipelines.acker_messages import legal
-from kitlib.pipelines.acker_query import AHEAD_MS, WATERMARK, Folder, Way
-from kitlib.pipelines.acker_result import ORPHAN
+from kitlib.pipelines.acker_query import AHEAD_MS, ORPHAN, WATERMARK, Folder, Way, legal
 
 
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:

@@ -19,6 +19,7 @@ from kitlib.monitor.verdict import (
     Verdict,
     cut_sentence,
 )
+from kitlib.text import html_table, text_table
 
 COLUMNS = ("topic", "partition", "written", "processed", *ANOMALIES, "late ms", "median ms", "unreadable")
 PRODUCER_COLUMNS = ("topic", "partition", "sent", "stored", *PRODUCER_ANOMALIES, "late ms", "unreadable")
@@ -128,7 +129,7 @@ class AuditResult:
         told = [str(replace(self.first(kind), count=count)) for kind, count in self.counts.items() if count]
         begin = f"{self.processed} of {self.written} records were {' or '.join(self._verbs)}"
         waiting = self.written - self.processed if self._verbs in (("stored",), ("read",)) else 0
-        once = f"{begin}, each of them once and in order" + (f"; {waiting} still wait" if waiting else "")
+        once = f"{begin}, each of them once and in order" + (f"; {waiting} still {'waits' if waiting == 1 else 'wait'}" if waiting else "")
         text = f"{begin}: {'; '.join(told)}." if told else f"{once}."
         if self.cut_at is not None:
             text = f"{cut_sentence(self.cut_at)}; {text}"
@@ -183,17 +184,11 @@ class AuditResult:
     def __repr__(self) -> str:
         lines = [self.sentence]
         for verb in self._verbs if self.lanes else ():
-            rows = self._table(verb)
-            widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-            lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+            lines += text_table(self._table(verb))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        tables = ""
-        for head, *body in map(self._table, self._verbs):
-            names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-            rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
-            tables += f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>"
+        tables = "".join(html_table(head, body) for head, *body in map(self._table, self._verbs))
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{tables}</div>"
 
     @property

@@ -104,7 +104,7 @@ def check_topics_exist(topics: Topics, named: set[tuple[str, str]]) -> None:
     if missing := sorted((run, name) for run, name in named if name not in present):
         gone = ", ".join(name for run, name in missing if run == missing[0][0])
         raise LabError(
-            f"audit of run {missing[0][0]}: its trace speaks of {gone}, which is not at {topics.bootstrap} any more. "
+            f"audit of run {missing[0][0]}: its trace names {gone}, which no longer exists at {topics.bootstrap}. "
             "Run the experiment again, or pass source=False (--trace-only) to judge by the trace alone."
         )
 
@@ -120,7 +120,7 @@ def result_of(run: str, read: TraceRead, lanes: Rows, counted: Rows, names: set[
     """Rows and counts as an AuditResult. LabError where an offset stands for two records, as records are told apart by it."""
     if read.cuts:
         raise LabError(
-            f"audit of run {run}: an unclean election cut off the end of a log, and its offsets were given out again to other "
+            f"audit of run {run}: an unclean election cut off the end of a log, and its offsets were reused for other "
             "records. Spark tells records apart by their offsets; `kitlib.monitor.delivery.judge` walks such a trace step by step."
         )
     return AuditResult(

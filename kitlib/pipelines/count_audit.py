@@ -31,6 +31,7 @@ from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.lab import spark as kit_spark
 from kitlib.pipelines.topics import Topics, one_sentence
 from kitlib.pipelines.word_count import Emit, WordCount, words_of
+from kitlib.text import html_table, plain_text, text_table
 from kitlib.trace import Trace
 
 WORDS_SHOWN = 12
@@ -102,16 +103,15 @@ class CountAudit:
     def rows(self) -> list[tuple[str, ...]]:
         """The table's lines, one for each word of `wrong`."""
         return [
-            (_shown(row.word), str(row.truth), str(row.counted), str(row.missing), str(row.extra)) for row in self.wrong
+            (plain_text(row.word, 40), str(row.truth), str(row.counted), str(row.missing), str(row.extra)) for row in self.wrong
         ]
 
     def __repr__(self) -> str:
-        return "\n".join([self.sentence, *(_lines([COLUMNS, *self.rows()]) if self.wrong else [])])
+        return "\n".join([self.sentence, *(text_table([COLUMNS, *self.rows()], left=1) if self.wrong else [])])
 
     def _repr_html_(self) -> str:
-        return (
-            f"<div><p><b>{html.escape(self.sentence)}</b></p>{_html(COLUMNS, self.rows()) if self.wrong else ''}</div>"
-        )
+        table = html_table(COLUMNS, self.rows()) if self.wrong else ""
+        return f"<div><p><b>{html.escape(self.sentence)}</b></p>{table}</div>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,10 @@ class Guarantees:
         ]
 
     def __repr__(self) -> str:
-        return "\n".join(_lines([self.COLUMNS, *self.rows()]))
+        return "\n".join(text_table([self.COLUMNS, *self.rows()], left=1))
 
     def _repr_html_(self) -> str:
-        return _html(self.COLUMNS, self.rows())
+        return html_table(self.COLUMNS, self.rows())
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def count_audits(
         for topic in (job.lines, job.counts):
             if topic not in present:
                 raise LabError(
-                    f"audit of the word count {_shown(name)}: there is no topic {topic} at {topics.bootstrap}. "
+                    f"audit of the word count {plain_text(name, 40)}: there is no topic {topic} at {topics.bootstrap}. "
                     "Run the job first; a run's topics are named kit.<run>.<name>."
                 )
     spark = spark or kit_spark.session()
@@ -340,25 +340,3 @@ def _count(value: bytes | None) -> int | None:
 def _check_emit(emit: Any) -> None:
     if emit not in ("totals", "increments"):
         raise KnobError(f"audit of a word count: emit is {str(emit)[:40]!r}, expected totals or increments.")
-
-
-def _shown(word: str) -> str:
-    """A word that is fit for a screen."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in word[:40])
-
-
-def _lines(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if at else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-
-
-def _html(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
-from kitlib.experiments.producer.guarantees import Cell, GuaranteeTable, Setting, all_cells, run_cells
+from kitlib.experiments.idempotence.guarantees import Cell, GuaranteeTable, Setting, all_cells, run_cells
 from kitlib.lab import jars, kafka_server
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import client_config

@@ -38,7 +38,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_stage import KafkaStage, KafkaTopic
+from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.monitor.delivery import Verdict, judge
@@ -107,16 +107,16 @@ def run_sink(
     if dies_at is not None and not 0 <= dies_at < records:
         raise KnobError(f"sink: dies_at is {dies_at}, expected 0 <= dies_at < {records}, or None.")
     run = f"sink-{sink}-{uuid.uuid4().hex[:8]}"
-    stage = KafkaStage.open(run)
+    backend = KafkaBackend.open(run)
     workspace.spark_dir().mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="sink-", dir=workspace.spark_dir()))
     try:
-        source = stage.create_topic("orders", MOST_RECORDS)
+        source = backend.create_topic("orders", MOST_RECORDS)
         source.append([b"order %d" % number for number in range(records)])
         target = (
             _Table(folder / "orders.db", sink == "upsert")
             if sink != "kafka"
-            else _Topic(stage.create_topic("copies", MOST_RECORDS))
+            else _Topic(backend.create_topic("copies", MOST_RECORDS))
         )
         job = _Job(spark or kit_spark.session(), Topics.find(), source.name, target, folder, per_batch)
         trace = Trace(run, "kafka_sink", "kafka", knobs={"sink": sink, "per_batch": per_batch})
@@ -128,7 +128,7 @@ def run_sink(
             teller.tell(job.run(None), None)
         return SinkRun(sink, records, dict(Counter(teller.held)), trace)
     finally:
-        stage.close()
+        backend.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

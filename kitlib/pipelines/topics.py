@@ -12,14 +12,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import clients, kafka_server
@@ -29,7 +29,7 @@ from kitlib.pipelines.delivery_frames import TOPIC_NAME
 TRACE_PREFIX = "kit.trace."
 SECONDS_TO_ANSWER = 10.0
 
-READ_COMMITTED = {"kafka.isolation.level": "read_committed", "failOnDataLoss": "false"}
+READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 # librdkafka's names for what Spark's Java client calls otherwise; the rest have the same name or no counterpart.
 SAME_NAME = ("security.protocol", "sasl.kerberos.service.name", "ssl.endpoint.identification.algorithm", "client.id")
@@ -53,7 +53,7 @@ class Topics:
     def names(self) -> set[str]:
         """All topics of the cluster. LabError when no broker answers in time."""
         try:
-            return set(self._admin().list_topics(timeout=SECONDS_TO_ANSWER).topics)
+            return set(self.admin().list_topics(timeout=SECONDS_TO_ANSWER).topics)
         except (KafkaException, ValueError, TypeError) as error:
             raise LabError(
                 f"no Kafka answers at {self.bootstrap} within {SECONDS_TO_ANSWER:g} s ({error}). "
@@ -63,7 +63,7 @@ class Topics:
     def identity(self, topic: str) -> str:
         """What tells this topic from a later one of the same name. LabError when it is not there."""
         try:
-            admin = self._admin()  # a client that is let go of answers nothing more
+            admin = self.admin()  # a client that is let go of answers nothing more
             asked = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS_TO_ANSWER)
             return str(asked[topic].result(SECONDS_TO_ANSWER).topic_id)
         except (KafkaException, TimeoutError) as error:
@@ -71,30 +71,21 @@ class Topics:
 
     def read_trace(self, spark: SparkSession, *runs: str) -> DataFrame:
         """The lines of the runs' trace topics: run, line (its offset), value."""
-        reader = spark.read.format("kafka").options(**self._options(), startingOffsets="earliest", endingOffsets="latest")
-        return _lines(reader.option("assign", _first_partitions(*runs)).option("failOnDataLoss", "false").load())
+        return _lines(self._read(spark, assign=_first_partitions(*runs)))
 
     def stream_trace(self, spark: SparkSession, run: str, lines_per_batch: int | None) -> DataFrame:
         """The same as a stream; it fails when lines that were not read yet are gone."""
-        reader: DataStreamReader = spark.readStream.format("kafka").options(**self._options(), startingOffsets="earliest")
-        if lines_per_batch is not None:
-            reader = reader.option("maxOffsetsPerTrigger", lines_per_batch)
-        return _lines(reader.option("assign", _first_partitions(run)).option("failOnDataLoss", "true").load())
+        return _lines(self._stream(spark, lines_per_batch, assign=_first_partitions(run)))
 
     def read_records(self, spark: SparkSession, topics: Collection[str]) -> DataFrame:
         """The committed records that lie in the topics now: topic, partition, offset, key, value."""
-        reader = spark.read.format("kafka").options(**self._options(), startingOffsets="earliest", endingOffsets="latest")
-        reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "false")
-        records = reader.option("subscribe", ",".join(sorted(topics))).load()
+        records = self._read(spark, **READ_COMMITTED, subscribe=",".join(sorted(topics)))
         return records.select("topic", "partition", "offset", "key", "value")
 
     def stream_records(self, spark: SparkSession, topic: str, starting: str, per_batch: int | None) -> DataFrame:
         """One topic's committed records as a stream from "earliest" or "latest" on; it fails when unread records are gone."""
-        reader: DataStreamReader = spark.readStream.format("kafka").options(**self._options(), startingOffsets=starting)
-        if per_batch is not None:
-            reader = reader.option("maxOffsetsPerTrigger", per_batch)
-        reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "true")
-        return reader.option("subscribe", topic).load().select("topic", "partition", "offset", "key", "value")
+        records = self._stream(spark, per_batch, **READ_COMMITTED, startingOffsets=starting, subscribe=topic)
+        return records.select("topic", "partition", "offset", "key", "value")
 
     def read_partitions(
         self, spark: SparkSession, topic: str, partitions: Collection[int], since_ms: int | None, fetch: Mapping[str, str]
@@ -103,12 +94,8 @@ class Topics:
 
         From the first record that is not older than `since_ms`; `fetch` are the connector's options for reading.
         """
-        reader = spark.read.format("kafka").options(**self._options(), **fetch, endingOffsets="latest")
-        if since_ms is None:
-            reader = reader.option("startingOffsets", "earliest")
-        else:
-            reader = reader.option("startingTimestamp", since_ms).option("startingOffsetsByTimestampStrategy", "latest")
-        return _in_ms(reader.options(**READ_COMMITTED).option("assign", json.dumps({topic: sorted(partitions)})).load())
+        since = {} if since_ms is None else {"startingTimestamp": since_ms, "startingOffsetsByTimestampStrategy": "latest"}
+        return _in_ms(self._read(spark, **READ_COMMITTED, **fetch, **since, assign=json.dumps({topic: sorted(partitions)})))
 
     def stream_partitions(
         self, spark: SparkSession, topic: str, partitions: Collection[int], per_batch: int | None, fetch: Mapping[str, str]
@@ -117,27 +104,23 @@ class Topics:
 
         Records that are gone before they were read, as compaction takes them, are passed over.
         """
-        reader: DataStreamReader = spark.readStream.format("kafka").options(**self._options(), **fetch, startingOffsets="earliest")
-        if per_batch is not None:
-            reader = reader.option("maxOffsetsPerTrigger", per_batch)
-        return _in_ms(reader.options(**READ_COMMITTED).option("assign", json.dumps({topic: sorted(partitions)})).load())
+        assigned = json.dumps({topic: sorted(partitions)})
+        return _in_ms(self._stream(spark, per_batch, **READ_COMMITTED, **fetch, failOnDataLoss="false", assign=assigned))
 
     def sink_options(self, topic: str) -> dict[str, str]:
         """What a writer with the format "kafka" needs to write to a topic."""
         return {**self._options(), "topic": topic}
 
-    def client_settings(self) -> dict[str, str]:
-        """What a confluent_kafka client needs to reach the cluster."""
-        return {"bootstrap.servers": self.bootstrap, **self.settings}
+    def client_settings(self, **more: Any) -> dict[str, Any]:
+        """The configuration of a confluent_kafka client of the cluster; `more` has the last word."""
+        return {"bootstrap.servers": self.bootstrap, "client.id": "kit", "log_level": 2, **self.settings, **more}
 
     def read_source(
         self, spark: SparkSession, named: Collection[tuple[str, str]], isolation: str = "read_uncommitted"
     ) -> DataFrame:
         """What a reader of this isolation is given now of topics, each named with a run: run, topic, partition, offset, value."""
-        reader = spark.read.format("kafka").options(**self._options(), startingOffsets="earliest", endingOffsets="latest")
         subscribed = ",".join(sorted({topic for _, topic in named}))
-        reader = reader.option("kafka.isolation.level", isolation)
-        records = reader.option("subscribe", subscribed).option("failOnDataLoss", "false").load()
+        records = self._read(spark, **{"kafka.isolation.level": isolation}, subscribe=subscribed)
         runs = spark.createDataFrame(sorted(named), "run STRING, topic STRING")
         return records.join(F.broadcast(runs), "topic").select("run", "topic", "partition", "offset", "value")
 
@@ -146,16 +129,28 @@ class Topics:
         earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
         wanted = {TopicPartition(*lane): earliest for lane in lanes}
         try:
-            admin = self._admin()
+            admin = self.admin()
             asked = admin.list_offsets(wanted, request_timeout=SECONDS_TO_ANSWER)
             return {(at.topic, at.partition): int(found.result(SECONDS_TO_ANSWER).offset) for at, found in asked.items()}
         except (KafkaException, TimeoutError) as error:
             where = ", ".join(sorted({topic for topic, _ in lanes}))
-            raise LabError(f"{where} at {self.bootstrap}: where the log begins is not told ({error}). Look at `kit status`.") \
+            raise LabError(f"{where} at {self.bootstrap}: the log start is unknown ({error}). Look at `kit status`.") \
                 from error
 
-    def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "client.id": "kit", "log_level": 2, **self.settings})
+    def admin(self) -> AdminClient:
+        """An admin client. Keep it as long as its answers: one that is let go of answers nothing more."""
+        return AdminClient(self.client_settings())
+
+    def _read(self, spark: SparkSession, **options: Any) -> DataFrame:
+        """What lies in topics now, from the first record on unless `options` say otherwise; what is gone is passed over."""
+        bounds = {"endingOffsets": "latest", "failOnDataLoss": "false"}
+        return spark.read.format("kafka").options(**self._options(), **bounds, **options).load()
+
+    def _stream(self, spark: SparkSession, per_batch: int | None, **options: Any) -> DataFrame:
+        """A stream from the first record on unless `options` say otherwise; it fails when unread records are gone."""
+        batches = {} if per_batch is None else {"maxOffsetsPerTrigger": per_batch}
+        defaults: dict[str, Any] = {"startingOffsets": "earliest", "failOnDataLoss": "true", **batches}
+        return spark.readStream.format("kafka").options(**self._options(), **(defaults | options)).load()
 
     def _options(self) -> dict[str, str]:
         """The connector's options: the Java client's settings, each with `kafka.` before its name."""
@@ -204,7 +199,7 @@ def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
     known = {*SAME_NAME, "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location"}
     if unknown := sorted(name for name in settings if name.startswith(("ssl.", "sasl.")) and name not in known):
         raise LabError(
-            f"the audit cannot hand {', '.join(unknown)} of KIT_KAFKA_CONFIG on to Spark. "
+            f"the audit cannot pass {', '.join(unknown)} of KIT_KAFKA_CONFIG to Spark. "
             f"It knows {', '.join(sorted(known))}; use those, or read the trace with `kit run` alone."
         )
     return result
@@ -221,8 +216,9 @@ def one_sentence(doing: str) -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, without a full stop."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
+    """The first line of an error's text, without a full stop; of a Python worker's traceback the last one, which names the error."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    return lines[-1 if isinstance(error, PythonException) else 0][:300].rstrip(".")
 
 
 def _lines(records: DataFrame) -> DataFrame:

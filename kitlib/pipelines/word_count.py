@@ -36,8 +36,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_stage import create_topic
-from kitlib.lab import made, workspace
+from kitlib.experiments.kafka_backend import create_topic
+from kitlib.lab import created_resources, workspace
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.processes import wait_until
 from kitlib.pipelines.topics import Topics, one_sentence
@@ -98,7 +98,7 @@ class WordCount:
         if self.lines not in present:
             raise LabError(
                 f"word count: there is no topic {self.lines} at {topics.bootstrap}. "
-                "Append lines to it first, or name the topic of a run (its trace's first step tells it)."
+                "Append lines to it first, or name the topic of a run (its trace's first step names it)."
             )
         self._make_topics(topics, present)
         folder = self._folder()
@@ -125,7 +125,7 @@ class WordCount:
         wanted = {self.counts: policy}
         if self.sink == "once":
             wanted[self.counts + BATCHES_SUFFIX] = {"retention.ms": "-1"}
-        admin = AdminClient({**topics.client_settings(), "client.id": "kit", "log_level": 2})
+        admin = topics.admin()
         for name, config in wanted.items():
             if name not in present:
                 create_topic(admin, name, 1, config)
@@ -135,7 +135,7 @@ class WordCount:
             workspace.spark_dir().mkdir(parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix="word-count-", dir=workspace.spark_dir()))
         if not self.checkpoint.exists():
-            made.remember("checkpoint", self.checkpoint)
+            created_resources.remember("checkpoint", self.checkpoint)
         return self.checkpoint
 
 
@@ -242,12 +242,10 @@ class _OnceWriter:
     @classmethod
     def open(cls, topics: Topics, counts: str, folder: Path) -> _OnceWriter:
         """Abort what an earlier job of this name left open, lock it out, and see what it has written."""
-        settings = {"transactional.id": counts, "client.id": "kit", "log_level": 2}
-        producer = Producer({**topics.client_settings(), **settings})
+        producer = Producer(topics.client_settings(**{"transactional.id": counts}))
         producer.init_transactions(DEADLINE_S)
         checkpoint_id = json.loads((folder / "query" / "metadata").read_text(encoding="utf-8"))["id"]
-        admin = AdminClient({**topics.client_settings(), "client.id": "kit", "log_level": 2})
-        return cls(producer, admin, counts, checkpoint_id, _batches_written(topics, counts, checkpoint_id))
+        return cls(producer, topics.admin(), counts, checkpoint_id, _batches_written(topics, counts, checkpoint_id))
 
     def write(self, number: int, records: list[tuple[str, str]], is_half: bool) -> None:
         """Write a batch; half of one is never committed, so no reader of committed records sees it."""
@@ -285,7 +283,7 @@ def _batches_written(topics: Topics, counts: str, checkpoint_id: str) -> set[int
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
     }
-    consumer = Consumer({**topics.client_settings(), "client.id": "kit", "log_level": 2, **config})
+    consumer = Consumer(topics.client_settings(**config))
     found: set[int] = set()
     try:
         consumer.assign([TopicPartition(counts + BATCHES_SUFFIX, 0, 0)])

@@ -2,16 +2,16 @@
 
 A spout tuple may grow into thousands of tuples on many machines. The acker keeps one number for all
 of them. Every edge of the tree (one tuple sent to one task) has a random 64-bit id, and the number is
-the XOR of every id it is told of. Each edge is told twice: once when the tuple is sent, once when it
+the XOR of every id it receives. Each id arrives twice: once when the tuple is sent, once when it
 is acked. Two equal ids cancel each other, so when the number is zero every tuple that was sent has
 been acked, in whatever order the messages came.
 
 A bolt says both things at once: its ack of a tuple carries the tuple's own edge XOR all edges it sent
-while it worked on that tuple. So the number cannot pass through zero between the two.
+while it processed that tuple. So the number cannot pass through zero between the two.
 
 The acker knows nothing else. It does not know which tuples there were, nor how many, nor that a
-message was doubled or lost; it forgets an entry that nobody touches, and says nothing about it. That a
-tuple takes too long is found by the spout, from its own pending map.
+message was duplicated or lost; it forgets an entry that no one touches, and does not report it. It is the
+spout that notices, from its own pending map, when a tuple takes too long.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Acker:
         entry = self.pending.get(root) or AckerEntry()
         entry.val = (entry.val or 0) ^ val
         entry.spout_task = spout_task
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
     def ack(self, root: int, val: int) -> Completion | None:
         """A bolt acked a tuple: `val` is its edge XOR the edges it sent; the completion that follows, or None.
@@ -96,7 +96,7 @@ class Acker:
         self.check(root, val)
         entry = self.pending.get(root) or AckerEntry()
         entry.val = (entry.val or 0) ^ val
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
     def fail(self, root: int) -> Completion | None:
         """A bolt failed a tuple of this tree; the completion that follows, or None.
@@ -106,7 +106,7 @@ class Acker:
         self.check(root, 0)
         entry = self.pending.get(root) or AckerEntry()
         entry.failed = True
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
     def reset_timeout(self, root: int) -> Completion | None:
         """This release knows no such message: always raises UnknownStreamError, and nothing changes."""
@@ -116,15 +116,15 @@ class Acker:
         )
 
     def tick(self) -> dict[int, AckerEntry]:
-        """A message time-out has passed: rotate. What is dropped is returned for pictures; nobody is told of it."""
+        """A message timeout has passed: rotate. What is dropped is returned for pictures; nobody is told of it."""
         return self.pending.rotate()
 
-    def settle(self, root: int, entry: AckerEntry) -> Completion | None:
+    def apply(self, root: int, entry: AckerEntry) -> Completion | None:
         """Keep the entry, renewed; or end the tree if it can be ended. Zero is tested before failed."""
         self.pending.put(root, entry)
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
-    def ended(self, root: int, entry: AckerEntry) -> Completion | None:
+    def completion(self, root: int, entry: AckerEntry) -> Completion | None:
         """The end of the tree, whose entry is then removed; None while it goes on or nobody waits for it."""
         if entry.spout_task is None:
             return None

@@ -1,4 +1,4 @@
-"""The PartitionManager one release before: what Storm 0.9.3 mended, for comparison.
+"""The PartitionManager one release before: what Storm 0.9.3 fixed, for comparison.
 
 In 0.9.2 one pending offset that lay too far behind made an ack forget *everything* below the acked
 offset, however young, and leave the acked offset itself pending. Its default bound was 100,000

@@ -1,7 +1,7 @@
 """A queue in the way of Kestrel: what a client takes is open, not gone.
 
-A message that is handed out stays in the queue, hidden, until its client says what became of it: it is
-removed when the client confirms it, and given back when the client aborts it or goes away. So a spout
+A delivered message stays in the queue, hidden, until its client reports the outcome: it is
+removed when the client confirms it, and becomes available again when the client aborts it or disconnects. So a spout
 that dies loses nothing, and needs no memory of its own.
 """
 
@@ -28,7 +28,7 @@ class KestrelQueue:
     """The messages of one log as a queue; ids are offsets.
 
     Source: what seed 001 says of Kestrel: open messages, pending for one client, given back when it goes.
-    Differs: Kestrel itself is a server with time-outs of its own; its journal is here the log and the offset
+    Differs: Kestrel itself is a server with timeouts of its own; its journal is here the log and the offset
     below which everything is removed.
     """
 

@@ -31,19 +31,19 @@ class LaterAcker(Acker):
         entry = self.entry(root)
         entry.val = (entry.val or 0) ^ val
         entry.spout_task = spout_task
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
     def ack(self, root: int, val: int) -> Completion | None:
         self.check(root, val)
         entry = self.entry(root)
         entry.val = (entry.val or 0) ^ val
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
     def fail(self, root: int) -> Completion | None:
         self.check(root, 0)
         entry = self.pending.get(root) or AckerEntry()
         entry.failed = True
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
     def reset_timeout(self, root: int) -> Completion | None:
         """Renew the tree's entry; the completion that was due, else a message that renews it at the spout, too.
@@ -52,7 +52,7 @@ class LaterAcker(Acker):
         """
         self.check(root, 0)
         entry = self.pending.get(root) or AckerEntry()
-        end = self.settle(root, entry)
+        end = self.apply(root, entry)
         if end is None and entry.spout_task is not None:
             return Completion(entry.spout_task, ACKER_RESET_TIMEOUT_STREAM_ID, root)
         return end

@@ -1,8 +1,8 @@
-"""Where a spout keeps the offset it will go on from: what is written, and how it is read back.
+"""Where a spout keeps the offset it will resume from: what is written, and how it is read back.
 
 One short JSON text per spout id and partition is all that survives a crash. Storm keeps it in
-ZooKeeper; here it lies behind a protocol of two methods, so that memory and a compacted Kafka topic
-serve alike. The path names the spout and the partition but not the topic, which is a trap of its own.
+ZooKeeper; here it is behind a protocol of two methods, so that memory and a compacted Kafka topic
+both work. The path names the spout and the partition but not the topic, which is a trap of its own.
 """
 
 from __future__ import annotations

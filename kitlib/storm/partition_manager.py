@@ -1,10 +1,10 @@
 """How a Storm spout keeps its promise about one Kafka partition.
 
-The spout hands out records faster than they are finished, and they finish in any order. What it may
+The spout emits records faster than they are finished, and they finish in any order. What it may
 write down as done is one number, "everything below is finished". The PartitionManager holds the
 ledgers from which that number follows:
 
-* `waiting_to_emit`: fetched, not yet handed out;
+* `waiting_to_emit`: fetched, not yet emitted;
 * `pending`: fetched and not yet acked, so the smallest of them is where a restart must begin;
 * `failed`: failed and waiting to be fetched again;
 * `emitted_to_offset`: everything below has been fetched at least once.
@@ -75,12 +75,12 @@ class SpoutConfig:
 
     @property
     def place(self) -> str:
-        """The partition, as messages name it."""
+        """The partition's name in messages."""
         return f"{self.topic}-{self.partition}"
 
     @property
     def broker(self) -> str:
-        """Its leader, as messages name it."""
+        """Its leader's address in messages."""
         return f"{self.broker_host}:{self.broker_port}"
 
 
@@ -99,7 +99,7 @@ class Emission:
     state: EmitState
     record: Record | None = None
     tuples: Sequence[Any] = ()
-    acked: Sequence[int] = ()  # offsets without tuples, acked on the way here
+    acked: Sequence[int] = ()  # offsets without tuples that were acked before it
 
 
 _NOTHING = Emission(EmitState.NO_EMITTED)
@@ -185,7 +185,7 @@ class PartitionManager:
         emitted_to = self.emitted_to_offset
         for record in fetched.records:
             at = record.offset
-            if at < offset:  # a compressed batch is handed out whole
+            if at < offset:  # a compressed batch is fetched whole
                 continue
             if retrying and at not in failed:
                 continue
@@ -261,7 +261,7 @@ class PartitionManager:
         return self.pending.first() if self.pending else self.emitted_to_offset
 
     def failed_offsets(self) -> list[int]:
-        """Offsets that wait to be fetched again, ascending."""
+        """Offsets waiting to be fetched again, ascending."""
         return sorted(self.failed)
 
     def configured_offset(self) -> int:

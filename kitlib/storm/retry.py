@@ -35,7 +35,7 @@ class BackoffPartitionManager(PartitionManager):
     fails again while it waits is due at its new time only (1.1.0 also asks for it at the old one); a scheme that
     gives an empty list of tuples leaves its record pending as in 0.9.3, where 1.1.0 acks it.
 
-    Differs from 0.9.3 in what it mends: new records flow while failed ones wait; an ack ends a retry; a
+    Differs from 0.9.3 in what it fixes: new records flow while failed ones wait; an ack ends a retry; a
     failed offset that left the log is dropped from the retries, and the position goes to the earliest
     offset that is left (to the end if it was beyond it) and not to the latest; a retry can be bounded.
     And in what it costs: a failed offset that compaction took is asked for at every fetch all the same;
@@ -119,7 +119,7 @@ class BackoffPartitionManager(PartitionManager):
             retry_at_ms, _, offset = self.due[0]
             record = self.waiting.get(offset)
             if record is None or record.retry_at_ms != retry_at_ms:
-                heapq.heappop(self.due)  # acked, given up or planned anew since
+                heapq.heappop(self.due)  # acked, given up or planned again since
                 continue
             return offset if self.now_ms >= retry_at_ms else None
         return None

@@ -1,20 +1,20 @@
 """The way beyond at least once: batches with a transaction id, committed strictly in order.
 
-At least once hands a record out again when it cannot know whether it was finished, and a counter that
-is told twice counts twice. Storm's answer gives up on single records. Records are cut into batches,
+At-least-once delivery repeats a record when it cannot know whether it was finished, and a counter that
+receives it twice counts twice. Storm's answer gives up on single records. Records are cut into batches,
 each batch has a *transaction id* (1, 2, 3, ...), and work on it has two phases. In the first, any
-number of batches are worked on at once and nothing outside is changed. In the second, the commit, the
-batch's changes are written; commits happen one at a time and in the order of the ids. So whoever
-stores a value can store the id beside it, and knows at a replay whether this very batch was there
-before (`kitlib.storm.transactional_state`).
+number of batches are processed at once and nothing outside is changed. In the second, the commit, the
+batch's changes are written; commits happen one at a time and in the order of the ids. So a
+writer can store the id beside each value, and knows at a replay whether this very batch has already been
+applied (`kitlib.storm.transactional_state`).
 
-For that the id must stand for the same records each time. A *transactional* spout remembers which
-offsets an id stands for before it hands them out, and keeps that where it outlives a crash. An
-*opaque* spout remembers only what was committed: a replay begins where the last committed batch
+For this, the id must stand for the same records each time. A *transactional* spout remembers which
+offsets an id stands for before it emits them, and keeps that where it survives a crash. An
+*opaque* spout remembers only what was committed: a replay starts where the last committed batch
 ended, and takes what is there then.
 
-Left out: several partitions, and the tuples between the spout and the writers of the state; whoever
-runs the coordinator tells it with `ack` and `fail` what became of an attempt.
+Left out: several partitions, and the tuples between the spout and the writers of the state; the
+driver of the coordinator reports the outcome of an attempt with `ack` and `fail`.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class TransactionalSpoutCoordinator:
     """Decides which batches are out, and which single one may commit.
 
     What it must not forget lies in `store` at `path`, and a new coordinator over the same store goes on
-    from there. It is written before a batch is handed out and after a commit is finished; a crash
+    from there. It is written before a batch is emitted and after a commit is finished; a crash
     between the writes of a commit and that moment makes the same id come again.
 
     Source: Storm 0.9.3, `backtype.storm.transactional.TransactionalSpoutCoordinator`, and for the
@@ -213,14 +213,14 @@ class TransactionalSpoutCoordinator:
     max_spout_pending: int = 1  # so many batches may be out, the committing one included
     curr_txid: int = field(init=False, default=INIT_TXID)  # the next to be committed; never falls
     active: dict[int, TransactionStatus] = field(init=False, default_factory=dict)  # by txid, all >= curr_txid
-    attempt_ids: dict[int, int] = field(init=False, default_factory=dict)  # txid -> the last attempt handed out
+    attempt_ids: dict[int, int] = field(init=False, default_factory=dict)  # txid -> the last attempt emitted
 
     def __post_init__(self) -> None:
         """Go on from what is stored. KitError when max_spout_pending < 1, or when the stored text cannot be read."""
         if self.max_spout_pending < 1:
             raise KitError(
                 f"coordinator {self.path}: max_spout_pending is {self.max_spout_pending}, expected 1 or more batches. "
-                "With none no batch would ever be handed out."
+                "With 0, no batch would ever be emitted."
             )
         text = self.store.read(self.path)
         if text is None:
@@ -277,7 +277,7 @@ class TransactionalSpoutCoordinator:
         """This attempt failed; the attempts that end with it, itself first, and whose batches will come again.
 
         All later batches end too: they may not be committed before it, and an opaque spout may cut them
-        anew. A late failure of an attempt that is no longer the current one ends nothing.
+        again. A late failure of an attempt that is no longer the current one ends nothing.
         """
         status = self.active.get(attempt.txid)
         if status is None or status.attempt != attempt:

@@ -1,16 +1,16 @@
 """Counts that know which batch wrote them: three kinds of stored value, and what a replay does to each.
 
-A batch's commit may break off after some of its writes, or after all of them before anybody knows. The
-batch then comes again under the same transaction id, and the state is told the same change twice.
+A batch's commit may stop after some of its writes, or after all of them before anyone knows. The
+batch is then replayed under the same transaction id, and the state receives the same change twice.
 
 * *plain*: the value alone. It cannot know, and counts twice.
 * *transactional*: value and the id of the batch that wrote it. The same id again is skipped. That is
   right only when the id stands for the same records each time: a skipped replay with other records
   leaves the old ones counted and the new ones not.
-* *opaque*: value, the value before, and the id. The same id again is computed anew from the value
+* *opaque*: value, the value before, and the id. The same id again is recomputed from the value
   before. So the replay may have other records, and the count is right for every key that the replay
-  has. A key that only the broken attempt had keeps what that attempt wrote: nothing tells the state
-  that it was taken out of the batch, and when its record comes in a later batch it counts twice.
+  has. A key that only the broken attempt had keeps what that attempt wrote: the state cannot know
+  that it was removed from the batch, and when its record arrives in a later batch it counts twice.
 
 Storing them in order is `kitlib.storm.transactional`'s promise; without it none of this holds.
 

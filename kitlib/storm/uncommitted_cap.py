@@ -55,7 +55,7 @@ class UncommittedCapManager(PartitionManager):
                 self.pending.add(at)
                 self.emitted_to_offset = at + 1
             else:
-                continue  # acked, on its way, or beyond the cap
+                continue  # acked, in flight, or beyond the cap
             self.waiting_to_emit.append(record)
         if retrying and self.retries_may_poll and fetched.records:
             for missing in self.failed.clear_below(fetched.records[0].offset):

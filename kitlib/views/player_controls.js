@@ -112,7 +112,7 @@ class VerdictLine {
   draw(verdict) {
     put(this.sentence, "text", verdict.sentence);
     this.chips.replaceChildren(...verdict.anomalies.map((anomaly) => {
-      const mark = anomaly.count === 0 ? "" : anomaly.isViolation ? ": violation!" : ", allowed";
+      const mark = anomaly.count === 0 ? "" : anomaly.isViolation ? ": violation!" : ", explained";
       const text = `${anomaly.count.toLocaleString("en")} ${anomaly.kind}${mark}`;
       const cls = anomaly.count === 0 ? "kit-chip" : anomaly.isViolation ? "kit-chip kit-bad" : "kit-chip kit-some";
       if (anomaly.witness === null) return html("span", { class: cls, text });

@@ -36,15 +36,15 @@ def _configure(who: str, data: Data) -> str:
 
 
 def _sync(who: str, data: Data) -> str:
-    members = ", ".join(data["members"]) or "nobody"
-    return f"The rebalance ends: generation {data['generation']} with {members}; {data['leader'] or 'nobody'} leads."
+    members = ", ".join(data["members"]) or "no members"
+    return f"The rebalance ends: generation {data['generation']} with {members}; {data['leader'] or 'no one'} leads."
 
 
 def _idle(who: str, data: Data) -> str:
     idle = [f"{name} {_seconds(ms)}" for name, ms in data["tasks"] if ms]
     told = idle[:MOST_TOLD] + ([f"and {len(idle) - MOST_TOLD} more"] if len(idle) > MOST_TOLD else [])
-    moves = f" {data['shuffled']} times a task moved." if "shuffled" in data else ""
-    return f"Not run by anybody: {', '.join(told) or 'no task, ever'}.{moves}"
+    moves = f" Number of times a task moved: {data['shuffled']}." if "shuffled" in data else ""
+    return f"Time without an owner: {', '.join(told) or 'none, for any task'}.{moves}"
 
 
 CONNECT = Domain(
@@ -52,29 +52,29 @@ CONNECT = Domain(
     {
         "configure": Word(_configure, "connectors"),
         "start": Word(
-            lambda who, data: f"{who} starts and joins the group." if who != "group" else "It starts.",
+            lambda who, data: f"{who} starts and joins the group." if who != "group" else "The group starts.",
             glyph=Glyph("a worker starts", PLUS, "ink", 2.2),
         ),
         "leave": Word(
-            lambda who, data: f"{who} is stopped in order and leaves; it ran {_work(data)}.",
+            lambda who, data: f"{who} shuts down cleanly and leaves the group; it was running {_work(data)}.",
             glyph=Glyph("a worker leaves", EXIT, "ink", 2),
         ),
         "kill": Word(
-            lambda who, data: f"{who} dies without a word; it ran {_work(data)}.",
+            lambda who, data: f"{who} dies without leaving the group; it was running {_work(data)}.",
             "connectors tasks",
             glyph=Glyph("a worker dies", CROSS, RED, 2.6),
         ),
         "evict": Word(
-            "The coordinator gives {member} up: no heartbeat within the session time-out.",
+            "The coordinator removes {member}: no heartbeat within the session timeout.",
             "member",
             "why",
-            glyph=Glyph("the coordinator gives it up", CROSSED_DISC, RED, 1.8, "paper"),
+            glyph=Glyph("removed by the coordinator", CROSSED_DISC, RED, 1.8, "paper"),
         ),
         "prepare": Word("A rebalance begins: {why}.", "why"),
-        "assigned": Word(lambda who, data: f"{who} is told to begin {_work(data)}.", "connectors tasks"),
-        "revoked": Word(lambda who, data: f"{who} is told to stop {_work(data)}.", "connectors tasks"),
+        "assigned": Word(lambda who, data: f"{who} must start {_work(data)}.", "connectors tasks"),
+        "revoked": Word(lambda who, data: f"{who} must stop {_work(data)}.", "connectors tasks"),
         "delay": Word(
-            lambda who, data: f"What was lost waits {_seconds(data['delay_ms'])} for its worker to come back.",
+            lambda who, data: f"The lost work stays unassigned for {_seconds(data['delay_ms'])}, in case its worker comes back.",
             "delay_ms",
             "until_ms",
             glyph=Glyph("the scheduled delay begins", CLOCK, ORANGE, 1.8, "paper"),
@@ -86,14 +86,14 @@ CONNECT = Domain(
 
 
 def _answer(who: str, data: Data) -> str:
-    asked = f"{who} is asked for {data['key']}" + (", stale stores allowed" if data["stale"] else "")
+    asked = f"{who} is asked for {data['key']}" + (", with stale stores allowed" if data["stale"] else "")
     match data["outcome"]:
         case "value" if data["behind"]:
-            return f"{asked}: {data['value']}, while {data['truth']} is right. The copy is {data['behind']} records behind."
+            return f"{asked}: {data['value']}; the correct value is {data['truth']}. The copy is {data['behind']} records behind."
         case "value":
-            return f"{asked}: {data['value']}, which is right."
+            return f"{asked}: {data['value']}, which is correct."
         case "null":
-            return f"{asked}: null, as if there were no such key. {data['why']}."
+            return f"{asked}: null, as if the key did not exist. {data['why']}."
         case other:
             return f"{asked}: {other}, {data['why']}."
 
@@ -109,7 +109,7 @@ STREAMS = Domain(
     {
         "topology": Word(
             lambda who, data: (
-                f"The topology has {len(data['tasks'])} tasks, {len(data['stateful'])} of them with a store."
+                f"The topology has {len(data['tasks'])} tasks, {len(data['stateful'])} of them with a state store."
             ),
             "stateful tasks",
         ),
@@ -117,7 +117,7 @@ STREAMS = Domain(
             "{who} starts with {threads} threads.", "threads", "on_disk", Glyph("an instance starts", PLUS, "ink", 2.2)
         ),
         "kill": Word(
-            lambda who, data: f"{who} dies; it processed {', '.join(data['tasks']) or 'nothing'}.",
+            lambda who, data: f"{who} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",
             "tasks",
             glyph=Glyph("an instance dies", CROSS, RED, 2.6),
         ),
@@ -126,11 +126,11 @@ STREAMS = Domain(
         "assigned": Word(
             _assigned, "active generation probing_needed", "standby", Glyph("a rebalance ends", BAR, "ink", 1.2)
         ),
-        "restoring": Word("{who} restores {task}: {behind:,} records of its changelog are to be read.", "behind task"),
+        "restoring": Word("{who} restores {task}: {behind:,} changelog records to read.", "behind task"),
         "running": Word(
             lambda who, data: (
                 f"{who} processes {data['task']}"
-                + (f", after {data['restored']:,} restored." if data["restored"] else ".")
+                + (f", after restoring {data['restored']:,} records." if data["restored"] else ".")
             ),
             "restored task",
         ),
@@ -139,7 +139,7 @@ STREAMS = Domain(
         "idle": Word(
             lambda who, data: (
                 f"{_idle(who, data)} {data['restored']:,} records were restored; {data['threads_idle']} of "
-                f"{data['threads']} threads have nothing to do."
+                f"{data['threads']} threads are idle."
             ),
             "restored tasks threads threads_idle",
             "longest_ms threads_counting",
@@ -155,16 +155,16 @@ SOURCE = Domain(
             "Records {first:,} to {last:,} are read from the source and produced.", "first last", judged="send"
         ),
         "write": Word(
-            "Records {first:,} to {last:,} can be read in the topic, from offset {offset:,} on.",
+            "Records {first:,} to {last:,} become readable in the topic, starting at offset {offset:,}.",
             "first last offset",
             judged="write",
         ),
         "flush": Word("The source offset {offset:,} is stored.", "offset"),
-        "crash": Word("The worker dies at record {position:,}; stored is {stored:,}.", "position stored"),
+        "crash": Word("The worker dies at record {position:,}; the stored source offset is {stored:,}.", "position stored"),
         "aborted": Word(
-            "Its open transaction is aborted: nobody sees records {first:,} to {last:,} of it.", "first last"
+            "Its open transaction is aborted: records {first:,} to {last:,} never become readable.", "first last"
         ),
-        "begins": Word("The task runs again, from record {position:,} on.", "position"),
+        "begins": Word("The task restarts from record {position:,}.", "position"),
     },
 )
 
@@ -178,7 +178,7 @@ PARTITIONS = Domain(
     {
         "partitions": Word("The topic has {count} partitions: {why}.", "count why"),
         "append": Word(
-            "Partition {partition} gets records {first} to {last}.", "first last", room=0.2, judged="append"
+            "Partition {partition} receives records {first} to {last}.", "first last", room=0.2, judged="append"
         ),
         "process": Word(_processed, "effect key offset value", judged="process"),
         "commit": Word(
@@ -190,7 +190,7 @@ PARTITIONS = Domain(
         ),
         "result": Word(
             "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "
-            "before they were created, {refused} records were refused, {left_over} orders are still there.",
+            "before they were created, {refused} records were refused, and {left_over} orders are left over.",
             "early_cancels left_over moved orders refused",
             "split",
         ),

@@ -1,6 +1,6 @@
-"""What pictures say without words: the colours, each with its one meaning, the shapes, and a glyph made of both.
+"""What pictures say without words: colours, each with a single meaning, shapes, and glyphs made of both.
 
-The colours are Okabe and Ito's, which colour-blind people can tell apart; a glyph's shape says the same again.
+The colours are the Okabe-Ito palette, which colour-blind readers can tell apart; a glyph's shape repeats its meaning.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ class Glyph:
     fill: str = "none"  # or "paper"
 
 
-GOES_ON = Glyph("goes on", PLAY, "ink", 1.6, "paper")
+GOES_ON = Glyph("resumes", PLAY, "ink", 1.6, "paper")
 IS_KILLED = Glyph("is killed", CROSS, RED, 2.6)

@@ -1,4 +1,4 @@
-"""Words of a consumer group: what members, the coordinator (or ZooKeeper), operators and monitors say."""
+"""Words of a consumer group: what members, the coordinator (or ZooKeeper), operators and monitors do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kitlib.words.word import Data, Domain, Word, count, span, with_room
 
 
 def partitions(data: Data) -> str:
-    """`partition 0`, `partitions 0, 1 and 2`; the topic is told where there are several."""
+    """`partition 0`, `partitions 0, 1 and 2`; with the topic where there are several."""
     held = [(str(topic), number) for topic, number, *_ in data["partitions"]]
     if not held:
         return "no partition"
@@ -36,7 +36,7 @@ def partitions(data: Data) -> str:
 
 def _generation(data: Data) -> str:
     number = data.get("generation")
-    return f" of generation {number:d}" if isinstance(number, int) and number >= 0 else ""
+    return f" in generation {number:d}" if isinstance(number, int) and number >= 0 else ""
 
 
 def _error(data: Data) -> str:
@@ -45,12 +45,12 @@ def _error(data: Data) -> str:
 
 
 WHY_REFUSED = {
-    "REBALANCE_IN_PROGRESS": "the group is being dealt anew",
-    "UNKNOWN_MEMBER_ID": "the coordinator does not know this member any more",
-    "ILLEGAL_GENERATION": "the group is in another generation by now",
-    "FENCED_INSTANCE_ID": "another one runs under its name",
-    "COMMIT_FAILED": "the group was dealt anew meanwhile",
-    "STATE": "the partition is not its own any more",
+    "REBALANCE_IN_PROGRESS": "the group is rebalancing",
+    "UNKNOWN_MEMBER_ID": "the coordinator no longer knows this member",
+    "ILLEGAL_GENERATION": "the group has moved on to another generation",
+    "FENCED_INSTANCE_ID": "another member has taken over its group.instance.id",
+    "COMMIT_FAILED": "the group rebalanced in the meantime",
+    "STATE": "it no longer owns the partition",
 }
 
 
@@ -66,90 +66,90 @@ def _append(who: str, data: Data) -> str:
 
 def _start(who: str, data: Data) -> str:
     why = plain_text(data.get("why", ""), 80)
-    return f"{who} begins partition {data['partition']:d} at offset {data['offset']:d}" + (f" ({why})." if why else ".")
+    return f"{who} starts reading partition {data['partition']:d} at offset {data['offset']:d}" + (f" ({why})." if why else ".")
 
 
 def _commit(who: str, data: Data) -> str:
     place = f"offset {data['offset']:d} of partition {data['partition']:d}"
     if error := _error(data):
-        return f"{who} may not commit {place}: {_refused(error)}."
+        return f"{who} cannot commit {place}: {_refused(error)}."
     if data.get("written", True):
-        return f"{who} commits {place}: whoever has the partition next begins there."
-    return f"{who} commits {place}, which was committed already."
+        return f"{who} commits {place}: the next owner of the partition starts there."
+    return f"{who} commits {place}, which was already committed."
 
 
 def _store(who: str, data: Data) -> str:
     place = f"offset {data['offset']:d} of partition {data['partition']:d}"
     if error := _error(data):
-        return f"{who} may not store {place}: {_refused(error)}."
-    return f"{who} stores {place}, for the next commit in the background."
+        return f"{who} cannot store {place}: {_refused(error)}."
+    return f"{who} stores {place} for the next background commit."
 
 
 def _join(who: str, data: Data) -> str:
     wanted = ", ".join(plain_text(name, 40) for name in data.get("strategies", ()))
-    return f"{who} joins the group" + (f", and offers {wanted}." if wanted else ".")
+    return f"{who} joins the group" + (f" and supports {wanted}." if wanted else ".")
 
 
 def _assigned(who: str, data: Data) -> str:
     if not data["partitions"]:
-        return f"{who} is given no partition{_generation(data)}."
-    return f"{who} is given {partitions(data)}{_generation(data)}."
+        return f"{who} is assigned no partition{_generation(data)}."
+    return f"{who} is assigned {partitions(data)}{_generation(data)}."
 
 
 EVICTED = {
-    "session": "its heartbeats have stopped for the session time-out",
-    "poll": "it has not polled for max.poll.interval.ms",
+    "session": "it sent no heartbeat within the session timeout",
+    "poll": "it did not poll within max.poll.interval.ms",
     "leave": "it left",
-    "fenced": "another one runs under its name",
+    "fenced": "another member has taken over its group.instance.id",
 }
 
 
 def _evict(who: str, data: Data) -> str:
     why = EVICTED.get(str(data.get("why")), plain_text(data.get("why", ""), 80))
     by = "ZooKeeper" if who == "zookeeper" else "The coordinator"
-    return f"{by} strikes {plain_text(data['member'], 40)} off the group" + (f": {why}." if why else ".")
+    return f"{by} removes {plain_text(data['member'], 40)} from the group" + (f": {why}." if why else ".")
 
 
 def _not_taken(who: str, data: Data) -> str:
     if "partitions" in data:
-        return f"{who} wants {partitions(data)}, but another member's node is still there."
-    return f"{who} is not taken into the group: {_error(data)}."
+        return f"{who} cannot claim {partitions(data)} yet: another member's node is still there."
+    return f"{who} is not admitted to the group: {_error(data)}."
 
 
 def _names(names: list[object]) -> str:
     told = [plain_text(name, 20) for name in names[:8]]
     told += [f"{len(names) - 8} more"] if len(names) > 8 else []
-    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told) or "nobody"
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told) or "no one"
 
 
 def _traffic(who: str, data: Data) -> str:
     return (
-        f"In all {count(data['messages'], 'message')} to and from ZooKeeper for {count(data['members'], 'member')}; "
+        f"In total, {count(data['messages'], 'message')} to and from ZooKeeper for {count(data['members'], 'member')}; "
         f"a coordinator would have needed {data['coordinator_messages']:,}."
     )
 
 
 def _restarted(who: str, data: Data) -> str:
     wanted = ", ".join(plain_text(name, 40) for name in data["strategies"])
-    stood = f"; {count(data['paused'], 'partition')} stood still meanwhile" if "paused" in data else ""
-    now = f" The group deals by {plain_text(data['protocol'], 40)} now." if data.get("protocol") else ""
-    return f"{who} has been started again and offers {wanted}{stood}.{now}"
+    stood = f"; {count(data['paused'], 'partition')} stood still in the meantime" if "paused" in data else ""
+    now = f" The group now uses {plain_text(data['protocol'], 40)}." if data.get("protocol") else ""
+    return f"{who} has restarted and supports {wanted}{stood}.{now}"
 
 
 def _prepare(who: str, data: Data) -> str:
     why = plain_text(data.get("why") or "", 120)
-    return "A rebalance begins" + (f": {why}." if why else ".") + " All members must join again."
+    return "A rebalance begins" + (f": {why}." if why else ".") + " All members must rejoin."
 
 
 def _sync(who: str, data: Data) -> str:
     leader = data.get("leader")
     who_deals = (
-        f"{plain_text(leader, 40)} deals the partitions out" if leader else "the leader deals the partitions out"
+        f"{plain_text(leader, 40)} assigns the partitions" if leader else "the leader assigns the partitions"
     )
-    by = f" by {plain_text(data['protocol'], 40)}" if data.get("protocol") else ""
+    by = f" with {plain_text(data['protocol'], 40)}" if data.get("protocol") else ""
     number = data.get("generation")
     joined = f"generation {number:d}" if isinstance(number, int) else "the group"
-    return f"All have joined {joined}; {who_deals}{by}."
+    return f"All members have joined {joined}; {who_deals}{by}."
 
 
 def _stable(who: str, data: Data) -> str:
@@ -157,7 +157,7 @@ def _stable(who: str, data: Data) -> str:
     for _, _, name in data.get("owners") or ():
         if name is not None:
             held[plain_text(name, 20)] = held.get(plain_text(name, 20), 0) + 1
-    told = ", ".join(f"{name} holds {number}" for name, number in list(held.items())[:8])
+    told = ", ".join(f"{name} owns {number}" for name, number in list(held.items())[:8])
     number = data.get("generation")
     begin = f"Generation {number:d}" if isinstance(number, int) else "The group"
     return f"{begin} is stable" + (f": {told}." if told else ".")
@@ -166,7 +166,7 @@ def _stable(who: str, data: Data) -> str:
 def _alter(who: str, data: Data) -> str:
     of = f"partition {data['partition']:d}"
     if _error(data):
-        return f"An operator wants to set the committed offset of {of} by hand and is refused: {_error(data)}."
+        return f"An operator tries to set the committed offset of {of} by hand and is refused: {_error(data)}."
     before = data.get("before")
     was = "there was none" if before is None else f"it was {before:d}"
     return f"An operator sets the committed offset of {of} to {data['offset']:d} by hand; {was}."
@@ -175,15 +175,16 @@ def _alter(who: str, data: Data) -> str:
 def _forget(who: str, data: Data) -> str:
     of = f"partition {data['partition']:d}"
     if _error(data):
-        return f"An operator wants to delete the committed offset of {of} and is refused: {_error(data)}."
+        return f"An operator tries to delete the committed offset of {of} and is refused: {_error(data)}."
     before = data.get("before")
     was = "there was none" if before is None else f"it was {before:d}"
-    return f"An operator deletes the committed offset of {of}; {was}. A tombstone is written, and the reset policy decides next time."
+    after = "A tombstone is written; next time, auto.offset.reset decides where to start."
+    return f"An operator deletes the committed offset of {of}; {was}. {after}"
 
 
 def _reset(who: str, data: Data) -> str:
     why = f": {plain_text(data['why'], 100)}" if data.get("why") else ""
-    return f"{who}'s position {data['from']} is none of the log's; its reset policy sends it to {data['to']}{why}."
+    return f"{who}'s position {data['from']} is outside the log; auto.offset.reset moves it to {data['to']}{why}."
 
 
 def _lag(who: str, data: Data) -> str:
@@ -196,13 +197,13 @@ def _lag(who: str, data: Data) -> str:
     )
     place = f" of partition {data['partition']:d}" if "log_end" in data else ""
     if data["lag"] is None:
-        told = f"{when} log{place} ends at {end:d}, nothing is committed: the monitor has no lag to show"
+        told = f"{when} log{place} ends at {end:d} and nothing is committed: the monitor has no lag to show"
     else:
-        told = f"{when} log{place} ends at {end:d}, committed is {committed:d}: a lag of {data['lag']:d}"
+        told = f"{when} log{place} ends at {end:d}, and {committed:d} is committed: a lag of {data['lag']:d}"
     if not isinstance(data.get("unprocessed"), int):
         return f"{told}."
     return (
-        f"{told}. What it cannot see: {count(data['unprocessed'], 'record')} {_are(data['unprocessed'])} not worked on."
+        f"{told}. What it cannot see: {count(data['unprocessed'], 'record')} {_are(data['unprocessed'])} not yet processed."
     )
 
 
@@ -221,13 +222,13 @@ GROUPS = Domain(
         {
             "append": Word(_append, "first last", judged="append"),
             "start": Word(
-                _start, "offset", "why", judged="start", glyph=Glyph("begins to read", PLAY, "ink", 1.6, "paper")
+                _start, "offset", "why", judged="start", glyph=Glyph("starts reading", PLAY, "ink", 1.6, "paper")
             ),
             "emit": Word(
-                "{who}'s poll hands out offset {offset:d} of partition {partition:d}.", "offset", judged="emit"
+                "{who}'s poll returns offset {offset:d} of partition {partition:d}.", "offset", judged="emit"
             ),
             "process": Word(
-                "{who} works on offset {offset:d} of partition {partition:d}: the effect happens now.",
+                "{who} processes offset {offset:d} of partition {partition:d}: the effect happens now.",
                 "offset",
                 judged="process",
             ),
@@ -238,30 +239,30 @@ GROUPS = Domain(
             ),
             "assigned": Word(_assigned, "partitions", "generation"),
             "revoked": Word(
-                lambda who, data: f"{who} gives {partitions(data)} back; it may still commit them.", "partitions"
+                lambda who, data: f"{who} gives up {partitions(data)}; it may still commit.", "partitions"
             ),
             "lost": Word(
-                lambda who, data: f"{who} has lost {partitions(data)}: another member may have them already.",
+                lambda who, data: f"{who} has lost {partitions(data)}: another member may already have taken over.",
                 "partitions",
             ),
             "leave": Word("{who} leaves the group.", glyph=Glyph("leaves the group", EXIT, "ink", 2)),
-            "kill": Word("{who} is killed: it can say nothing to anybody.", "", "offset", glyph=IS_KILLED),
+            "kill": Word("{who} is killed, with no chance to tell anyone.", "", "offset", glyph=IS_KILLED),
             "share": Word(
-                "{consumers} consumers: {at_work} have partitions, {idle} have none; nobody "
-                "has more than {most_partitions}, so all is done {speed:g} times as fast as by one.",
+                "{consumers} consumers: {at_work} have partitions, {idle} have none. None "
+                "has more than {most_partitions}, so the group is {speed:g} times as fast as one consumer.",
                 "at_work consumers idle most_partitions speed",
             ),
             "freeze": Word(
-                "{who} is frozen: it does nothing, its heartbeats neither, and knows nothing of it.",
+                "{who} is frozen: it does nothing, sends no heartbeats, and does not notice.",
                 glyph=Glyph("is frozen", PAUSE, "ink", 2.6),
             ),
-            "thaw": Word("{who} goes on as if nothing had happened.", glyph=GOES_ON),
+            "thaw": Word("{who} resumes as if nothing had happened.", glyph=GOES_ON),
             "late": Word(
-                "{who} has not polled for max.poll.interval.ms and leaves the group by itself.",
+                "{who} has not polled within max.poll.interval.ms and leaves the group of its own accord.",
                 glyph=Glyph("has not polled for too long", CLOCK, RED, 1.8, "paper"),
             ),
             "cut_off": Word(
-                "{who} is cut off: nothing of it reaches the broker, and nothing comes back.",
+                "{who} is cut off: nothing it sends reaches the broker, and nothing comes back.",
                 glyph=Glyph("is cut off from the broker", "M0 -8L-3 -4L3 0L-3 4L0 8", RED, 1.8),
             ),
             "reconnect": Word(
@@ -269,74 +270,74 @@ GROUPS = Domain(
                 glyph=Glyph("reaches the broker again", "M-6 0A6 6 0 0 1 6 0M-3 0A3 3 0 0 1 3 0", "ink", 1.6),
             ),
             "error": Word(
-                lambda who, data: f"{who} is told {_error(data)}, and cannot go on.",
+                lambda who, data: f"{who} gets {_error(data)} and cannot continue.",
                 "",
                 "error offset",
                 judged="error",
-                glyph=Glyph("cannot go on", ALARM, RED, 1.8, "paper"),
+                glyph=Glyph("cannot continue", ALARM, RED, 1.8, "paper"),
             ),
             "alter": Word(
                 _alter,
                 "offset",
                 "before error",
                 judged="alter",
-                glyph=Glyph("an operator sets the commit", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
+                glyph=Glyph("an operator sets the offset", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
             ),
             "forget": Word(
                 _forget,
                 "",
                 "before error",
-                glyph=Glyph("an operator deletes the commit", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
+                glyph=Glyph("an operator deletes the offset", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
             ),
             "reset": Word(
                 _reset,
                 "from to",
                 "why",
                 judged="reset",
-                glyph=Glyph("is sent elsewhere by its reset policy", DIAMOND, RED, 1.8, "paper"),
+                glyph=Glyph("moved by auto.offset.reset", DIAMOND, RED, 1.8, "paper"),
             ),
             "refuse": Word(
-                "The {who} has a row for offset {offset:d} already: the effect is not made again.", "offset"
+                "The {who} already has a row for offset {offset:d}: the effect is not repeated.", "offset"
             ),
             "rows": Word(
                 lambda who, data: (
-                    f"In the end the {who} has {count(data['rows'], 'row')} for {count(data['records'], 'record')}, "
-                    f"from {count(data['effects'], 'try', 'tries')}; {data['refused']:,} were not made again."
+                    f"In the end, the {who} has {count(data['rows'], 'row')} for {count(data['records'], 'record')}, "
+                    f"from {count(data['effects'], 'try', 'tries')}; {data['refused']:,} were not repeated."
                 ),
                 "effects records refused rows",
             ),
-            "partitions": Word(lambda who, data: f"The topic has {count(data['count'], 'partition')} now.", "count"),
+            "partitions": Word(lambda who, data: f"The topic now has {count(data['count'], 'partition')}.", "count"),
             "throw": Word(
-                "{who} fails at offset {offset:d} of partition {partition:d}, and nobody catches the error.", "offset"
+                "{who} fails at offset {offset:d} of partition {partition:d}, and nothing catches the error.", "offset"
             ),
             "lag": Word(_lag, "lag", "committed end log_end position unprocessed when"),
             "judge": Word(_judge, "status why", "lag rule silence_s stored_lag when"),
             "delete": Word(
-                "The log now begins at offset {to:d}: what lay below it is deleted.",
+                "The log now begins at offset {to:d}: everything below it is deleted.",
                 "to",
                 judged="delete",
-                glyph=Glyph("the log's start is deleted", BRACKET, RED, 1.8),
+                glyph=Glyph("the start of the log is deleted", BRACKET, RED, 1.8),
             ),
             "prepare": Word(_prepare, "", "state why"),
             "sync": Word(_sync, "", "generation leader protocol"),
             "stable": Word(_stable, "", "generation owners"),
             "evict": Word(
-                _evict, "member", "why", glyph=Glyph("struck off the group", CROSSED_DISC, RED, 1.8, "paper")
+                _evict, "member", "why", glyph=Glyph("removed from the group", CROSSED_DISC, RED, 1.8, "paper")
             ),
-            "empty": Word("The group has no member any more; its committed offsets stay.", "", "generation"),
+            "empty": Word("The group has no members left; its committed offsets remain.", "", "generation"),
             "restarted": Word(_restarted, "strategies", "error paused protocol"),
             "notify": Word(
                 lambda who, data: (
-                    f"ZooKeeper tells {_names(data['members'])} that something has changed; nobody says what."
+                    f"ZooKeeper notifies {_names(data['members'])} that something has changed, but not what."
                 ),
                 "members",
             ),
             "heard": Word(
-                "{who} hears of it: it gives up what it has, reads the whole group's state, and deals for itself.",
-                glyph=Glyph("hears that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
+                "{who} gets the notification: it gives up its partitions, reads the whole group's state, and picks its own share.",
+                glyph=Glyph("notified that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
             ),
             "known": Word(
-                "{who} finds that offset {offset:d} of partition {partition:d} is done already, and passes over it.",
+                "{who} finds that offset {offset:d} of partition {partition:d} is already done, and skips it.",
                 "offset",
             ),
             "refused": Word(
@@ -347,14 +348,14 @@ GROUPS = Domain(
             ),
             "failed": Word(
                 lambda who, data: (
-                    f"{who} gives up after {count(data['tries'], 'try', 'tries')}: what it should read nobody reads."
+                    f"{who} gives up after {count(data['tries'], 'try', 'tries')}: no one reads its share of the partitions."
                 ),
                 "tries",
-                glyph=Glyph("gives up: cannot have its partitions", CROSSED_SQUARE, "ink", 1.6, "paper"),
+                glyph=Glyph("gives up: cannot claim its partitions", CROSSED_SQUARE, "ink", 1.6, "paper"),
             ),
             "expired": Word(
-                "{who} learns that its session has ended: its nodes are gone.",
-                glyph=Glyph("learns that it was struck off", DIAMOND, "ink", 1.6, "paper"),
+                "{who} learns that its session has expired: its nodes are gone.",
+                glyph=Glyph("learns that its session expired", DIAMOND, "ink", 1.6, "paper"),
             ),
             "traffic": Word(_traffic, "coordinator_messages members messages", "notifications reads refused writes"),
         },

@@ -1,4 +1,4 @@
-"""Words of a producer's run: what producers, the network and the broker say about batches."""
+"""Words of a producer's run: what producers, the network and the broker do with batches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _who(who: str) -> str:
 
 def _send(who: str, data: Data) -> str:
     to = "the producer" if who == "producer" else who
-    return f"The user hands {records(data)} to {to}: batch {data['batch']:d} waits in the accumulator."
+    return f"The application passes {records(data)} to {to}: batch {data['batch']:d} waits in the accumulator."
 
 
 def _request(who: str, data: Data) -> str:
@@ -53,7 +53,7 @@ def _request(who: str, data: Data) -> str:
     again = f" again, attempt {before + 1:d}" if before > 0 else ""
     tail = ""
     if data.get("seq", -1) >= 0:
-        tail = f", as producer id {data['pid']:d}, epoch {data['epoch']:d}"
+        tail = f", with producer id {data['pid']:d}, epoch {data['epoch']:d}"
     return f"{_who(who)} sends {_small(data)}{again}: request {data['request']:d}{tail}."
 
 
@@ -69,18 +69,18 @@ def _no_answer(who: str, data: Data) -> str:
     why = plain_text(data.get("why", ""), 80)
     tail = f" ({why})" if why else ""
     return (
-        f"{_who(who)} gives up waiting for the answer to batch {data['batch']:d}{tail}: was it stored? It cannot know."
+        f"{_who(who)} stops waiting for the answer to batch {data['batch']:d}{tail}: was it stored? It cannot know."
     )
 
 
 def _requeue(who: str, data: Data) -> str:
-    return f"{batch(data)} goes back into the queue, to be sent again."
+    return f"{batch(data)} goes back into the queue for a retry."
 
 
 def _delivered(who: str, data: Data) -> str:
     offset = data.get("offset", -1)
-    at = f"stored from offset {offset:d}" if offset >= 0 else "sent, and nobody will say whether it was stored"
-    return f"The user is told: {records(data)} (batch {data['batch']:d}) {_are(data)} {at}."
+    at = f"stored from offset {offset:d}" if offset >= 0 else "sent, and no answer will say whether they were stored"
+    return f"The application is notified: {records(data)} (batch {data['batch']:d}) {_are(data)} {at}."
 
 
 def _are(data: Data) -> str:
@@ -88,7 +88,7 @@ def _are(data: Data) -> str:
 
 
 def _undelivered(who: str, data: Data) -> str:
-    return f"The user is told: {records(data)} (batch {data['batch']:d}) failed with {error_name(data)}."
+    return f"The application is notified: {records(data)} (batch {data['batch']:d}) failed with {error_name(data)}."
 
 
 def _id(who: str, data: Data) -> str:
@@ -97,35 +97,35 @@ def _id(who: str, data: Data) -> str:
         return f"{_who(who)} has no producer id: {plain_text(data.get('why', ''), 80)}."
     told = f"producer id {pid:d}, epoch {epoch:d}"
     ways = {
-        "init": f"{_who(who)} gets {told}; its sequence numbers begin at 0.",
-        "bump": f"{_who(who)} raises its epoch: {told}, sequence numbers begin at 0 again.",
-        "reset": f"{_who(who)} starts anew with {told}: the broker knows nothing of it yet.",
+        "init": f"{_who(who)} gets {told}; its sequence numbers start at 0.",
+        "bump": f"{_who(who)} bumps its epoch: {told}; sequence numbers restart at 0.",
+        "reset": f"{_who(who)} starts over with {told}: the broker knows nothing about it yet.",
     }
-    return ways.get(str(data.get("why")), f"{_who(who)} goes on with {told} ({plain_text(data.get('why', ''), 60)}).")
+    return ways.get(str(data.get("why")), f"{_who(who)} continues with {told} ({plain_text(data.get('why', ''), 60)}).")
 
 
 def _write(who: str, data: Data) -> str:
     copy = data.get("copy", 1)
     if copy > 1:
         ordinal = {2: "a second", 3: "a third"}.get(copy, f"a {copy:d}th")
-        return f"{batch(data)} is written once more, from offset {data['offset']:d}: {ordinal} copy in the log."
-    late = " It comes behind records that were sent later." if data.get("is_late") else ""
+        return f"{batch(data)} is written again, from offset {data['offset']:d}: {ordinal} copy in the log."
+    late = " It lands after records that were sent later." if data.get("is_late") else ""
     return f"{batch(data)} arrives and is written from offset {data['offset']:d}.{late}"
 
 
 def _recognise(who: str, data: Data) -> str:
     times = data.get("arrival", 2)
     again = {2: "a second time", 3: "a third time"}.get(times, "once more")
-    return f"{batch(data)} arrives {again}: the broker still remembers it and answers offset {data['offset']:d} again."
+    return f"{batch(data)} arrives {again}: the broker still remembers it and answers with offset {data['offset']:d} again."
 
 
 REFUSALS = {
-    "OUT_OF_ORDER_SEQUENCE_NUMBER": "not the next number",
-    "DUPLICATE_SEQUENCE_NUMBER": "older than what it remembers",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": "not the next sequence number",
+    "DUPLICATE_SEQUENCE_NUMBER": "older than the batches it remembers",
     "INVALID_PRODUCER_EPOCH": "it knows a newer epoch",
-    "UNKNOWN_PRODUCER_ID": "it does not know the id",
-    "MESSAGE_TOO_LARGE": "larger than is allowed",
-    "NOT_LEADER_OR_FOLLOWER": "another broker leads now",
+    "UNKNOWN_PRODUCER_ID": "it does not know the producer id",
+    "MESSAGE_TOO_LARGE": "larger than allowed",
+    "NOT_LEADER_OR_FOLLOWER": "another broker is the leader now",
 }
 
 
@@ -142,20 +142,20 @@ def _refuse(who: str, data: Data) -> str:
 def _restart(who: str, data: Data) -> str:
     how = data.get("how")
     begin = {
-        "kill": "The broker is killed and starts again",
-        "clean": "The broker is stopped and starts again",
+        "kill": "The broker is killed and restarts",
+        "clean": "The broker is shut down cleanly and restarts",
     }.get(str(how), f"The broker restarts ({plain_text(how, 40)})")
-    return f"{begin}: of each producer it remembers only the last batch."
+    return f"{begin}: it remembers only the last batch of each producer."
 
 
 def _read(who: str, data: Data) -> str:
     number = sum(last - first + 1 for first, last in data["records"])
-    return f"The topic is read back: {number:,} record{'' if number == 1 else 's'} from offset {data['first_offset']:d} on."
+    return f"The topic is read back: {number:,} record{'' if number == 1 else 's'} starting at offset {data['first_offset']:d}."
 
 
 def _delay(who: str, data: Data) -> str:
     ms = f" for {data['ms']:,} ms" if "ms" in data else ""
-    return f"The network holds a message of batch {data['batch']:d} back{ms}."
+    return f"The network holds back a message of batch {data['batch']:d}{ms}."
 
 
 IDEMPOTENCE = Domain(
@@ -176,20 +176,20 @@ IDEMPOTENCE = Domain(
             "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "request", "batch deed"
         ),
         "lose_answer": Word(
-            "The answer to batch {batch:d} is lost: it is stored, and the producer does not know.",
+            "The answer to batch {batch:d} is lost: the batch is stored, but the producer does not know.",
             "",
             "batch deed request",
         ),
-        "duplicate_request": Word("The network sends request {request:d} on twice.", "request", "batch deed"),
+        "duplicate_request": Word("The network delivers request {request:d} twice.", "request", "batch deed"),
         "delay": Word(_delay, "", "batch deed ms request"),
-        "cut": Word("The connection is cut: what was on its way is gone.", "", "deed request"),
+        "cut": Word("The connection is cut: everything in flight is lost.", "", "deed request"),
         "differs": Word(
-            "The broker did otherwise than the model: {from_the_model}.", "from_the_model", "batch request"
+            "The broker and the model disagree: {from_the_model}.", "from_the_model", "batch request"
         ),
         # of clients that were observed on a real broker
-        "client": Word("Observed is {who} {version}.", "version"),
+        "client": Word("The client observed here is {who} {version}.", "version"),
         "withhold": Word("The network withholds {answers} answers.", "answers", "deed request"),
-        "batches": Word("The topic's batches are read back, with their producers' numbers.", "batches columns"),
+        "batches": Word("The topic's batches are read back, with their producer ids, epochs and sequence numbers.", "batches columns"),
         "write": Word(_write, "batch offset", "copy epoch first is_late last pid request seq", judged="write"),
         "recognise": Word(_recognise, "batch offset", "arrival epoch first last pid request seq"),
         "refuse": Word(_refuse, "batch error", "epoch first last pid request seq"),
@@ -197,8 +197,8 @@ IDEMPOTENCE = Domain(
         "expire": Word(
             "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire"
         ),
-        "delete": Word("Retention deletes the log's start: it now begins at offset {to:d}.", "to", judged="delete"),
-        "fail_over": Word("Another broker becomes the leader; it remembers what it had copied.", judged="fail_over"),
+        "delete": Word("Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete"),
+        "fail_over": Word("Another broker becomes the leader; it knows only the batches it had replicated.", judged="fail_over"),
         "read": Word(_read, "first_offset records", judged="read"),
     },
 )

@@ -1,4 +1,4 @@
-"""Words of the offsets topic, of a compacted log, and of a monitor's lag; consumers and operators say those of groups."""
+"""Words of the offsets topic, of a compacted log, and of a monitor's lag; consumers and operators use the words of groups."""
 
 from __future__ import annotations
 
@@ -30,50 +30,54 @@ def _offsets(offsets: list[int]) -> str:
     return f"{'offset' if len(offsets) == 1 else 'offsets'} {listed}"
 
 
+def _remain(number: int) -> str:
+    return f"{count(number, 'record')} {'remains' if number == 1 else 'remain'}"
+
+
 def _write(who: str, data: Data) -> str:
     where = f"at offset {data['offset']:d}"
     if "members" in data:
-        return f"The group's own record is written {where}: {_key(data)}, {count(data['members'], 'member')}."
+        return f"The group's metadata record is written {where}: {_key(data)}, {count(data['members'], 'member')}."
     if data["value"] is None:
-        return f"A tombstone for {_key(data)} is written {where}: from here on it has no committed offset."
-    form = f", in the format of version {plain_text(data['format'], 12)}" if data.get("format") is not None else ""
-    return f"Written {where}: {_key(data)} = {plain_text(data['value'], 24)}{form}. What was there before for this key is replaced."
+        return f"A tombstone for {_key(data)} is written {where}: from now on there is no committed offset."
+    form = f", in version {plain_text(data['format'], 12)} of the format" if data.get("format") is not None else ""
+    return f"A record is written {where}: {_key(data)} = {plain_text(data['value'], 24)}{form}. It replaces any earlier one for this key."
 
 
 def _clean(who: str, data: Data) -> str:
     removed, to = list(data.get("removed") or ()), data.get("to")
-    what = f"takes out {_offsets(removed)}" if removed else "finds nothing to take out"
-    kept = f"; {count(data['kept'], 'record')} stay" if isinstance(data.get("kept"), int) else ""
-    return f"The cleaner {what}{kept}" + (f". All below offset {to:d} is clean now." if isinstance(to, int) else ".")
+    what = f"removes {_offsets(removed)}" if removed else "finds nothing to remove"
+    kept = f"; {_remain(data['kept'])}" if isinstance(data.get("kept"), int) else ""
+    return f"The cleaner {what}{kept}" + (f". Everything below offset {to:d} is now clean." if isinstance(to, int) else ".")
 
 
 def _pass(who: str, data: Data) -> str:
     if "dirty_ratio" in data:
-        return f"The cleaner looks at the log: a share of {data['dirty_ratio']:.2f} of it is dirty."
+        return f"The cleaner checks the log: its dirty ratio is {data['dirty_ratio']:.2f}."
     removed = data.get("removed")
     number = len(removed) if isinstance(removed, list) else int(removed or 0)
     kept = data.get("kept")
-    stay = f", {count(kept, 'record')} stay" if isinstance(kept, int) else ""
+    stay = f", {_remain(kept)}" if isinstance(kept, int) else ""
     to = f" up to offset {data['to']:d}" if isinstance(data.get("to"), int) else ""
-    return f"The cleaner has gone over the log{to}: {count(number, 'record')} taken out{stay}."
+    return f"The cleaner has passed over the log{to}: {count(number, 'record')} removed{stay}."
 
 
 def _evict(who: str, data: Data) -> str:
     why = {
-        "expired": "nobody has committed it for longer than offsets are kept; a tombstone is written",
-        "tombstone": "a tombstone says so",
-        "moved": f"{who} leads this partition no more",
+        "expired": "it has not been committed for longer than offsets are retained; a tombstone is written",
+        "tombstone": "a tombstone deletes it",
+        "moved": f"{who} no longer leads this partition",
     }.get(str(data["why"]), plain_text(data["why"], 80))
-    return f"Out of the cache goes {_key(data)}: {why}."
+    return f"The cache drops {_key(data)}: {why}."
 
 
 def _answer(who: str, data: Data) -> str:
     whose = f"{plain_text(data.get('group', 'the group'), 30)} on {plain_text(data['topic'], 30)}-{data['partition']:d}"
     asked, error = f"{who} is asked for the offset of {whose} and", str(data.get("error") or "NONE")
     if error != "NONE":
-        return f"{asked} answers with an error: {plain_text(error, 60)}. The consumer asks again."
+        return f"{asked} answers with an error: {plain_text(error, 60)}. The consumer will retry."
     if data["offset"] == -1:
-        return f"{asked} answers -1: there is none. The reset policy decides where to begin."
+        return f"{asked} answers -1: none is committed. auto.offset.reset decides where to start."
     return f"{asked} answers {data['offset']:d}, from its cache."
 
 
@@ -83,11 +87,11 @@ def _move(who: str, data: Data) -> str:
 
 
 def _load_end(who: str, data: Data) -> str:
-    return f"{who} has loaded {count(data['records'], 'record')} in {data['ms']:,} ms. From now on it answers."
+    return f"{who} has loaded {count(data['records'], 'record')} in {data['ms']:,} ms and starts answering."
 
 
 def _log_append(who: str, data: Data) -> str:
-    """A record of a compacted topic, with its key and what it says."""
+    """A record of a compacted topic, with its key and value."""
     keys, values = data.get("keys"), data.get("values")
     if not isinstance(keys, list) or not isinstance(values, list) or who != "log":
         return GROUPS.words["append"].sentence(who, data)
@@ -105,8 +109,8 @@ def _log_append(who: str, data: Data) -> str:
 def _gap(who: str, data: Data) -> str:
     missing = data["next"] - data["after"] - 1
     return (
-        f"{who} meets a gap: after offset {data['after']:d} comes {data['next']:d}. {count(missing, 'offset')} without a record "
-        "in between: taken out by the cleaner, or a transaction's marker."
+        f"{who} meets a gap: offset {data['after']:d} is followed by {data['next']:d}. {count(missing, 'offset')} in between "
+        f"{'has' if missing == 1 else 'have'} no record: removed by the cleaner, or taken by a transaction's marker."
     )
 
 
@@ -138,7 +142,7 @@ def _health(who: str, data: Data) -> str:
         told.append(f"the last load took {data['load_ms']:,} ms")
     if data.get("since_cleaned_ms") is not None:
         told.append(f"cleaned {in_words(data['since_cleaned_ms'])} ago")
-    return f"The {who} notes: {', '.join(told)}."
+    return f"The {who} reports: {', '.join(told)}."
 
 
 def in_words(duration_ms: int) -> str:
@@ -153,31 +157,31 @@ _WORDS = GROUPS.having(
     {
         "write": Word(_write, "key offset value", "format members timestamp_ms"),
         "roll": Word(
-            "A new segment begins at offset {base:d}: the one before it may be cleaned now.",
+            "A new segment begins at offset {base:d}: the previous one may now be cleaned.",
             "base",
             glyph=Glyph("a new segment begins", "M0 -7V7", "ink", 2.4),
         ),
-        "clean": Word(_clean, "", "kept removed to", glyph=Glyph("the cleaner takes records out", BROOM, "ink", 1.8)),
+        "clean": Word(_clean, "", "kept removed to", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8)),
         "retention": Word(
-            "Retention deletes the log's oldest segments: it begins at offset {start:d}.",
+            "Retention deletes the oldest segments: the log now begins at offset {start:d}.",
             "start",
-            glyph=Glyph("retention deletes the log's start", BRACKET, RED, 1.8),
+            glyph=Glyph("retention deletes the start of the log", BRACKET, RED, 1.8),
         ),
         "dies": Word(
             lambda who, data: (
-                f"The cleaner dies: {plain_text(data['why'], 140)}. Nothing else stops, and nobody is told."
+                f"The cleaner dies: {plain_text(data['why'], 140)}. Everything else keeps running, and no one is alerted."
             ),
             "why",
             glyph=Glyph("the cleaner dies", CROSS, RED, 2.6),
         ),
         "pass": Word(
-            _pass, "", "dirty_ratio kept removed to", glyph=Glyph("the cleaner goes over the log", BROOM, "ink", 1.8)
+            _pass, "", "dirty_ratio kept removed to", glyph=Glyph("the cleaner passes over the log", BROOM, "ink", 1.8)
         ),
         "rest": Word(
             lambda who, data: (
-                f"The cleaner takes nothing: what lies behind its mark, offset {data['to']:d}, is younger than min.compaction.lag.ms."
+                f"The cleaner removes nothing: records from offset {data['to']:d} on are younger than min.compaction.lag.ms."
                 if data.get("why") == "too young"
-                else f"The cleaner does not come: nothing new lies below its mark, offset {data['to']:d}."
+                else f"The cleaner does not run: below offset {data['to']:d} there is nothing new to clean."
             ),
             "to",
             "why",
@@ -187,8 +191,8 @@ _WORDS = GROUPS.having(
         ),
         "load_begin": Word(
             lambda who, data: (
-                f"{who} begins to fill its cache from the log: {count(data['records'], 'record')} to read. "
-                "Who asks meanwhile is told to wait."
+                f"{who} starts loading its cache from the log: {count(data['records'], 'record')} to read. "
+                "Clients that ask in the meantime must wait and retry."
             ),
             "records",
         ),
@@ -206,26 +210,26 @@ _WORDS = GROUPS.having(
         "answer": Word(_answer, "offset", "error group"),
         "append": Word(_log_append, "first last", "keys values", judged="append"),
         "compact": Word(
-            lambda who, data: f"O{_offsets(data['offsets'])[1:]}: taken out, as a later record of the key stands.",
+            lambda who, data: f"O{_offsets(data['offsets'])[1:]}: removed, because a later record has the same key.",
             "offsets",
             judged="compact",
-            glyph=Glyph("replaced records are taken out", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
+            glyph=Glyph("replaced records are removed", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
         ),
         "purge": Word(
             lambda who, data: (
-                f"O{_offsets(data['offsets'])[1:]}: tombstones whose time was up are taken out; "
-                "nothing tells any more that their keys are gone."
+                f"O{_offsets(data['offsets'])[1:]}: expired tombstones are removed; "
+                "nothing in the log now says that their keys were deleted."
             ),
             "offsets",
             judged="purge",
-            glyph=Glyph("tombstones are taken out", CROSSED_SQUARE, "ink", 1.6, "paper"),
+            glyph=Glyph("tombstones are removed", CROSSED_SQUARE, "ink", 1.6, "paper"),
         ),
         "gap": Word(
             _gap, "after next", "missing", glyph=Glyph("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8)
         ),
         "view": Word(_view, "keys", "missing stale"),
         "away": Word(lambda who, data: f"{who} is away for {in_words(data['ms'])}.", "ms"),
-        "control": Word("A transaction's marker takes offset {offset:d}: no reader is ever handed it.", "offset"),
+        "control": Word("A transaction's marker takes offset {offset:d}: no consumer ever receives it.", "offset"),
         "write_many": Word(
             lambda who, data: (
                 f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
@@ -234,9 +238,9 @@ _WORDS = GROUPS.having(
             glyph=Glyph("many records of other groups are written", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
         ),
         "clean_many": Word(
-            lambda who, data: f"The cleaner takes out {count(data['removed'], 'record')}.",
+            lambda who, data: f"The cleaner removes {count(data['removed'], 'record')}.",
             "removed",
-            glyph=Glyph("the cleaner takes records out", BROOM, "ink", 1.8),
+            glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
         ),
         "size": Word(
             lambda who, data: (

@@ -1,4 +1,4 @@
-"""Words of a replicated partition: what brokers and the controller say; consumers say those of groups."""
+"""Words of a replicated partition: what brokers and the controller do; consumers use the words of groups."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from kitlib.words.word import Data, Domain, Word, count, span, spans, with_room
 
 def _append(who: str, data: Data) -> str:
     number = data["last"] - data["first"] + 1
-    return f"{who} writes {count(number, 'record')} to its log, {span(data['first'], data['last'])}: acknowledged."
+    return f"{who} appends {count(number, 'record')} to its log, {span(data['first'], data['last'])}: acknowledged."
 
 
 def _isr(who: str, data: Data) -> str:
     brokers = [f"{each}" for each in data["in_sync"]]
     if not brokers:
-        return "Nobody is in sync any more."
+        return "No replica is in sync any more."
     listed = " and ".join(brokers[-2:]) if len(brokers) <= 2 else f"{', '.join(brokers[:-1])} and {brokers[-1]}"
-    return f"In sync {'is only broker' if len(brokers) == 1 else 'are brokers'} {listed}."
+    return f"In-sync replicas: {'only broker' if len(brokers) == 1 else 'brokers'} {listed}."
 
 
 def _elect(who: str, data: Data) -> str:
     if data["unclean"]:
         return (
-            f"Broker {data['leader']} is elected, epoch {data['epoch']:d}, though it was not in sync: "
-            "what it does not have is gone, acknowledged or not."
+            f"Broker {data['leader']} is elected leader, epoch {data['epoch']:d}, although it was not in sync: "
+            "any record it does not have is lost, acknowledged or not."
         )
     why = f": {plain_text(data['why'], 60)}" if data.get("why") else ""
-    return f"Broker {data['leader']} is elected, epoch {data['epoch']:d}{why}. It has all that was acknowledged."
+    return f"Broker {data['leader']} is elected leader, epoch {data['epoch']:d}{why}. It has every acknowledged record."
 
 
 def _cut(who: str, data: Data) -> str:
     number = data["from"] - data["to"]
     why = f" ({plain_text(data['why'], 80)})" if data.get("why") else ""
-    return f"For whoever reads, the log now ends at offset {data['to']:d} instead of {data['from']:d}: {count(number, 'record')} gone{why}."
+    return f"To consumers, the log now ends at offset {data['to']:d} instead of {data['from']:d}: {count(number, 'record')} gone{why}."
 
 
 def _truncate(who: str, data: Data) -> str:
     number = data["from"] - data["to"]
-    return f"{who} cuts {count(number, 'record')} off its log, back to offset {data['to']:d}: its leader does not have them."
+    them = "it" if number == 1 else "them"
+    return f"{who} truncates its log by {count(number, 'record')}, back to offset {data['to']:d}: its leader does not have {them}."
 
 
 _OWN = {
@@ -55,32 +56,32 @@ _OWN = {
     ),
     "kill": Word("{who} is killed. Its disk stays as it is.", glyph=IS_KILLED),
     "restart": Word(
-        "{who} comes back with the log that lies on its disk.", glyph=replace(GOES_ON, meaning="comes back")
+        "{who} comes back with the log on its disk.", glyph=replace(GOES_ON, meaning="comes back")
     ),
     "pause": Word(
-        "{who} stands still: it copies nothing, and does not know it.", glyph=Glyph("stands still", PAUSE, "ink", 2.6)
+        "{who} is paused: it replicates nothing, and does not notice.", glyph=Glyph("paused", PAUSE, "ink", 2.6)
     ),
-    "wake": Word("{who} goes on.", glyph=GOES_ON),
+    "wake": Word("{who} resumes.", glyph=GOES_ON),
     "flip": Word(
         "A bit flips on the disk of {who}, in the record at offset {offset:d}.",
         "offset",
         glyph=Glyph("a bit flips on its disk", "M1 -7L-4 1H3L-1 7", RED, 2),
     ),
     "recover": Word(
-        "{who} checks its log as it starts, and cuts it at offset {to:d}, where a batch is broken; it ended at {from:d}.",
+        "{who} checks its log at startup and truncates it at offset {to:d}, where a batch is corrupt; it used to end at {from:d}.",
         "from to",
-        glyph=Glyph("cuts its log where a batch is broken", CUT, RED, 1.8),
+        glyph=Glyph("truncates its log at a corrupt batch", CUT, RED, 1.8),
     ),
-    "copy": Word("{who} copies from the leader, up to offset {to:d}.", "to"),
-    "truncate": Word(_truncate, "from to", glyph=Glyph("cuts off what its leader does not have", CUT, RED, 1.8)),
-    "lead": Word("{who} leads, epoch {epoch:d}.", "epoch"),
+    "copy": Word("{who} replicates from the leader, up to offset {to:d}.", "to"),
+    "truncate": Word(_truncate, "from to", glyph=Glyph("truncates what its leader does not have", CUT, RED, 1.8)),
+    "lead": Word("{who} is the leader, epoch {epoch:d}.", "epoch"),
     "follow": Word("{who} follows broker {leader}, epoch {epoch:d}.", "epoch leader"),
     "isr": Word(_isr, "in_sync"),
     "elect": Word(
         _elect, "epoch leader unclean", "why", glyph=Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper")
     ),
     "none": Word(
-        "There is no leader: nobody who lives was in sync. Nothing can be written or read, and nothing is lost.",
+        "There is no leader: no live replica was in sync. Nothing can be written or read, and nothing is lost.",
         "",
         "epoch",
         glyph=Glyph(
@@ -88,20 +89,20 @@ _OWN = {
         ),
     ),
     "differs": Word(
-        lambda who, data: f"The real brokers and the model differ: {plain_text(data['what'], 160)}.",
+        lambda who, data: f"The real brokers and the model disagree: {plain_text(data['what'], 160)}.",
         "what",
-        glyph=Glyph("broker and model differ", DIAMOND, RED, 2.6),
+        glyph=Glyph("broker and model disagree", DIAMOND, RED, 2.6),
     ),
     "cut": Word(_cut, "from to", "why", judged="cut"),
     "read": Word(
         lambda who, data: (
-            f"In the log lie at the end: the records that were sent as {spans(data['records']).replace('offset', 'number')}."
+            f"At the end, the log holds the records sent as {spans(data['records']).replace('offset', 'number')}."
         ),
         "records",
     ),
     "diverged": Word(
-        "{who} asks where epoch {epoch} ends: at {end}, below its committed {committed}. "
-        "So it knows that its offset is of records that are gone.",
+        "{who} asks where epoch {epoch} ends: at {end}, below its committed offset {committed}. "
+        "So it knows that its offset refers to records that are gone.",
         "committed end epoch",
         glyph=Glyph("learns that its records are gone", DIAMOND, RED, 1.8, "paper"),
     ),

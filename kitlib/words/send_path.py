@@ -1,4 +1,4 @@
-"""Words of a record's way from `send` to the log, in the model and in real clients."""
+"""Words of a record's path from `send` to the log, in the model and in real clients."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kitlib.words.idempotence import IDEMPOTENCE, error_name, records
 from kitlib.words.word import Data, Domain, Word
 
 STAGES = (
-    "the user's call wants metadata and wakes the loop",
-    "a connection is begun, to ask for metadata",
-    "the metadata request leaves",
-    "the answer is in, and the user's call goes on",
-    "the record gets its partition and goes into a batch",
+    "send needs metadata and wakes the sender's loop",
+    "a connection is opened to ask for metadata",
+    "the metadata request is sent",
+    "the answer arrives, and send continues",
+    "the record is assigned a partition and joins a batch",
     "the batch is new, so the loop is woken again",
-    "a connection to the partition's leader",
-    "the produce request leaves with the batch",
-    "its answer is in",
+    "a connection to the partition's leader is opened",
+    "the produce request is sent with the batch",
+    "its answer arrives",
 )
 
 
@@ -38,23 +38,23 @@ def _ms(number: int) -> str:
 
 def _start(who: str, data: Data) -> str:
     return (
-        f"A producer is made, by the rules of {plain_text(data['release'], 10)}. It knows addresses and nothing else."
+        f"A producer is created, with the behaviour of release {plain_text(data['release'], 10)}. All it knows is its bootstrap addresses."
     )
 
 
 def _blocked(who: str, data: Data) -> str:
-    for_what = {"metadata": "The topic is not known", "memory": "No memory is left"}.get(
-        data.get("on", ""), "It cannot go on"
+    for_what = {"metadata": "The topic is not known yet", "memory": "The buffer memory is full"}.get(
+        data.get("on", ""), "It cannot continue"
     )
     if "most_ms" in data:
-        return f"{for_what}: the call blocks, for {data['most_ms']:,} ms at most."
+        return f"{for_what}: the call blocks for up to {data['most_ms']:,} ms."
     return f"The call blocked for {data['ms']:,} ms."
 
 
 def _returned(who: str, data: Data) -> str:
     waited = data.get("waited_ms", 0)
     after = f"after {waited:,} ms" if waited else "at once"
-    return f"send returns {after}. Record {data['record']:d} lies in a batch; nobody has it yet but the producer."
+    return f"send returns {after}. Record {data['record']:d} is in a batch; so far only the producer has it."
 
 
 def _send(who: str, data: Data) -> str:
@@ -66,22 +66,23 @@ def _send(who: str, data: Data) -> str:
 def _undelivered(who: str, data: Data) -> str:
     message = plain_text(data.get("message", ""), 120)
     told = f": {message.rstrip('.')}" if message else ""
-    return f"The user is told that {records(data)} failed, {error_name(data)}{told}."
+    return f"The application is notified that {records(data)} failed, {error_name(data)}{told}."
 
 
 def _delivered(who: str, data: Data) -> str:
     offset = data.get("offset", -1)
-    return f"The user is told that {records(data)} is stored" + (f", from offset {offset:d}." if offset >= 0 else ".")
+    are = "is" if data["first"] == data["last"] else "are"
+    return f"The application is notified that {records(data)} {are} stored" + (f", from offset {offset:d}." if offset >= 0 else ".")
 
 
 def _flush(who: str, data: Data) -> str:
-    return f"The user calls flush and waits for {data.get('waiting', 0):,} records."
+    return f"The application calls flush and waits for {data.get('waiting', 0):,} records."
 
 
 def _request_update(who: str, data: Data) -> str:
-    what = "of everything" if data.get("full", True) else "of the new topic"
+    what = "for all topics" if data.get("full", True) else "for the new topic"
     why = f": {plain_text(data['why'], 80)}" if data.get("why") else ""
-    return f"Metadata {what} is wanted{why}."
+    return f"The producer needs metadata {what}{why}."
 
 
 def _update(who: str, data: Data) -> str:
@@ -89,15 +90,15 @@ def _update(who: str, data: Data) -> str:
     errors = ", ".join(
         f"{plain_text(name, 40)} {plain_text(error, 40)}" for name, error in (data.get("errors") or {}).items()
     )
-    led = f"broker {leader:d} leads" if isinstance(leader, int) and leader >= 0 else "no leader is known"
+    led = f"broker {leader:d} is the leader" if isinstance(leader, int) and leader >= 0 else "no leader is known"
     version = f"version {data['version']:d} of the metadata" if "version" in data else "new metadata"
     return f"The client has {version}: {errors or led}." + (" It will ask again." if data.get("need_update") else "")
 
 
 def _leader(who: str, data: Data) -> str:
     if "to" in data:
-        return f"The refusal named the new leader, broker {data['to']:d}: the client believes it without asking."
-    return f"Broker {data['leader']:d} leads now."
+        return f"The error named the new leader, broker {data['to']:d}: the client takes its word for it."
+    return f"Broker {data['leader']:d} is the leader now."
 
 
 def _request(who: str, data: Data) -> str:
@@ -120,7 +121,7 @@ def _no_answer(who: str, data: Data) -> str:
 
 
 def _requeue(who: str, data: Data) -> str:
-    return f"Batch {data['batch']:d} goes back into its queue, for attempt {data.get('attempt', 1) + 1:d}."
+    return f"Batch {data['batch']:d} goes back into its queue for attempt {data.get('attempt', 1) + 1:d}."
 
 
 def _connect(who: str, data: Data) -> str:
@@ -129,7 +130,7 @@ def _connect(who: str, data: Data) -> str:
 
 
 def _connected(who: str, data: Data) -> str:
-    return f"The connection to {_node(data)} stands."
+    return f"The connection to {_node(data)} is open."
 
 
 def _disconnected(who: str, data: Data) -> str:
@@ -140,17 +141,17 @@ def _disconnected(who: str, data: Data) -> str:
 def _metadata_request(who: str, data: Data) -> str:
     names = ", ".join(plain_text(name, 40) for name in data.get("names") or ())
     what = f"for {names}" if names else "for no topic, only the brokers"
-    return f"A metadata request {what} leaves for {_node(data)}."
+    return f"The client sends a metadata request {what} to {_node(data)}."
 
 
 def _id_request(who: str, data: Data) -> str:
-    return f"A request for a producer id leaves for {_node(data)}; no batch may leave before its answer."
+    return f"The client requests a producer id from {_node(data)}; it may send no batch before the answer."
 
 
 def _select(who: str, data: Data) -> str:
     return (
-        f"The loop sleeps for {_ms(data['timeout'])}, the least of three: the sender's {_ms(data['poll'])}, "
-        f"the metadata's {_ms(data['metadata'])}, the request time-out {_ms(data['request'])}."
+        f"The loop sleeps for {_ms(data['timeout'])}, the shortest of three waits: the sender's {_ms(data['poll'])}, "
+        f"the metadata's {_ms(data['metadata'])}, and the request timeout of {_ms(data['request'])}."
     )
 
 
@@ -159,17 +160,17 @@ def _refuse(who: str, data: Data) -> str:
 
 
 def _stop_copying(who: str, data: Data) -> str:
-    return f"The followers stop copying: brokers {', '.join(f'{number:d}' for number in data['brokers'])}."
+    return f"The followers stop replicating: brokers {', '.join(f'{number:d}' for number in data['brokers'])}."
 
 
 def _shrink_isr(who: str, data: Data) -> str:
     are = "are" if len(data["in_sync"]) > 1 else "is"
-    return f"Too far behind: in sync {are} only {', '.join(f'{number:d}' for number in data['in_sync'])}."
+    return f"Replicas fell too far behind: only {', '.join(f'{number:d}' for number in data['in_sync'])} {are} in sync."
 
 
 def _destroy(who: str, data: Data) -> str:
-    told = f" {data['records_gone']:,} records with it." if data.get("records_gone") else ""
-    leader = f" Broker {data['leader']:d} leads now." if "leader" in data else ""
+    told = f" {data['records_gone']:,} records are lost with it." if data.get("records_gone") else ""
+    leader = f" Broker {data['leader']:d} is the leader now." if "leader" in data else ""
     return f"The leader is lost for good.{told}{leader}"
 
 
@@ -178,14 +179,14 @@ def _fault(who: str, data: Data) -> str:
 
 
 def _version(who: str, data: Data) -> str:
-    return f"Observed is {plain_text(data['name'], 40)} {plain_text(data['version'], 40)}."
+    return f"The client observed here is {plain_text(data['name'], 40)} {plain_text(data['version'], 40)}."
 
 
 SEND_PATH = Domain(
     "send_path",
     {
         "start": Word(_start, "", "release version"),
-        "call": Word("The user calls send for record {record:d}.", "", "first last record stage why"),
+        "call": Word("The application calls send for record {record:d}.", "", "first last record stage why"),
         "blocked": Word(_blocked, "", "most_ms ms on record"),
         "returned": Word(_returned, "", "record waited_ms", room=0.4),
         "send": Word(_send, "first last", "batch record records stage waited_ms", judged="send", room=0.4),
@@ -193,12 +194,12 @@ SEND_PATH = Domain(
         "delivered": Word(_delivered, "first last", "batch offset", judged="delivered"),
         "flush": Word(_flush, "", "waiting"),
         "exit": Word(
-            "The process ends. What lies in its memory was never anywhere else.", "", "left told", judged="exit"
+            "The process exits. What is still in its memory was never anywhere else.", "", "left told", judged="exit"
         ),
         "request_update": Word(_request_update, "", "full name version why"),
         "update": Word(_update, "", "errors leader need_update nodes partial partitions stage version"),
         "failed_update": Word(
-            "The metadata could not be had, failure {attempts:d} in a row; the next request waits longer.",
+            "The metadata request failed, {attempts:d} in a row; the next one waits longer.",
             "",
             "attempts",
         ),
@@ -210,7 +211,7 @@ SEND_PATH = Domain(
         "no_answer": Word(_no_answer, "", "batch request why"),
         "requeue": Word(_requeue, "", "attempt batch first last"),
         "expire": Word(
-            "The time of batch {batch:d} is over; the sender gives it up.",
+            "Batch {batch:d} has timed out; the sender gives it up.",
             "",
             "attempt batch first last",
             judged="expire",
@@ -224,15 +225,15 @@ SEND_PATH = Domain(
         "select": Word(_select, "", "metadata poll request timeout", room=0.4),
         "refuse": Word(_refuse, "", "batch error first last node request"),
         "move_leader": Word(
-            "Broker {to:d} leads the partition from now on. The client does not know.", "", "leader_epoch to"
+            "Broker {to:d} is now the leader of the partition. The client does not know yet.", "", "leader_epoch to"
         ),
         "stop_copying": Word(_stop_copying, "", "broker brokers"),
         "shrink_isr": Word(_shrink_isr, "", "brokers in_sync left"),
         "destroy": Word(_destroy, "", "broker gone leader leader_epoch records_gone unclean", judged="destroy"),
         "fault": Word(_fault, "", "cause"),
         "killed": Word("Broker {broker} is killed.", "broker"),
-        "started": Word("Broker {broker} is started again.", "broker"),
-        "frames": Word("The requests that left are those of the stages {stages}.", "stages"),
+        "started": Word("Broker {broker} is restarted.", "broker"),
+        "frames": Word("The requests sent are those of stages {stages}.", "stages"),
         "version": Word(_version, "name", "version"),
         "write": replace(
             IDEMPOTENCE.words["write"], needs="batch first last offset", may="copy epoch is_late node pid request seq"

@@ -1,4 +1,4 @@
-"""Words of a spout, its bolt and the log: what a PartitionManager's run is told in.
+"""Words of a spout, its bolt and the log: the vocabulary of a PartitionManager's run.
 
 log    append, delete, compact        spout  start, emit, ack, fail, reset, clear, give_up, commit, error, ...
 bolt   process                        coordinator of transactional batches  batch_begin ... batch_skip, put
@@ -39,18 +39,18 @@ def _emit(who: str, data: Data) -> str:
 def _process(who: str, data: Data) -> str:
     part = data.get("part")
     which = f", part {part:d}" if part else ""
-    return f"The bolt works on offset {data['offset']:d}{which}: the effect happens now."
+    return f"The bolt processes offset {data['offset']:d}{which}: the effect happens now."
 
 
 def _fail(who: str, data: Data) -> str:
     offset = data["offset"]
     if data.get("retry", True):
         return f"Offset {offset:d} fails; the spout will fetch it again."
-    return f"Offset {offset:d} fails and is NOT retried: it stays pending and nobody works on it."
+    return f"Offset {offset:d} fails and is NOT retried: it stays pending, and no one will process it."
 
 
 def _clear(who: str, data: Data) -> str:
-    return f"That ack clears {spans(data['ranges'])} from pending: too far behind, nobody waits for them now."
+    return f"That ack clears {spans(data['ranges'])} from pending: they are too far behind, so the spout stops waiting for them."
 
 
 def _commit(who: str, data: Data) -> str:
@@ -70,7 +70,7 @@ def _reset(who: str, data: Data) -> str:
 
 def _crash(who: str, data: Data) -> str:
     lost = data.get("on_their_way", 0)
-    return f"The worker dies; {count(lost, 'tuple')} on their way {'is' if lost == 1 else 'are'} forgotten with it."
+    return f"The worker dies; {count(lost, 'in-flight tuple')} {'is' if lost == 1 else 'are'} lost with it."
 
 
 def _error(who: str, data: Data) -> str:
@@ -101,7 +101,7 @@ def _put(who: str, data: Data) -> str:
 
 def _batch_skip(who: str, data: Data) -> str:
     word = plain_text(data["word"], 40)
-    return f"The count of {word} stays {data['value']:,}: batch {data['txid']:d} was written there already."
+    return f"The count of {word} stays {data['value']:,}: batch {data['txid']:d} has already been applied to it."
 
 
 def _result(who: str, data: Data) -> str:
@@ -114,15 +114,15 @@ def _result(who: str, data: Data) -> str:
 def _sample(who: str, data: Data) -> str:
     return (
         f"So far {count(data['acked'], 'tree')} acked and {data['failed']:,} failed; {data['wasted']:,} of "
-        f"{count(data['executed'], 'effect')} in vain; {data['pending']:,} trees pending, {data['queue']:,} tuples in queues."
+        f"{count(data['executed'], 'effect')} wasted; {data['pending']:,} trees pending, {data['queue']:,} tuples queued."
     )
 
 
 def _odds(who: str, data: Data) -> str:
     messages, false = data["messages"], data["false_completions"]
     return (
-        f"{count(messages, 'message')} came while a tree had open tuples: its number was zero by chance "
-        f"{count(false, 'time')}, {data['predicted']:g} predicted."
+        f"{count(messages, 'message')} arrived while a tree still had open tuples: its ack value was zero by chance "
+        f"{count(false, 'time')}; {data['predicted']:g} were expected."
     )
 
 
@@ -130,7 +130,7 @@ SPOUT = Domain(
     "spout",
     {
         "append": Word(_append, "first last", "offsets parts", judged="append"),
-        "delete": Word("Retention deletes the log's start: it now begins at offset {to:d}.", "to", judged="delete"),
+        "delete": Word("Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete"),
         "compact": Word(_compact, "offsets", judged="compact"),
         "start": Word(_start, "offset", "stored topology_id txid why", judged="start"),
         "emit": Word(_emit, "offset", "attempt parts txid", judged="emit"),
@@ -139,7 +139,7 @@ SPOUT = Domain(
         "fail": Word(_fail, "offset", "retry", judged="fail"),
         "clear": Word(_clear, "ranges", "by", judged="clear"),
         "give_up": Word(
-            "The spout gives offset {offset:d} up: it has used all its retries.", "offset", judged="give_up"
+            "The spout gives up on offset {offset:d}: no retries are left.", "offset", judged="give_up"
         ),
         "crash": Word(_crash, "", "lost on_their_way"),
         "commit": Word(_commit, "offset", "txid written", judged="commit"),
@@ -149,7 +149,7 @@ SPOUT = Domain(
         "stop": Word("The spout stops."),
         "batch_begin": Word(_batch_begin, "attempt first last txid"),
         "batch_done": Word("Batch {txid:d} is processed and waits for its turn to commit.", "txid", "attempt"),
-        "batch_commit": Word("It is the turn of batch {txid:d}: its commit begins.", "txid", "attempt"),
+        "batch_commit": Word("It is batch {txid:d}'s turn: its commit begins.", "txid", "attempt"),
         "batch_fail": Word(_batch_fail, "ended txid why", "attempt"),
         "batch_skip": Word(_batch_skip, "txid value word"),
         "put": Word(_put, "before txid value word"),

@@ -1,7 +1,7 @@
-"""Words of a topology's tasks: those that only they say, or say otherwise than a spout and a bolt.
+"""Words of a topology's tasks: those that only tasks use, or use differently from a spout and a bolt.
 
-An id is shown bit by bit when it and those beside it have at most 16, so that a reader can follow the
-XOR; of a longer one the last digits are enough to tell it from others.
+An id is shown bit by bit when it and those beside it have at most 16 bits, so that a reader can follow the
+XOR; for a longer one, the last digits are enough to distinguish it from others.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def to_root(root: int) -> str:
 def _task_emit(who: str, data: Data) -> str:
     attempt, sent, root = data.get("attempt", 1), data["tuples"], data["root"]
     again = f" again (attempt {attempt:d})" if attempt > 1 else ""
-    to = " and ".join(dict.fromkeys(plain_text(task, 40) for _, task, _ in sent)) or "nobody"
+    to = " and ".join(dict.fromkeys(plain_text(task, 40) for _, task, _ in sent)) or "no one"
     what = f"offset {data['offset']:d}" if data.get("offset") is not None else "a tuple"
     begin = f"{who} emits {what}{again} to {to}"
     if root is None:
-        return f"{begin}; nobody tracks it."
+        return f"{begin}; it is not tracked."
     ids = [made for _, _, made in sent]
     told = f"with id {_id(ids[0], ids)}" if len(ids) == 1 else f"with {count(len(ids), 'tuple')}"
     return f"{begin}: the tree {to_root(root)} begins {told}."
 
 
 def _execute(who: str, data: Data) -> str:
-    return f"{who} works through tuple {data['tuple']:d}: {_values(data)}."
+    return f"{who} executes tuple {data['tuple']:d}: {_values(data)}."
 
 
 def _send(who: str, data: Data) -> str:
@@ -62,7 +62,7 @@ def _send(who: str, data: Data) -> str:
         return f"{begin}. It is not anchored, so no tree will miss it."
     to = " and ".join(f"{parent:d}" for parent in parents)
     if not ids:
-        return f"{begin}. It is anchored to tuple {to}, which nobody tracks."
+        return f"{begin}. It is anchored to tuple {to}, which is not tracked."
     made = [value for _, value in ids]
     trees = " and ".join(f"{_id(value, made)} in the tree {to_root(root)}" for root, value in ids[:FEW_ROOTS])
     return f"{begin}. It is anchored to tuple {to}; its id is {trees}."
@@ -71,21 +71,21 @@ def _send(who: str, data: Data) -> str:
 def _bolt_ack(who: str, data: Data) -> str:
     begin, vals = f"{who} acks tuple {data['tuple']:d}", data["vals"]
     if not vals:
-        return f"{begin}, which nobody tracks."
+        return f"{begin}, which is not tracked."
     shown = [value for _, value in vals]
     told = " and ".join(f"{_id(value, shown)} for the tree {to_root(root)}" for root, value in vals[:FEW_ROOTS])
-    return f"{begin}: its id XOR what it sent is {told}."
+    return f"{begin}: its id XOR the ids it sent is {told}."
 
 
 def _bolt_fail(who: str, data: Data) -> str:
     begin, roots = f"{who} fails tuple {data['tuple']:d}", data["roots"]
-    return f"{begin}, and so {_trees(roots)}." if roots else f"{begin}, which nobody tracks."
+    return f"{begin}, and with it {_trees(roots)}." if roots else f"{begin}, which is not tracked."
 
 
 def _task_process(who: str, data: Data) -> str:
     part = data.get("part")
     which = f", part {part:d}" if part else ""
-    return f"{who} works on offset {data['offset']:d}{which}: the effect happens now."
+    return f"{who} processes offset {data['offset']:d}{which}: the effect happens now."
 
 
 def _fault(who: str, data: Data) -> str:
@@ -93,7 +93,7 @@ def _fault(who: str, data: Data) -> str:
     which = "a message" if number is None else f"tuple {number:d}"
     if kind == "hang":
         ms = data.get("ms")
-        return f"A fault: {who} hangs on {which}{' for ever' if ms is None else f' for {ms:,} ms more'}."
+        return f"A fault: {who} hangs on {which}{' forever' if ms is None else f' for another {ms:,} ms'}."
     if kind == "raise":
         error = f" ({plain_text(data['error'], 120)})" if "error" in data else ""
         return f"A fault: {who} throws an exception{f' on {which}' if number is not None else ''}{error}."
@@ -101,8 +101,8 @@ def _fault(who: str, data: Data) -> str:
         "fail": f"{who} fails {which}",
         "drop": f"{who} drops {which}; it will be neither acked nor failed",
         "ack_twice": f"{who} acks {which} a second time",
-        "unanchored": f"{who} forgets to anchor what it sends for {which}",
-        "lose": f"{which} to {who} is lost on the way",
+        "unanchored": f"{who} forgets to anchor the tuples it sends for {which}",
+        "lose": f"{which} to {who} is lost in transit",
     }
     return f"A fault: {told[kind]}."
 
@@ -112,55 +112,55 @@ def _acker_entry(who: str, data: Data) -> str:
     before, val, end = data["before"], data["val"], data["end"]
     result = (before or 0) ^ val
     shown = [before or 0, val, result]
-    what = "of the beginning of the tree" if "spout_task" in data else "of an ack in the tree"
-    told = f"{_id(before, shown)} XOR {_id(val, shown)} = " if before is not None else "its number is "
-    begin = f"{who} hears {what} {to_root(data['root'])}: {told}{_id(result, shown)}."
+    what = "the init of the tree" if "spout_task" in data else "an ack in the tree"
+    told = f"{_id(before, shown)} XOR {_id(val, shown)} = " if before is not None else "its ack value is "
+    begin = f"{who} receives {what} {to_root(data['root'])}: {told}{_id(result, shown)}."
     if end == "ack":
-        return f"{begin} Zero: it calls the tree complete."
+        return f"{begin} Zero: the acker considers the tree complete."
     if end == "fail":
-        return f"{begin} It had failed: the spout is told."
+        return f"{begin} It had already failed: the acker notifies the spout."
     if result == 0:
-        return f"{begin} Zero, but whom to tell is not known."
+        return f"{begin} Zero, but the acker does not know which spout to notify."
     return begin
 
 
 def _acker_fail(who: str, data: Data) -> str:
-    begin = f"{who} hears that the tree {to_root(data['root'])} has failed"
-    ends = {"fail": " and tells the spout", "ack": ", but its number is zero: it calls the tree complete"}
-    return begin + ends.get(data["end"], "; whom to tell is not known yet") + "."
+    begin = f"{who} is notified that the tree {to_root(data['root'])} has failed"
+    ends = {"fail": " and notifies the spout", "ack": ", but its ack value is zero: it considers the tree complete"}
+    return begin + ends.get(data["end"], "; it does not yet know which spout to notify") + "."
 
 
 def _acker_reset(who: str, data: Data) -> str:
-    begin = f"{who} hears that somebody still works on the tree {to_root(data['root'])}"
-    return begin + (" and tells the spout." if data["end"] == "reset" else ".")
+    begin = f"{who} is notified that the tree {to_root(data['root'])} is still being processed"
+    return begin + (" and notifies the spout." if data["end"] == "reset" else ".")
 
 
 def _acker_tick(who: str, data: Data) -> str:
     dropped = data["dropped"]
-    return f"A time-out's length has passed: {who} forgets {_trees(dropped) if dropped else 'nothing'}."
+    return f"One timeout interval has passed: {who} discards {_trees(dropped) if dropped else 'nothing'}."
 
 
 def _spout_tick(who: str, data: Data) -> str:
     expired = data["expired"]
-    told = f"{count(expired, 'tree')} took too long" if expired else "no tree took too long"
-    return f"A time-out's length has passed: {told} for {who}."
+    told = count(expired, "tree") if expired else "no tree"
+    return f"One timeout interval has passed: {told} of {who} timed out."
 
 
 def _task_ack(who: str, data: Data) -> str:
     what = f"Offset {data['offset']:d}" if data.get("offset") is not None else "A tuple"
     root, open_tuples = data["root"], data.get("outstanding", 0)
     if root is None:
-        return f"{what} is acked as soon as it is emitted: nobody tracks it."
+        return f"{what} is acked as soon as it is emitted: it is not tracked."
     if open_tuples:
         are = "tuple is" if open_tuples == 1 else "tuples are"
-        return f"{what} is acked, but {open_tuples:,} {are} not: the tree {to_root(root)} was complete by chance only."
+        return f"{what} is acked, but {open_tuples:,} {are} not: the tree {to_root(root)} looked complete by chance."
     return f"{what} is acked: the tree {to_root(root)} is complete."
 
 
 def _task_fail(who: str, data: Data) -> str:
     what = f"Offset {data['offset']:d}" if data.get("offset") is not None else "A tuple"
-    why = "took too long" if data["why"] == "timeout" else "has failed"
-    begin = f"{what} fails, as its tree {to_root(data['root'])} {why}"
+    why = "timed out" if data["why"] == "timeout" else "has failed"
+    begin = f"{what} fails because its tree {to_root(data['root'])} {why}"
     if data.get("retry", True):
         return f"{begin}; {who} will emit it again."
     return f"{begin}; it is NOT emitted again."
@@ -168,13 +168,13 @@ def _task_fail(who: str, data: Data) -> str:
 
 def _late(who: str, data: Data) -> str:
     answer = plain_text(data["answer"], 10)
-    return f"The {answer} of the tree {to_root(data['root'])} comes late: {who} does not wait for it any more."
+    return f"The {answer} of the tree {to_root(data['root'])} arrives late: {who} is no longer waiting for it."
 
 
 def _task_crash(who: str, data: Data) -> str:
     what = "tree" if who.startswith("__acker-") or "topic" in data else "tuple"
     lost = data["lost"]
-    return f"{who} dies; {count(lost, what)} {'is' if lost == 1 else 'are'} forgotten with it."
+    return f"{who} dies; {count(lost, what)} {'is' if lost == 1 else 'are'} lost with it."
 
 
 def _id(value: int, beside: list[int]) -> str:
@@ -213,7 +213,7 @@ TOPOLOGY = Domain(
             "fail": Word(_task_fail, "root why", "offset retry", judged="fail"),
             "late": Word(_late, "answer root"),
             "crash": Word(_task_crash, "lost"),
-            "restart": Word("{who} is there again and remembers nothing."),
+            "restart": Word("{who} is back, and remembers nothing."),
         }
     ),
 )

@@ -1,4 +1,4 @@
-"""Words of a transaction's run: what producers, the coordinator, the broker, readers and a database say."""
+"""Words of a transaction's run: what producers, the coordinator, the broker, readers and a database do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _reader(who: str) -> str:
 
 
 def _tx(data: Data) -> str:
-    return "outside of any transaction" if data["tx"] is None else f"in transaction {data['tx']:d}"
+    return "outside any transaction" if data["tx"] is None else f"in transaction {data['tx']:d}"
 
 
 def _identity(data: Data) -> str:
@@ -51,38 +51,38 @@ def _a(kind: object) -> str:
 
 def _id(who: str, data: Data) -> str:
     name = plain_text(data["transactional_id"], 40)
-    return f"{_who(who)} starts as {name} and gets {_identity(data)}; whoever had the id before is fenced."
+    return f"{_who(who)} starts as {name} and gets {_identity(data)}; any earlier producer with that id is fenced."
 
 
 def _send(who: str, data: Data) -> str:
-    held = " It is held back on its way." if data.get("held") else ""
+    held = " The network holds the request back." if data.get("held") else ""
     return f"{_who(who)} sends {records(data)} {_tx(data)}.{held}"
 
 
 WAYS_OUT = {
-    (True, False): "this producer is finished; only a new one can go on",
-    (False, True): "the transaction must be aborted before anything else",
-    (False, False): "it may be tried again",
+    (True, False): "this producer is finished; only a new one can continue",
+    (False, True): "the transaction must be aborted first",
+    (False, False): "the operation can be retried",
 }
 
 
 def _unknown(who: str, data: Data) -> str:
-    tried = {"commit_tx": " its commit", "abort_tx": " its abort"}.get(str(data.get("tried", "")), "")
+    tried = {"commit_tx": " in answer to its commit", "abort_tx": " in answer to its abort"}.get(str(data.get("tried", "")), "")
     way = WAYS_OUT.get((bool(data.get("fatal")), bool(data.get("must_abort"))), WAYS_OUT[True, False])
-    return f"{_who(who)} hears {_failed(data)}{f' to{tried}' if tried else ''}: {way}."
+    return f"{_who(who)} gets {_failed(data)}{tried}: {way}."
 
 
 def _fenced(who: str, data: Data) -> str:
-    tried = {"commit_tx": " when it wants to commit", "abort_tx": " when it wants to abort"}
-    return f"{_who(who)} is fenced{tried.get(str(data.get('tried', '')), '')}: {_failed(data)}. A newer epoch of its id is known."
+    tried = {"commit_tx": " when it tries to commit", "abort_tx": " when it tries to abort"}
+    return f"{_who(who)} is fenced{tried.get(str(data.get('tried', '')), '')}: {_failed(data)}. Its transactional id has a newer epoch."
 
 
 TO = {
     "Empty": "has no transaction",
     "Ongoing": "has an open transaction",
-    "PrepareCommit": "has decided to commit; the markers follow, and nothing can change it any more",
+    "PrepareCommit": "has decided to commit; the markers follow, and the decision is final",
     "PrepareAbort": "has decided to abort; the markers follow",
-    "PrepareEpochFence": "raises the epoch, so that the old producer is fenced",
+    "PrepareEpochFence": "bumps the epoch, which fences the old producer",
     "CompleteCommit": "has written all markers: the commit is complete",
     "CompleteAbort": "has written all markers: the abort is complete",
     "Dead": "is forgotten",
@@ -98,7 +98,7 @@ def _transition(who: str, data: Data) -> str:
 
 
 def _write(who: str, data: Data) -> str:
-    seen = "" if data["tx"] is None else "; only a marker will say what they are worth"
+    seen = "" if data["tx"] is None else "; only a marker will decide whether they count"
     is_one = data["first"] == data["last"]
     told = f"{_capital(records(data))} {'is' if is_one else 'are'} written from offset {data['offset']:d} {_tx(data)}"
     return f"{told}{seen}."
@@ -106,8 +106,8 @@ def _write(who: str, data: Data) -> str:
 
 def _marker(who: str, data: Data) -> str:
     ends = {
-        "COMMIT": "what it wrote since its last marker counts",
-        "ABORT": "what it wrote since its last marker does not count",
+        "COMMIT": "what it wrote since its previous marker counts",
+        "ABORT": "what it wrote since its previous marker does not count",
     }
     return f"Offset {data['offset']:d} is {_a(data['kind'])} marker for {_identity(data)}: {ends[data['kind']]}."
 
@@ -119,12 +119,12 @@ def _refuse(who: str, data: Data) -> str:
 
 def _read(who: str, data: Data) -> str:
     return (
-        f"{_reader(who)} is given record {plain_text(data['record'], 40)} at offset {data['offset']:d} ({_tx(data)})."
+        f"{_reader(who)} receives record {plain_text(data['record'], 40)} at offset {data['offset']:d} ({_tx(data)})."
     )
 
 
 def _waits(who: str, data: Data) -> str:
-    return f"{_reader(who)} waits at offset {data['at']:d}, the last stable one, though the log goes on: a transaction is open there."
+    return f"{_reader(who)} waits at offset {data['at']:d}, the last stable offset, although the log goes on: a transaction is open there."
 
 
 def _commit(who: str, data: Data) -> str:
@@ -135,22 +135,22 @@ def _commit(who: str, data: Data) -> str:
 
 def _late_marker(who: str, data: Data) -> str:
     told = f"{_capital(_a(data['kind']))} marker for {_identity(data)} arrives late"
-    return f"{told}: refused, {_failed(data)}." if _failed(data) else f"{told}, and the log takes it."
+    return f"{told}: refused, {_failed(data)}." if _failed(data) else f"{told}, and the log accepts it."
 
 
 def _effect(who: str, data: Data) -> str:
     by = plain_text(data.get("by", ""), 20)
-    who_did = "the producer" if by == "producer" else by or "somebody"
+    who_did = "the producer" if by == "producer" else by or "someone"
     if data["charged"]:
         return (
-            f"Outside of Kafka {who_did} charges for record {plain_text(data['record'], 40)}: no abort takes that back."
+            f"Outside Kafka, {who_did} charges for record {plain_text(data['record'], 40)}: no abort can undo that."
         )
-    told = f"Outside of Kafka record {plain_text(data['record'], 40)} was charged already"
+    told = f"Outside Kafka, record {plain_text(data['record'], 40)} has already been charged"
     return f"{told}: its key is known, so {who_did} charges nothing."
 
 
 def _commit_offsets(who: str, data: Data) -> str:
-    told = f"{_who(who)} commits input offset {data['offset']:d} outside of any transaction"
+    told = f"{_who(who)} commits input offset {data['offset']:d} outside any transaction"
     return f"{told}: refused, {_failed(data)}." if _failed(data) else f"{told}."
 
 
@@ -159,9 +159,9 @@ TRANSACTIONS = Domain(
     {
         "open": Word(
             lambda who, data: (
-                f"The topics are there, and {data['inputs']:,} input records."
+                f"The topics exist, with {data['inputs']:,} input records."
                 if data.get("inputs")
-                else "The topic is there, and empty."
+                else "The topic exists and is empty."
             ),
             "",
             "inputs",
@@ -170,11 +170,11 @@ TRANSACTIONS = Domain(
         ),
         "id": Word(_id, "epoch pid transactional_id"),
         "begin": Word(
-            lambda who, data: f"{_who(who)} begins transaction {data['tx']:d}; so far nobody else knows.", "tx"
+            lambda who, data: f"{_who(who)} begins transaction {data['tx']:d}; so far no one else knows.", "tx"
         ),
         "join": Word(
             lambda who, data: (
-                f"{_who(who)} is a member of its group now, generation {data['generation']:d}; its offsets will carry that number."
+                f"{_who(who)} is now a member of its group, generation {data['generation']:d}; its offset commits will carry that number."
             ),
             "generation",
             "group",
@@ -182,37 +182,37 @@ TRANSACTIONS = Domain(
         "send": Word(_send, "tx", "first held last", judged="send"),
         "send_offsets": Word(
             lambda who, data: (
-                f"{_who(who)} puts input offset {data['offset']:d} of its group into transaction {data['tx']:d}."
+                f"{_who(who)} adds input offset {data['offset']:d} of its group to transaction {data['tx']:d}."
             ),
             "offset tx",
             "group",
         ),
         "commit_tx": Word(
-            lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is committed.",
+            lambda who, data: f"{_who(who)} is notified: transaction {data['tx']:d} is committed.",
             "tx",
             judged="commit_tx",
-            glyph=Glyph("the producer is told: committed", CHECK, BLUE, 2.6),
+            glyph=Glyph("the producer learns: committed", CHECK, BLUE, 2.6),
         ),
         "abort_tx": Word(
-            lambda who, data: f"{_who(who)} is told: transaction {data['tx']:d} is aborted.",
+            lambda who, data: f"{_who(who)} is notified: transaction {data['tx']:d} is aborted.",
             "tx",
             judged="abort_tx",
-            glyph=Glyph("the producer is told: aborted", SMALL_CROSS, "ink", 2.2),
+            glyph=Glyph("the producer learns: aborted", SMALL_CROSS, "ink", 2.2),
         ),
         "fenced": Word(
             _fenced, "", "error fatal must_abort tried tx", glyph=Glyph("is fenced", CROSSED_SQUARE, RED, 1.8, "paper")
         ),
         "unknown": Word(
-            _unknown, "", "error fatal must_abort tried tx", glyph=Glyph("hears an error", ALARM, RED, 1.8, "paper")
+            _unknown, "", "error fatal must_abort tried tx", glyph=Glyph("gets an error", ALARM, RED, 1.8, "paper")
         ),
         "kill": Word(
-            lambda who, data: f"{_who(who)} is killed; its transaction, if it has one, stays open.", glyph=IS_KILLED
+            lambda who, data: f"{_who(who)} is killed; its transaction, if any, stays open.", glyph=IS_KILLED
         ),
         "freeze": Word(
-            lambda who, data: f"{_who(who)} stands still, as in a long pause of its garbage collector.",
-            glyph=Glyph("stands still", PAUSE, "ink", 2.6),
+            lambda who, data: f"{_who(who)} is paused, as by a long garbage collection.",
+            glyph=Glyph("paused", PAUSE, "ink", 2.6),
         ),
-        "thaw": Word(lambda who, data: f"{_who(who)} goes on, and does not know that it stood still.", glyph=GOES_ON),
+        "thaw": Word(lambda who, data: f"{_who(who)} resumes, unaware that it was paused.", glyph=GOES_ON),
         "transition": Word(_transition, "epoch pid to transactional_id", "why"),
         "write": Word(_write, "first last offset pid tx", "epoch", judged="write"),
         "marker": Word(_marker, "epoch kind offset pid", judged="marker"),
@@ -223,13 +223,13 @@ TRANSACTIONS = Domain(
         "waits": Word(_waits, "at", "high_watermark", judged="waits"),
         "commit": Word(_commit, "end offset", "lag"),
         "end": Word(
-            lambda who, data: f"{_reader(who)} stands at offset {data['position']:d} in the end.",
+            lambda who, data: f"{_reader(who)} ends at offset {data['position']:d}.",
             "position",
             judged="end",
             room=0.25,
         ),
         "release": Word(
-            "What was held back arrives now.",
+            "The messages that were held back arrive now.",
             glyph=Glyph("arrives after all", "M-6 0H4M0.5 -3.5L4.5 0L0.5 3.5", "ink", 1.8),
         ),
         "late_marker": Word(

@@ -29,6 +29,7 @@ Range = list[int]  # [first, last], both inclusive
 
 ANYWHERE = frozenset({"topic", "partition"})
 MOST_SAID = 400  # characters of a sentence
+MOST_OF_A_FIELD = 220  # characters of one text in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Word:
     may: str = ""  # fields that a step may hold besides
     glyph: Glyph | None = None  # None: no picture shows it by itself
     room: float = 1.0  # of the time axis, where it counts steps
-    judged: str = ""  # what a verdict makes of it; "" when a verdict passes it over
+    judged: str = ""  # what a verdict makes of it; "" when a verdict ignores it
     required: frozenset[str] = field(init=False, repr=False)
     allowed: frozenset[str] = field(init=False, repr=False)
 
@@ -57,7 +58,7 @@ class Word:
 # The verbs that every domain has.
 EVERYWHERE = {
     "halt": Word(
-        "The run is cut here, at max_steps={max_steps}: whatever would come next is not in this trace.", "max_steps"
+        "The run stops here, at max_steps={max_steps}: anything that would come next is not in this trace.", "max_steps"
     ),
 }
 
@@ -83,7 +84,7 @@ class Domain:
             return
         where = plain_text(f"{actor} {what} in the domain '{self.name}'", 120)
         if word is None:
-            raise TraceError(f"{where}: no such word is declared. Add a row to its table in kitlib/words/.")
+            raise TraceError(f"{where}: this word is not declared. Add a row to its table in kitlib/words/.")
         missing, extra = sorted(word.required - data.keys()), sorted(data.keys() - word.allowed)
         told = [f"it lacks {', '.join(missing)}"] if missing else []
         told += (
@@ -95,19 +96,20 @@ class Domain:
         )
 
     def sentence(self, actor: str, what: str, data: Data) -> str:
-        """A step in one sentence: one printable line, not escaped for HTML. What cannot be told is shown as it stands."""
+        """A step in one sentence: one printable line, not escaped for HTML. Data without a sentence are shown as they are."""
         word = self.word(what)
         if word is None:
             return as_it_stands(actor, what, data)
         who = plain_text(actor, 40)
         try:
+            data = _printable(data)
             said = word.sentence(who, data)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return as_it_stands(actor, what, data)  # the data are not what the word promises
         return plain_text(self.finish(who, what, data, said) if self.finish else said, MOST_SAID)
 
     def judged(self, what: str) -> str:
-        """What a verdict makes of a verb; "" for one that it passes over, or that is not declared."""
+        """What a verdict makes of a verb; "" for one that it ignores, or that is not declared."""
         word = self.word(what)
         return word.judged if word else ""
 
@@ -126,13 +128,22 @@ def with_room(words: Mapping[str, Word], others: float = 1.0, **room: float) -> 
     return {what: replace(word, room=room.get(what, others)) for what, word in words.items()}
 
 
+def _printable(value: Any) -> Any:
+    """The same value with each text in it as one short printable line, so that no row of a table has to see to that."""
+    if isinstance(value, str):
+        return plain_text(value, MOST_OF_A_FIELD)
+    if isinstance(value, dict):
+        return {key: _printable(each) for key, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def as_it_stands(actor: str, what: str, data: Data) -> str:
     """The step's actor, word and data, where there is no sentence for them."""
     told = ", ".join(f"{key} {value}" for key, value in data.items() if key not in ANYWHERE)
     return plain_text(f"{actor}: {what} {told}".strip())
 
 
-# -- how the sentences of all domains say the same thing ------------------------------------------------
+# -- phrases that the sentences of all domains share ----------------------------------------------------
 
 
 def count(number: int, one: str, many: str = "") -> str:

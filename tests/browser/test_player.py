@@ -36,7 +36,7 @@ def test_run_that_is_cut_says_so_below_its_picture(page: Page) -> None:
     """A line below the picture and the last step's sentence say that the run was cut."""
     press(page, "End")
     assert page.locator(".kit-cut").inner_text() == "The run was cut at max_steps=1000, so the rest of its story is missing."
-    assert page.locator(".kit-said").inner_text().startswith("The run is cut here, at max_steps=1000")
+    assert page.locator(".kit-said").inner_text().startswith("The run stops here, at max_steps=1000")
 
 
 def type_seed(page: Page, text: str) -> None:
@@ -201,7 +201,7 @@ def test_fork_at_the_last_step_is_refused_and_no_knob_is_dead_afterwards(page: P
     press(page, "End")
     page.get_by_role("button", name="Fork here").click()
     page.wait_for_selector(".kit-error:not([hidden])")
-    assert page.get_by_role("alert").inner_text().endswith("or run the experiment anew with a larger max_steps.")
+    assert page.get_by_role("alert").inner_text().endswith("or run the experiment again with a larger max_steps.")
     assert page.locator("[data-knob]:disabled").count() == 0
     page.locator("input[data-knob=records]").focus()
     page.keyboard.press("Home")

@@ -50,27 +50,6 @@ def test_conform_without_files_replays_those_of_the_kit(kit: Callable[..., Any])
     assert [line.split(" steps")[0] for line in out.splitlines()] == ["1024/1024", "15090/15090", "16114/16114"]
 
 
-def test_conform_acker_without_files_replays_those_of_the_kit(kit: Callable[..., Any]) -> None:
-    """The acker's bundled traces agree with every step."""
-    code, out, err = kit("acker")
-    assert (code, err) == (0, "")
-    assert [line.split(" steps")[0] for line in out.splitlines()] == ["183/183", "11372/11372", "11555/11555"]
-
-
-def test_conform_producer_state_without_files_replays_those_of_the_kit(kit: Callable[..., Any]) -> None:
-    """The broker's bundled traces agree with every step."""
-    code, out, err = kit("producer_state")
-    assert (code, err) == (0, "")
-    assert [line.split(" steps")[0] for line in out.splitlines()] == ["339/339", "19549/19549", "19888/19888"]
-
-
-def test_conform_sender_without_files_replays_those_of_the_kit(kit: Callable[..., Any]) -> None:
-    """The client's bundled traces agree with every step, those of 2.0.0 with the rules of their time."""
-    code, out, err = kit("sender")
-    assert (code, err) == (0, "")
-    assert [line.split(" steps")[0] for line in out.splitlines()] == ["916/916", "8449/8449", "646/646", "10011/10011"]
-
-
 def test_conform_traces_of_another_model_differ(kit: Callable[..., Any]) -> None:
     """The PartitionManager's traces are no traces of the acker: a difference in a sentence, never a traceback."""
     code, out, err = kit("acker", str(SCENARIOS))

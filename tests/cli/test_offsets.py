@@ -17,11 +17,10 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.cli.offsets import look_table, time_of
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments import plain_table
+from kitlib.experiments.cluster_audit.commit_report import Report
+from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, PartitionSnapshot
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_group import create_partitions
-from kitlib.experiments.watching.commit_report import Report
-from kitlib.experiments.watching.lag_watch import Look, PartitionLook
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.monitor.lag import GroupStatus, Status, evaluate
@@ -155,13 +154,8 @@ def test_error_shows_other_people_s_names_and_obeys_none(command_line: CommandLi
     assert code == 3 and "\\x1b]0;evil\\x07\\u202e" in err and len(err) < 2_100 and err.strip().isprintable()
 
 
-def test_plain_table_shows_names_and_obeys_none() -> None:
-    """In a notebook as in a terminal, and columns stay below each other."""
-    rows = [("\x1b[2J<b>", "1"), ("g\u202e", "2")]
-    for told in (plain_table.as_text(("group", "n"), rows), plain_table.as_html(("group", "n"), rows)):
-        assert "\\x1b[2J" in told and "g\\u202e" in told and "\x1b" not in told and "\u202e" not in told
-    assert plain_table.as_text(("group", "n"), rows).splitlines()[2].rindex("2") == len("\\x1b[2J<b>") + 2
-    assert plain_table.shown("x" * 61, 60) == "x" * 60 + "…"
+def test_report_shows_names_and_obeys_none() -> None:
+    """In a notebook as in a terminal."""
     told = repr(Report("group \x1b]0;", ("group",), (("g\u202e",),), ("went back in g\x07",), 1))
     assert told.replace("\n", "").isprintable() and "went back in g\\x07" in told
 
@@ -172,11 +166,11 @@ def test_table_shows_the_worst_first_and_obeys_no_name(capsys: pytest.CaptureFix
 
     stall, well = window_after([5] * 10, [900]), window_after([5], [5])
     looks = [
-        PartitionLook("fine", 0, evaluate(well), 5, 5, 0, None, "all is well", well),
-        PartitionLook("[red]evil\x1b[2J", 1, evaluate(stall), 5, 900, 61_000, None, "it stands still", stall),
-        PartitionLook("lost", 2, None, None, 900, None, None, "the committed offset has vanished"),
+        PartitionSnapshot("fine", 0, evaluate(well), 5, 5, 0, None, "all is well", well),
+        PartitionSnapshot("[red]evil\x1b[2J", 1, evaluate(stall), 5, 900, 61_000, None, "it stands still", stall),
+        PartitionSnapshot("lost", 2, None, None, 900, None, None, "the committed offset has vanished"),
     ]
-    look = Look("g\x1b]0;x", 0, GroupStatus(Status.ERR, 1.0, 895, None, {}), 2, tuple(looks), ("note \x1b[31m",))
+    look = GroupSnapshot("g\x1b]0;x", 0, GroupStatus(Status.ERR, 1.0, 895, None, {}), 2, tuple(looks), ("note \x1b[31m",))
     Console(markup=False, emoji=False, highlight=False, width=120).print(look_table(look, 2))
     out = capsys.readouterr().out
     assert out.index("lost-2") < out.index("[red]evil") and "fine-0" not in out and "1 more partitions are not shown" in out

@@ -49,7 +49,7 @@ def test_run_that_is_cut_is_printed_as_such(kit: Callable[..., Any]) -> None:
     """Of 5,000 records some are processed when the run is cut; the sentence says so, and so does the JSON."""
     out = kit("small_max_offset_behind", "--records", "5000")[1]
     assert "The run was cut at max_steps=2000, so the rest of its story is missing; 551 of 5000 records were processed: " in out
-    assert out.endswith("; 4332 unfinished.\n")
+    assert "; 4332 unfinished. Lost: explained by max_offset_behind=5: " in out
     told = json.loads(kit("small_max_offset_behind", "--records", "5000", "--json")[1])
     assert (told["steps"], told["verdict"]["cut_at"]) == (2_000, 2_000)
 

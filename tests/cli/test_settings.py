@@ -36,7 +36,7 @@ def test_settings_as_json_have_the_sources_own_sentences(kit: CommandLine) -> No
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [(("bogus.setting",), "no library here has a setting"), (("acks", "--of", "storm"), "there is no source 'storm'")],
+    [(("bogus.setting",), "no library here has the setting"), (("acks", "--of", "storm"), "there is no source 'storm'")],
 )
 def test_settings_that_nobody_has_are_refused(kit: CommandLine, arguments: tuple[str, ...], told: str) -> None:
     """A misspelt setting or source is one line and exit code 2."""

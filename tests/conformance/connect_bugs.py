@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kitlib.conformance import connect as replayed
-from kitlib.kafka.connect import incremental
-from kitlib.kafka.connect.incremental import IncrementalCooperativeAssignor as Assignor
+from kitlib.kafka.connect import assignors
+from kitlib.kafka.connect.assignors import IncrementalCooperativeAssignor as Assignor
 from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks
 
 Patch = tuple[Any, str, Any]  # where, which name, what stands there instead
@@ -16,8 +16,8 @@ _LOST, _RESET, _REMEMBER = Assignor.handle_lost, Assignor.reset_delay, Assignor.
 _PERFORM, _BALANCE, _DEAL, _SURPLUS = (
     Assignor.perform_task_assignment,
     Assignor.balance,
-    incremental.deal,
-    incremental.surplus,
+    assignors.deal,
+    assignors.surplus,
 )
 
 
@@ -129,10 +129,10 @@ BUGS: dict[str, Patch] = {
     "lost work forgotten": (Assignor, "remember", _forgets_lost),
     "never balanced": (Assignor, "balance", _no_balance),
     "no back-off": (Assignor, "balance", _no_back_off),
-    "dealt by name alone": (incremental, "deal", _first_only),
-    "the last is revoked": (incremental, "surplus", _takes_the_last),
-    "duplicates are left": (incremental, "duplicated_work", lambda members: ConnectorsAndTasks()),
-    "a back-off of 2": (incremental, "BACKOFF_MULTIPLIER", 2),
+    "dealt by name alone": (assignors, "deal", _first_only),
+    "the last is revoked": (assignors, "surplus", _takes_the_last),
+    "duplicates are left": (assignors, "duplicated_work", lambda members: ConnectorsAndTasks()),
+    "a back-off of 2": (assignors, "BACKOFF_MULTIPLIER", 2),
     "names sorted as numbers": (replayed.exact_replay, "__defaults__", (Assignor, _eager_by_number)),
 }
 

@@ -20,13 +20,6 @@ from kitlib.kafka.producer.partitioner import BuiltInPartitioner
 FILES = {name: list(read_traces(bundled("client", f"{name}.jsonl.gz"))) for name in ("metadata", "partitioner", "pool")}
 
 
-@pytest.mark.parametrize("name, steps", [("metadata", 2_745), ("partitioner", 2_061), ("pool", 497)])
-def test_client_of_every_recorded_script_agrees_with_kafka(name: str, steps: int) -> None:
-    """Every result and every field of the state, step by step."""
-    found = conform(replay, iter(FILES[name]))
-    assert found.agrees and found.matched == steps, str(found)
-
-
 class NewTopicsWait(ProducerMetadata):
     """A new topic waits for the backoff."""
 

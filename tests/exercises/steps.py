@@ -1,9 +1,12 @@
-"""Drivers for the sandbox's own tests: a call of the learner's `do` for each step of a script, or for one only."""
+"""Drivers for the sandbox's own tests, which call the learner's `do`, and recordings that are played without a sandbox."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from kitlib.exercises.recorded import FirstDifference, Recording, Script, difference_in
+from kitlib.exercises.sandbox import Outcome, Raised
 
 
 def each_step(make: Any, script: dict[str, Any]) -> Iterator[Any]:
@@ -16,3 +19,17 @@ def each_step(make: Any, script: dict[str, Any]) -> Iterator[Any]:
 def first_step_only(make: Any, script: dict[str, Any]) -> Iterator[Any]:
     """A driver that does not do what it should."""
     yield make().do(script["steps"][0])
+
+
+def judged_here(recording: Recording, make: Any, scripts: Sequence[Script] = ()) -> FirstDifference | None:
+    """As `first_difference`, without a process of its own."""
+    played = scripts or recording.scripts()
+    answers: list[list[Any]] = [[] for _ in played]
+    raised: list[Raised | None] = [None for _ in played]
+    for number, script in enumerate(played):
+        try:
+            for answer in recording.driver(make, recording.operations(script)):
+                answers[number].append(answer)
+        except Exception as error:  # noqa: BLE001 - as the sandbox does
+            raised[number] = Raised(type(error).__name__, str(error), "")
+    return difference_in(recording, played, Outcome(answers, raised))

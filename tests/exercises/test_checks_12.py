@@ -4,30 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import nb_12
+from kitlib.exercises import solutions
 from kitlib.exercises.nb_12 import SEERS, loads, truth_of_load
 
-OURS = {"12_two_incidents": nb_12.EXERCISES}
-
 Records = list[list[Any]]
-
-
-def load_with_purge(records: Records, read: int, retention: int) -> dict[str, int]:
-    cache: dict[str, tuple[int, int]] = {}
-    purged: list[str] = []
-    for number, (group, offset, age) in enumerate(records):
-        if number == read:
-            purged = [each for each, (_, old) in cache.items() if old > retention]
-            cache = {each: kept for each, kept in cache.items() if each not in purged}
-        if offset is None:
-            cache.pop(group, None)
-        else:
-            cache[group] = offset, age
-    return {group: kept[0] for group, kept in cache.items() if group not in purged}
-
-
-def old_as_retention_is_gone(records: Records, read: int, retention: int) -> dict[str, int]:
-    return load_with_purge(records, read, retention - 1)
 
 
 def as_today(records: Records, read: int, retention: int) -> dict[str, int]:
@@ -46,20 +26,6 @@ def purge_alone(records: Records, read: int, retention: int) -> dict[str, int]:
         if offset is not None:
             cache[group] = offset, age
     return {group: kept[0] for group, kept in cache.items()}
-
-
-def with_ages(records: Records, read: int, retention: int) -> dict[str, list[int]]:
-    return {group: [offset, age] for group, offset, age in records}
-
-
-def a_list(records: Records, read: int, retention: int) -> Records:
-    return records
-
-
-def twice_in_a_row(looks: list[dict[str, Any]]) -> int | None:
-    """A dirty ratio that two looks have in common is one that nobody has brought down."""
-    dirty = [(look["dirty_ratio"] or 0) > 0.84 for look in looks]
-    return next((number for number in range(3, len(looks)) if dirty[number] and dirty[number - 1]), None)
 
 
 def too_many_records(looks: list[dict[str, Any]]) -> int | None:
@@ -92,40 +58,52 @@ def long_load(looks: list[dict[str, Any]]) -> int | None:
     return next((number for number, look in enumerate(looks) if (look["load_ms"] or 0) > 60_000), None)
 
 
-def never(looks: list[dict[str, Any]]) -> int | None:
-    return None
+def begin_by_policy(committed: int | None, log_start: int, log_end: int, policy: str) -> int | None:
+    """What many believe: the policy is the start."""
+    return {"earliest": log_start, "latest": log_end}.get(policy)
 
 
-def at_once(looks: list[dict[str, Any]]) -> int:
-    return 9
+def begin_never_out(committed: int | None, log_start: int, log_end: int, policy: str) -> int | None:
+    """As if an offset could not lie outside of its log."""
+    return {"earliest": log_start, "latest": log_end}.get(policy) if committed is None else committed
 
 
-def word(looks: list[dict[str, Any]]) -> str:
-    return "now"
+def begin_below_end(committed: int | None, log_start: int, log_end: int, policy: str) -> int | None:
+    """As if the end were out of range."""
+    if committed is not None and log_start <= committed < log_end:
+        return committed
+    return {"earliest": log_start, "latest": log_end}.get(policy)
+
+
+def begin_words(committed: int | None, log_start: int, log_end: int, policy: str) -> Any:
+    return "error" if policy == "none" else solutions.begin(committed, log_start, log_end, policy)
 
 
 RIGHT = ["repeats", "loses", "repeats", "loses", "goes on"]
 SOLUTIONS: list[tuple[str, Any, str]] = [
-    ("endings", RIGHT, "no policy is asked"),
-    ("after_the_load", load_with_purge, "16 loads"),
-    ("load_speed", 4, "before the first purge"),
-    ("who_sees_it", {"earliest": list(SEERS), "latest": ["the offsets topic"]}, "by the offsets topic alone"),
-    ("own_alarm", twice_in_a_row, "6 living ones left in peace"),
+    ("endings", ..., "and no policy is consulted"),
+    ("after_the_load", ..., "16 loads"),
+    ("load_speed", ..., "before the first purge"),
+    ("who_sees_it", ..., "only the offsets topic sees a loss"),
+    ("own_alarm", ..., "6 living ones left in peace"),
     ("own_alarm", too_many_records, "6 dead cleaners found"),
+    ("after_the_outage", ..., "`latest` gives up the other twelve"),
+    ("where_it_begins", ..., "a committed offset that lies in the log is always used"),
+    ("no_effect_twice", ..., "so make them one step"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
-    ("endings", ["loses", *RIGHT[1:]], "in situation 1, the incident as it was"),
-    ("endings", ["repeats", "repeats", *RIGHT[2:]], "in situation 2, the same, with a retention that works"),
-    ("endings", [*RIGHT[:3], "repeats", "goes on"], "in situation 4"),
+    ("endings", ["loses", *RIGHT[1:]], "situation 1, the incident as it was"),
+    ("endings", ["repeats", "repeats", *RIGHT[2:]], "situation 2, the same, with a retention that works"),
+    ("endings", [*RIGHT[:3], "repeats", "goes on"], "situation 4"),
     ("endings", RIGHT[:4], "a list of 5 words"),
-    ("endings", [*RIGHT[:4], "stops"], "each word should be one of 'goes on', 'repeats', 'loses'"),
+    ("endings", [*RIGHT[:4], "stops"], "word 5 should be one of 'goes on', 'repeats', 'loses'"),
     ("after_the_load", as_today, "should have"),
-    ("after_the_load", purge_alone, "Where does its tombstone come to stand?"),
-    ("after_the_load", with_ages, "should have"),
-    ("after_the_load", a_list, "should return a dict"),
+    ("after_the_load", purge_alone, "Where does its tombstone end up?"),
+    ("after_the_load", lambda records, read, retention: {group: [offset, age] for group, offset, age in records}, "should have"),
+    ("after_the_load", lambda records, read, retention: records, "what your function returns should be a dict"),
     ("after_the_load", {"a": 1}, "should be a function"),
     ("load_speed", 3, "24 records are sent twice"),
-    ("load_speed", 5, "and at 4 nothing is either"),
+    ("load_speed", 5, "5 is not the smallest"),
     ("load_speed", 1, "24 records are sent twice"),
     ("load_speed", 0, "expected 1 to 50"),
     ("load_speed", "4/s", "should be a number"),
@@ -134,15 +112,30 @@ WRONG: list[tuple[str, Any, str]] = [
     ("who_sees_it", {"earliest": ["the offsets topic"], "latest": ["the offsets topic"]}, "with earliest, the lag monitor does see"),
     ("who_sees_it", {"earliest": ["Burrow"], "latest": []}, "should be one of 'the offsets topic'"),
     ("who_sees_it", list(SEERS), "should be a dict"),
-    ("own_alarm", a_look_too_early, "Given the first 5 alone it should return 4, and returns None"),
-    ("own_alarm", knows_how_it_ends, "alone it should return"),
-    ("own_alarm", more_than_30, "3 such partitions: at look 1 the cleaner still lives"),
-    ("after_the_load", old_as_retention_is_gone, "and group a should have"),
-    ("own_alarm", any_dirt, "the cleaner still lives"),
+    ("own_alarm", a_look_too_early, "With only the first 5 it should return 4, but returns None"),
+    ("own_alarm", knows_how_it_ends, "With only the first 4 it should return 3"),
+    ("own_alarm", more_than_30, "3 such partitions: at look 1 the cleaner is still alive"),
+    ("after_the_load", lambda records, read, retention: solutions.after_the_load(records, read, retention - 1), "and group a should have"),
+    ("own_alarm", any_dirt, "at look 1 the cleaner is still alive"),
     ("own_alarm", long_load, "is too late"),
-    ("own_alarm", never, "your alarm never rings"),
-    ("own_alarm", at_once, "your alarm rings at look 9"),
-    ("own_alarm", word, "should be a number"),
+    ("own_alarm", lambda looks: None, "your alarm never rings"),
+    ("own_alarm", lambda looks: 9, "your alarm rings at look 9"),
+    ("own_alarm", lambda looks: "now", "should be a number"),
+    ("after_the_outage", {"earliest": 0, "latest": 140}, "earliest: 0 is not right"),
+    ("after_the_outage", {"earliest": 20, "latest": 120}, "latest: 120 is not right"),
+    ("after_the_outage", {"earliest": 20, "latest": 150}, "latest: 150 is not right"),
+    ("after_the_outage", {"earliest": 20}, "should be a dict"),
+    ("after_the_outage", {"earliest": "20", "latest": 140}, "should be a number"),
+    ("where_it_begins", begin_by_policy, "a consumer does something else"),
+    ("where_it_begins", begin_never_out, "a consumer does something else"),
+    ("where_it_begins", begin_below_end, "a consumer does something else"),
+    ("where_it_begins", begin_words, "what your function returns should be an offset or None"),
+    ("where_it_begins", 7, "should be a function"),
+    ("no_effect_twice", {"check": "before the effect"}, "1 effect happens twice"),
+    ("no_effect_twice", {"check": "after the effect"}, "The table has 60 rows"),
+    ("no_effect_twice", {}, "The table has 60 rows"),
+    ("no_effect_twice", {"check": "none"}, "66 effects happen twice"),
+    ("no_effect_twice", {"records": 1}, "only check may be turned"),
 ]
 
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kitlib.exercises import nb_15
+from kitlib.exercises import solutions
 from kitlib.exercises.nb_15 import groups, most_kept
 
-OURS = {"15_groups_and_rebalances": nb_15.EXERCISES}
-
 # -- after_the_crash -----------------------------------------------------------------------------------
-
-
-def two_differences(committed: int, processed: int, fetched: int) -> Any:
-    return max(0, committed - processed), max(0, processed - committed)
 
 
 def from_fetched(committed: int, processed: int, fetched: int) -> Any:
@@ -22,16 +16,12 @@ def from_fetched(committed: int, processed: int, fetched: int) -> Any:
 
 
 def lost_up_to_fetched(committed: int, processed: int, fetched: int) -> Any:
-    lost, twice = two_differences(committed, processed, fetched)
+    lost, twice = solutions.after_the_crash(committed, processed, fetched)
     return (fetched - processed if lost else 0), twice
 
 
 def the_other_way_round(committed: int, processed: int, fetched: int) -> Any:
     return max(0, processed - committed), max(0, committed - processed)
-
-
-def nothing_happens(committed: int, processed: int, fetched: int) -> Any:
-    return 0, 0
 
 
 def only_twice(committed: int, processed: int, fetched: int) -> Any:
@@ -41,41 +31,7 @@ def only_twice(committed: int, processed: int, fetched: int) -> Any:
 # -- committable ---------------------------------------------------------------------------------------
 
 
-def without_a_gap(first: int, finished: list[int]) -> Any:
-    while first in finished:
-        first += 1
-    return first
-
-
-def its_own(first: int, finished: list[int]) -> Any:
-    return finished[-1] + 1 if finished else first
-
-
-def last_instead_of_next(first: int, finished: list[int]) -> Any:
-    return without_a_gap(first, finished) - 1
-
-
-def never_moves(first: int, finished: list[int]) -> Any:
-    return first
-
-
 # -- own_assignor --------------------------------------------------------------------------------------
-
-
-def keeps_what_it_can(partitions: int, owned: dict[str, list[int]]) -> Any:
-    share, more = divmod(partitions, len(owned))
-    dealt: dict[str, list[int]] = {}
-    free = set(range(partitions))
-    for name in sorted(owned, key=lambda each: -len(owned[each])):
-        room = share + (more > 0 and len(owned[name]) > share)
-        more -= room > share
-        dealt[name] = owned[name][:room]
-        free -= set(dealt[name])
-    for room in (share, share + 1):
-        for has in dealt.values():
-            while free and len(has) < room:
-                has.append(free.pop())
-    return dealt
 
 
 def forgets(partitions: int, owned: dict[str, list[int]]) -> Any:
@@ -104,60 +60,49 @@ def takes_from_nobody(partitions: int, owned: dict[str, list[int]]) -> Any:
     return dealt
 
 
-def leaves_the_orphans(partitions: int, owned: dict[str, list[int]]) -> Any:
-    return {name: list(has) for name, has in owned.items()}
-
-
-def deals_twice(partitions: int, owned: dict[str, list[int]]) -> Any:
-    return {name: list(range(partitions)) for name in owned}
-
-
-def forgets_a_member(partitions: int, owned: dict[str, list[int]]) -> Any:
-    return {"A": list(range(partitions))}
-
-
 SOLUTIONS: list[tuple[str, Any, str]] = [
-    ("after_the_crash", two_differences, "what was fetched does not matter"),
-    ("committable", without_a_gap, "without a gap"),
-    ("stand_still", {"eager": 6, "cooperative": 2}, "four others are read on"),
-    ("which_clock", ["poll", "nobody", "session", "session"], "only its polls tell"),
-    ("which_clock", ("Poll", "nobody", "SESSION", "session"), "only its polls tell"),
-    ("poll_size", 19, "240 records are done twice"),
-    ("own_assignor", keeps_what_it_can, "40 groups"),
+    ("after_the_crash", ..., "what was fetched does not matter"),
+    ("committable", ..., "without a gap"),
+    ("stand_still", ..., "The four others are read meanwhile"),
+    ("which_clock", ..., "so only its polls give it away"),
+    ("which_clock", ("Poll", "nobody", "SESSION", "session"), "so only its polls give it away"),
+    ("poll_size", ..., "Then 240 records are processed twice"),
+    ("own_assignor", ..., "40 groups"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
-    ("after_the_crash", lost_up_to_fetched, "fetched 207: 50 lost and 0 done twice, your function says 57 and 0"),
-    ("after_the_crash", from_fetched, "0 lost and 50 done twice, your function says 0 and 100"),
-    ("after_the_crash", only_twice, "two numbers"),
+    ("after_the_crash", lost_up_to_fetched, "fetched 207: 50 are lost and 0 processed twice; your function says 57 and 0"),
+    ("after_the_crash", from_fetched, "0 are lost and 50 processed twice; your function says 0 and 100"),
+    ("after_the_crash", only_twice, "what your function returns should be a list of 2 numbers"),
     ("after_the_crash", 50, "should be a function"),
-    ("after_the_crash", the_other_way_round, "0 lost and 50 done twice, your function says 50 and 0"),
-    ("after_the_crash", nothing_happens, "0 lost and 50 done twice, your function says 0 and 0"),
-    ("committable", its_own, "is not finished: a crash would lose it"),
-    ("committable", last_instead_of_next, "The committed offset is the next to be read"),
-    ("committable", never_moves, "repeat more than it must"),
+    ("after_the_crash", the_other_way_round, "0 are lost and 50 processed twice; your function says 50 and 0"),
+    ("after_the_crash", lambda committed, processed, fetched: (0, 0), "0 are lost and 50 processed twice; your function says 0 and 0"),
+    ("committable", lambda first, finished: finished[-1] + 1 if finished else first, "is not finished: a crash would lose it"),
+    ("committable", lambda first, finished: solutions.committable(first, finished) - 1, "The committed offset is the next to be read"),
+    ("committable", lambda first, finished: first, "repeat more than it must"),
     ("committable", 45, "should be a function"),
     ("committable", lambda first, finished: "45", "what your function returns should be a number"),
-    ("stand_still", {"eager": 6, "cooperative": 3}, "with cooperative members"),
-    ("stand_still", {"eager": 3, "cooperative": 2}, "with eager members"),
-    ("stand_still", {"eager": 6}, "should be a dict like"),
-    ("stand_still", 6, "should be a dict like"),
-    ("which_clock", ["session", "nobody", "session", "session"], "in situation 1, a batch takes 2.6 s"),
-    ("which_clock", ["poll", "poll", "session", "session"], "in situation 2"),
-    ("which_clock", ["poll", "nobody", "poll", "session"], "in situation 3"),
-    ("which_clock", ["poll", "nobody", "session", "poll"], "in situation 4"),
+    ("stand_still", {"eager": 6, "cooperative": 3}, "cooperative members do not give up 3 partitions"),
+    ("stand_still", {"eager": 3, "cooperative": 2}, "eager members do not give up 3 partitions"),
+    ("stand_still", {"eager": 6}, "the answer should be a dict with the keys 'eager'"),
+    ("stand_still", 6, "the answer should be a dict with the keys 'eager'"),
+    ("which_clock", ["session", "nobody", "session", "session"], "situation 1, a batch takes 2.6 s"),
+    ("which_clock", ["poll", "poll", "session", "session"], "situation 2"),
+    ("which_clock", ["poll", "nobody", "poll", "session"], "situation 3"),
+    ("which_clock", ["poll", "nobody", "session", "poll"], "situation 4"),
     ("which_clock", ["poll", "nobody", "session"], "a list of 4 words"),
     ("which_clock", ["poll", "nobody", "session", "heartbeat"], "should be one of"),
     ("poll_size", 20, "with 20 records in a poll 240"),
-    ("poll_size", 18, "with 19 nothing is either"),
+    ("poll_size", 18, "18 is not the largest"),
     ("poll_size", 0, "expected 1 to 40"),
     ("poll_size", 25, "How long does such a batch take?"),
     ("poll_size", 18.5, "should be a whole number"),
+    ("own_assignor", lambda partitions, owned: [], "a dict with a list for each member"),
     ("own_assignor", forgets, "stay where they are"),
-    ("own_assignor", one_more_for_the_first, "Who may keep one more than the others?"),
-    ("own_assignor", takes_from_nobody, "more than one above the smallest"),
-    ("own_assignor", leaves_the_orphans, "each partition should be dealt once"),
-    ("own_assignor", deals_twice, "each partition should be dealt once"),
-    ("own_assignor", forgets_a_member, "a list for each of"),
+    ("own_assignor", one_more_for_the_first, "Who may keep one more?"),
+    ("own_assignor", takes_from_nobody, "the largest may be at most one above the smallest"),
+    ("own_assignor", lambda partitions, owned: {name: list(has) for name, has in owned.items()}, "each partition should be assigned once"),
+    ("own_assignor", lambda partitions, owned: {name: list(range(partitions)) for name in owned}, "each partition should be assigned once"),
+    ("own_assignor", lambda partitions, owned: {"A": list(range(partitions))}, "a list for each of"),
 ]
 
 

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
-from kitlib.exercises import check, hint
-from kitlib.exercises.frame import Exercise
-from tests.exercises import (
-    test_checks_00_01,
-    test_checks_02_03,
-    test_checks_04_05,
-    test_checks_06,
-    test_checks_07,
-    test_checks_08_09,
-    test_checks_10,
-    test_checks_11,
-    test_checks_12,
-    test_checks_12_reset,
-    test_checks_13,
-    test_checks_14,
-    test_checks_15,
-    test_checks_16,
-)
-from tests.exercises.test_checks_00_01 import NOTEBOOKS
+from kitlib.errors import KitError
+from kitlib.exercises import Exercise, check, exercises, hint
+from kitlib.exercises.answers import a_function
+from kitlib.exercises.frame import Given, exercise
 
-TABLES: tuple[Any, ...] = (
-    test_checks_00_01, test_checks_02_03, test_checks_04_05, test_checks_06, test_checks_07, test_checks_08_09, test_checks_10,
-    test_checks_11, test_checks_12, test_checks_12_reset, test_checks_13, test_checks_14, test_checks_15, test_checks_16,
-)  # fmt: skip
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+TABLES = [import_module(f"{__package__}.{path.stem}") for path in sorted(Path(__file__).parent.glob("test_checks_*.py"))]
 SOLUTIONS = [row for table in TABLES for row in table.SOLUTIONS]
 WRONG = [row for table in TABLES for row in table.WRONG]
-EXERCISES: dict[str, list[Exercise]] = {}  # by notebook
-for table in TABLES:
-    for notebook, asked in table.OURS.items():
-        EXERCISES.setdefault(notebook, []).extend(asked)
-ALL = [exercise for exercises in EXERCISES.values() for exercise in exercises]
+ALL = list(exercises().values())
+EXERCISES = {path.stem: [each for each in ALL if path.stem.startswith(each.notebook)] for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
 NONSENSE = [None, ..., b"\x1b[31m", -1, {}]
 
 
@@ -49,9 +31,9 @@ def name_of(value: Any) -> str:
 
 @pytest.mark.parametrize(("name", "answer", "says"), SOLUTIONS, ids=name_of)
 def test_check_solution_passes(name: str, answer: Any, says: str) -> None:
-    """A right answer is told to be right, with the reason."""
-    finding = check(name, answer)
-    assert finding.passed, finding
+    """A right answer, the declared one (`...`) among them, is told to be right, with the reason."""
+    finding = check(name, exercises()[name].solution if answer is ... else answer)
+    assert finding.passed and not finding.look and not finding.picture, finding
     assert repr(finding).startswith("Right: ")
     assert says in finding.said
 
@@ -66,7 +48,7 @@ def test_check_wrong_answer_fails_with_a_sentence_of_its_own(name: str, answer: 
     assert "Traceback" not in repr(finding) and "\n" not in repr(finding)
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", ALL, ids=lambda each: each.name)
 @pytest.mark.parametrize("answer", NONSENSE, ids=name_of)
 def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
     """No exercise accepts an answer that nobody has worked on."""
@@ -75,10 +57,10 @@ def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
     assert "\x1b" not in repr(finding)
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", ALL, ids=lambda each: each.name)
 def test_exercise_has_a_solution_wrong_answers_and_hints(exercise: Exercise) -> None:
-    """Each exercise is in both tables, and its hints can be asked for."""
-    assert any(name == exercise.name for name, _, _ in SOLUTIONS)
+    """Each exercise is in both tables, its declared solution too, and its hints can be asked for."""
+    assert any(name == exercise.name and answer is ... for name, answer, _ in SOLUTIONS)
     assert sum(name == exercise.name for name, _, _ in WRONG) >= 4
     assert [hint(exercise.name, number) for number in range(1, len(exercise.hints) + 1)] == list(exercise.hints)
     assert len(exercise.hints) >= 2
@@ -89,7 +71,17 @@ def test_notebook_asks_the_registered_questions_and_stores_their_stubs(notebook:
     """The notebook prints each question as it is registered, and its stored check output is a "Not yet"."""
     cells = nbformat.read(NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    for exercise in EXERCISES[notebook]:
-        assert exercise.question in prose, exercise.name
-        stub = next(cell for cell in cells if cell.cell_type == "code" and f'check("{exercise.name}"' in cell.source)
+    for asked in EXERCISES[notebook]:
+        assert asked.question in prose, asked.name
+        stub = next(cell for cell in cells if cell.cell_type == "code" and f'check("{asked.name}"' in cell.source)
         assert stub.outputs[0]["data"]["text/plain"].startswith("Not yet: ")
+
+
+def test_second_exercise_of_a_name_is_refused() -> None:
+    """A name is one exercise's in the whole kit: the declaration of another one says where it is."""
+
+    def mend_the_crash(given: Any) -> Any: ...
+
+    with pytest.raises(KitError, match=f"two exercises are called mend_the_crash. Rename the one in {__name__}"):
+        exercise("?", Given(a_function), solution=None)(mend_the_crash)
+    assert exercises()["mend_the_crash"].notebook == "00"

@@ -12,38 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.exercises import recorded_acker
-from kitlib.exercises.frame import NotYet
-from kitlib.exercises.recorded import FirstDifference
-from kitlib.exercises.recorded_acker import (
-    answers_to,
-    bundled_scripts,
-    check_own_acker,
-    difference_in,
-    first_difference,
-    operations,
-)
-from kitlib.exercises.sandbox import Limits, Outcome, Raised, run_steps
+from kitlib.exercises import check, recorded
+from kitlib.exercises.answers import NotYet
+from kitlib.exercises.recorded import difference_in, first_difference
+from kitlib.exercises.recorded_acker import ACKER, bundled_scripts, operations
+from kitlib.exercises.sandbox import Limits, Outcome, run_steps
 from kitlib.storm.acker import ACKER_FAIL_STREAM_ID, Acker, AckerEntry, Completion
 from kitlib.storm.later_acker import LaterAcker
 from kitlib.views.look import ALL_COLOURS
+from tests.exercises.steps import judged_here
 
 SCRIPTS = list(bundled_scripts())
 STEPS = sum(len(script["steps"]) for script in SCRIPTS)
 NAMED = SCRIPTS[:40]
-
-
-def judged_here(make: Any, scripts: list[dict[str, Any]] = SCRIPTS) -> FirstDifference | None:
-    """As `first_difference`, without a process of its own."""
-    answers: list[list[Any]] = [[] for _ in scripts]
-    raised: list[Raised | None] = [None for _ in scripts]
-    for number, script in enumerate(scripts):
-        try:
-            for answer in answers_to(make, operations(script)):
-                answers[number].append(answer)
-        except Exception as error:  # noqa: BLE001 - as the sandbox does
-            raised[number] = Raised(type(error).__name__, str(error), "")
-    return difference_in(scripts, Outcome(answers, raised))
 
 
 # -- ackers that are right ------------------------------------------------------------------------
@@ -112,13 +93,13 @@ class WithAPendingOfItsOwn(FromScratch):
 @pytest.mark.parametrize("make", [Acker, FromScratch, WithLists, WithDicts, WithAPendingOfItsOwn])
 def test_first_difference_of_a_right_acker_is_none(make: Any) -> None:
     """An acker that does as Storm's passes, however it keeps its trees and whichever form its answers have."""
-    assert judged_here(make) is None
+    assert judged_here(ACKER, make) is None
 
 
 @pytest.mark.parametrize("make", [Acker, FromScratch])
 def test_first_difference_in_a_process_of_its_own_is_none(make: Any) -> None:
     """The same through the sandbox."""
-    assert first_difference(make) is None
+    assert first_difference(ACKER, make) is None
 
 
 # -- ackers that are wrong ------------------------------------------------------------------------
@@ -147,22 +128,22 @@ class DropsAtEachTick(FromScratch):
 
 
 class DoesNotRenew(Acker):
-    def settle(self, root: int, entry: AckerEntry) -> Completion | None:
+    def apply(self, root: int, entry: AckerEntry) -> Completion | None:
         if root not in self.pending:
             self.pending.put(root, entry)
-        return self.ended(root, entry)
+        return self.completion(root, entry)
 
 
 class Subtracts(Acker):
     def ack(self, root: int, val: int) -> Completion | None:
         entry = self.pending.get(root) or AckerEntry()
         entry.val = (entry.val or 0) - val
-        return self.settle(root, entry)
+        return self.apply(root, entry)
 
 
 class KeepsWhatHasEnded(Acker):
-    def ended(self, root: int, entry: AckerEntry) -> Completion | None:
-        end = Acker.ended(self, root, entry)
+    def completion(self, root: int, entry: AckerEntry) -> Completion | None:
+        end = Acker.completion(self, root, entry)
         if end:
             self.pending.put(root, entry)
         return end
@@ -226,21 +207,21 @@ class WantsArguments(FromScratch):
 
 
 WRONG: dict[type, str] = {
-    AsksFailedFirst: "step 1, ack 6001: the acker should emit __ack_ack to task 1, yours emits __ack_fail to task 1.",
-    NeverForgets: "script 'two_ticks_drop_an_entry', step 3, ack 6001: the acker should emit nothing, yours emits __ack_ack to task 1.",
-    DropsAtEachTick: "ack 6001: the acker should emit __ack_ack to task 1, yours emits nothing.",
-    DoesNotRenew: "script 'touch_renews', step 2, ack 6001: tree 6001 should be in the newer bucket then, yours is in the older bucket.",
-    Subtracts: "the value of tree 6001 should be 0xf0123456789abcdf then, yours is 0x",
-    KeepsWhatHasEnded: "script 'one_tuple', step 1, ack 6001: tree 6001 should not be in the ledger then, yours has it.",
-    IgnoresEarlyAcks: "script 'acks_before_init', step 0, ack 6001: tree 6001 should still be in the ledger then, yours does not have it.",
-    TellsOfWhatItDrops: "tick: the acker should emit nothing, yours emits __ack_fail to task 1 for 6001.",
-    ForgetsTheFail: "step 0, fail 6001: `failed` of tree 6001 should be True then, yours is False.",
-    FirstTaskWins: "step 2, ack 6001: the acker should emit __ack_ack to task 2, yours emits __ack_ack to task 1.",
-    AnswersAnotherRoot: "the acker should emit __ack_ack to task 1, yours emits __ack_ack to task 1 for 6002.",
-    AnswersYes: "step 0, init 6001: your init returns False, and should return None or (spout_task, stream, root).",
-    HoldsATreeTwice: "script 'one_tuple', step 0, init 6001: tree 6001 should be in the ledger once, yours has it in two buckets.",
-    LaterAcker: "script 'fail_twice', step 4, tick: tree 6001 should not be in the ledger then, yours has it.",
-    HasNoFail: "should emit __ack_ack to task 1, yours emits nothing.",
+    AsksFailedFirst: "step 1, ack 6001: the acker should emit __ack_ack to task 1; yours emits __ack_fail to task 1.",
+    NeverForgets: "script 'two_ticks_drop_an_entry', step 3, ack 6001: the acker should emit nothing; yours emits __ack_ack to task 1.",
+    DropsAtEachTick: "ack 6001: the acker should emit __ack_ack to task 1; yours emits nothing.",
+    DoesNotRenew: "script 'touch_renews', step 2, ack 6001: tree 6001 should now be in the newer bucket; yours is in the older bucket.",
+    Subtracts: "the value of tree 6001 should now be 0xf0123456789abcdf; yours is 0x",
+    KeepsWhatHasEnded: "script 'one_tuple', step 1, ack 6001: tree 6001 should no longer be in the ledger; yours has it.",
+    IgnoresEarlyAcks: "script 'acks_before_init', step 0, ack 6001: tree 6001 should still be in the ledger; yours does not have it.",
+    TellsOfWhatItDrops: "tick: the acker should emit nothing; yours emits __ack_fail to task 1 for 6001.",
+    ForgetsTheFail: "step 0, fail 6001: `failed` of tree 6001 should now be True; yours is False.",
+    FirstTaskWins: "step 2, ack 6001: the acker should emit __ack_ack to task 2; yours emits __ack_ack to task 1.",
+    AnswersAnotherRoot: "the acker should emit __ack_ack to task 1; yours emits __ack_ack to task 1 for 6002.",
+    AnswersYes: "step 0, init 6001: your init returns False; it should return None or (spout_task, stream, root).",
+    HoldsATreeTwice: "script 'one_tuple', step 0, init 6001: tree 6001 should be in the ledger once; yours has it in two buckets.",
+    LaterAcker: "script 'fail_twice', step 4, tick: tree 6001 should no longer be in the ledger; yours has it.",
+    HasNoFail: "should emit __ack_ack to task 1; yours emits nothing.",
     Breaks: "script 'fail_after_init', step 1, fail 6001: your code raised KeyError: 6001.",
     WantsArguments: "script 'one_tuple', step 0, init 6001: your code raised TypeError: ",
 }
@@ -249,7 +230,7 @@ WRONG: dict[type, str] = {
 @pytest.mark.parametrize("make", WRONG, ids=lambda make: make.__name__)
 def test_first_difference_of_a_wrong_acker_is_told_and_drawn(make: type) -> None:
     """The sentence has script, step, operation, what Storm does and what the learner's code does; the picture shows both."""
-    found = judged_here(make, NAMED)
+    found = judged_here(ACKER, make, NAMED)
     assert found and WRONG[make] in found.said and found.said.startswith("script '") and len(found.said) < 300
     assert found.matched < found.total == sum(len(script["steps"]) for script in NAMED) and found.meaning
     assert found.has_raised is (" raised " in found.said) is (found.picture is None)
@@ -265,7 +246,7 @@ def test_first_difference_of_a_wrong_acker_is_told_and_drawn(make: type) -> None
 def test_first_difference_in_a_process_of_its_own_tells_the_same() -> None:
     """A wrong acker, and one that breaks, through the sandbox: the same sentences, and the line that raised."""
     for make in (DoesNotRenew, Breaks):
-        found = first_difference(make)
+        found = first_difference(ACKER, make)
         assert found and WRONG[make].removesuffix(".") in found.said and found.total == STEPS
     assert found and found.has_raised and re.search(r"in line \d+ of fail\.$", found.said)
 
@@ -278,32 +259,31 @@ class NeverEnds(FromScratch):
 
 def test_first_difference_of_an_acker_that_never_ends_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop without an end is stopped, and the sentence says in which script it was."""
-    monkeypatch.setattr(recorded_acker, "run_steps", partial(run_steps, limits=Limits(deadline_s=5)))
+    monkeypatch.setattr(recorded, "run_steps", partial(run_steps, limits=Limits(deadline_s=5)))
     with pytest.raises(NotYet, match=r"your code did not finish in \d+ s, at step 1 of script 'one_tuple'"):
-        first_difference(NeverEnds)
+        first_difference(ACKER, NeverEnds)
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
         (Acker, "this is the kit's own"), (LaterAcker, "this is the kit's own"), (DoesNotRenew, "or built on it"),
-        (FromScratch(), "should be your class, this is <"), ("FromScratch", "should be your class, this is 'FromScratch'"),
+        (FromScratch(), "should be your class; got <"), ("FromScratch", "should be your class; got 'FromScratch'"),
         (HasNoFail, "your class has no fail."), (int, "your class has no init and no ack and no fail and no tick."),
     ],
 )  # fmt: skip
-def test_check_own_acker_of_what_is_none_says_so(answer: Any, words: str) -> None:
-    """An answer of a wrong kind, without all methods, or not the learner's own work is told before anything runs."""
-    with pytest.raises(NotYet) as raised:
-        check_own_acker(answer)
-    assert words in raised.value.said and raised.value.look
+def test_check_own_acker_of_a_wrong_kind_says_so(answer: Any, words: str) -> None:
+    """An answer of a wrong kind, without all methods, or not the learner's own work is refused before anything runs."""
+    finding = check("own_acker", answer)
+    assert not finding.passed and words in finding.said and finding.look
 
 
 def test_check_own_acker_passes_a_right_one_and_shows_a_wrong_one() -> None:
     """A right class gets a sentence; a wrong one the first step that differs, what its script shows, and the picture."""
-    assert check_own_acker(FromScratch).startswith("every recorded step")
-    with pytest.raises(NotYet, match=r"^8,\d+ of 10,\d+ recorded steps agree. The first that does not is in script 'two_ticks") as raised:
-        check_own_acker(NeverForgets)
-    assert raised.value.look and raised.value.look.startswith("What that script shows: ") and raised.value.picture
+    assert check("own_acker", FromScratch).passed
+    finding = check("own_acker", NeverForgets)
+    assert re.match(r"8,\d+ of 10,\d+ recorded steps agree. The first that does not: script 'two_ticks", finding.said)
+    assert finding.look.startswith("What that script shows: ") and finding.picture
 
 
 # -- what goes over and what comes back -----------------------------------------------------------
@@ -332,7 +312,7 @@ EMITS = st.lists(st.tuples(JUNK, JUNK, JUNK).map(list), max_size=4)
 def test_difference_in_any_answers_is_a_sentence(answers: list[Any]) -> None:
     """Whatever the learner's process sends back, no answer is right by it, and the difference can be told and drawn."""
     script = next(script for script in NAMED if script["name"] == "fan_out")
-    found = difference_in([script], Outcome([answers[: len(script["steps"])]], [None]))
+    found = difference_in(ACKER, [script], Outcome([answers[: len(script["steps"])]], [None]))
     assert found and found.matched < len(script["steps"]) and len(found.said) < 3_000
     if found.picture:
         ET.fromstring(found.picture.svg)
@@ -342,5 +322,5 @@ def test_difference_in_hostile_words_stays_text() -> None:
     """A stream's name that is markup, or turns the reading direction, is shown as text."""
     script = NAMED[0]
     hostile = "</text><script>alert(1)</script>\u202e"
-    found = difference_in([script], Outcome([[{"emits": [[1, hostile, 6001]], "ledger": None}]], [None]))
+    found = difference_in(ACKER, [script], Outcome([[{"emits": [[1, hostile, 6001]], "ledger": None}]], [None]))
     assert found and found.picture and "\u202e" not in found.said + found.picture.svg and "<script>" not in found.picture.svg

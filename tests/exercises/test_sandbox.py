@@ -239,12 +239,12 @@ ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
     (calls_sys_exit, Limits(), "exit", "your code called sys.exit."),
     (kills_itself, Limits(), "crashed", "your code crashed the Python process (SIGKILL)."),
     (reads_nowhere, Limits(), "crashed", "your code crashed the Python process (SIGSEGV)."),
-    (kills_the_warden, Limits(), "warden", "your code ended the process that watches over it."),
-    (closes_everything, Limits(), "closed", "your code closed the file on which its answers go back."),
-    (writes_everywhere, Limits(), "garbled", "your code wrote into the file on which its answers go back."),
-    (answers_twice, Limits(), "garbled", "your code wrote into the file on which its answers go back."),
-    (answers_with_a_bomb, Limits(), "garbled", "your code wrote into the file on which its answers go back."),
-    (returns_too_much, Limits(), "answers", "your code gave back more than 64 MB."),
+    (kills_the_warden, Limits(), "warden", "your code ended the process that watches it."),
+    (closes_everything, Limits(), "closed", "your code closed the file that carries its answers."),
+    (writes_everywhere, Limits(), "garbled", "your code wrote to the file that carries its answers."),
+    (answers_twice, Limits(), "garbled", "your code wrote to the file that carries its answers."),
+    (answers_with_a_bomb, Limits(), "garbled", "your code wrote to the file that carries its answers."),
+    (returns_too_much, Limits(), "answers", "your code returned more than 64 MB."),
 ]
 
 
@@ -654,7 +654,7 @@ LOOK = "while your answer was read."
         ("done_but_not_saved", lambda: Odd(calls_sys_exit), "your answer cannot be read: SystemExit, in line"),
         ("done_but_not_saved", lambda: [3, {"a": Odd(leaves)}], f"your code ended the Python process (os._exit), {LOOK}"),
         ("done_but_not_saved", lambda: OddNumber(3), f"your code ended the Python process (os._exit), {LOOK}"),
-        ("done_but_not_saved", lambda: OddClass, "the answer should be a number, this is <class"),
+        ("done_but_not_saved", lambda: OddClass, "the answer should be a number; got <class"),
         ("mend_the_crash", lambda: OddMapping(loops), f"your code did not finish in 2 s, {LOOK}"),
         ("mend_the_crash", lambda: OddMapping(leaves), f"your code ended the Python process (os._exit), {LOOK}"),
         ("mend_the_crash", lambda: OddMapping(lambda _: [][0]), "your answer cannot be read: IndexError: list index out of range, in line"),
@@ -731,7 +731,7 @@ class Forger(EarlierPartitionManager):
             time: ("time", "monotonic", "perf_counter"),
             json: ("dumps", "loads"),
             kitlib.conformance.golden: ("conform", "_differing_field", "read_traces"),
-            kitlib.exercises.recorded: ("first_difference", "compare", "bundled_scripts"),
+            kitlib.exercises.recorded: ("first_difference", "compare", "difference_in"),
             kitlib.exercises.frame: ("find", "unbroken"),
             kitlib.exercises: ("check",),
         }.items():
@@ -746,7 +746,7 @@ def test_check_code_that_patches_the_checker_is_still_wrong() -> None:
     """What the code patches, it patches in its own process; a wrong answer stays wrong, and the next check is sound."""
     ack = PartitionManager.ack
     finding = check("own_ack", Forger)
-    assert not finding.passed and "should be" in finding.said
+    assert not finding.passed and "should now be" in finding.said
     assert PartitionManager.ack is ack
     assert check("own_ack", type("Own", (PartitionManager,), {})).passed
 

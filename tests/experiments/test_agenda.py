@@ -1,9 +1,8 @@
-"""What is done later is done in the order of its time; tables are as wide as their cells, and escape them."""
+"""What is done later is done in the order of its time."""
 
 from __future__ import annotations
 
 from kitlib.experiments.agenda import Agenda
-from kitlib.experiments.plain_table import as_html, as_text
 
 
 def test_agenda_goes_by_time_and_then_by_the_order_of_adding() -> None:
@@ -19,11 +18,3 @@ def test_agenda_goes_by_time_and_then_by_the_order_of_adding() -> None:
         action()
     assert (times, done) == ([0, 10, 10, 20], ["now", "first", "second", "late"])
     assert agenda.next_ms(otherwise=99) == 99
-
-
-def test_table_as_text_and_as_html() -> None:
-    """No blanks at the end of a line; no cell is taken for HTML."""
-    head, rows = ("who", "says"), [("java", "<b>"), ("librdkafka", "no & yes")]
-    assert as_text(head, rows) == "who         says\njava        <b>\nlibrdkafka  no & yes"
-    assert "<th>says</th>" in as_html(head, rows) and "<td>&lt;b&gt;</td>" in as_html(head, rows)
-    assert as_html(head, rows).count("<tr>") == 3

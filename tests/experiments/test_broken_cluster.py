@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.experiments.watching.broken_cluster import (
+from kitlib.experiments.cluster_audit.broken_cluster import (
     BY_HAND,
     FAULTS,
     PARTITIONS,

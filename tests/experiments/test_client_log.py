@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.experiments.producer.unwilling_broker import Watched, watch
-from kitlib.experiments.sends import java_log, librdkafka_log
-from kitlib.experiments.sends.client_log import APPLICATION, SEND_MARK, LogLine, sends_in
-from kitlib.experiments.sends.send_observed import two_sends
+from kitlib.experiments.idempotence.unresponsive_broker import Watched, watch
+from kitlib.experiments.send_path import java_log, librdkafka_log
+from kitlib.experiments.send_path.client_log import APPLICATION, SEND_MARK, LogLine, sends_in
+from kitlib.experiments.send_path.real_two_sends import observe_two_sends
 from kitlib.lab.clients import Cluster
 
 BOOT, LEADER = "127.0.0.1:1/bootstrap", "127.0.0.1:1/7"
@@ -113,6 +113,6 @@ def test_observers_of_unknown_clients_say_which_there_are() -> None:
     """A bad argument is told before anything is started."""
     cluster = Cluster("127.0.0.1:1", None, 1, "kit")
     with pytest.raises(KnobError, match=r"client is 'c'.*librdkafka, java"):
-        two_sends("c", cluster, "t", 0)
+        observe_two_sends("c", cluster, "t", 0)
     with pytest.raises(KnobError, match=r"trouble 'rain'.*missing topic, silent broker"):
         watch("java", "rain", cluster)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.producer import client_run
-from kitlib.experiments.producer.client_faults import FAULTS
-from kitlib.experiments.producer.client_run import Told, run_librdkafka, run_together, stretches
+from kitlib.experiments.idempotence import client_run
+from kitlib.experiments.idempotence.client_faults import FAULTS
+from kitlib.experiments.idempotence.client_run import DeliveryReport, run_librdkafka, run_together, stretches
 from kitlib.lab.chaos_proxy import Rule
 from kitlib.monitor.delivery import judge
 
@@ -20,10 +20,11 @@ on_broker = pytest.mark.kafka
 
 def test_stretches_end_with_the_batch_and_where_anything_does_not_go_on() -> None:
     """One step tells of records that follow each other with the same end, within a batch."""
-    told = [Told(0, record, "", record) for record in range(6)]
+    told = [DeliveryReport(0, record, "", record) for record in range(6)]
     assert stretches(told, 4) == [(0, 4), (4, 6)]
-    assert stretches([*told[:2], Told(0, 2, "", 7), *told[4:]], 100) == [(0, 2), (2, 3), (3, 5)]
-    assert stretches([Told(0, 0, "", -1), Told(0, 1, "", -1), Told(0, 2, "_TIMED_OUT", -1)], 100) == [(0, 2), (2, 3)]
+    assert stretches([*told[:2], DeliveryReport(0, 2, "", 7), *told[4:]], 100) == [(0, 2), (2, 3), (3, 5)]
+    without_offsets = [DeliveryReport(0, record, error, -1) for record, error in enumerate(("", "", "_TIMED_OUT"))]
+    assert stretches(without_offsets, 100) == [(0, 2), (2, 3)]
     assert stretches([], 4) == []
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.experiments.watching.commit_log import CommitLog, add_records, check_times, watched
-from kitlib.experiments.watching.commit_report import commit_rows, group_report, groups_report, signs_in, who
-from kitlib.experiments.watching.topic_health import wrong_answers
+from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, check_times, watched
+from kitlib.experiments.cluster_audit.commit_report import commit_rows, group_report, groups_report, signs_in, who
+from kitlib.experiments.cluster_audit.topic_health import wrong_answers
 from kitlib.kafka.offsets.messages import RECORD_TYPES
 from kitlib.kafka.offsets.records import OffsetsRecord, encode
 from kitlib.lab.offsets_topic import NO_TIME, Bounds, RawRecord

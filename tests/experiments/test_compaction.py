@@ -9,10 +9,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
-from kitlib.experiments.compaction.compaction_run import CompactionRun, told
-from kitlib.experiments.compaction.keyed_log import ModelKeyedLog
-from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.stage import ModelStage
+from kitlib.experiments.backend import ModelBackend
+from kitlib.experiments.compaction.compacted_log import ModelCompactedLog
+from kitlib.experiments.compaction.compaction_stories import CompactionRun
 from kitlib.kafka.log import FetchError
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
@@ -119,7 +118,6 @@ def test_key_in_the_active_segment_lies_there_twice() -> None:
 def test_clean_names_what_is_replaced_and_what_is_purged() -> None:
     """A record with a later one of its key is replaced, be it a tombstone; a tombstone that was the last is purged."""
 
-    @told
     def story(run: CompactionRun) -> None:
         run.append([("a", "1"), ("a", None), ("b", None), ("a", "2")])
         run.append([("c", "1")], rolls=True)
@@ -127,21 +125,19 @@ def test_clean_names_what_is_replaced_and_what_is_purged() -> None:
         run.append([("d", "1")], rolls=True)
         run.clean()
 
-    experiment = Experiment("deletes", "", "?", (), story, CompactionRun)
     trace = Trace("deletes", "deletes", knobs={"delete_retention_ms": 0}, domain="compaction")
-    story(CompactionRun(trace, ModelStage("deletes"), trace.knobs))
-    assert experiment.kind is CompactionRun
+    story(CompactionRun(trace, ModelBackend("deletes"), trace.knobs))
     assert found(trace, "compact", "offsets") == [([0, 1],)] and found(trace, "purge", "offsets") == [([2],)]
 
 
 def test_model_log_answers_fetches_as_a_broker_does() -> None:
     """From the start to the end, both included, a fetch is answered; a cut inside of a batch hides what is below it."""
-    log = ModelKeyedLog("customers", 0)
-    log.append([("a", "1"), ("b", "1"), ("c", "1")])
+    log = ModelCompactedLog("customers", 0)
+    log.write([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
     assert log.delete_before(1) == 1
     assert [record.offset for record in log.fetch(1).records] == [1, 2]
     assert log.fetch(0).error is log.fetch(4).error is FetchError.OFFSET_OUT_OF_RANGE and log.fetch(3).records == []
-    assert [offset for offset, _, _ in log.look().records] == [1, 2]
+    assert [offset for offset, _, _ in log.snapshot().records] == [1, 2]
 
 
 # -- markers and the lag ------------------------------------------------------------------------------
@@ -218,21 +214,21 @@ def test_lag_on_the_broker_is_that_of_the_model(broker: Cluster, library: str, c
 
 def test_records_that_would_come_of_age_during_a_real_run_are_refused() -> None:
     """On a real broker nobody can say whether the cleaner comes before or after that."""
-    from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
-    from kitlib.experiments.kafka_stage import KafkaStage
+    from kitlib.experiments.compaction.kafka_compacted_log import KafkaCompactedLog
+    from kitlib.experiments.kafka_backend import KafkaBackend
 
-    stage = KafkaStage.__new__(KafkaStage)
-    stage.cluster = Cluster("127.0.0.1:1", "id", 1, "kit")
-    with pytest.raises(KnobError, match="min_compaction_lag_ms=5000 and age_ms=4000: on a real broker the records would come of age"):
-        KafkaKeyedLog.open(stage, "kit.run.customers", 0, 5_000, 4_000)
+    backend = KafkaBackend.__new__(KafkaBackend)
+    backend.cluster = Cluster("127.0.0.1:1", "id", 1, "kit")
+    with pytest.raises(KnobError, match="min_compaction_lag_ms=5000 and age_ms=4000: on a real broker, the records would come of age"):
+        KafkaCompactedLog.open(backend, "customers", 0, 5_000, 4_000)
 
 
 def test_cleaner_of_a_foreign_broker_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of brokers that are not the kit's cannot be read: the run says so before it makes a topic."""
-    from kitlib.experiments.compaction.kafka_keyed_log import KafkaKeyedLog
-    from kitlib.experiments.kafka_stage import KafkaStage
+    from kitlib.experiments.compaction.kafka_compacted_log import KafkaCompactedLog
+    from kitlib.experiments.kafka_backend import KafkaBackend
 
-    stage = KafkaStage.__new__(KafkaStage)
-    stage.cluster = Cluster("broker.example:9092", "id", 3, "external")
+    backend = KafkaBackend.__new__(KafkaBackend)
+    backend.cluster = Cluster("broker.example:9092", "id", 3, "external")
     with pytest.raises(LabError, match=r"brokers at broker\.example:9092 is not the kit's to watch\. Unset KIT_KAFKA_BOOTSTRAP"):
-        KafkaKeyedLog.open(stage, "kit.run.customers", 0)
+        KafkaCompactedLog.open(backend, "customers", 0)

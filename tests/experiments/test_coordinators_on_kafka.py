@@ -12,7 +12,7 @@ from kitlib.experiments.offsets import kafka_coordinator
 from kitlib.experiments.offsets.kafka_coordinator import checked_every_ms, group_of_first_partition
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import Cluster
-from kitlib.lab.wire_group import GroupWire, find_coordinator
+from kitlib.lab.wire_coordinator import CoordinatorWire, find_coordinator
 from kitlib.monitor.delivery import judge
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -64,7 +64,7 @@ def test_find_coordinator_names_the_broker_that_answers(broker: Cluster) -> None
     """The only broker is every group's coordinator; a group that never committed has no offset, without an error."""
     node, host, port = find_coordinator(broker, "never seen", 10.0)
     assert node == 1
-    with GroupWire.open(host, port) as wire:
+    with CoordinatorWire.open(host, port) as wire:
         assert wire.find("never seen") == (node, host, port)
         assert wire.fetch_offsets("never seen", [("none", 0), ("none", 1)]) == (0, {("none", 0): -1, ("none", 1): -1})
         assert wire.commit_offsets("never seen", {("none", 0): 5}) == {("none", 0): 3}  # there is no such topic

@@ -15,11 +15,9 @@ from kitlib.errors import KnobError
 from kitlib.experiments import every
 from kitlib.experiments.experiment import Experiment, experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.run import Fork
-from kitlib.experiments.stage import Stage
+from kitlib.experiments.run import Run
 from kitlib.experiments.storm.knobs import FetchRecords, Records
 from kitlib.experiments.storm.spout_run import SpoutRun
-from kitlib.trace import Trace
 
 Ending = Annotated[Literal["close", "kill"], Knob("How it ends.")]
 
@@ -30,13 +28,9 @@ class WaitKnobs:
 
 
 @dataclass
-class Told:
+class Told(Run):
     """A run that keeps what its story is called with."""
 
-    trace: Trace
-    stage: Stage
-    knobs: dict[str, Any]
-    fork: Fork | None = None
     given: dict[str, Any] = field(default_factory=dict)
 
 
@@ -79,7 +73,7 @@ def test_live_knob_is_the_runs_from_the_fork_on() -> None:
     @experiment("A title", SpoutRun)
     def forked(run: SpoutRun, records: Records = 5, fetch_records: FetchRecords = 10) -> None:
         """What?"""
-        topic = run.stage.create_topic("events", fetch_records)
+        topic = run.backend.create_topic("events", fetch_records)
         for _ in range(3):
             run.append(topic, records)
             seen.append((fetch_records, run.knobs["fetch_records"]))

@@ -17,9 +17,9 @@ from kitlib import experiments
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import every, get
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.producer.producer_run import ProducerRun
-from kitlib.experiments.replicas.replica_run import ReplicaRun
-from kitlib.experiments.sends.send_stories import send_run
+from kitlib.experiments.idempotence.producer_run import ProducerRun
+from kitlib.experiments.replication.replication_run import ReplicaRun
+from kitlib.experiments.send_path.send_run import SendRun
 from kitlib.experiments.storm import spout_run
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import judge
@@ -177,7 +177,7 @@ def test_start_position_asks_the_policy_only_without_a_usable_offset(committed: 
 
 
 # The others are in test_producers.py, test_groups.py, test_transactions.py and test_sends.py.
-DELIVERING = [name for name in experiments.names() if get(name).kind not in (ReplicaRun, ProducerRun, GroupRun, TransactionRun, send_run)]
+DELIVERING = [name for name in experiments.names() if get(name).kind not in (ReplicaRun, ProducerRun, GroupRun, TransactionRun, SendRun)]
 
 WITHOUT_CHANCE = (  # every seed gives the same run
     "start_position", "zookeeper_group", "connect_layouts", "connect_worker_lost", "connect_source_crash", "streams_tasks",
@@ -379,8 +379,8 @@ def test_fork_at_the_last_step_is_refused_with_the_steps_to_fork_at() -> None:
 
 @pytest.mark.parametrize("name", sorted({*experiments.names()} - {*FORKABLE}))
 def test_fork_of_a_story_without_live_knobs_is_refused(name: str) -> None:
-    """Where no knob can change in the middle of a run, a fork has nothing to change."""
-    with pytest.raises(KnobError, match=f"{name}: all of its knobs shape a run from the first step on"):
+    """Where no knob can change in the middle of a run, a fork cannot change anything."""
+    with pytest.raises(KnobError, match=f"{name}: all of its knobs shape a run from its first step"):
         get(name).fork(get(name).run(max_steps=20), 2)
 
 

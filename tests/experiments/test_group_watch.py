@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kitlib.errors import LabError
 from kitlib.experiments.groups import group_watch
-from kitlib.experiments.groups.group_watch import GroupWatch, Look, look
+from kitlib.experiments.groups.group_watch import GroupSnapshot, GroupWatch, describe
 from kitlib.lab import clients
 
 MEMBER: dict[str, tuple[int, ...]] = {"A": (0,)}
@@ -32,22 +32,22 @@ class Admin:
 
 
 def watch_of(admin: Any) -> GroupWatch:
-    return GroupWatch(admin, "g", lambda client: client, lambda: 0, "t")
+    return GroupWatch(admin, "g", lambda client: client, "t")
 
 
 def test_older_look_is_never_compared_with_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads look: the one that has seen an older state and was held up does not tell of it last."""
-    looks = [Look("PreparingRebalance", held=MEMBER), Look("Stable", held=MEMBER)]
+    looks = [GroupSnapshot("PreparingRebalance", held=MEMBER), GroupSnapshot("Stable", held=MEMBER)]
     is_looking, other_is_done = threading.Event(), threading.Event()
 
-    def slow_look(admin: Any, group: str) -> Look:
+    def slow_describe(admin: Any, group: str) -> GroupSnapshot:
         found = looks.pop(0)
         if looks:
             is_looking.set()
             other_is_done.wait(0.3)  # it cannot be, if one look comes after the other
         return found
 
-    monkeypatch.setattr(group_watch, "look", slow_look)
+    monkeypatch.setattr(group_watch, "describe", slow_describe)
     watch = watch_of(None)
     first = threading.Thread(target=watch.look_now)
     first.start()
@@ -64,12 +64,12 @@ def test_silence_and_refusals_of_a_broker_are_sentences(monkeypatch: pytest.Monk
     unknown, denied = (
         KafkaException(KafkaError(code)) for code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.GROUP_AUTHORIZATION_FAILED)
     )
-    assert look(Admin(unknown), "g") == Look()  # type: ignore[arg-type]
+    assert describe(Admin(unknown), "g") == GroupSnapshot()  # type: ignore[arg-type]
     with pytest.raises(LabError, match=r"^group g could not be described: Broker: Group authorization failed"):
-        look(Admin(denied), "g")  # type: ignore[arg-type]
+        describe(Admin(denied), "g")  # type: ignore[arg-type]
     for silent in (Admin(None), Admin(TimeoutError())):
         with pytest.raises(LabError, match=r"^group g could not be described: no answer within 0\.01 s\. Look at `kit status`"):
-            look(silent, "g")  # type: ignore[arg-type]
+            describe(silent, "g")  # type: ignore[arg-type]
 
 
 def test_watch_goes_on_after_a_silent_broker() -> None:

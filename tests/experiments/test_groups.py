@@ -19,7 +19,7 @@ from tests.experiments.knob_values import settings_of
 
 GROUPS = [name for name in experiments.names() if get(name).kind is GroupRun]
 COOPERATIVE = {"strategy": "cooperative-sticky"}
-BEGINS_AGAIN = "a new owner begins at the committed offset"
+BEGINS_AGAIN = "a new owner, which starts at the committed offset"
 
 REFUSALS = ("need is_static=true", "librdkafka has no strategy sticky", "the model has no protocol")
 
@@ -56,11 +56,11 @@ CLAIMS: dict[str, Claim] = {
     "Java's auto-commit and a crash: the batch again": ("auto_commit", {}, (300, 300), {"duplicated": 50}, {"duplicated": BEGINS_AGAIN}),
     "kafka-python's as well": ("auto_commit", {"library": "kafka-python"}, (300, 300), {"duplicated": 50}, {}),
     "librdkafka's: the batch is lost": (
-        "auto_commit", {"library": "librdkafka"}, (250, 300), {"lost": 50}, {"lost": "library=librdkafka counts a record as done"}),
+        "auto_commit", {"library": "librdkafka"}, (250, 300), {"lost": 50}, {"lost": "library=librdkafka: a record counts as done"}),
     "or the one record that was handed out": (
         "auto_commit", {"library": "librdkafka", "poll_records": 1}, (299, 300), {"lost": 1}, {}),
     "close() after an error commits the batch": (
-        "auto_commit", {"rule": "closed after an error"}, (250, 300), {"lost": 50}, {"lost": "in close\\(\\) java commits"}),
+        "auto_commit", {"rule": "closed after an error"}, (250, 300), {"lost": 50}, {"lost": "in close\\(\\), java commits"}),
     "offsets stored after the work lose nothing": (
         "auto_commit", {"rule": "kept after the work", "library": "librdkafka"}, (300, 300), {}, {}),
     "nor do commits after the batch": (
@@ -68,7 +68,7 @@ CLAIMS: dict[str, Claim] = {
     **{
         f"a pool's records are lost whoever commits: {library}": (
             "auto_commit", {"rule": "handed to a pool", "library": library}, (242, 300), {"lost": 58},
-            {"lost": f"{library} commits what was handed out"})
+            {"lost": f"{library} commits what poll returned"})
         for library in ("java", "kafka-python", "librdkafka")
     },
     "a worker's own commit claims what others have not done": (
@@ -81,7 +81,7 @@ CLAIMS: dict[str, Claim] = {
         "store_after_revoke", {"keeper": "librdkafka 1.4.1"}, (200, 200), {"duplicated": 200, "rewound": 1}, {}),
     "today's refuses to keep it": ("store_after_revoke", {"keeper": "librdkafka"}, (200, 200), {"duplicated": 40}, {}),
     "the last offset instead of the next: one record a partition and restart": (
-        "off_by_one", {}, (88, 88), {"duplicated": 40}, {"duplicated": "commits=offset names the last record"}),
+        "off_by_one", {}, (88, 88), {"duplicated": 40}, {"duplicated": "commits=offset: the commit names the last record"}),
     "the next one: none": ("off_by_one", {"commits": "offset + 1"}, (88, 88), {}, {}),
 }  # fmt: skip
 

@@ -10,12 +10,13 @@ import pytest
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
-from kitlib.experiments.groups.group_stage import MemberSettings
+from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.kafka_members import KafkaGroup, KafkaMember
 from kitlib.experiments.groups.rebalance_stories import compare, rebalance_protocols, rebalances
-from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab.consumer_driver import Refused
 from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.processes import wait_until
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 
@@ -89,11 +90,11 @@ def test_rebalance_protocols_differ_in_what_is_given_up(broker: Cluster) -> None
 
 @pytest.fixture
 def group(broker: Cluster) -> Iterator[KafkaGroup]:
-    stage = KafkaStage.open(f"group-tests-{uuid.uuid4().hex[:8]}")
-    group = KafkaGroup.open(stage, stage.run)
+    backend = KafkaBackend.open(f"group-tests-{uuid.uuid4().hex[:8]}")
+    group = KafkaGroup.open(backend, backend.run)
     yield group
     group.close()
-    stage.close()
+    backend.close()
 
 
 def poll_all(group: KafkaGroup, members: list[KafkaMember], until: Callable[[], bool]) -> set[str]:
@@ -105,7 +106,7 @@ def poll_all(group: KafkaGroup, members: list[KafkaMember], until: Callable[[], 
             errors.update(event.error for event in member.poll(500, 30).events if event.what == "error")
         return until() or bool(errors)
 
-    assert group.wait_until(so_far, 30_000), group.view()
+    wait_until(so_far, 30, "the members are where they shall be")
     return errors
 
 

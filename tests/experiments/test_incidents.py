@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import get, run
-from kitlib.experiments.offsets.incident_signs import signs_in_topic
-from kitlib.experiments.offsets.offsets_book import health_in
-from kitlib.experiments.offsets.offsets_run import DAY_MS, HOUR_MS, OffsetsRun
-from kitlib.experiments.offsets.small_topic import SmallTopic
-from kitlib.experiments.stage import ModelStage
+from kitlib.experiments.backend import ModelBackend
+from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, IncidentRun, SmallTopic, health_in
+from kitlib.experiments.offsets.summaries import signs_in_topic
 from kitlib.kafka.offsets.records import decode
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.health import alarms
@@ -179,7 +177,7 @@ def test_health_with_a_figure_that_there_is_none_of_is_refused() -> None:
     assert health_in(trace) == []
 
 
-# -- the trace and the stage ---------------------------------------------------------------------------
+# -- the trace and the backend ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["stale_offset", "dead_cleaner"])
@@ -216,7 +214,7 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
 
     def told() -> Trace:
         trace = Trace("r", "stale_offset", domain="incidents")
-        told = OffsetsRun(trace, ModelStage("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
+        told = IncidentRun(trace, ModelBackend("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
         told.begin("0.8.2")
         told.day()
         told.groups = ()
@@ -228,7 +226,7 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
     (gone,) = [step for step in quick if step.what == "evict"]
     committed = next(step for step in quick if step.what == "write" and step.data["key"] == gone.data["key"])
     assert 0 <= gone.at_ms - committed.at_ms - 2 * DAY_MS <= 600_000
-    monkeypatch.setattr(OffsetsRun, "_pass_over_checks", lambda self, end_ms: None)
+    monkeypatch.setattr(IncidentRun, "_pass_over_checks", lambda self, end_ms: None)
     assert told().steps == quick.steps
 
 
@@ -287,7 +285,7 @@ def test_real_run_without_a_cause_needs_no_operator(broker: Any) -> None:
     """Where the model's coordinator answers what is committed, nobody touches the group."""
     real = run("stale_offset", backend="kafka", coordinator_rules="4.3.1", days=2)
     assert not any(step.actor == "operator" for step in real) and not_zero(real) == {}
-    assert str(signs_in_topic(broker, real)) == "none of the signs is seen"
+    assert str(signs_in_topic(broker, real)) == "no signs were found"
 
 
 def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
@@ -299,7 +297,7 @@ def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
 def test_records_of_both_formats_are_those_of_the_real_decoder() -> None:
     """The model's log holds bytes: keys of type 0 and 1, values of versions 0 and 1."""
     knobs = {knob.name: knob.default for knob in get("stale_offset").knobs} | {"days": 3}
-    told = OffsetsRun(Trace("r", "stale_offset", domain="incidents"), ModelStage("r"), knobs)
+    told = IncidentRun(Trace("r", "stale_offset", domain="incidents"), ModelBackend("r"), knobs)
     get("stale_offset").story(told, days=3)
     found = [decode(record.key, record.value) for record in told.log.records()]
     assert {(each.type.number, each.version) for each in found} >= {(0, 0), (1, 1)}
@@ -312,4 +310,4 @@ def test_rules_of_today_excuse_no_wrong_answer() -> None:
         assert judge(replace(trace, knobs=trace.knobs | {"coordinator_rules": "4.3.1"})).violations == kinds
         assert judge(trace).violations == ()
     rewound = judge(replace(trace, knobs=trace.knobs | {"coordinator_rules": "0.9.0"})).first("rewound")
-    assert rewound.reason == "auto.offset.reset=earliest, and no offset is committed"
+    assert rewound.reason == "auto.offset.reset=earliest: no offset is committed"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.experiments.watching import lag_watch
-from kitlib.experiments.watching.lag_watch import LagWatch, is_well
+from kitlib.experiments.cluster_audit import lag_watch
+from kitlib.experiments.cluster_audit.lag_watch import LagWatch, is_well
 from kitlib.lab.log_ends import Offsets
 from kitlib.monitor.commit_history import Committed, GroupPartition
 from kitlib.monitor.lag_window import LagStorage

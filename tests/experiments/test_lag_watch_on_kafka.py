@@ -14,14 +14,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.cluster_audit.commit_log import CommitLog, read_commit_log
+from kitlib.experiments.cluster_audit.commit_report import report_of
+from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, LagWatch, is_well
+from kitlib.experiments.cluster_audit.topic_health import look_at_health
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_group import create_partitions
-from kitlib.experiments.watching.commit_log import CommitLog, read_commit_log
-from kitlib.experiments.watching.commit_report import report_of
-from kitlib.experiments.watching.lag_watch import LagWatch, Look, is_well
-from kitlib.experiments.watching.topic_health import look_at_health
 from kitlib.lab import log_ends as log_ends_module
-from kitlib.lab.cached_offsets import cached_offsets, unseen_topics
+from kitlib.lab.broker_health import cached_offsets, unseen_topics
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
@@ -64,7 +64,7 @@ def group(broker: Cluster) -> Any:
         admin.delete_topics([topic])[topic].result(30)
 
 
-def word_of(look: Look, group: Group) -> str:
+def word_of(look: GroupSnapshot, group: Group) -> str:
     return look.partition(group.topic, 0).word
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.experiments import run
-from kitlib.experiments.groups.group_stage import LIBRARIES
+from kitlib.experiments.groups.group import LIBRARIES
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 

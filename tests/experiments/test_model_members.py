@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.groups.group_stage import MemberSettings
-from kitlib.experiments.groups.model_members import ModelGroup, ModelMember
+from kitlib.experiments.groups.group import MemberSettings, ModelGroup, ModelMember
 
 JAVA = MemberSettings(library="java", max_poll_interval_ms=10_000)
 COOPERATIVE = replace(JAVA, strategies=("cooperative-sticky",))

@@ -15,12 +15,12 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib import experiments
 from kitlib.errors import KitError, LabError
-from kitlib.experiments import get, kafka_stage
+from kitlib.experiments import get, kafka_backend
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.kafka_stage import KafkaStage, KafkaTopic, create_topic, publish
+from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, publish
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
 from kitlib.experiments.storm.topology_story import TopologyStory
-from kitlib.experiments.storm.transactional_run import BatchRun
+from kitlib.experiments.storm.transactional_stories import BatchRun
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
@@ -159,16 +159,16 @@ def dying(name: str, at: int) -> Experiment:
 
     @wraps(experiment.story)
     def story(run: SpoutRun, **knobs: Any) -> None:
-        run.stage = DyingStage(run.stage, run.trace, at)  # type: ignore[assignment]
+        run.backend = DyingBackend(run.backend, run.trace, at)  # type: ignore[assignment]
         experiment.story(run, **knobs)
 
     return replace(experiment, story=story)
 
 
-class DyingStage:
-    """A stage whose topics kill the broker once, in the middle of the run, before they do what they are asked."""
+class DyingBackend:
+    """A backend whose topics kill the broker once, in the middle of the run, before they do what they are asked."""
 
-    backend = "kafka"
+    name = "kafka"
 
     def __init__(self, real: Any, trace: Trace, at: int) -> None:
         self.real, self.trace, self.at, self.killed = real, trace, at, 0
@@ -218,14 +218,14 @@ def test_broker_killed_in_the_middle_of_a_run_the_run_ends_with_the_same_verdict
 
 
 @pytest.fixture
-def stage(broker: Cluster) -> Iterator[KafkaStage]:
-    opened = KafkaStage.open(f"test-{uuid.uuid4().hex[:8]}")
+def backend(broker: Cluster) -> Iterator[KafkaBackend]:
+    opened = KafkaBackend.open(f"test-{uuid.uuid4().hex[:8]}")
     yield opened
     opened.close()
 
 
-def spout(stage: KafkaStage, topic: KafkaTopic, **settings: Any) -> PartitionManager:
-    return PartitionManager(SpoutConfig("events", "spout", zk_root=f"/{stage.run}", **settings), topic, stage.store)
+def spout(backend: KafkaBackend, topic: KafkaTopic, **settings: Any) -> PartitionManager:
+    return PartitionManager(SpoutConfig("events", "spout", zk_root=f"/{backend.run}", **settings), topic, backend.store)
 
 
 @pytest.mark.slow
@@ -233,7 +233,7 @@ def test_stored_offsets_survive_the_end_of_the_broker(broker: Cluster) -> None:
     """What a commit wrote into the compacted topic is read back by a new process of everything."""
     run = f"test-{uuid.uuid4().hex[:8]}"
     path = f"/{run}/spout/partition_0"
-    before = KafkaStage.open(run)
+    before = KafkaBackend.open(run)
     try:
         topic = before.create_topic("events", 5)
         topic.append([b"v"] * 12)
@@ -247,7 +247,7 @@ def test_stored_offsets_survive_the_end_of_the_broker(broker: Cluster) -> None:
         before.close()
     assert kafka_server.down()
     assert kafka_server.ensure().bootstrap == broker.bootstrap
-    after = KafkaStage.open(run)
+    after = KafkaBackend.open(run)
     try:
         assert after.store.read(path) == text
         again = KafkaTopic(topic.name, after.offsets.topic.consumer, after.producer, after.admin)
@@ -257,17 +257,17 @@ def test_stored_offsets_survive_the_end_of_the_broker(broker: Cluster) -> None:
         after.close()
 
 
-def test_stored_offset_last_write_of_a_path_counts(stage: KafkaStage) -> None:
+def test_stored_offset_last_write_of_a_path_counts(backend: KafkaBackend) -> None:
     """A read sees the last write of its path, by whichever store it was made; other paths do not matter."""
-    other = KafkaStage.open(f"test-{uuid.uuid4().hex[:8]}")
+    other = KafkaBackend.open(f"test-{uuid.uuid4().hex[:8]}")
     try:
-        path = f"/{stage.run}/spout/partition_0"
-        assert stage.store.read(path) is None
+        path = f"/{backend.run}/spout/partition_0"
+        assert backend.store.read(path) is None
         for text in ("one", "two"):
             other.store.write(path, text)
             other.store.write(path + "0", "not this")
-        assert (stage.store.read(path), other.store.read(path)) == ("two", "two")
-        stage.store.write(path, "three")
+        assert (backend.store.read(path), other.store.read(path)) == ("two", "two")
+        backend.store.write(path, "three")
         assert other.store.read(path) == "three"
     finally:
         other.close()
@@ -281,27 +281,27 @@ NOT_OFFSETS = {
 
 
 @pytest.mark.parametrize("case", NOT_OFFSETS)
-def test_stored_offset_that_is_none_counts_as_nothing_stored(broker: Cluster, stage: KafkaStage, case: str) -> None:
+def test_stored_offset_that_is_none_counts_as_nothing_stored(broker: Cluster, backend: KafkaBackend, case: str) -> None:
     """Whatever somebody wrote into the offsets' topic, the start goes on as if nothing were stored."""
-    topic = stage.create_topic("events", 5)
+    topic = backend.create_topic("events", 5)
     topic.append([b"v"] * 12)
-    path = f"/{stage.run}/spout/partition_0"
-    stage.store.write(path, '{"topology":{"id":"topology-1"},"offset":5}')
-    assert spout(stage, topic).committed_to == 5
+    path = f"/{backend.run}/spout/partition_0"
+    backend.store.write(path, '{"topology":{"id":"topology-1"},"offset":5}')
+    assert spout(backend, topic).committed_to == 5
     producer = Producer(client_config(broker))
     producer.produce("kit.offsets", key=path.encode(), value=NOT_OFFSETS[case], partition=0)
     assert producer.flush(20) == 0
-    assert read_stored_offset(stage.store, path) is None
-    assert spout(stage, topic).committed_to == 12
-    assert spout(stage, topic, **FROM_THE_EARLIEST).committed_to == 0
+    assert read_stored_offset(backend.store, path) is None
+    assert spout(backend, topic).committed_to == 12
+    assert spout(backend, topic, **FROM_THE_EARLIEST).committed_to == 0
 
 
 # -- a real partition as a log --------------------------------------------------------------------
 
 
-def test_topic_fetches_as_the_model_and_tells_out_of_range(stage: KafkaStage) -> None:
+def test_topic_fetches_as_the_model_and_tells_out_of_range(backend: KafkaBackend) -> None:
     """At most so many records from the asked offset; the end is an empty answer; beyond the end and below the start are out of range."""
-    topic = stage.create_topic("events", 5)
+    topic = backend.create_topic("events", 5)
     assert topic.append([b"a", None, b"c"]) == [0, 1, 2] and topic.append([b"v"] * 9) == list(range(3, 12))
     first = topic.fetch(0)
     assert [(record.offset, record.value) for record in first.records] == [(0, b"a"), (1, None), (2, b"c"), (3, b"v"), (4, b"v")]
@@ -317,15 +317,15 @@ def test_topic_fetches_as_the_model_and_tells_out_of_range(stage: KafkaStage) ->
 
 
 def test_topic_that_does_not_exist_is_a_lab_error(
-    broker: Cluster, stage: KafkaStage, monkeypatch: pytest.MonkeyPatch
+    broker: Cluster, backend: KafkaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A spout on a topic that is not there says so at its start, by name, with what to do."""
-    monkeypatch.setattr(kafka_stage, "DEADLINE_S", 2.0)
-    missing = KafkaTopic("kit.no-such-topic", stage.offsets.topic.consumer, stage.producer, stage.admin)
+    monkeypatch.setattr(kafka_backend, "DEADLINE_S", 2.0)
+    missing = KafkaTopic("kit.no-such-topic", backend.offsets.topic.consumer, backend.producer, backend.admin)
     with pytest.raises(LabError, match=r"kit\.no-such-topic.*`kit status`"):
         missing.fetch(0)
     with pytest.raises(KitError):
-        spout(stage, missing)
+        spout(backend, missing)
     assert "kit.no-such-topic" not in AdminClient(client_config(broker)).list_topics(timeout=20).topics
 
 
@@ -337,11 +337,11 @@ def test_topic_with_a_bad_name_is_a_kit_error(broker: Cluster, name: str) -> Non
         publish(run, broker) if name not in ("..", "") else create_topic(AdminClient(client_config(broker)), name, 1)
 
 
-def test_fetch_failing_over_the_network_is_a_failed_fetch(stage: KafkaStage) -> None:
+def test_fetch_failing_over_the_network_is_a_failed_fetch(backend: KafkaBackend) -> None:
     """A spout whose reader raises an OSError tells it as a failed fetch and keeps its ledgers."""
-    topic = stage.create_topic("events", 5)
+    topic = backend.create_topic("events", 5)
     topic.append([b"v"])
-    manager = spout(stage, topic, **FROM_THE_EARLIEST)
+    manager = spout(backend, topic, **FROM_THE_EARLIEST)
 
     class Silent:
         offset_before = topic.offset_before

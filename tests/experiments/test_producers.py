@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.experiments import get
-from kitlib.experiments.producer.producer_run import ProducerRun
+from kitlib.experiments.idempotence.producer_run import ProducerRun
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of
@@ -83,7 +83,7 @@ def test_verdict_without_a_setting_that_explains_it_is_a_violation() -> None:
     trace.knobs["idempotence"] = True
     verdict = judge(trace)
     assert verdict.violations == ("duplicated",) and verdict.first("duplicated").unit == "record"
-    assert "duplicated (violation, no setting explains it)" in verdict.sentence
+    assert "Violation of the promise that no record is duplicated; no setting explains it." in verdict.sentence
 
 
 def test_retry_is_put_back_in_its_place_and_goes_alone() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
-from kitlib.experiments.sends.real_send import MODELS_ALONE, OBSERVERS, ONLY_REAL, RealSend
+from kitlib.experiments.send_path.real_send import MODELS_ALONE, OBSERVERS, ONLY_REAL, RealSend
 from kitlib.trace import Trace
 
 OF_EVERY_RUN = {"max_steps"}
@@ -31,7 +31,7 @@ class NoBroker:
 @pytest.mark.parametrize("name", OBSERVERS)
 def test_every_knob_of_a_real_run_is_used_or_refused(name: str) -> None:
     """Each knob stands in the observer, or in one of the two tables, and none in both."""
-    module = import_module(f"kitlib.experiments.sends.{OBSERVERS[name][0]}")
+    module = import_module(f"kitlib.experiments.send_path.{OBSERVERS[name][0]}")
     shared = sum(other == OBSERVERS[name][0] for other, _ in OBSERVERS.values()) > 1
     source = inspect.getsource(getattr(module, OBSERVERS[name][1]) if shared else module)
     knobs = {knob.name for knob in get(name).knobs} - OF_EVERY_RUN
@@ -47,11 +47,11 @@ def test_knob_of_the_models_alone_is_refused_before_anything_begins(name: str, k
     knobs = {each.name: each.default for each in get(name).knobs} | {knob: OTHERS[wanted.kind](wanted)}
     run = RealSend(Trace("r", name, "kafka", 0, {}, domain="send_path"), NoBroker(), knobs)  # type: ignore[arg-type]
     with pytest.raises(KnobError, match=rf"^{name} on a real broker: {knob} is .*, which nothing there is given\. Leave it at"):
-        run.observe(name)
+        run.tell(get(name).story)
 
 
 def test_two_sends_has_one_partition() -> None:
     """The model's default is taken as it is; any other number but one is refused."""
     knobs = {each.name: each.default for each in get("two_sends").knobs} | {"partitions": 2}
     with pytest.raises(KnobError, match="partitions is 2, and the topic has 1"):
-        RealSend(Trace("r", "two_sends", "kafka", 0, {}, domain="send_path"), NoBroker(), knobs).observe("two_sends")  # type: ignore[arg-type]
+        RealSend(Trace("r", "two_sends", "kafka", 0, {}, domain="send_path"), NoBroker(), knobs).tell(get("two_sends").story)  # type: ignore[arg-type]

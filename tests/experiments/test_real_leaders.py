@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from kitlib.errors import KnobError
 from kitlib.experiments import run
-from kitlib.experiments.sends import real_leaders
+from kitlib.experiments.send_path import real_leaders
 from kitlib.lab.clients import Cluster
 from kitlib.lab.three_brokers import three_brokers as borrowed_brokers
 from kitlib.monitor.delivery import judge

@@ -11,12 +11,12 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import run
-from kitlib.experiments.kafka_stage import create_topic
-from kitlib.experiments.producer.unwilling_broker import watch_all
-from kitlib.experiments.sends import real_unflushed
-from kitlib.experiments.sends.real_expired import expiries
-from kitlib.experiments.sends.send_measures import records_per_request
-from kitlib.experiments.sends.send_observed import two_sends
+from kitlib.experiments.idempotence.unresponsive_broker import watch_all
+from kitlib.experiments.kafka_backend import create_topic
+from kitlib.experiments.send_path import real_librdkafka
+from kitlib.experiments.send_path.real_expired import expiries
+from kitlib.experiments.send_path.real_two_sends import observe_two_sends
+from kitlib.experiments.send_path.send_measures import records_per_request
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
@@ -63,7 +63,7 @@ def test_two_sends_real_log_has_the_models_nine_steps(broker: Cluster) -> None:
 
 def test_two_sends_java_asks_the_leader_and_needs_no_second_connection(broker: Cluster) -> None:
     """Today's Java client has looked around before: it asks the one broker it knows, and that one leads."""
-    seen = two_sends("java", broker, a_topic(broker), 50)
+    seen = observe_two_sends("java", broker, a_topic(broker), 50)
     assert set(seen.stages(1)) == {1, 2, 3, 4, 5, 6, 8, 9} and seen.stages(1)[:5] == [1, 2, 3, 4, 5]
     assert sorted(seen.stages(2)) == [5, 6, 8, 9] and seen.offsets == [0, 1]
     assert seen.frames == [[2, 3, 4, 8, 9], [8, 9]]
@@ -148,7 +148,7 @@ def test_unflushed_sends_real_program_leaves_what_the_model_says(broker: Cluster
 
 def test_unflushed_sends_program_that_fails_is_told_by_its_last_words(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by what its empty output is to a reader of JSON."""
-    monkeypatch.setattr(real_unflushed, "PROGRAM", "kitlib.no_such_program")
+    monkeypatch.setattr(real_librdkafka, "PROGRAM", "kitlib.no_such_program")
     with pytest.raises(LabError, match=r"exit code 1, it said: .*No module named kitlib\.no_such_program"):
         run("unflushed_sends", backend="kafka")
 

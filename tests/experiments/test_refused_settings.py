@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.experiments.producer.refused_settings import REFUSES, STARTS, UNPROTECTED, SettingsTable, settings_table
+from kitlib.experiments.idempotence.refused_settings import REFUSES, STARTS, UNPROTECTED, SettingsTable, settings_table
 
 
 @pytest.fixture(scope="module")

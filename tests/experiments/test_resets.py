@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
-from kitlib.experiments.groups.group_knobs import settings_of, told
+from kitlib.experiments.backend import ModelBackend
+from kitlib.experiments.groups.group import Library, MemberSettings, ModelGroup
+from kitlib.experiments.groups.group_knobs import settings_of
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_stage import Library, MemberSettings
-from kitlib.experiments.groups.model_members import ModelGroup
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.reset_stories import BY_HOUR
-from kitlib.experiments.stage import ModelStage
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 
-NEW, OUT = "and no offset is committed", "and the offset is out of range"
+NEW, OUT = ": no offset is committed", ": the offset is out of range"
 
 # (what B finds, its policy) -> the counts that are not 0, a word of the reason of the first of them; None: it stops.
 # 40 old records, 20 of them done, 30 young ones while nobody is there, 10 when B has begun; 30 may be deleted.
@@ -33,10 +32,10 @@ RESETS: dict[tuple[str, str], tuple[dict[str, int], str] | None] = {
     ("committed", "latest"): ({}, ""),
     ("committed", "none"): ({}, ""),
     ("committed", BY_HOUR): ({}, ""),
-    ("committed but deleted", "earliest"): ({"lost": 30, "skipped": 30}, "retention deleted"),
-    ("committed but deleted", "latest"): ({"lost": 50, "skipped": 50}, "retention deleted"),
+    ("committed but deleted", "earliest"): ({"lost": 30, "skipped": 30}, "retention, which deleted"),
+    ("committed but deleted", "latest"): ({"lost": 50, "skipped": 50}, "retention, which deleted"),
     ("committed but deleted", "none"): None,
-    ("committed but deleted", BY_HOUR): ({"lost": 30, "skipped": 30}, "retention deleted"),
+    ("committed but deleted", BY_HOUR): ({"lost": 30, "skipped": 30}, "retention, which deleted"),
     ("committed but forgotten", "earliest"): ({"duplicated": 20, "rewound": 1}, NEW),
     ("committed but forgotten", "latest"): ({"lost": 50, "skipped": 50}, NEW),
     ("committed but forgotten", "none"): None,
@@ -165,7 +164,7 @@ def test_mirror_repeats_and_loses_the_same_records() -> None:
 
 
 def new_run(records: int = 30) -> GroupRun:
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelStage("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
     run.create(1, records)
     return run
 
@@ -269,7 +268,6 @@ def test_leader_that_has_not_asked_deals_out_only_what_it_knows() -> None:
     assert group.owners() == {0: "A", 1: None}
 
 
-@told
 def _reads_again(run: GroupRun) -> None:
     run.create(1, 20)
     run.join("A", settings_of(run))
@@ -285,12 +283,12 @@ def _reads_again(run: GroupRun) -> None:
 
 def test_verdict_on_an_offset_set_back_by_hand_names_the_hand() -> None:
     """Neither the rewind nor what is repeated is a violation; without the step that tells of the hand both would be."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelStage("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
     _reads_again(run)
     verdict = judge(run.trace)
     assert verdict.violations == () and (verdict.counts["duplicated"], verdict.counts["rewound"]) == (15, 1)
     for kind in ("duplicated", "rewound"):
-        assert verdict.first(kind).reason == "the committed offset was set from 20 to 5 by hand"
+        assert verdict.first(kind).reason == "an operator, who set the committed offset from 20 to 5 by hand"
     untold = Trace("r", "test", knobs=run.trace.knobs, steps=[step for step in run.trace.steps if step.what != "alter"], domain="groups")
     assert "rewound" in judge(untold).violations
     for step in run.trace.steps:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from kitlib.experiments import get
-from kitlib.experiments.groups.group_stage import MemberSettings
+from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.kafka_members import KafkaGroup
-from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.offsets.reset_stories import BY_HOUR
 from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.processes import wait_until
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 
@@ -49,20 +50,20 @@ def test_reset_on_kafka_comes_to_the_models_verdict(broker: Cluster, case: tuple
 
 def test_operator_on_kafka_is_refused_as_by_the_model(broker: Cluster) -> None:
     """No group, an offset set without a member, both requests refused with one, both taken when it has left."""
-    stage = KafkaStage.open(f"operator-{uuid.uuid4().hex[:8]}")
-    group = KafkaGroup.open(stage, stage.run)
+    backend = KafkaBackend.open(f"operator-{uuid.uuid4().hex[:8]}")
+    group = KafkaGroup.open(backend, backend.run)
     try:
         group.create(1)
         group.append(0, 10)
         assert group.forget([0]) == "GROUP_ID_NOT_FOUND"
         assert group.alter({0: 7}) == "NONE" and group.committed() == {0: 7}
         member = group.join("A", MemberSettings(max_poll_interval_ms=60_000))
-        assert group.wait_until(lambda: bool(member.poll(0, 50)) and group.view().state == "Stable", 30_000)
+        wait_until(lambda: bool(member.poll(0, 50)) and group.view().state == "Stable", 30, "the group is so")
         assert group.alter({0: 3}) == "UNKNOWN_MEMBER_ID" and group.forget([0]) == "GROUP_SUBSCRIBED_TO_TOPIC"
         member.close()
-        assert group.wait_until(lambda: not group.view().members, 30_000)
+        wait_until(lambda: not group.view().members, 30, "the group is so")
         assert group.forget([0]) == "NONE" and group.committed() == {0: None}
         assert group.delete_before(0, 4) == 4
     finally:
         group.close()
-        stage.close()
+        backend.close()

@@ -9,10 +9,10 @@ import pytest
 
 from kitlib import experiments
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.connect.connect_stories import connect_layouts
-from kitlib.experiments.stage import ModelStage
 from kitlib.kafka.connect.protocol import encode_metadata
-from kitlib.lab.wire_group import GroupWire
+from kitlib.lab.wire_coordinator import CoordinatorWire
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 
@@ -225,8 +225,8 @@ def test_group_of_another_kind_refuses_a_connect_worker(broker: Any) -> None:
     host, _, port = broker.bootstrap.partition(":")
     group = f"kit.test.{uuid.uuid4().hex[:8]}"
     with (
-        GroupWire.open(host, int(port), "consumer", 10) as consumer,
-        GroupWire.open(host, int(port), "w1", 10) as worker,
+        CoordinatorWire.open(host, int(port), "consumer", 10) as consumer,
+        CoordinatorWire.open(host, int(port), "w1", 10) as worker,
     ):
         consumer.send_join(group, "consumer", [("range", b"")], 6_000, 6_000)
         consumer.receive_join()
@@ -240,17 +240,17 @@ def test_group_of_another_kind_refuses_a_connect_worker(broker: Any) -> None:
 def test_standalone_is_no_group() -> None:
     """There is nothing real about one process that runs everything; KIT's broker is not even asked for a group."""
     run_alone = connect_layouts.kind
-    stage = ModelStage("x")
-    stage.backend = "kafka"
+    backend = ModelBackend("x")
+    backend.name = "kafka"
     with pytest.raises(KnobError, match="mode=standalone has no group"):
-        run_alone(Trace("x", "connect_layouts", domain="connect"), stage, {"mode": "standalone"}, None)
+        run_alone(Trace("x", "connect_layouts", domain="connect"), backend, {"mode": "standalone"}, None)
 
 
 @pytest.mark.kafka
 def test_member_whose_id_was_forgotten_before_it_had_joined_asks_for_another(broker: Any) -> None:
     """The coordinator forgets a group without offsets, its first member's id with it, when it looks for what has expired."""
     host, port = broker.bootstrap.rsplit(":", 1)
-    with GroupWire.open(host, int(port), "forgotten", 10) as worker:
+    with CoordinatorWire.open(host, int(port), "forgotten", 10) as worker:
         worker.member_id = "forgotten-1"
         worker.send_join(f"kit.forgotten-{uuid.uuid4().hex[:8]}", "connect", [("default", b"")], 10_000, 10_000)
         joined = worker.receive_join()

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
-from kitlib.experiments.sends.send_measures import latencies_ms, percentile, records_per_request, sweep_linger
+from kitlib.experiments.send_path.send_measures import latencies_ms, percentile, records_per_request, sweep_linger
 from kitlib.kafka.client import network_client
-from kitlib.kafka.client.earlier_metadata import EarlierMetadata
-from kitlib.kafka.client.metadata import ProducerMetadata
+from kitlib.kafka.client.metadata import EarlierMetadata, ProducerMetadata
 from kitlib.kafka.producer.config import ConfigError
 from kitlib.kafka.producer.send_path import KafkaProducer, PooledAccumulator
 from kitlib.monitor.delivery import judge
@@ -141,7 +140,7 @@ def test_percentile_is_a_value_that_occurred() -> None:
 # -- an exit ------------------------------------------------------------------------------------------
 
 ENDINGS = {
-    "an exit loses what is in the buffer": ({"ending": "exit"}, "lost", "the process ended before flush()"),
+    "an exit loses what is in the buffer": ({"ending": "exit"}, "lost", "a process that exited before flush()"),
     "flush sends it": ({"ending": "flush"}, None, ""),
     "one blind retry against a full queue is not enough": ({"ending": "flush", "queue_records": 50}, "lost", "QUEUE_FULL"),
     "serving the client before the retry is": ({"ending": "flush", "queue_records": 50, "poll_on_full": True}, None, ""),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kitlib.experiments.watching.commit_log import CommitLog
-from kitlib.experiments.watching.topic_health import WrongAnswer, is_answered_again, notes_of, trim, wrong_answers
-from kitlib.lab.cached_offsets import Answers
+from kitlib.experiments.cluster_audit.commit_log import CommitLog
+from kitlib.experiments.cluster_audit.topic_health import WrongAnswer, is_answered_again, notes_of, trim, wrong_answers
+from kitlib.lab.broker_health import Answers
 from kitlib.lab.offsets_topic import Bounds
 from kitlib.monitor.commit_history import Committed, GroupPartition, GroupSeen
 

@@ -108,7 +108,7 @@ def test_false_completion_loses_what_was_dropped_with_it() -> None:
     verdict = judge(trace)
     false = steps(trace, "odds")[0].data["false_completions"]
     assert 0 < verdict.counts["lost"] < false and verdict.violations == ()
-    assert "ids of 4 bits" in verdict.first("lost").reason
+    assert "id_bits=4" in verdict.first("lost").reason
 
 
 def test_odds_give_the_sources_fifty_million_years() -> None:
@@ -277,5 +277,5 @@ def test_word_count_without_ackers_counts_too_few() -> None:
 
 def test_word_count_cannot_crash_an_acker_that_it_has_not() -> None:
     """Without ackers none can die: a bad knob, told as one."""
-    with pytest.raises(KnobError, match="there is no acker that could die"):
+    with pytest.raises(KnobError, match="there is no acker to kill"):
         get("word_count").run(topology_ackers=0, crash="acker")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kitlib.errors import LabError
 from kitlib.experiments import get
+from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.knobs import UNLIMITED
-from kitlib.experiments.stage import ModelStage
-from kitlib.experiments.storm.lines import make_lines
-from kitlib.experiments.storm.transactional_run import BatchRun
+from kitlib.experiments.storm.transactional_stories import BatchRun
+from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.kafka.log import PartitionLog
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
@@ -150,8 +150,8 @@ def test_fork_without_the_crash_counts_each_word_once() -> None:
 def test_lines_that_are_gone_cannot_be_replayed() -> None:
     """A batch whose lines retention took says so instead of committing something else."""
     knobs = {knob.name: knob.default for knob in WORD_COUNT.knobs} | {"max_steps": UNLIMITED}
-    stage = ModelStage("run")
-    run = BatchRun(Trace("run", WORD_COUNT.name), stage, knobs)
+    backend = ModelBackend("run")
+    run = BatchRun(Trace("run", WORD_COUNT.name), backend, knobs)
     run.append(make_lines(8, 1))
     assert isinstance(run.topic, PartitionLog)
     run.topic.delete_before(2)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kitlib import experiments
 from kitlib.errors import KnobError
-from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.transactions.kafka_transactions import KafkaTransactions
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster
@@ -68,11 +69,11 @@ def test_late_marker_comes_through_on_a_broker_that_was_restarted(broker: Cluste
 
 def test_table_of_conversations_is_answered_so_by_the_real_broker(broker: Cluster) -> None:
     """All that tests/kafka/transactions holds the model to."""
-    stage = KafkaStage.open("transactions-table")
+    backend = KafkaBackend.open("transactions-table")
     wrong = {}
     try:
         for number, (name, talk) in enumerate(SCENARIOS.items()):
-            place = KafkaTransactions.open(stage, f"table-{number}", {}, kit_client=True)
+            place = KafkaTransactions.open(replace(backend, run=f"table-{number}"), kit_client=True)
             try:
                 transactional_id = f"{place.topic}-x"
                 place.wire.wait_for_coordinator(transactional_id)
@@ -81,7 +82,7 @@ def test_table_of_conversations_is_answered_so_by_the_real_broker(broker: Cluste
             finally:
                 place.close()
     finally:
-        stage.close()
+        backend.close()
     assert wrong == {name: [] for name in SCENARIOS}
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kitlib import experiments
 from kitlib.errors import LabError
 from kitlib.experiments import get, run
-from kitlib.experiments.replicas.replica_run import ReplicaRun
+from kitlib.experiments.replication.replication_run import ReplicaRun
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster
 from kitlib.monitor.delivery import judge

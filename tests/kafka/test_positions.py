@@ -45,7 +45,7 @@ def test_start_position_asks_the_policy_only_without_a_usable_offset(case: str) 
     if isinstance(found, int):
         assert start_position(committed, start, end, policy, SINCE.get) == found
         return
-    with pytest.raises(found, match=r"auto\.offset\.reset=none.*Commit an offset|nowhere to begin yet\. Wait for one"):
+    with pytest.raises(found, match=r"auto\.offset\.reset=none.*Commit an offset|nowhere to start yet\. Wait for one"):
         start_position(committed, start, end, policy, SINCE.get)
 
 

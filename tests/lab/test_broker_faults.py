@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import broker_start, kafka_server, node, probe, state, workspace
+from kitlib.lab import broker_start, kafka_server, node, ports, state, workspace
 from kitlib.lab.processes import find_by_argument, is_alive, wait_until
 from tests.clock import slowness
 from tests.conftest import wait_for
@@ -55,7 +55,7 @@ def test_broker_killed_is_back_on_its_port_with_all_acknowledged_records(own_hom
     assert len(books.acknowledged) == 2000
     os.kill(cluster.pids[0], signal.SIGKILL)
     killed = time.monotonic()
-    assert wait_for(lambda: probe.serves_producers(port_of(cluster), 0.3), 20)
+    assert wait_for(lambda: ports.serves_producers(port_of(cluster), 0.3), 20)
     seconds = time.monotonic() - killed
     after = kafka_server.ensure(progress=pytest.fail)
     assert (after.bootstrap, after.cluster_id) == (cluster.bootstrap, cluster.cluster_id)
@@ -176,7 +176,7 @@ def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
     removed = time.monotonic()
     failed = wait_until(lambda: status_if("failed"), 15, "the loss is noticed")
     assert time.monotonic() - removed < 5 * slowness()
-    assert "is gone while it ran" in failed.sentence and "new, empty cluster" in failed.sentence
+    assert "disappeared while it was running" in failed.sentence and "new, empty cluster" in failed.sentence
     assert all_gone(own_home, 15)
     said: list[str] = []
     after = kafka_server.ensure(progress=said.append)

@@ -65,7 +65,7 @@ def test_blocks_wait_for_each_other_and_leave_the_brokers_own_value(brokers: Bro
     """A second block, which could end after the first and keep its value for good, does not begin before the first has ended."""
     with ExitStack() as first:
         first.enter_context(broker_setting(KIT, EXPIRATION, "1000"))
-        with pytest.raises(LabError, match=r"not set back within 0\.05 s"):
+        with pytest.raises(LabError, match=r"not restored within 0\.05 s"):
             with broker_setting(KIT, EXPIRATION, "2000", wait_s=0.05):
                 pytest.fail("two blocks at once")
         assert brokers.changed == {"1": "1000", "2": "1000"}
@@ -85,7 +85,7 @@ def test_value_of_a_killed_block_is_gone_after_the_next(brokers: Brokers) -> Non
     """What a killed block has left is not taken for the brokers' own value, nor does it stay when the next one is refused."""
     brokers.changed = {"1": "1000", "2": "1000"}
     brokers.refuses = {("1", "-5")}
-    with pytest.raises(LabError, match="does not take"), broker_setting(KIT, EXPIRATION, "-5"):
+    with pytest.raises(LabError, match="does not accept"), broker_setting(KIT, EXPIRATION, "-5"):
         pytest.fail("refused")
     assert brokers.changed == {}
 
@@ -93,11 +93,11 @@ def test_value_of_a_killed_block_is_gone_after_the_next(brokers: Brokers) -> Non
 def test_broker_that_does_not_answer_leaves_no_other_unset_and_hides_nothing(brokers: Brokers) -> None:
     """A time-out is a LabError; the other broker is set back, and what went wrong in the block is what is told."""
     brokers.refuses = {("1", None)}
-    with pytest.raises(LabError, match=rf"Broker 1 does not take {EXPIRATION}=None \(TimeoutError"):
+    with pytest.raises(LabError, match=rf"Broker 1 does not accept {EXPIRATION}=None \(TimeoutError"):
         with broker_setting(KIT, EXPIRATION, "1000"):
             pass
     assert brokers.changed == {"1": "1000"}
     brokers.changed = {}
     with pytest.raises(ZeroDivisionError) as told, broker_setting(KIT, EXPIRATION, "1000"):
         raise ZeroDivisionError
-    assert brokers.changed == {"1": "1000"} and "Broker 1 does not take" in told.value.__notes__[0]
+    assert brokers.changed == {"1": "1000"} and "Broker 1 does not accept" in told.value.__notes__[0]

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import kafka_server, probe
+from kitlib.lab import kafka_server, ports
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import wait_until
@@ -209,7 +209,7 @@ def test_producer_that_was_idle_is_forgotten_and_the_setting_is_set_back(broker:
             assert expiration() == "500"
             wait_until(lambda: not wire.describe_producers(topic, 0), 30, "the producer is forgotten")
     assert expiration() == "86400000"
-    with pytest.raises(LabError, match=r"does not take producer\.id\.expiration\.ms=-5"):
+    with pytest.raises(LabError, match=r"does not accept producer\.id\.expiration\.ms=-5"):
         with kafka_server.producer_id_expiration(-5):
             pytest.fail("no broker has such a setting")
     assert expiration() == "86400000"
@@ -396,7 +396,7 @@ def test_garbage_frames_leave_the_broker_alive(broker: Cluster, door: str) -> No
             stranger.sendall(data)
             with suppress(ConnectionResetError):
                 assert stranger.recv(1000) == b"", "an answer to garbage"
-    wait_until(lambda: probe.answers(port, 2.0) and probe.serves_producers(port), 20, "the broker serves others")
+    wait_until(lambda: ports.answers(port, 2.0) and ports.serves_producers(port), 20, "the broker serves others")
 
 
 def test_one_consumer_cut_off_costs_one_rebalance_and_no_commit(proxy: ChaosProxy, broker: Cluster) -> None:

@@ -20,9 +20,9 @@ import psutil
 import pytest
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import chaos_connection, chaos_outlet
+from kitlib.lab import chaos_connection
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.chaos_words import ACTIONS
+from kitlib.lab.chaos_rules import ACTIONS
 from kitlib.lab.clients import Cluster
 from tests.conftest import check_loopback, wait_for, within
 from tests.lab.chaos_peers import FETCH, METADATA, Client, Server, answer, request
@@ -421,7 +421,7 @@ def resident_bytes() -> int:
 
 def test_what_rules_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit of what is held the sender has to wait, and loses nothing when it is let go."""
-    monkeypatch.setattr(chaos_outlet, "HELD_BYTES", 1_000_000)
+    monkeypatch.setattr(chaos_connection, "HELD_BYTES", 1_000_000)
     with between(Rule("delay_request", ms=300)) as (server, _, client):
         frames = [request(n, bytes(400_000)) for n in range(12)]
         ask(client, *frames)

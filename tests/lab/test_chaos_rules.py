@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from kitlib.errors import KnobError
 from kitlib.lab import chaos_rules
 from kitlib.lab.chaos_frames import GarbageError, read_answer, read_request
-from kitlib.lab.chaos_rules import Entry, Rule, RuleBook
-from kitlib.lab.chaos_words import ACTIONS
+from kitlib.lab.chaos_rules import ACTIONS, Entry, Rule, RuleBook
 from tests.lab.chaos_peers import HEARTBEAT, METADATA, request
 
 WRONG = {
@@ -29,7 +28,7 @@ WRONG = {
     "an error that is not there": ({"action": "answer_error", "error": "OOPS"}, "no error 'OOPS'.*NOT_LEADER_OR_FOLLOWER"),
     "an error for an API without": ({"action": "answer_error", "api": "Fetch", "error": "NOT_COORDINATOR"}, "for 'Fetch'"),
     "an error nobody gives": ({"action": "cut", "error": "NOT_COORDINATOR"}, "for answer_error and replace_answer"),
-    "across for what is not reordered": ({"action": "cut", "across": True}, "for reorder alone"),
+    "across for what is not reordered": ({"action": "cut", "across": True}, "only for reorder"),
 }
 WRONG_TEXTS = {
     "melt": "no action 'melt'", "cut:percent": "'percent' is no setting", "cut:colour=red": "'colour=red' is no setting",

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import client_defaults, librdkafka_settings
+from kitlib.lab import client_defaults
 from kitlib.lab.client_defaults import SOURCES, Setting, default, setting, settings_of, settings_table
 from kitlib.lab.java_client import JavaClient
 
@@ -28,9 +28,9 @@ def test_java_defaults_are_those_that_a_producer_starts_with() -> None:
 
 def test_librdkafka_defaults_are_those_that_conf_dump_tells() -> None:
     """A value of the manual and the value of a fresh configuration are one, for all that have both."""
-    library = ctypes.CDLL(str(librdkafka_settings.find_library()))
-    values = librdkafka_settings._values(library, "rd_kafka_conf")
-    told = librdkafka_settings.read_properties()
+    library = ctypes.CDLL(str(client_defaults.find_library()))
+    values = client_defaults._values(library, "rd_kafka_conf")
+    told = client_defaults.read_properties()
     assert len(values) > 80 and len(told) > 150
     assert {name: told[name].default for name in values if name in told} == {
         n: values[n] or None for n in values if n in told
@@ -44,7 +44,7 @@ def test_library_that_is_asked_is_the_one_that_runs() -> None:
     """The file is a librdkafka, of the release that confluent-kafka says it has."""
     import confluent_kafka
 
-    library = ctypes.CDLL(str(librdkafka_settings.find_library()))
+    library = ctypes.CDLL(str(client_defaults.find_library()))
     library.rd_kafka_version_str.restype = ctypes.c_char_p
     assert library.rd_kafka_version_str().decode() == confluent_kafka.libversion()[0]
 
@@ -56,10 +56,10 @@ def test_library_that_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: py
     other = ctypes.util.find_library("m")
     for path in (tmp_path / "none.so", empty, *([Path(other)] if other else [])):
         with pytest.raises(LabError, match="cannot be asked"):
-            librdkafka_settings.read_properties(path)
-    monkeypatch.setattr(librdkafka_settings, "PATTERNS", ("nowhere/*.so",))
+            client_defaults.read_properties(path)
+    monkeypatch.setattr(client_defaults, "PATTERNS", ("nowhere/*.so",))
     with pytest.raises(LabError, match="no librdkafka of its own"):
-        librdkafka_settings.find_library()
+        client_defaults.find_library()
 
 
 @pytest.mark.parametrize("name", ["linger.ms", "enable.idempotence", "queue.buffering.max.messages"])

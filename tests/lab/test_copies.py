@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from kitlib.errors import DiskError, LabError
-from kitlib.lab import copies, notebooks, trust
+from kitlib.lab import copies, notebook_trust, notebooks
 from tests.conftest import REPOSITORY
 from tests.exercises import test_every_exercise
 from tests.notebooks import test_notebooks
@@ -325,7 +325,7 @@ def test_hours_of_work_leave_the_clone_as_it_was(clone: Path, monkeypatch: pytes
         shutil.copy(page, page.parent / ".ipynb_checkpoints" / f"{page.stem}-checkpoint.ipynb")
         assert "answer = 42" in page.read_text()
     assert git(clone, "status", "--porcelain") == ""
-    assert trust.shipped(clone) == notebooks.find(clone)
+    assert notebook_trust.shipped(clone) == notebooks.find(clone)
     monkeypatch.setattr(test_every_exercise, "NOTEBOOKS", clone / "notebooks")
     for name in test_every_exercise.EXERCISES:
         test_every_exercise.test_notebook_asks_the_registered_questions_and_stores_their_stubs(name)

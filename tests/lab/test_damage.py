@@ -10,8 +10,8 @@ from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server, workspace
 from kitlib.lab.clients import Cluster
 from kitlib.lab.damage import damage
+from kitlib.lab.node import cuts, high_watermarks
 from kitlib.lab.processes import wait_until
-from kitlib.lab.recovery import cuts, high_watermarks
 from tests.lab.records import TOPIC, Books, create_topic, produce, read_all
 
 LINE = "2026-01-01 WARN LogLoader - [LogLoader partition={log}, dir=/x] Corruption found in segment 0, truncating to offset {end}"

@@ -80,7 +80,7 @@ def test_jupyterlab_crashed_ends_the_lab_with_a_sentence(new_home: Path) -> None
     (server,) = lab.find("-m jupyterlab")
     server.kill()
     assert lab.wait() == 3
-    assert "JupyterLab ended by itself (exit code -9)" in lab.said and "Traceback" not in lab.said
+    assert "JupyterLab exited unexpectedly (exit code -9)" in lab.said and "Traceback" not in lab.said
     assert_all_gone(lab, 0)
 
 

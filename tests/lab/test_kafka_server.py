@@ -20,10 +20,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError, SupplyError
-from kitlib.experiments.watching.commit_log import read_commit_log
-from kitlib.experiments.watching.lag_watch import LagWatch
-from kitlib.experiments.watching.topic_health import look_at_health
-from kitlib.lab import clients, java, kafka_server, probe, state, warden, workspace
+from kitlib.experiments.cluster_audit.commit_log import read_commit_log
+from kitlib.experiments.cluster_audit.lag_watch import LagWatch
+from kitlib.experiments.cluster_audit.topic_health import look_at_health
+from kitlib.lab import clients, java, kafka_server, ports, state, warden, workspace
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.processes import find_by_argument, wait_until
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
@@ -384,16 +384,16 @@ def test_settings_file_for_an_external_cluster_must_be_private(
 def test_probe_does_not_take_a_stranger_for_a_broker() -> None:
     """A web server, a closed port and a server that never answers are no brokers."""
     with closing(socket.create_server(("127.0.0.1", 0))) as mute:
-        assert not probe.answers(mute.getsockname()[1], 0.1)
-        assert not probe.is_free(mute.getsockname()[1])
+        assert not ports.answers(mute.getsockname()[1], 0.1)
+        assert not ports.is_free(mute.getsockname()[1])
         free = mute.getsockname()[1]
-    assert probe.is_free(free) and not probe.answers(free)
+    assert ports.is_free(free) and not ports.answers(free)
     with stranger_on(free):
-        assert not probe.answers(free) and not probe.is_free(free)
+        assert not ports.answers(free) and not ports.is_free(free)
 
 
 def test_free_ports_that_do_not_suffice_are_an_error() -> None:
     """When all candidates are taken, the message says how many ports are needed."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         with pytest.raises(LabError, match="Only 0 of the 1 ports"):
-            probe.free_ports(1, [taken.getsockname()[1]])
+            ports.free_ports(1, [taken.getsockname()[1]])

@@ -80,7 +80,8 @@ def test_kernel_of_a_copy_finds_the_notebooks_data(lab: Lab) -> None:
 def test_kernel_started_by_the_lab_finds_kitlib_and_its_notebooks_name(kernel: Kernel) -> None:
     """A notebook's kernel imports kitlib from any folder, runs in our Python, and knows its notebook's name."""
     assert kernel.run("import sys; print(sys.executable)") == sys.executable
-    assert kernel.run("import os; os.chdir('/'); from kitlib.lab import made; print(made.notebook())") == "probe_one"
+    asked = "import os; os.chdir('/'); from kitlib.lab.created_resources import notebook; print(notebook())"
+    assert kernel.run(asked) == "probe_one"
 
 
 def test_terminal_in_jupyterlab_finds_the_command(lab: Lab, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from kitlib.lab import ports, probe
+from kitlib.lab import ports
 
 
 def test_one_who_only_looks_is_not_a_proxy(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_one_who_only_looks_is_not_a_proxy(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         taken = stranger.getsockname()[1]
         node: Any = SimpleNamespace(number=1, proxy_port=taken, controller_port=None, ports=lambda: ())
-        node.port, node.behind_port = probe.free_ports(2, range(probe.FIRST_PORT, probe.LAST_PORT))
+        node.port, node.behind_port = ports.free_ports(2, range(ports.FIRST_PORT, ports.LAST_PORT))
         lock = FileLock(ports.proxy_lock_file(tmp_path), thread_local=False)
         with lock:
             ports.move_taken([node], tmp_path, print)

@@ -10,15 +10,15 @@ import pytest
 
 from kitlib.errors import LabError
 from kitlib.experiments.connect.kafka_connect import KafkaConnectCluster
-from kitlib.experiments.kafka_stage import KafkaStage
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.transactions.kafka_transactions import KafkaTransactions
-from kitlib.kafka.connect.settings import ConnectSettings
+from kitlib.kafka.connect.work import ConnectSettings
 from kitlib.lab import producer_process
 from kitlib.lab.clients import Cluster, sole_broker
 from kitlib.lab.consumer_driver import Refused
 from kitlib.lab.producer_process import ProducerProcess
+from kitlib.lab.wire_coordinator import StateRecord, state_records
 from kitlib.lab.wire_records import FetchedBatch
-from kitlib.lab.wire_transactions import StateRecord, state_records
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "log_level": 0}
 
@@ -45,7 +45,7 @@ def test_state_record_is_read_up_to_its_state() -> None:
 )  # fmt: skip
 def test_state_record_of_another_kind_is_told_in_a_sentence(key: bytes, value: bytes) -> None:
     """LabError with the record's offset; nothing is guessed."""
-    with pytest.raises(LabError, match=r"Record 7 of __transaction_state is none of Kafka 4\.3\.1"):
+    with pytest.raises(LabError, match=r"Record 7 of __transaction_state is not one of Kafka 4\.3\.1"):
         state_records([kept(key, value)])
 
 
@@ -79,7 +79,7 @@ def child(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.parametrize("child", [{}, {"queue.buffering.max.messages": 1}], ids=["no answer", "no room"], indirect=True)
 def test_records_of_which_nothing_was_told_are_not_told_as_stored(child: producer_process._Child) -> None:
     """Neither those that wait for a broker, nor those for which the client's queue had no room."""
-    with pytest.raises(LabError, match=r"of 3 of 3 records nothing was told within 0\.3 s"):
+    with pytest.raises(LabError, match=r"of 3 of 3 records nothing was reported within 0\.3 s"):
         child.send("t", [1, 2, 3])
 
 
@@ -93,11 +93,11 @@ def test_full_queue_is_waited_for(child: producer_process._Child, monkeypatch: p
 
 def test_real_runs_by_one_connection_are_refused_on_three_brokers() -> None:
     """Before anything is made there: transactions, and the group of Connect's workers."""
-    stage: Any = KafkaStage("three", Cluster("127.0.0.1:1", None, 3, "kit"), *[None] * 3)  # type: ignore[arg-type]
+    backend: Any = KafkaBackend("three", Cluster("127.0.0.1:1", None, 3, "kit"), *[None] * 3)  # type: ignore[arg-type]
     with pytest.raises(LabError, match=r"needs one broker, the cluster at 127\.0\.0\.1:1 has 3"):
-        KafkaTransactions.open(stage, "three", {}, kit_client=False)
+        KafkaTransactions.open(backend)
     with pytest.raises(LabError, match=r"needs one broker, the cluster at 127\.0\.0\.1:1 has 3"):
-        KafkaConnectCluster.open(stage, "three", ConnectSettings())
+        KafkaConnectCluster.open(backend, ConnectSettings())
 
 
 def test_whoever_speaks_to_one_broker_says_so_of_three() -> None:

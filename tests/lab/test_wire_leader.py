@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.experiments.producer.wire_producer import WireProducer
+from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
 from kitlib.lab.wire import Metadata, Wire
 
 BROKERS = {1: ("localhost", 101), 2: ("localhost", 102), 3: ("localhost", 103)}
@@ -72,7 +72,7 @@ def test_open_leader_ends_at_the_leader_with_one_connection(
 def test_producer_sends_to_the_leader(monkeypatch: pytest.MonkeyPatch, told: Metadata, opened: list[tuple[str, int]]) -> None:
     """The kit's producer too, and it is there that it connects again."""
     brokers = stub(monkeypatch, told)
-    producer = WireProducer("localhost", 101, "t")
+    producer = ProtocolProducer("localhost", 101, "t")
     assert brokers.opened == opened and brokers.open_now == opened[-1:]
     assert (producer.host, producer.port) == opened[-1]
 
@@ -86,5 +86,5 @@ def test_leader_that_is_not_there_yet_is_waited_for_and_not_for_ever(monkeypatch
     with pytest.raises(LabError, match="No broker leads t-0"):
         Wire.open_leader("localhost:101", "t", timeout_s=0.1)
     with pytest.raises(LabError, match="have no leader"):
-        WireProducer("localhost", 101, "t")
+        ProtocolProducer("localhost", 101, "t")
     assert brokers.open_now == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.lab import formatting, jars, java, node, ports, probe
+from kitlib.lab import jars, java, node, ports
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire import Wire
 
@@ -36,7 +36,7 @@ def secured(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     broker = node.Node(
         1, home / "node-1", machinery, own.port, own.behind_port, own.proxy_port, controller_port, on_end=lambda: None
     )
-    formatting.prepare([broker], 1, lambda _sentence: None, lambda: None)
+    node.prepare([broker], 1, lambda _sentence: None, lambda: None)
     broker.write_settings(1, controller_port)
     values = dict(line.split("=", 1) for line in broker.settings_file.read_text().splitlines())
     values["listeners"] += f",SECURE://127.0.0.1:{door.port}"
@@ -53,7 +53,7 @@ def secured(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     broker.settings_file.write_text("".join(f"{name}={value}\n" for name, value in values.items()), encoding="ascii")
     broker.start()
     try:
-        wait_until(lambda: not broker.is_running() or probe.serves_producers(broker.port), 60, "the broker serves")
+        wait_until(lambda: not broker.is_running() or ports.serves_producers(broker.port), 60, "the broker serves")
         assert broker.is_running(), broker.why_ended()
         yield door.port, {
             "security_protocol": "SASL_SSL", "ssl_cafile": str(home / "cert.pem"), "sasl_mechanism": "PLAIN",

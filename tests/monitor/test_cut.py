@@ -57,7 +57,7 @@ def test_cut_without_replicas_is_a_violation() -> None:
     ({"replicas": 1}, "a flipped bit", "replicas=1"),
     ({"replicas": 2, "unclean_leader_election": True}, "a flipped bit", ""),
 ])  # fmt: skip
-def test_cut_is_allowed_by_the_setting_that_caused_it(knobs: dict[str, Any], why: str, named: str) -> None:
+def test_cut_is_explained_by_the_setting_that_caused_it(knobs: dict[str, Any], why: str, named: str) -> None:
     """Another setting explains nothing."""
     reason = ReplicaSettings(knobs).cut(why)
     assert reason.startswith(named) and bool(reason) is bool(named)
@@ -70,13 +70,13 @@ def test_cut_is_allowed_by_the_setting_that_caused_it(knobs: dict[str, Any], why
     ({"leader_epoch": True}, "log truncation", ""),
     ({}, "latest", "auto.offset.reset=latest"),
 ])  # fmt: skip
-def test_start_is_allowed_by_what_was_committed(knobs: dict[str, Any], why: str, named: str) -> None:
+def test_start_is_explained_by_what_was_committed(knobs: dict[str, Any], why: str, named: str) -> None:
     """Java with the epoch has no excuse."""
     reason = ReplicaSettings(knobs).start(why)
     assert reason.startswith(named) and bool(reason) is bool(named)
 
 
-def test_twice_is_allowed_by_the_policy_that_reads_again() -> None:
+def test_twice_is_explained_by_the_policy_that_reads_again() -> None:
     """Only earliest reads again, and only as often as the log was begun; nothing makes old records come late."""
     earliest, record = ReplicaSettings({"auto_offset_reset": "earliest"}), RecordHistory(2, False, False)
     assert earliest.again(record, 2, 2) and not earliest.again(record, 2, 1)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.errors import TraceError
-from kitlib.experiments.connect.connect_run import SourceRun
-from kitlib.experiments.producer.producer_run import ProducerRun
-from kitlib.experiments.replicas.replica_run import ReplicaRun
+from kitlib.experiments.connect.connect_stories import SourceRun
+from kitlib.experiments.idempotence.producer_run import ProducerRun
+from kitlib.experiments.replication.replication_run import ReplicaRun
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import ANOMALIES, Verdict, judge
 from kitlib.monitor.reasons import MAX_OFFSET
@@ -171,28 +171,29 @@ SENTENCES: dict[str, tuple[Told, dict[str, Any], str]] = {
     "parts of some": (
         [("append", {"first": 0, "last": 2, "parts": [2, 0, 2]}), START, *each("process", [0], part=0),
          *each("process", [0], part=1), *each("process", [2])], {},
-        "2 of 3 records were processed, each of them once and in order; 1 still wait."),
+        "2 of 3 records were processed, each of them once and in order; 1 still waits."),
     "some replaced": (
         [APPEND, START, ("compact", {"offsets": [2, 3, 4]}), *each("process", [0, 1, 4, *range(5, 9)]), *written(9)], {},
-        "7 of 10 records were processed (2 replaced by compaction), each of them once and in order; 1 still wait."),
+        "7 of 10 records were processed (2 replaced by compaction), each of them once and in order; 1 still waits."),
     "a tombstone that is gone": (
         [APPEND, START, *each("process", range(9)), ("purge", {"offsets": [9]}), *written(10)], {"delete_retention_ms": 5},
-        "9 of 10 records were processed: 1 lost (allowed: delete.retention.ms=5: so long after it was cleaned a tombstone may go)."),
-    "an allowed anomaly with its setting": (
+        "9 of 10 records were processed: 1 lost. Explained by delete.retention.ms=5: that long after "
+        "it was cleaned, a tombstone may be removed."),
+    "an explained anomaly with its setting": (
         [APPEND, START, *each("process", range(10)), *each("process", [9])], {},
-        "10 of 10 records were processed: 1 duplicated (allowed: at least once hands a record out again)."),
+        "10 of 10 records were processed: 1 duplicated. Explained by at-least-once delivery: a record may be delivered again."),
     "a violation": (
         [APPEND, START, *each("process", range(1, 10)), *written(10)], {},
-        "9 of 10 records were processed: 1 lost (violation, no setting explains it)."),
+        "9 of 10 records were processed: 1 lost. Violation of the promise that no record is lost; no setting explains it."),
     "a clearing beyond its bound": (
         [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {"max_offset_behind": 5},
-        "0 of 10 records were processed: 10 lost (violation, no setting explains it)."),
+        "0 of 10 records were processed: 10 lost. Violation of the promise that no record is lost; no setting explains it."),
     "a clearing in a run without the setting, which has no bound either": (
         [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {},
-        "0 of 10 records were processed: 10 lost (violation, no setting explains it)."),
+        "0 of 10 records were processed: 10 lost. Violation of the promise that no record is lost; no setting explains it."),
     "a clearing without a bound": (
         [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {"max_offset_behind": MAX_OFFSET},
-        "0 of 10 records were processed: 10 lost (violation, no setting explains it)."),
+        "0 of 10 records were processed: 10 lost. Violation of the promise that no record is lost; no setting explains it."),
 }  # fmt: skip
 
 
@@ -218,7 +219,7 @@ def test_to_json_holds_everything_a_script_needs() -> None:
     assert (told_json["appended"], told_json["processed"], told_json["late_ms"]) == (10, 1, 20)
     assert told_json["sentence"] == verdict.sentence and told_json["violations"] == []
     assert told_json["partitions"][0]["anomalies"]["duplicated"] == {
-        "count": 1, "witness": 3, "offset": 0, "reason": "at least once hands a record out again", "unexplained": 0,
+        "count": 1, "witness": 3, "offset": 0, "reason": "at-least-once delivery: a record may be delivered again", "unexplained": 0,
     }  # fmt: skip
 
 

@@ -42,22 +42,22 @@ AGAIN = [*TWICE, start(1), *each("emit", 1), *each("process", 1)]
 # A story, its knobs -> the anomaly, its count, and the reason's words ("": a violation).
 MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, str]]] = {
     "what was committed for no reason is lost for none": (BEYOND, {}, ("lost", 1, "")),
-    "librdkafka counts it as done when it is handed out": (BEYOND, AUTO, ("lost", 1, "library=librdkafka counts a record as done")),
+    "librdkafka counts it as done when it is handed out": (BEYOND, AUTO, ("lost", 1, "library=librdkafka: a record counts as done")),
     "Java does not, when it is killed": (BEYOND, AUTO | {"library": "java"}, ("lost", 1, "")),
     "nor does anybody whose user keeps offsets after the work": (BEYOND, AUTO | {"rule": "kept after the work"}, ("lost", 1, "")),
-    "close() does": (BEYOND, {"rule": "closed after an error", "library": "java"}, ("lost", 1, "in close() java commits all")),
+    "close() does": (BEYOND, {"rule": "closed after an error", "library": "java"}, ("lost", 1, "in close(), java commits everything")),
     "so does a pool's thread": (
-        BEYOND, {"rule": "handed to a pool", "library": "kafka-python"}, ("lost", 1, "kafka-python commits what was handed out")),
+        BEYOND, {"rule": "handed to a pool", "library": "kafka-python"}, ("lost", 1, "kafka-python commits what poll returned")),
     "a worker's own commit does": (BEYOND, {"commits": "own"}, ("lost", 1, "commits=own: a commit claims everything below it")),
     "a contiguous one does not": (BEYOND, {"commits": "contiguous"}, ("lost", 1, "")),
     "what nobody was handed is lost for no reason": ([*BEGUN, *each("emit", 0), commit(2)], AUTO, ("lost", 2, "")),
     "a new owner does again what was not committed": (
-        AGAIN, {}, ("duplicated", 1, "a new owner begins at the committed offset")),
+        AGAIN, {}, ("duplicated", 1, "a new owner, which starts at the committed offset")),
     "also when the old one finishes later": (
         [*BEGUN, *each("emit", 0, 1), commit(1), start(1), *each("emit", 1), *each("process", 0, 1, 1)], {},
-        ("duplicated", 1, "a new owner begins")),
+        ("duplicated", 1, "a new owner, which starts")),
     "with the last offset instead of the next that is why": (
-        AGAIN, {"commits": "offset"}, ("duplicated", 1, "commits=offset names the last")),
+        AGAIN, {"commits": "offset"}, ("duplicated", 1, "commits=offset: the commit names the last")),
     "what is handed out twice to one owner is a violation": ([*TWICE, *each("emit", 1), *each("process", 1)], {}, ("duplicated", 1, "")),
     "what is processed twice by one owner is": ([*TWICE, *each("process", 1)], {}, ("duplicated", 1, "")),
     "a start above it is no reason": ([*TWICE, start(2), *each("emit", 1), *each("process", 1)], {}, ("duplicated", 1, "")),
@@ -69,26 +69,27 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, str]]] = {
     "or each worker commits": (
         BACK, {"commits": "own"}, ("rewound", 1, "commits=own: workers finish in any order")),
     "a start below the committed offset is a violation": ([*BEGUN, *each("emit", 0, 1), commit(2), start(1)], {}, ("rewound", 1, "")),
-    "an order changed by workers is allowed": (
-        [*BEGUN, *each("emit", 0, 1), *each("process", 1, 0)], {"workers": 8}, ("reordered", 1, "workers=8 finish in any order")),
+    "an order changed by workers is explained": (
+        [*BEGUN, *each("emit", 0, 1), *each("process", 1, 0)], {"workers": 8}, ("reordered", 1, "workers=8: they finish in any order")),
     "by nobody it is a violation": ([*BEGUN, *each("emit", 0, 1), *each("process", 1, 0)], {"workers": 1}, ("reordered", 1, "")),
-    "by a record that was handed out again it is allowed": (
+    "by a record that was handed out again it is explained": (
         [*BEGUN, *each("emit", 0, 1), *each("process", 1), start(0), *each("emit", 0), *each("process", 0)], {},
-        ("reordered", 1, "handed out again comes after newer ones")),
+        ("reordered", 1, "delivered again, after newer ones")),
     "commits that are refused stand still": (
-        [*BEGUN, *each("emit", 0), commit(0), *[commit(1, "UNKNOWN_MEMBER_ID")] * 5], {}, ("stalled", 1, "no member any more are refused")),
+        [*BEGUN, *each("emit", 0), commit(0), *[commit(1, "UNKNOWN_MEMBER_ID")] * 5], {},
+        ("stalled", 1, "no longer a member: its commits are refused")),
     "also in a rebalance": (
         [*BEGUN, *each("emit", 0), commit(0), *[commit(1, "REBALANCE_IN_PROGRESS")] * 5], {}, ("stalled", 1, "in the middle of")),
     "commits that stand still for no reason are a violation": ([*BEGUN, *each("emit", 0), *[commit(0)] * 6], {}, ("stalled", 1, "")),
     "a start at the latest skips what the policy says": (
-        [APPEND, start(10, "latest")], {}, ("skipped", 10, "auto.offset.reset=latest, and no offset is committed")),
+        [APPEND, start(10, "latest")], {}, ("skipped", 10, "auto.offset.reset=latest: no offset is committed")),
     "a start above what was read, at the committed offset, is a violation": ([*BEGUN, start(5)], {}, ("skipped", 5, "")),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", MARKS)
 def test_group_anomaly_is_marked(case: str) -> None:
-    """An anomaly is allowed when a setting of the run explains it, and a violation when none does."""
+    """An anomaly is explained when a setting of the run explains it, and a violation when none does."""
     told, knobs, (kind, count, words) = MARKS[case]
     verdict = judged(told, knobs)
     assert verdict.counts[kind] == count

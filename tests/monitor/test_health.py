@@ -62,8 +62,8 @@ def test_alarms_come_in_the_order_of_time_and_say_why() -> None:
     found = alarms(days({}, {"load_ms": 90_000}, {"records": 5_000}))
     assert [alarm.threshold.name for alarm in found] == ["load time", "records a key"]
     assert str(found[0]) == (
-        f"at {DAY_MS} load time is 90000, above 60000: a compacted partition is read in seconds; as long as it takes its groups "
-        "cannot begin"
+        f"at {DAY_MS} load time is 90000, above 60000: a compacted partition is read in seconds; until then, its groups "
+        "cannot start"
     )
 
 

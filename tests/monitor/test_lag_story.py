@@ -53,9 +53,9 @@ def test_thinned_out_commits_make_a_longer_window() -> None:
 @pytest.mark.parametrize(
     ("story", "words"),
     [
-        ({"commits": [], "log_ends": [1]}, "needs a commit"),
-        ({"commits": [None], "log_ends": [1]}, "needs a commit"),
-        ({"commits": [1], "log_ends": []}, "and a log end"),
+        ({"commits": [], "log_ends": [1]}, "at least one commit"),
+        ({"commits": [None], "log_ends": [1]}, "at least one commit"),
+        ({"commits": [1], "log_ends": []}, "and one log end"),
         ({"commits": [1], "log_ends": [1], "every_s": 0}, "every_s is 0"),
         ({"commits": [1], "log_ends": [1], "silent_s": -1}, "silent_s -1"),
         ({"commits": [1], "log_ends": [1], "ends_every_s": 0}, "ends_every_s 0"),

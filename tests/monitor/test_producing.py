@@ -83,18 +83,18 @@ def test_producer_verdict_counts_what_became_of_each_record(story: str) -> None:
 TWICE = [sent(0, 1), write(0, 1, 0), write(0, 1, 2), delivered(0, 1)]
 EXCUSES: dict[str, tuple[list[Told], dict[str, Any], str]] = {
     "no idempotence": (TWICE, {"idempotence": False}, "idempotence=false"),
-    "six in flight": (TWICE, {"max_in_flight": 6}, "max_in_flight=6 is more than the 5 batches"),
-    "again": ([TWICE[0], *TWICE[:1], *TWICE[1:]], {}, "the application sent it again"),
+    "six in flight": (TWICE, {"max_in_flight": 6}, "max_in_flight=6: that is more than the 5 batches"),
+    "again": ([TWICE[0], *TWICE[:1], *TWICE[1:]], {}, "an application that sent it again"),
     "restart": ([*TWICE[:2], ("restart", {"how": "kill"}), *TWICE[2:]], {}, "only the last batch"),
     "expire": ([*TWICE[:2], ("expire", {"pid": 1}), *TWICE[2:]], {}, "producer.id.expiration.ms"),
-    "delete": ([*TWICE[:2], ("delete", {"to": 2}), *TWICE[2:]], {}, "the log's start moved"),
+    "delete": ([*TWICE[:2], ("delete", {"to": 2}), *TWICE[2:]], {}, "a log start that moved"),
     "acks 0": ([sent(0, 0), delivered(0, 0)], {"acks": "0"}, "acks=0"),
     "a shared epoch": ([sent(0, 0), delivered(0, 0)], {"second_epoch": "same"}, "compares numbers, not records"),
 }
 
 
 @pytest.mark.parametrize("excuse", EXCUSES)
-def test_producer_verdict_names_the_setting_that_allows_it(excuse: str) -> None:
+def test_producer_verdict_names_the_setting_that_explains_it(excuse: str) -> None:
     """The reason names the setting; without it the same steps are a violation."""
     steps, knobs, told = EXCUSES[excuse]
     assert told in verdict_on(*steps, **knobs).sentence and verdict_on(*steps, **knobs).violations == ()

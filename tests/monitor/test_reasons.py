@@ -18,12 +18,12 @@ OUT_OF_RANGE = ("error", {"error": "OFFSET_OUT_OF_RANGE"})
 MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
     "a record that was cleared is lost by the bound": (
         [APPEND, START, *each("emit", range(3)), ("clear", {"ranges": [[0, 0]]}), *each("process", [1, 2]), *written(3)],
-        {"max_offset_behind": 1}, ("lost", 1, 5, "max_offset_behind=1 gives up what lies further back")),
+        {"max_offset_behind": 1}, ("lost", 1, 5, "max_offset_behind=1: records further back are given up")),
     "a record that was given up is lost by the limit": (
         [APPEND, START, *each("emit", [0]), ("give_up", {"offset": 0}), *written(1)],
-        {"retry_limit": 3}, ("lost", 1, 3, "retry_limit=3 gives up")),
+        {"retry_limit": 3}, ("lost", 1, 3, "retry_limit=3: a record is given up")),
     "a record that retention took is lost by retention": (
-        [APPEND, ("delete", {"to": 4}), START], {}, ("lost", 4, 1, "retention deleted")),
+        [APPEND, ("delete", {"to": 4}), START], {}, ("lost", 4, 1, "retention, which deleted")),
     "a record that the commit has passed for no reason is a violation": (
         [APPEND, START, *each("emit", [0]), *written(1)], {}, ("lost", 1, 3, "")),
     "a record that a forced start at the end passed over is lost by it": (
@@ -37,13 +37,13 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
     "a record with a part undone whose failure was not retried is the bound's": (
         [APPEND_2, START, *each("emit", [0]), *each("process", [0], part=1), *each("ack", [0]),
          *each("fail", [0], retry=False), *written(1)], {"max_offset_behind": 3},
-        ("lost", 1, 6, "max_offset_behind=3 does not retry")),
+        ("lost", 1, 6, "max_offset_behind=3: a failure that far back is not retried")),
     "one that was handed out again after it is a violation": (
         [APPEND_2, START, *each("emit", [0]), *each("fail", [0], retry=False), *each("emit", [0]), *each("ack", [0]), *written(1)],
         {"max_offset_behind": 3}, ("lost", 1, 6, "")),
     "a record lost without ackers is lost by that": (
         [APPEND, START, *each("emit", [0]), *each("ack", [0]), *written(1)], TRACKED | {"topology_ackers": 0},
-        ("lost", 1, 4, "topology_ackers=0 acks each tuple as it is emitted")),
+        ("lost", 1, 4, "topology_ackers=0: each tuple is acked as soon as it is emitted")),
     "without ackers one that was lost before a restart, too": (
         [APPEND, START, *each("emit", [0]), *each("ack", [0]), *written(1), ("start", {"offset": 1, "why": "stored offset"})],
         TRACKED | {"topology_ackers": 0}, ("lost", 1, 5, "topology_ackers=0")),
@@ -54,12 +54,12 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         ("lost", 1, 3, "message_ids=false: a tuple without a message id is never tracked")),
     "a part lost by an unanchored child is lost by that": (
         [APPEND_2, START, *each("emit", [0]), *each("process", [0]), *each("ack", [0], outstanding=0), *written(1)],
-        TRACKED | {"anchored": False}, ("lost", 1, 5, "anchored=false: an unanchored child can be lost unseen")),
+        TRACKED | {"anchored": False}, ("lost", 1, 5, "anchored=false: an unanchored child can be lost unnoticed")),
     "an unanchored record that nobody acked is a violation": (
         [APPEND, START, *each("emit", [0]), *written(1)], TRACKED | {"anchored": False}, ("lost", 1, 3, "")),
     "a part lost by a ledger that was zero by chance is lost by short ids": (
         [APPEND_2, START, *each("emit", [0]), *each("ack", [0], outstanding=3), *written(1)], TRACKED | {"id_bits": 4},
-        ("lost", 1, 4, "ids of 4 bits: a ledger was zero by chance")),
+        ("lost", 1, 4, "id_bits=4: an ack value was zero by chance")),
     "short ids whose ledger was right are no excuse": (
         [APPEND_2, START, *each("emit", [0]), *each("ack", [0], outstanding=0), *written(1)], TRACKED | {"id_bits": 4},
         ("lost", 1, 4, "")),
@@ -68,95 +68,95 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         ("lost", 1, 4, "")),
     "a record jumped over by a reset is skipped by that setting": (
         [APPEND, START, ("reset", {"from": 0, "to": 6})], {"force_from_start": True},
-        ("skipped", 6, 2, "goes on from start_offset_time (force_from_start=True)")),
+        ("skipped", 6, 2, "moves the spout to start_offset_time (force_from_start=True)")),
     "a record jumped over by a reset to the end is skipped by that setting": (
-        [APPEND, START, ("reset", {"from": 0, "to": 10})], {}, ("skipped", 10, 2, "goes on from the log end")),
-    "a record processed again is allowed": (
+        [APPEND, START, ("reset", {"from": 0, "to": 10})], {}, ("skipped", 10, 2, "moves the spout to the log end")),
+    "a record processed again is explained": (
         [APPEND, START, *each("emit", [0]), *each("process", [0, 0])], {},
-        ("duplicated", 1, 4, "at least once hands a record out again")),
+        ("duplicated", 1, 4, "at-least-once delivery: a record may be delivered again")),
     "parts of one record are no duplicates, the same part is": (
         [APPEND, START, *each("process", [0], part=0), *each("process", [0, 0], part=1)], {},
-        ("duplicated", 1, 4, "at least once")),
-    "an order changed by several tuples at once is allowed": (
+        ("duplicated", 1, 4, "at-least-once delivery")),
+    "an order changed by several tuples at once is explained": (
         [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 10},
-        ("reordered", 1, 5, "max_spout_pending=10 lets tuples finish in any order")),
-    "an order changed by a retry is allowed": (
+        ("reordered", 1, 5, "max_spout_pending=10: tuples may finish in any order")),
+    "an order changed by a retry is explained": (
         [APPEND, START, *each("emit", [0, 1, 0]), *each("process", [1, 0])], {"max_spout_pending": 1},
-        ("reordered", 1, 6, "handed out again")),
+        ("reordered", 1, 6, "delivered again, after newer ones")),
     "an order changed with one tuple at a time is a violation": (
         [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 1},
         ("reordered", 1, 5, "")),
-    "an order changed without ackers is allowed, as nothing holds newer tuples back": (
+    "an order changed without ackers is explained, as nothing holds newer tuples back": (
         [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 1, "topology_ackers": 0},
-        ("reordered", 1, 5, "topology_ackers=0 acks each tuple as it is emitted")),
-    "an order changed without a bound on pending tuples is allowed": (
+        ("reordered", 1, 5, "topology_ackers=0: each tuple is acked as soon as it is emitted")),
+    "an order changed without a bound on pending tuples is explained": (
         [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": None},
         ("reordered", 1, 5, "max_spout_pending=unlimited")),
-    "a commit that goes back after a late failure is allowed": (
+    "a commit that goes back after a late failure is explained": (
         [APPEND, START, *written(5), *written(3)], {}, ("rewound", 1, 3, "failed after its ack")),
     "a start from the stored offset that lies back is a violation": (
         [APPEND, START, *written(5), ("start", {"offset": 3, "why": "stored offset"})], {}, ("rewound", 1, 3, "")),
-    "a start forced back is allowed": (
+    "a start forced back is explained": (
         [APPEND, START, *written(5), ("start", {"offset": 0, "why": "another topology id"})], {"force_from_start": True},
         ("rewound", 1, 3, "another topology id (force_from_start=True)")),
-    "a reset that goes back is allowed": (
+    "a reset that goes back is explained": (
         [APPEND, START, ("reset", {"from": 8, "to": 2})], {}, ("rewound", 1, 2, "out of range")),
     "five commits that do not move for no reason are a violation": (
         [APPEND, START, *idle(5)], {}, ("stalled", 1, 2, "")),
     "a stall behind a failure that is not retried is the bound's": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=False), *idle(5)], {"max_offset_behind": 5},
-        ("stalled", 1, 4, "max_offset_behind=5 does not retry")),
-    "a stall behind a record that is retried again and again is allowed": (
+        ("stalled", 1, 4, "max_offset_behind=5: a failure that far back is not retried")),
+    "a stall behind a record that is retried again and again is explained": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(3), *each("emit", [0]), *idle(3)],
         {"max_offset_behind": MAX_OFFSET}, ("stalled", 1, 4, "retried without limit")),
     "a stall behind a failure whose retry never comes is a violation": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {}, ("stalled", 1, 4, "")),
-    "a stall behind a retry that comes after what was fetched already is allowed": (
+    "a stall behind a retry that comes after what was fetched already is explained": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(3), *each("emit", [1]), *idle(3)], {},
         ("stalled", 1, 4, "retried without limit")),
-    "a stall behind a retry for which there is no room is allowed": (
+    "a stall behind a retry for which there is no room is explained": (
         [APPEND, START, *each("emit", [0, 1]), *each("fail", [0], retry=True), *idle(6)], {"max_spout_pending": 1},
         ("stalled", 1, 5, "retried without limit")),
     "with room for it, it is a violation": (
         [APPEND, START, *each("emit", [0, 1]), *each("fail", [0], retry=True), *idle(6)], {"max_spout_pending": 2},
         ("stalled", 1, 5, "")),
-    "a stall behind a retry that waits its turn is allowed": (
+    "a stall behind a retry that waits its turn is explained": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True), *idle(6)], {"retry_initial_delay_ms": 5},
         ("stalled", 1, 4, "waits for its next retry")),
-    "a stall behind a tuple that is neither acked nor failed is allowed": (
+    "a stall behind a tuple that is neither acked nor failed is explained": (
         [APPEND, START, *each("emit", [0]), *idle(5)], {}, ("stalled", 1, 3, "neither acked nor failed")),
-    "a stall behind a slow tuple that is finished later is allowed": (
+    "a stall behind a slow tuple that is finished later is explained": (
         [APPEND, START, *each("emit", [0]), *idle(150), *each("ack", [0]), *written(1)], TRACKED,
-        ("stalled", 1, 3, "topology_message_timeout_secs=1 waits up to twice that time")),
-    "a stall behind a processed record whose acks were lost is allowed": (
+        ("stalled", 1, 3, "topology_message_timeout_secs=1: the spout waits up to twice that long")),
+    "a stall behind a processed record whose acks were lost is explained": (
         [APPEND, START, *each("emit", [0]), *each("process", [0]), *idle(5)], TRACKED,
-        ("stalled", 1, 4, "waits up to twice that time for a tree")),
+        ("stalled", 1, 4, "waits up to twice that long for a tree")),
     "without trees a processed record is not waited for": (
         [APPEND, START, *each("emit", [0]), *each("process", [0]), *idle(5)], {}, ("stalled", 1, 4, "")),
     "a stall longer than twice the time-out is a violation": (
         [APPEND, START, *each("emit", [0]), *idle(201)], TRACKED, ("stalled", 1, 3, "")),
-    "with time-outs switched off it is allowed": (
+    "with time-outs switched off it is explained": (
         [APPEND, START, *each("emit", [0]), *idle(201)], TRACKED | {"topology_enable_message_timeouts": False},
-        ("stalled", 1, 3, "topology_enable_message_timeouts=false waits for a tree for ever")),
+        ("stalled", 1, 3, "topology_enable_message_timeouts=false: the spout waits for a tree forever")),
     "with time-outs switched off a record that is not out is not waited for": (
         [APPEND, START, *each("emit", [0]), *each("ack", [0]), *idle(5)],
         TRACKED | {"topology_enable_message_timeouts": False}, ("stalled", 1, 4, "")),
     "a record that nobody waits for after a restart is not waited for": (
         [APPEND, START, *each("emit", [0]), START, *idle(5)], TRACKED, ("stalled", 1, 4, "")),
-    "a stall behind a tree that times out again and again is allowed": (
+    "a stall behind a tree that times out again and again is explained": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True, why="timeout"), *each("emit", [0]), *idle(5)],
-        TRACKED, ("stalled", 1, 5, "a tree that is not complete in topology_message_timeout_secs=1 is begun again")),
+        TRACKED, ("stalled", 1, 5, "topology_message_timeout_secs=1: a tree that is not complete by then is replayed")),
     "a stall at an offset that retention took is a violation": (
         [APPEND, START, *each("fail", [0], retry=True), ("delete", {"to": 5}), *idle(5)], {}, ("stalled", 1, 4, "")),
-    "a stall of a spout that is told to stop there is allowed": (
+    "a stall of a spout that is told to stop there is explained": (
         [APPEND, ("start", {"offset": 0, "why": "x"}), OUT_OF_RANGE, *idle(5)], {},
-        ("stalled", 1, 3, "use_start_offset_time_if_offset_out_of_range=False stops")),
+        ("stalled", 1, 3, "use_start_offset_time_if_offset_out_of_range=False: the spout stops")),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", MARKS)
-def test_anomaly_is_allowed_or_a_violation(case: str) -> None:
-    """An anomaly that a setting explains is allowed and says which; one that none explains is a violation."""
+def test_anomaly_is_explained_or_a_violation(case: str) -> None:
+    """An anomaly that a setting explains names that setting; one that none explains is a violation."""
     story, knobs, (kind, count, witness, words) = MARKS[case]
     verdict = told(story, **knobs)
     found = verdict.first(kind)
@@ -175,7 +175,7 @@ def test_mark_some_explained_and_some_not_is_a_violation_that_counts_them() -> N
 
 
 def test_judge_reads_the_traces_own_knobs() -> None:
-    """The knobs that a trace was run with decide which anomalies are allowed."""
+    """The knobs that a trace was run with decide which anomalies are explained."""
     trace = Trace("r", "e", knobs={"max_spout_pending": 1})
     for what, data in [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])]:
         trace.record(0, "x", what, topic="events", partition=0, **data)

@@ -99,7 +99,7 @@ def test_vanished_commit_is_told_with_what_the_reset_policy_did() -> None:
     start = "at 1000 the committed offset 500 vanished: nothing excuses it; "
     assert told == [
         start + "the next commit is 0, and 500 records were repeated",
-        start + "the next commit is 900, and up to 400 records were passed over",
+        start + "the next commit is 900, and up to 400 records were skipped",
         start + "the next commit is 500",
         start + "nothing has been committed since",
     ]
@@ -160,7 +160,7 @@ def test_surge_is_output_that_neither_input_nor_backlog_explains() -> None:
     later = Sample(2_000, 96_300, 10_000, emitted=10_000)
     found = surges([before, after, later])
     assert [each.repeated for each in found] == [4_800, 4_700]
-    assert "5000 records went out, while 100 came in and 100 waited: 4800 at least for another time" in str(found[0])
+    assert "5000 records were delivered, while 100 arrived and 100 were waiting: at least 4800 were repeated" in str(found[0])
 
 
 NO_SURGES: dict[str, list[Sample]] = {

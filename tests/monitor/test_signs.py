@@ -46,8 +46,8 @@ def test_rewind_in_a_trace_has_its_three_signs_and_no_excuse() -> None:
     assert signs.first_ms == 5_000
     assert str(signs).splitlines() == [
         "the committed offset goes back: at 5000 the offset went back by 6, from 10 to 4, by A: nothing excuses it",
-        "more goes out than came in and waited: from 10 to 5200 10 records went out, while 0 came in and 0 waited: 10 at least for "
-        "another time",
+        "more records are delivered than arrived or were waiting: from 10 to 5200, 10 records were delivered, while 0 arrived "
+        "and 0 were waiting: at least 10 were repeated",
         "the lag rises by more than the log grew: from 10 to 5000 the lag rose from 0 to 6, while the log grew by 0: the committed "
         "offset went from 10 to 4",
     ]
@@ -56,7 +56,7 @@ def test_rewind_in_a_trace_has_its_three_signs_and_no_excuse() -> None:
 def test_history_without_a_sign_says_so() -> None:
     """No sign, no time, no fault."""
     signs = find_signs([Committed(0, 0, 1), Committed(1, 1, 2)])
-    assert (signs.kinds, signs.first_ms, signs.is_fault, str(signs)) == ((), None, False, "none of the signs is seen")
+    assert (signs.kinds, signs.first_ms, signs.is_fault, str(signs)) == ((), None, False, "no signs were found")
 
 
 def test_looks_that_are_too_close_take_a_repetition_for_the_backlog() -> None:

@@ -99,7 +99,7 @@ def made(steps: Told, knobs: dict[str, Any], **first: Any) -> Trace:
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_verdict_counts_and_marks(story: tuple[Told, dict[str, Any], dict[str, int], set[str]]) -> None:
-    """Each anomaly by itself, allowed or not."""
+    """Each anomaly by itself, explained or not."""
     steps, knobs, counts, violations = story
     verdict = judge(made(steps, knobs))
     assert {kind: count for kind, count in verdict.counts.items() if count} == counts
@@ -111,13 +111,14 @@ WAITS: Told = [
     *wrote(0, 0, 0, 0), ("read_committed", "waits", {"at": 0}), *mark("ABORT", 1), ("read_committed", "end", {"position": 2}),
 ]  # fmt: skip
 REASONS: dict[str, tuple[Told, dict[str, Any], str]] = {
-    "one worker": (TWICE, {"offsets": "outside"}, "offsets=outside: the output was committed, and the group's position was not"),
+    "one worker": (TWICE, {"offsets": "outside"}, "offsets=outside: the output was committed, but the group's offset was not"),
     "two workers with ids of their own": (
         TWICE, {"offsets": "outside", "ids": "new per start"},
-        "ids=new per start and offsets=outside: a new id fences nobody, and a position beside the transaction does not stop its commit"),
+        "ids=new per start and offsets=outside: a new id fences no one, and an offset committed "
+        "outside the transaction does not stop its commit"),
     "whoever left it open, dead or alive": (
         WAITS, {"transaction_timeout_ms": 700},
-        "what a producer leaves open stays so until the next one with its id comes, or transaction_timeout_ms=700 is over"),
+        "transaction_timeout_ms=700: an open transaction stays open that long, unless a new producer with its id starts"),
 }  # fmt: skip
 
 
@@ -139,7 +140,7 @@ def test_verdict_input_that_the_position_has_passed_is_promised() -> None:
 
 
 def test_verdict_effects_are_a_lane_of_their_own() -> None:
-    """What was charged twice is duplicated there, allowed only where the key is not unique."""
+    """What was charged twice is duplicated there, explained only where the key is not unique."""
     for unique, violations in ((False, ()), (True, ("duplicated",))):
         trace = Trace("by-hand", "made_up", knobs={"unique_key": unique}, domain="transactions")
         for number, (record, charged) in enumerate([(0, True), (1, True), (0, True), (1, False)]):

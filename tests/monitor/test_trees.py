@@ -88,7 +88,7 @@ def test_tree_acked_with_tuples_outstanding_is_a_false_completion() -> None:
     report = told(GROWN, ack(5, outstanding=3))
     assert (report.acked, report.false_completions, report.trees[0].is_false) == (1, 1, True)
     assert "acked, 3 too early" in report._repr_html_()
-    assert report.sentence == "1 tree: 1 acked (1 falsely)."  # how many tuples it had, a trace without ackers' words may not hold
+    assert report.sentence == "1 tree: 1 acked (1 too early)."  # how many tuples it had, a trace without ackers' words may not hold
 
 
 def test_execution_is_wasted_once_none_of_its_trees_is_waited_for() -> None:
@@ -109,7 +109,7 @@ def test_report_of_a_run_says_it_in_one_sentence() -> None:
     again = emit(6, 8, attempt=2)
     report = told(GROWN, acker, ticks, fail(5, "timeout"), again, late, execute(4), emit(None, 9), ack(6))
     assert report.sentence == repr(report) == (
-        "2 trees of 5 tuples in all: 1 acked, 1 timed out; 1 answer came late; 1 execution served no tree any more; "
+        "2 trees of 5 tuples in all: 1 acked, 1 timed out; 1 answer arrived late; 1 execution came too late for any tree; "
         "1 emit had no tree; 4 messages reached the ackers."
     )
     assert (report.timed_out, report.failed, report.late_answers, report.longest_ms) == (1, 0, 1, 40)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.processes import wait_until
 from kitlib.pipelines import acker_processor, acker_query, acker_stream
-from kitlib.pipelines.acker_messages import MESSAGES
+from kitlib.pipelines.acker_query import MESSAGES
 
 WAYS: dict[str, Any] = {"stream": acker_stream, "processor": acker_processor}
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from hypothesis import strategies as st
 
-from kitlib.experiments.kafka_stage import TRACE_PREFIX
+from kitlib.experiments.kafka_backend import TRACE_PREFIX
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines import delivery_frames as frames

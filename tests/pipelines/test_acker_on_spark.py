@@ -19,7 +19,7 @@ import pytest
 
 from kitlib import experiments
 from kitlib.errors import KitError, KnobError, LabError
-from kitlib.experiments.kafka_stage import publish
+from kitlib.experiments.kafka_backend import publish
 from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines import acker_processor, acker_query, acker_stream
 from kitlib.pipelines.acker_processor import Ledger, as_frame

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_stage import TRACE_PREFIX, publish
+from kitlib.experiments.kafka_backend import TRACE_PREFIX, publish
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines.audit import AuditResult, audit, audit_stream
-from kitlib.pipelines.checkpoint import CheckpointError
+from kitlib.pipelines.folded_stream import CheckpointError
 from kitlib.pipelines.topics import java_settings
 from kitlib.trace import Trace
 from tests.conftest import wait_for
@@ -146,7 +146,7 @@ def test_audit_of_a_log_whose_end_was_cut_off_is_refused(broker: Cluster, spark:
     trace = experiments.run("unclean_election")
     trace.run = f"unclean-{uuid.uuid4().hex[:8]}"
     publish(trace, broker)
-    with pytest.raises(LabError, match="its offsets were given out again"):
+    with pytest.raises(LabError, match="its offsets were reused"):
         audit(trace.run)
 
 
@@ -353,7 +353,7 @@ def test_audit_stream_over_a_topic_made_anew_refuses_to_go_on(
     topic = TRACE_PREFIX + trace.run
     delete_topic(broker, topic)
     publish(trace, broker)
-    with pytest.raises(CheckpointError, match="deleted and made anew"):
+    with pytest.raises(CheckpointError, match="deleted and recreated"):
         audit_stream(trace.run, checkpoint=tmp_path / "old")
 
 

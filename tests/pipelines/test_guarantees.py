@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.cli.guarantees import guarantees
 from kitlib.errors import DiskError, KnobError, LabError, TraceError
-from kitlib.experiments.producer import guarantees as cells_of
-from kitlib.experiments.producer.guarantees import SETTINGS, Cell, GuaranteeTable, Setting, all_cells, run_cells
+from kitlib.experiments.idempotence import guarantees as cells_of
+from kitlib.experiments.idempotence.guarantees import SETTINGS, Cell, GuaranteeTable, Setting, all_cells, run_cells
 from kitlib.lab.chaos_proxy import ChaosProxy
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster

@@ -19,10 +19,9 @@ from kitlib.monitor.commit_history import GroupPartition, history_of
 from kitlib.monitor.lag import Commit, Status
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.monitor.rewinds import Excuse, rewinds, vanished
-from kitlib.pipelines.commit_columns import read_values
-from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger
-from kitlib.pipelines.offsets_report import NOT_JUDGED, OffsetsReport, partition_rows, read_row, without_lost
-from kitlib.pipelines.offsets_state import load, save
+from kitlib.pipelines.offsets import NOT_JUDGED, OffsetsReport, partition_rows, read_row, without_lost
+from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger, read_values
+from kitlib.pipelines.offsets_stream import load, save
 from tests.kafka.offsets.commit_bytes import TOPIC_ID, as_decoded, commit, values
 
 Record = tuple[int, bytes | None, bytes | None]  # ms in the log, key, value
@@ -188,8 +187,17 @@ def test_columns_are_what_decode_reads(made: list[bytes | None], skipped: int) -
             assert value is not None
             found = int(columns.offset[line]), int(columns.timestamp_ms[line]), columns.topic_id(line)
             assert found == as_decoded(KEY, value)
-    plain = [commit("g", "t", 0, version, offset=5, commitTimestamp=6, metadata="m" * 200)[1] for version in range(5)]
-    assert read_values(pa.array(plain, BINARY)).is_read.all()
+
+
+@pytest.mark.parametrize("metadata", ["", "m", "m" * 127, "m" * 300])
+def test_columns_of_every_version_are_read_by_their_places(metadata: str) -> None:
+    """Offset and time of each version, whatever stands between them; version 4 alone has a topic's id, and one of zeros is none."""
+    plain = [commit("g", "t", 0, version, offset=2**40, commitTimestamp=7, metadata=metadata)[1] for version in range(5)]
+    _, with_id = commit("g", "t", 0, offset=2**40, commitTimestamp=7, topicId=TOPIC_ID)
+    assert with_id is not None
+    columns = read_values(pa.array([*plain, with_id, with_id[:-16] + b"\x00" * 16], BINARY))
+    assert columns.is_read.all() and set(columns.offset) == {2**40} and set(columns.timestamp_ms) == {7}
+    assert [columns.topic_id(line) for line in range(7)] == [None] * 5 + [b"\x00" * 15 + b"\x01", None]
 
 
 def test_fault_is_told_with_when_by_how_much_and_who() -> None:

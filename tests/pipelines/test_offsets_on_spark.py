@@ -13,14 +13,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.watching.broken_cluster import PARTITIONS, REWOUND, Plan, broken_cluster
-from kitlib.experiments.watching.commit_log import read_commit_log
-from kitlib.experiments.watching.commit_report import report_of
+from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, REWOUND, Plan, broken_cluster
+from kitlib.experiments.cluster_audit.commit_log import read_commit_log
+from kitlib.experiments.cluster_audit.commit_report import report_of
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.log_ends import topic_ids
 from kitlib.lab.processes import wait_until
-from kitlib.lab.topic_ids import topic_ids
 from kitlib.pipelines.offsets import LagRules, OffsetsReport, ends_now, offsets, partitions_of
 from kitlib.pipelines.offsets_stream import offsets_stream
 from kitlib.pipelines.topics import Topics
@@ -123,7 +123,7 @@ def test_job_and_stream_judge_a_real_topic(broker: Cluster, spark: Any, topic: s
         admin.delete_topics([topic])[topic].result(20)
         assert remade(admin, topic, before) != before
         write(broker, topic, first["alpha"] * 9, "alpha")
-        with pytest.raises(LabError, match="deleted and made anew while it was read"):
+        with pytest.raises(LabError, match="deleted and recreated while it was read"):
             stream.catch_up()
 
 

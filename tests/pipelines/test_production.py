@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import LabError
-from kitlib.experiments.kafka_stage import create_topic, publish
+from kitlib.experiments.kafka_backend import create_topic, publish
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import LEDGERS, judge
@@ -276,5 +276,5 @@ def test_audit_of_a_run_with_a_producer_and_a_spout_has_both_tables(
     assert found.sentence.startswith("4 of 13 records were stored or processed: 8 lost (first at record ")
     assert json.loads(json.dumps(found.to_json()))["counts"] == judge(trace).counts
     assert found._repr_html_().count("<table>") == 2
-    with pytest.raises(LabError, match="not one of producers alone"):
+    with pytest.raises(LabError, match="does not consist of producers alone"):
         audit_producers([run])

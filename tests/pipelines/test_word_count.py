@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_stage import KafkaStage
-from kitlib.experiments.stage import Topic
-from kitlib.experiments.storm.lines import make_lines
+from kitlib.experiments.backend import Topic
+from kitlib.experiments.kafka_backend import KafkaBackend
+from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.lab import workspace
 from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines.count_audit import CountAudit, count_audit
@@ -42,15 +42,15 @@ class Room:
 
 
 @pytest.fixture(scope="module")
-def stage(broker: Cluster) -> Iterator[KafkaStage]:
-    opened = KafkaStage.open(f"word-count-{uuid.uuid4().hex[:8]}")
+def backend(broker: Cluster) -> Iterator[KafkaBackend]:
+    opened = KafkaBackend.open(f"word-count-{uuid.uuid4().hex[:8]}")
     yield opened
     opened.close()
 
 
 @pytest.fixture(scope="module")
-def room(stage: KafkaStage, tmp_path_factory: pytest.TempPathFactory) -> Room:
-    topic = stage.create_topic("lines", 100)
+def room(backend: KafkaBackend, tmp_path_factory: pytest.TempPathFactory) -> Room:
+    topic = backend.create_topic("lines", 100)
     topic.append(LINES)
     return Room(topic, tmp_path_factory.mktemp("checkpoints"))
 
@@ -72,9 +72,9 @@ def test_word_count_without_a_fault_is_right(spark: Any, room: Room) -> None:
     assert told(found) == (0, 0, 0, 0) and (found.truth, found.guarantee) == (WORDS, "exactly once")
 
 
-def test_word_count_stopped_and_started_goes_on_from_the_checkpoint(spark: Any, stage: KafkaStage, room: Room) -> None:
+def test_word_count_stopped_and_started_goes_on_from_the_checkpoint(spark: Any, backend: KafkaBackend, room: Room) -> None:
     """Lines that came while it was down are counted, those from before are not counted again."""
-    lines = stage.create_topic("more-lines", 100)
+    lines = backend.create_topic("more-lines", 100)
     job = WordCount(lines.name, lines.name + "-counts", room.folder / "stopped")
     for some in (LINES[:5], LINES[5:]):
         lines.append(some)

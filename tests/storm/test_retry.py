@@ -14,6 +14,7 @@ from kitlib.storm.errors import TooManyTupleFailuresError
 from kitlib.storm.offset_store import MemoryOffsetStore
 from kitlib.storm.partition_manager import EmitState, SpoutConfig
 from kitlib.storm.retry import BackoffPartitionManager, RetryRecord
+from tests.storm.test_partition_manager import emitted
 
 
 def spout(records: int = 10, batch: int = 5, bound: int = MAX_LONG, forced: bool = True, **retry: Any) -> BackoffPartitionManager:
@@ -23,17 +24,6 @@ def spout(records: int = 10, batch: int = 5, bound: int = MAX_LONG, forced: bool
     manager = BackoffPartitionManager(config, log, MemoryOffsetStore(), **retry)
     config.force_from_start = forced
     return manager
-
-
-def emitted(manager: BackoffPartitionManager, calls: int = 100) -> list[int]:
-    """The offsets that `next` emits until there is nothing to emit, at most `calls` of them."""
-    found = []
-    for _ in range(calls):
-        emission = manager.next()
-        if emission.record is None:
-            break
-        found.append(emission.record.offset)
-    return found
 
 
 # (initial, multiplier, longest) -> the delay of the retries 1, 2, 3, ... in ms.

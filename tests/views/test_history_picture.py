@@ -52,7 +52,7 @@ def test_signs_near_to_each_other_have_one_number() -> None:
 def test_an_excused_sign_is_grey_and_says_by_what() -> None:
     """A reset by hand is seen, and is no alarm."""
     found = draw_history({ORDERS: commits(500, 100, 200, 300, members=0)})
-    assert "nothing excuses 0 of them" in repr(found) and "someone has reset it" in found.svg
+    assert "nothing excuses 0 of them" in repr(found) and "someone reset it" in found.svg
     assert draw_history({ORDERS: commits(1, 2, 3)}).sentence == "3 commits of 1 partition: 0 steps back, 0 vanished commits."
 
 

@@ -150,7 +150,7 @@ def test_answers_lost_are_crosses_half_way_and_their_retries_are_recognised() ->
     assert [(way.y0, way.y1) for way in lost] == [(lanes["broker"], (lanes["broker"] + lanes["producer"]) // 2)] * 5
     again = step_of(trace, "recognise")
     assert scene.said[again.number] == (
-        "Batch 0 (records 0-4, sequence 0) arrives a second time: the broker still remembers it and answers offset 0 again."
+        "Batch 0 (records 0-4, sequence 0) arrives a second time: the broker still remembers it and answers with offset 0 again."
     )
     retry = step_of(trace, "request", 5)
     mark = scene.marks[retry.number]
@@ -180,7 +180,7 @@ def test_what_fell_out_of_the_brokers_memory_is_just_forgotten_until_it_changes_
     last = step_of(trace, "write", 11)
     mark = scene.marks[last.number]
     assert mark is not None and (mark.code, mark.lines) == ("W", ("batch 5", "2nd copy"))
-    assert scene.said[last.number].endswith("is written once more, from offset 55: a second copy in the log.")
+    assert scene.said[last.number].endswith("is written again, from offset 55: a second copy in the log.")
     copies = [code for *_, code in log_at(scene, len(trace) - 1)].count("2")
     assert copies == 30 == scene.curves["second copies"][-1]
     assert "30 second copies" in repr(show(trace))

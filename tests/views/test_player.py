@@ -79,7 +79,7 @@ def test_run_that_is_cut_says_so_below_its_picture(name: str) -> None:
     player = Player(name, max_steps=10)
     frames = json.loads(player.frames)
     assert frames["cut"] == said and len(frames["said"]) == 10
-    assert frames["said"][-1] == "The run is cut here, at max_steps=10: whatever would come next is not in this trace."
+    assert frames["said"][-1] == "The run stops here, at max_steps=10: anything that would come next is not in this trace."
     for picture in (show(player.trace), show(player.trace, 3)):
         assert said in picture.sentence and f">{said}</text>" in picture.svg
     told = ask(player, do="fork", at=9)

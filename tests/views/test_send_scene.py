@@ -37,7 +37,7 @@ def test_scene_of_two_sends_numbers_the_nine_steps() -> None:
     """One circle for each of the source's steps, in the rows of those who take them."""
     scene = to_scene(get("two_sends").run(), "all")
     assert re.findall(r">(\d)</text>", str(scene.body)) == [str(number) for number in range(1, len(STAGES) + 1)]
-    assert scene.said[2] == "(1) The user calls send for record 0."
+    assert scene.said[2] == "(1) The application calls send for record 0."
     assert "one of the nine steps of a first send" in [meaning for _, meaning in scene.legend]
 
 

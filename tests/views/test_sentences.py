@@ -32,7 +32,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "lines-1 emits offset 3 again (attempt 2) to split-2 and log-4: the tree 9 begins with 2 tuples."),
     "untracked": (
         said("lines-1", "emit", **LANE, offset=3, attempt=1, root=None, val=0, tuples=[[1, "split-2", None]]),
-        "lines-1 emits offset 3 to split-2; nobody tracks it."),
+        "lines-1 emits offset 3 to split-2; it is not tracked."),
     "from a spout without a topic": (
         said("lines-1", "emit", root=WIDE, val=6, tuples=[[1, "split-2", 300]]),
         "lines-1 emits a tuple to split-2: the tree …edcc begins with id 0000 0001 0010 1100."),
@@ -47,7 +47,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         said("spout", "reset", **LANE, **{"from": 60, "to": 60, "asked": 5}),
         "Failed offset 5 is out of range; the spout's position stays at 60."),
     "a bolt works": (
-        said("split-2", "execute", tuple=7, values=["to be", 2]), "split-2 works through tuple 7: to be, 2."),
+        said("split-2", "execute", tuple=7, values=["to be", 2]), "split-2 executes tuple 7: to be, 2."),
     "a tuple of a tree": (
         said("split-2", "send", tuple=8, parents=[7], ids=[[WIDE, 255]], to="count-4", values=["to"]),
         "split-2 sends tuple 8 to count-4: to. It is anchored to tuple 7; its id is 1111 1111 in the tree …edcc."),
@@ -60,90 +60,90 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "split-2 sends tuple 8 to count-4: to. It is not anchored, so no tree will miss it."),
     "a child of an untracked tuple": (
         said("split-2", "send", tuple=8, parents=[7], ids=[], to="count-4", values=["to"]),
-        "split-2 sends tuple 8 to count-4: to. It is anchored to tuple 7, which nobody tracks."),
+        "split-2 sends tuple 8 to count-4: to. It is anchored to tuple 7, which is not tracked."),
     "a bolt acks": (
         said("split-2", "bolt_ack", tuple=7, vals=[[WIDE, 0b1010]]),
-        "split-2 acks tuple 7: its id XOR what it sent is 1010 for the tree …edcc."),
-    "a bolt acks what nobody tracks": (said("split-2", "bolt_ack", tuple=7, vals=[]), "split-2 acks tuple 7, which nobody tracks."),
-    "a bolt fails": (said("split-2", "bolt_fail", tuple=7, roots=[WIDE]), "split-2 fails tuple 7, and so the tree …edcc."),
-    "a bolt fails five trees": (said("join-2", "bolt_fail", tuple=7, roots=[1, 2, 3, 4, 5]), "join-2 fails tuple 7, and so 5 trees."),
+        "split-2 acks tuple 7: its id XOR the ids it sent is 1010 for the tree …edcc."),
+    "a bolt acks what nobody tracks": (said("split-2", "bolt_ack", tuple=7, vals=[]), "split-2 acks tuple 7, which is not tracked."),
+    "a bolt fails": (said("split-2", "bolt_fail", tuple=7, roots=[WIDE]), "split-2 fails tuple 7, and with it the tree …edcc."),
+    "a bolt fails five trees": (said("join-2", "bolt_fail", tuple=7, roots=[1, 2, 3, 4, 5]), "join-2 fails tuple 7, and with it 5 trees."),
     "a bolt fails what nobody tracks": (
-        said("split-2", "bolt_fail", tuple=7, roots=[]), "split-2 fails tuple 7, which nobody tracks."),
+        said("split-2", "bolt_fail", tuple=7, roots=[]), "split-2 fails tuple 7, which is not tracked."),
     "an effect of a task": (
-        said("count-4", "process", **LANE, offset=3, part=1), "count-4 works on offset 3, part 1: the effect happens now."),
+        said("count-4", "process", **LANE, offset=3, part=1), "count-4 processes offset 3, part 1: the effect happens now."),
     "an effect of a bolt that stands alone": (
-        said("bolt", "process", **LANE, offset=3), "The bolt works on offset 3: the effect happens now."),
-    "a first init": (entry("acker_init", None, 6), "__acker-5 hears of the beginning of the tree …edcc: its number is 0110."),
+        said("bolt", "process", **LANE, offset=3), "The bolt processes offset 3: the effect happens now."),
+    "a first init": (entry("acker_init", None, 6), "__acker-5 receives the init of the tree …edcc: its ack value is 0110."),
     "an init after an ack": (
-        entry("acker_init", 3, 6), "__acker-5 hears of the beginning of the tree …edcc: 0011 XOR 0110 = 0101."),
-    "an ack": (entry("acker_ack", 0b10011, 6), "__acker-5 hears of an ack in the tree …edcc: 0001 0011 XOR 0000 0110 = 0001 0101."),
+        entry("acker_init", 3, 6), "__acker-5 receives the init of the tree …edcc: 0011 XOR 0110 = 0101."),
+    "an ack": (entry("acker_ack", 0b10011, 6), "__acker-5 receives an ack in the tree …edcc: 0001 0011 XOR 0000 0110 = 0001 0101."),
     "an ack of long ids": (
-        entry("acker_ack", LONG, -1), "__acker-5 hears of an ack in the tree …edcc: …cdef XOR …ffff = …3210."),
+        entry("acker_ack", LONG, -1), "__acker-5 receives an ack in the tree …edcc: …cdef XOR …ffff = …3210."),
     "the last ack": (
         entry("acker_ack", 6, 6, "ack"),
-        "__acker-5 hears of an ack in the tree …edcc: 0110 XOR 0110 = 0000. Zero: it calls the tree complete."),
+        "__acker-5 receives an ack in the tree …edcc: 0110 XOR 0110 = 0000. Zero: the acker considers the tree complete."),
     "an ack that makes zero before the init": (
         entry("acker_ack", 6, 6),
-        "__acker-5 hears of an ack in the tree …edcc: 0110 XOR 0110 = 0000. Zero, but whom to tell is not known."),
+        "__acker-5 receives an ack in the tree …edcc: 0110 XOR 0110 = 0000. Zero, but the acker does not know which spout to notify."),
     "an init after a fail": (
         entry("acker_init", None, 6, "fail"),
-        "__acker-5 hears of the beginning of the tree …edcc: its number is 0110. It had failed: the spout is told."),
+        "__acker-5 receives the init of the tree …edcc: its ack value is 0110. It had already failed: the acker notifies the spout."),
     "a fail": (
         said("__acker-5", "acker_fail", root=WIDE, before=6, after=None, end="fail"),
-        "__acker-5 hears that the tree …edcc has failed and tells the spout."),
+        "__acker-5 is notified that the tree …edcc has failed and notifies the spout."),
     "a fail when the number is zero": (
         said("__acker-5", "acker_fail", root=WIDE, before=0, after=None, end="ack"),
-        "__acker-5 hears that the tree …edcc has failed, but its number is zero: it calls the tree complete."),
+        "__acker-5 is notified that the tree …edcc has failed, but its ack value is zero: it considers the tree complete."),
     "a fail before the init": (
         said("__acker-5", "acker_fail", root=WIDE, before=None, after=None, end=None),
-        "__acker-5 hears that the tree …edcc has failed; whom to tell is not known yet."),
+        "__acker-5 is notified that the tree …edcc has failed; it does not yet know which spout to notify."),
     "somebody asks for more time": (
         said("__acker-5", "acker_reset", root=WIDE, end="reset"),
-        "__acker-5 hears that somebody still works on the tree …edcc and tells the spout."),
+        "__acker-5 is notified that the tree …edcc is still being processed and notifies the spout."),
     "a tick at the acker": (
         said("__acker-5", "acker_tick", dropped=[WIDE, 7]),
-        "A time-out's length has passed: __acker-5 forgets the trees …edcc, 7."),
+        "One timeout interval has passed: __acker-5 discards the trees …edcc, 7."),
     "a tick with nothing to forget": (
-        said("__acker-5", "acker_tick", dropped=[]), "A time-out's length has passed: __acker-5 forgets nothing."),
+        said("__acker-5", "acker_tick", dropped=[]), "One timeout interval has passed: __acker-5 discards nothing."),
     "a tick at the spout": (
-        said("lines-1", "spout_tick", expired=1), "A time-out's length has passed: 1 tree took too long for lines-1."),
+        said("lines-1", "spout_tick", expired=1), "One timeout interval has passed: 1 tree of lines-1 timed out."),
     "a complete tree": (
         said("lines-1", "ack", **LANE, offset=3, root=WIDE, outstanding=0), "Offset 3 is acked: the tree …edcc is complete."),
     "a false completion": (
         said("lines-1", "ack", **LANE, offset=3, root=WIDE, outstanding=2),
-        "Offset 3 is acked, but 2 tuples are not: the tree …edcc was complete by chance only."),
+        "Offset 3 is acked, but 2 tuples are not: the tree …edcc looked complete by chance."),
     "an ack without ackers": (
         said("lines-1", "ack", **LANE, offset=3, root=None, outstanding=0),
-        "Offset 3 is acked as soon as it is emitted: nobody tracks it."),
+        "Offset 3 is acked as soon as it is emitted: it is not tracked."),
     "an ack of a spout that stands alone": (said("spout", "ack", **LANE, offset=3), "Offset 3 is acked."),
     "a time-out": (
         said("lines-1", "fail", **LANE, offset=3, root=WIDE, retry=True, why="timeout"),
-        "Offset 3 fails, as its tree …edcc took too long; lines-1 will emit it again."),
+        "Offset 3 fails because its tree …edcc timed out; lines-1 will emit it again."),
     "a failure that lies too far back": (
         said("lines-1", "fail", **LANE, offset=3, root=WIDE, retry=False, why="failed"),
-        "Offset 3 fails, as its tree …edcc has failed; it is NOT emitted again."),
+        "Offset 3 fails because its tree …edcc has failed; it is NOT emitted again."),
     "a late answer": (
-        said("lines-1", "late", root=WIDE, answer="ack"), "The ack of the tree …edcc comes late: lines-1 does not wait for it any more."),
-    "a crash of a bolt": (said("split-2", "crash", lost=1), "split-2 dies; 1 tuple is forgotten with it."),
-    "a crash of an acker": (said("__acker-5", "crash", lost=2), "__acker-5 dies; 2 trees are forgotten with it."),
-    "a crash of a spout": (said("lines-1", "crash", **LANE, lost=3), "lines-1 dies; 3 trees are forgotten with it."),
+        said("lines-1", "late", root=WIDE, answer="ack"), "The ack of the tree …edcc arrives late: lines-1 is no longer waiting for it."),
+    "a crash of a bolt": (said("split-2", "crash", lost=1), "split-2 dies; 1 tuple is lost with it."),
+    "a crash of an acker": (said("__acker-5", "crash", lost=2), "__acker-5 dies; 2 trees are lost with it."),
+    "a crash of a spout": (said("lines-1", "crash", **LANE, lost=3), "lines-1 dies; 3 trees are lost with it."),
     "a crash of a worker": (
-        said("spout", "crash", **LANE, on_their_way=3), "The worker dies; 3 tuples on their way are forgotten with it."),
-    "a return": (said("split-2", "restart"), "split-2 is there again and remembers nothing."),
+        said("spout", "crash", **LANE, on_their_way=3), "The worker dies; 3 in-flight tuples are lost with it."),
+    "a return": (said("split-2", "restart"), "split-2 is back, and remembers nothing."),
     "a planted failure": (said("split-2", "fault", kind="fail", tuple=7), "A fault: split-2 fails tuple 7."),
-    "a tuple that hangs": (said("split-2", "fault", kind="hang", tuple=7, ms=None), "A fault: split-2 hangs on tuple 7 for ever."),
+    "a tuple that hangs": (said("split-2", "fault", kind="hang", tuple=7, ms=None), "A fault: split-2 hangs on tuple 7 forever."),
     "a tuple that takes longer": (
-        said("split-2", "fault", kind="hang", tuple=7, ms=1500), "A fault: split-2 hangs on tuple 7 for 1,500 ms more."),
+        said("split-2", "fault", kind="hang", tuple=7, ms=1500), "A fault: split-2 hangs on tuple 7 for another 1,500 ms."),
     "a dropped tuple": (
         said("split-2", "fault", kind="drop", tuple=7), "A fault: split-2 drops tuple 7; it will be neither acked nor failed."),
     "a tuple acked twice": (said("split-2", "fault", kind="ack_twice", tuple=7), "A fault: split-2 acks tuple 7 a second time."),
     "a forgotten anchor": (
-        said("split-2", "fault", kind="unanchored", tuple=7), "A fault: split-2 forgets to anchor what it sends for tuple 7."),
+        said("split-2", "fault", kind="unanchored", tuple=7), "A fault: split-2 forgets to anchor the tuples it sends for tuple 7."),
     "an exception": (
         said("split-2", "fault", kind="raise", error="ValueError: no"), "A fault: split-2 throws an exception (ValueError: no)."),
     "a planted exception": (said("split-2", "fault", kind="raise", tuple=7), "A fault: split-2 throws an exception on tuple 7."),
-    "a lost tuple": (said("count", "fault", kind="lose", tuple=7), "A fault: tuple 7 to count is lost on the way."),
-    "a lost message": (said("__acker", "fault", kind="lose", tuple=None), "A fault: a message to __acker is lost on the way."),
+    "a lost tuple": (said("count", "fault", kind="lose", tuple=7), "A fault: tuple 7 to count is lost in transit."),
+    "a lost message": (said("__acker", "fault", kind="lose", tuple=None), "A fault: a message to __acker is lost in transit."),
     "a batch": (said("coordinator", "batch_begin", txid=3, attempt=1, first=4, last=7), "Batch 3 is emitted: offsets 4 to 7."),
     "a batch again": (
         said("coordinator", "batch_begin", txid=3, attempt=2, first=4, last=4), "Batch 3 is emitted again, attempt 2: offset 4."),
@@ -153,16 +153,16 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "a count": (
         said("counts", "put", txid=3, word="to", value=5, before=None), "The count of to begins at 5, stored with batch 3."),
     "a count that stays": (
-        said("counts", "batch_skip", txid=3, word="to", value=5), "The count of to stays 5: batch 3 was written there already."),
+        said("counts", "batch_skip", txid=3, word="to", value=5), "The count of to stays 5: batch 3 has already been applied to it."),
     "the table": (
         said("counts", "result", counts={"a": 1, "b": 2}, truth={"a": 1, "b": 1}),
         "The table holds the counts of 2 words, 1 of them wrong."),
     "a sample": (
         said("topology", "sample", acked=9, failed=1, late=0, executed=12, wasted=3, pending=2, queue=4),
-        "So far 9 trees acked and 1 failed; 3 of 12 effects in vain; 2 trees pending, 4 tuples in queues."),
+        "So far 9 trees acked and 1 failed; 3 of 12 effects wasted; 2 trees pending, 4 tuples queued."),
     "the odds": (
         said("acker", "odds", messages=256, false_completions=1, predicted=1.0),
-        "256 messages came while a tree had open tuples: its number was zero by chance 1 time, 1 predicted."),
+        "256 messages arrived while a tree still had open tuples: its ack value was zero by chance 1 time; 1 were expected."),
 }  # fmt: skip
 
 
@@ -182,4 +182,4 @@ def test_step_whose_data_are_not_what_the_word_promises_is_told_as_it_stands(wha
 def test_step_of_a_task_shows_what_it_holds_as_harmless_text() -> None:
     """Values and names are cut short and written without what a terminal would obey."""
     told = said("\x1b[31m-2", "execute", tuple=7, values=["\x1b[2J" * 50])
-    assert told.startswith("\\x1b[31m-2 works through tuple 7: \\x1b[2J") and len(told) < 200
+    assert told.startswith("\\x1b[31m-2 executes tuple 7: \\x1b[2J") and len(told) < 200

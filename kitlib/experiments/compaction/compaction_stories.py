@@ -1,36 +1,210 @@
-"""Compaction's experiments: a gap is no loss, and a tombstone is not there for ever."""
+"""Compaction's experiments: a gap is no loss, and a tombstone is not there for ever.
+
+A run has a compacted topic and one reader, who goes away and comes back. `rest`: the cleaner does not come, as nothing
+is dirty, or what is dirty is too young. `compact` names the records that are gone and have a later record of their key,
+`purge` the tombstones whose time was up. `view` compares what a reader holds for each key with what was last written:
+`stale` keys are deleted or changed and it does not know, `missing` ones it should have. `state["offsets"]` is what lies
+in the log, and in which segments.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.compaction.compaction_run import CompactionRun, rows_of, told
+from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, ModelCompactedLog
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.kafka.log import FetchError, Record
+
+Table = dict[bytes, bytes]  # key, last value
+
+NOTHING_COMMITTED = "auto.offset.reset=earliest, and nothing is committed"
+
+
+@dataclass(slots=True)
+class CompactionRun(Run):
+    """One run: the log, and what its reader knows."""
+
+    domain: ClassVar[str] = "compaction"
+
+    log: ModelCompactedLog = field(init=False)  # or its twin on Kafka
+    ledger: PartitionLedger = field(init=False)
+    seen: LogSnapshot = field(init=False)
+    shown: dict[str, Any] = field(init=False)  # the same as the steps hold it
+    cleaned_to: int = 0  # the first dirty offset
+    is_too_young: bool = field(init=False)  # the first segment, for the cleaner
+    table: Table = field(default_factory=dict)  # what the reader holds for each key
+    truth: Table = field(default_factory=dict)  # what was last written
+
+    def __post_init__(self) -> None:
+        lag_ms, age_ms = self.knobs.get("min_compaction_lag_ms", 0), self.knobs.get("age_ms", 0)
+        self.is_too_young = age_ms < lag_ms
+        retention_ms = self.knobs.get("delete_retention_ms", DAY_MS)
+        self.log = self.backend.provide(ModelCompactedLog, "customers", retention_ms, lag_ms, age_ms)
+        self.ledger = PartitionLedger(self.log.name)
+        self._look()
+
+    @property
+    def now_ms(self) -> int:
+        return self.log.now_ms
+
+    def state(self) -> dict[str, Any]:
+        return {"offsets": self.shown}
+
+    # -- the topic -----------------------------------------------------------------------------------
+
+    def append(self, rows: Sequence[tuple[str, str | None]], *, rolls: bool = False, transactional: bool = False) -> None:
+        """Write records; with `rolls` they begin a new segment, `transactional` makes each of them a transaction."""
+        if rolls:
+            self.log.roll()
+        coded = [(key.encode(), None if value is None else value.encode()) for key, value in rows]
+        offsets = self.log.write(coded, transactional=transactional)
+        for row in coded:
+            hold(self.truth, *row)
+        self._look()
+        if rolls:
+            self._record("log", "roll", base=offsets[0])
+        for some in [[at] for at in range(len(rows))] if transactional else [range(len(rows))]:
+            first, last = offsets[some[0]], offsets[some[-1]]
+            self._record(
+                "log", "append", first=first, last=last, keys=[rows[at][0] for at in some], values=[rows[at][1] for at in some],
+            )  # fmt: skip
+            if transactional:
+                self._record("log", "control", offset=last + 1)
+
+    def clean(self) -> None:
+        """Let the cleaner go over all that is not in the active segment; what it took out is told."""
+        before = {offset: key for offset, key, _ in self.seen.records}
+        to = self.log.clean()
+        self._look()
+        if to == self.cleaned_to:
+            self._record("log", "rest", to=to, **({"why": "too young"} if self.is_too_young else {}))
+            return
+        self.cleaned_to = to
+        kept = {offset for offset, _, _ in self.seen.records}
+        newest = {key: offset for offset, key in before.items()}
+        gone = [offset for offset in before if offset not in kept]
+        purged = [offset for offset in gone if newest[before[offset]] == offset]
+        replaced = [offset for offset in gone if newest[before[offset]] != offset]
+        self._record("log", "pass", to=to, removed=gone, kept=len(kept))
+        for what, offsets in (("compact", replaced), ("purge", purged)):
+            if offsets:
+                self._record("log", what, offsets=offsets)
+
+    def delete_before(self, offset: int) -> None:
+        """DeleteRecords: the log begins at this offset."""
+        start = self.log.delete_before(offset)
+        self._look()
+        self._record("log", "delete", to=start)
+
+    def wait(self, ms: int) -> None:
+        """The reader is away for so long, in real time on a real broker."""
+        if ms > 0:
+            self.log.wait(ms)
+            self._record("reader", "away", ms=ms)
+
+    def _look(self) -> None:
+        self.seen = self.log.snapshot()
+        self.shown = self.seen.state()
+        self.ledger.log_start, self.ledger.log_end = self.log.start, self.log.end
+
+    # -- the reader ----------------------------------------------------------------------------------
+
+    def start_reader(self) -> None:
+        """Begin at the committed offset, or at the start when there is none."""
+        found = self.log.committed()
+        self._begin(*(self.log.start, NOTHING_COMMITTED) if found is None else (found, "committed offset"))
+
+    def _begin(self, offset: int, why: str) -> None:
+        self.ledger.emitted_to_offset = offset
+        self._record("reader", "start", offset=offset, why=why)
+
+    def read(self, most: int | None = None) -> None:
+        """Fetch from the position on, process what comes (`most` records), and commit; under the policy none it may stop."""
+        ledger, policy = self.ledger, self.knobs.get("auto_offset_reset", "earliest")
+        fetched = self.log.fetch(position := ledger.emitted_to_offset)
+        if fetched.error is FetchError.OFFSET_OUT_OF_RANGE:
+            self._record("reader", "error", error="OFFSET_OUT_OF_RANGE", offset=position)
+            if policy == "none":
+                return
+            to = ledger.log_start if policy == "earliest" else ledger.log_end
+            self._begin(to, f"auto.offset.reset={policy}: offset {position} is out of range")
+            fetched = self.log.fetch(to)
+        for record in list(fetched.records)[:most]:
+            self._process(record)
+        ledger.committed_to = ledger.emitted_to_offset
+        self.log.commit(ledger.committed_to)
+        self._record("reader", "commit", offset=ledger.committed_to, written=True)
+
+    def _process(self, record: Record) -> None:
+        offset, before = record.offset, self.ledger.emitted_to_offset
+        if offset != before:
+            self._record("reader", "gap", after=before - 1, next=offset, missing=offset - before)
+        self.ledger.emitted_to_offset = offset + 1
+        self._record("reader", "emit", offset=offset)
+        self.ledger.process(offset)
+        hold(self.table, record.key or b"", record.value)
+        self._record("reader", "process", offset=offset)
+
+    def tell_views(self) -> None:
+        """What the reader holds by now, and what one would that reads all that is left."""
+        self._tell_view("reader", self.table)
+        table: Table = {}
+        for record in self.log.fetch(self.ledger.log_start).records:
+            hold(table, record.key or b"", record.value)
+        self._tell_view("new reader", table)
+
+    def _tell_view(self, who: str, table: Table) -> None:
+        stale = (key for key, value in table.items() if self.truth.get(key) != value)
+        self._record(who, "view", keys=named(table), stale=named(stale), missing=named(self.truth.keys() - table.keys()))
+
+    def _record(self, actor: str, what: str, /, **data: Any) -> None:
+        self.record_in(self.ledger, actor, what, **data)
+
+
+def hold(table: Table, key: bytes, value: bytes | None) -> None:
+    """A table after one more record: its key's last value, or no such key after a tombstone."""
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
+
+
+def named(keys: Iterable[bytes]) -> list[str]:
+    """Keys as a step tells them."""
+    return sorted(key.decode(errors="replace") for key in keys)
+
+
+def rows_of(keys: Iterable[str], value: str | None) -> list[tuple[str, str | None]]:
+    """A row of this value for each key."""
+    return [(key, value) for key in keys]
+
 
 CUSTOMERS = ("alice", "bob", "carol")
 
 AutoOffsetReset = Annotated[
-    Literal["earliest", "latest", "none"], Knob("Where the reader goes on when its offset is out of range.")
+    Literal["earliest", "latest", "none"], Knob("Where the reader continues when its offset is out of range.")
 ]
 
 
 @experiment("A gap is no loss", CompactionRun)
-@told
 def compacted_topic(
     run: CompactionRun,
     what: Annotated[Literal["compaction", "delete records", "transactions", "nothing"], Knob("What makes the gap.")] = "compaction",
-    records: Annotated[int, Knob("How many records the first segment gets.", "records", 1, 100)] = 10,
-    keys: Annotated[int, Knob("How many keys they have: the last key has all the rest of them.", "keys", 1, 100)] = 3,
-    read_first: Annotated[int, Knob("How many of them the reader processes before it goes.", "records", 0, 100)] = 3,
+    records: Annotated[int, Knob("Records in the first segment.", "records", 1, 100)] = 10,
+    keys: Annotated[int, Knob("Distinct keys among them; all remaining records have the last key.", "keys", 1, 100)] = 3,
+    read_first: Annotated[int, Knob("How many of them the reader processes before it leaves.", "records", 0, 100)] = 3,
     min_compaction_lag_ms: Annotated[
-        int, Knob("How old a record has to be before the cleaner may take it (the topic's min.compaction.lag.ms).", "ms", 0, 3_600_000)
+        int, Knob("Minimum age of a record before the cleaner may remove it (the topic's min.compaction.lag.ms).", "ms", 0, 3_600_000)
     ] = 0,
-    age_ms: Annotated[int, Knob("How old the records are when the cleaner comes.", "ms", 0, 7_200_000)] = 0,
+    age_ms: Annotated[int, Knob("Age of the records when the cleaner runs.", "ms", 0, 7_200_000)] = 0,
     auto_offset_reset: AutoOffsetReset = "earliest",
 ) -> None:
-    """A reader comes back at offset 3, and the records from there to 8 are gone. What is it handed, and has anything been
-    lost?
+    """A reader comes back at offset 3, and the records from there to 8 are gone. What does it receive, and has anything
+    been lost?
     """
     by_transaction = what == "transactions"
     run.append([(f"key-{min(at, keys - 1)}", f"value {at}") for at in range(records)], transactional=by_transaction)
@@ -60,16 +234,15 @@ def _clean_again(run: CompactionRun) -> None:
 
 
 @experiment("A tombstone has its time", CompactionRun)
-@told
 def tombstones(
     run: CompactionRun,
     delete_retention_ms: Annotated[
         int, Knob("How long after its first cleaning a tombstone stays (the topic's delete.retention.ms).", "ms", 0, 10_000)
     ] = 1_500,
-    away_ms: Annotated[int, Knob("How long the reader is away after that cleaning.", "ms", 0, 20_000)] = 2_500,
-    new_records: Annotated[bool, Knob("Whether new records come meanwhile, for which the cleaner comes again.")] = True,
+    away_ms: Annotated[int, Knob("How long the reader stays away after that cleaning.", "ms", 0, 20_000)] = 2_500,
+    new_records: Annotated[bool, Knob("Whether new records arrive in the meantime, so that the cleaner runs again.")] = True,
 ) -> None:
-    """Bob is deleted while a reader is away. When the reader comes back, does it hear of that?"""
+    """Bob is deleted while a reader is away. When the reader comes back, does it find out?"""
     run.append(rows_of(CUSTOMERS, "order 1"))
     run.start_reader()
     run.read()

@@ -1,14 +1,230 @@
-"""Connect's experiments: layouts of workers, a worker that is lost, and a source task that crashes between two flushes."""
+"""Connect: layouts of workers, a worker that is lost, and a source task that crashes between two flushes.
+
+A run takes place in virtual time, and is of a cluster, of one standalone worker, or of one source task.
+
+No lane is judged, except a source task's, which is a producer's. The words of such a trace: `kitlib.words.connect`.
+`state["connect"]` is the cluster: its workers with what they run, what runs nowhere, and until when it waits.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.connect.connect_run import MODEL_ONLY, ConnectRun, SourceRun
+from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.kafka.connect.settings import ConnectSettings
-from kitlib.kafka.connect.source_task import SourceSettings
+from kitlib.experiments.run import Run
+from kitlib.kafka.connect.cluster import ConnectCluster, StandaloneWorker
+from kitlib.kafka.connect.source_task import Produced, SourceSettings, SourceTask
+from kitlib.kafka.connect.work import ConnectSettings, TaskId, configured_work
+
+MODEL_ONLY = "the kit has no jars of Connect, and a lost worker is waited for in minutes"
+
+
+@dataclass(slots=True)
+class ModelWorkers(ConnectCluster):
+    """The cluster as a run has it; on a real broker `on_kafka` takes its place."""
+
+    on_kafka: ClassVar[str] = "kitlib.experiments.connect.kafka_connect:KafkaConnectCluster"
+
+
+@dataclass(slots=True)
+class ConnectRun(Run):
+    """One run of a cluster of workers, or of one standalone worker, and the trace it writes."""
+
+    domain: ClassVar[str] = "connect"
+
+    cluster: ModelWorkers = field(init=False)  # or its twin, whose group is real
+    alone: StandaloneWorker | None = None
+    alone_ms: int = 0
+    idle_ms: dict[TaskId, int] = field(default_factory=dict)  # task -> for how long it ran nowhere
+    moves: dict[TaskId, list[str]] = field(default_factory=dict)  # task -> the workers that ran it, one after the other
+    looked_ms: int = 0
+
+    def __post_init__(self) -> None:
+        knobs = self.knobs
+        names = ("scheduled_rebalance_max_delay_ms", "session_timeout_ms", "join_ms", "protocol")
+        settings = ConnectSettings(**{name: knobs[name] for name in names if name in knobs})
+        if knobs.get("mode") == "standalone" and self.is_real:
+            raise KnobError(
+                'mode=standalone has no group, so there is nothing to run on real brokers. Run it with backend="model".'
+            )
+        self.cluster = self.backend.provide(ModelWorkers, settings)
+        if knobs.get("mode") == "standalone":
+            self.alone = StandaloneWorker()
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the group is one of a real broker, in real time."""
+        return self.backend.name == "kafka"
+
+    # -- what a story calls --------------------------------------------------------------------------
+
+    def configure(self, connectors: Mapping[str, int]) -> None:
+        """These connectors, with their numbers of tasks."""
+        if self.alone is not None:
+            self.alone.configure(connectors)
+            self.record(self.alone.name, "configure", connectors=dict(connectors))
+            return
+        self.cluster.configure(connectors)
+        self._tell()
+
+    def start(self, name: str) -> None:
+        """A worker starts; a standalone one is alone."""
+        if self.alone is not None:
+            self.alone.start()
+            told = self.alone.snapshot()["workers"][self.alone.name]
+            self.record(self.alone.name, "start")
+            self.record(self.alone.name, "assigned", connectors=told["connectors"], tasks=told["tasks"])
+            return
+        self.cluster.start(name)
+        self._tell()
+
+    def kill(self, name: str) -> None:
+        """A worker dies without a word."""
+        if self.alone is not None:
+            told = self.alone.snapshot()["workers"][self.alone.name]
+            self.alone.kill()
+            self.record(self.alone.name, "kill", connectors=told["connectors"], tasks=told["tasks"])
+            return
+        self.cluster.kill(name)
+        self._tell()
+
+    def run_for(self, ms: int) -> None:
+        """Let time pass; on a real broker only until nothing is due."""
+        if self.alone is not None:
+            self._count_idle(self.alone_ms + ms)
+            self.alone_ms += ms
+            return
+        end = self.cluster.now_ms + ms
+        while (due := self.cluster.next_ms()) is not None and due <= end:
+            self._count_idle(due)
+            self.cluster.run_until(due)
+            self._tell()
+        if not self.is_real:
+            self._count_idle(end)
+            self.cluster.run_until(end)
+
+    def count_from_here(self) -> None:
+        """What was idle and what moved so far does not count."""
+        self.idle_ms, self.moves = {}, {}
+        self._note_owners()
+
+    def tell_idle(self) -> None:
+        """Write down for how long each task ran nowhere, and how many moved to another worker."""
+        moved = [task for task, owners in self.moves.items() if len(set(owners)) > 1]
+        idle = {f"{name}-{number}": self.idle_ms.get((name, number), 0) for name, number in sorted(self._tasks())}
+        self.record(
+            "group",
+            "idle",
+            tasks=[list(each) for each in idle.items()],
+            longest_ms=max(idle.values(), default=0),
+            shuffled=sum(len(owners) - 1 for owners in self.moves.values()),
+            moved=[f"{name}-{number}" for name, number in sorted(moved)],
+        )
+
+    @property
+    def now_ms(self) -> int:
+        """Virtual milliseconds since the run began."""
+        return self.alone_ms if self.alone is not None else self.cluster.now_ms
+
+    # -- what is counted -----------------------------------------------------------------------------
+
+    def _tasks(self) -> list[TaskId]:
+        found = self.alone.connectors if self.alone is not None else self.cluster.published
+        return list(configured_work(found).tasks)
+
+    def _count_idle(self, until_ms: int) -> None:
+        for task in self._tasks():
+            runs = self.alone.is_up if self.alone is not None else bool(self.cluster.owner(task))
+            if not runs:
+                self.idle_ms[task] = self.idle_ms.get(task, 0) + until_ms - self.looked_ms
+        self.looked_ms = until_ms
+
+    def _note_owners(self) -> None:
+        for task in self._tasks() if self.alone is None else ():
+            for owner in self.cluster.owner(task):
+                known = self.moves.setdefault(task, [])
+                if not known or known[-1] != owner:
+                    known.append(owner)
+
+    def _tell(self) -> None:
+        self._note_owners()
+        for event in self.cluster.take_events():
+            data = {name: value for name, value in event.data.items() if name != "member_id"}
+            self.record(event.who, event.what, **data)
+
+    def state(self) -> dict[str, Any]:
+        """The workers, and what each of them runs."""
+        return {"connect": self.alone.snapshot() if self.alone is not None else self.cluster.snapshot()}
+
+
+@dataclass(slots=True)
+class SourceRun(Run):
+    """One run of one source task that reads a table and produces into one partition."""
+
+    domain: ClassVar[str] = "source"
+
+    now_ms: int = 0
+    end_offset: int = 0
+    task: SourceTask = field(init=False)
+    topic: str = "orders"
+
+    def __post_init__(self) -> None:
+        knobs = self.knobs
+        self.task = SourceTask(
+            SourceSettings(knobs["offset_flush_interval_ms"], knobs["exactly_once"], knobs["transaction_boundary"])
+        )
+
+    def begin(self) -> None:
+        """The task starts, where its stored source offset says."""
+        position = self.task.start(self.now_ms)
+        if self.trace.steps:  # a lane begins with its first send
+            self._record("begins", position=position)
+
+    def poll_until(self, end_ms: int) -> None:
+        """Read and produce once a second, and look at the flush timer."""
+        while self.now_ms < end_ms:
+            ms = min(1_000, end_ms - self.now_ms)
+            self.now_ms += ms
+            first = self.task.position
+            done = self.task.poll(self.knobs["records_per_s"] * ms // 1_000, self.now_ms)
+            if self.task.position > first:
+                self._record("send", first=first, last=self.task.position - 1)
+            self._written(done)
+            self._written(self.task.maybe_flush(self.now_ms))
+
+    def crash(self) -> None:
+        """The worker dies; a transaction that is open is aborted."""
+        position = self.task.position
+        aborted = self.task.crash()
+        self._record("crash", position=position, stored=self.task.stored)
+        if aborted is not None:
+            self._record("aborted", first=aborted[0], last=aborted[1])
+
+    def stop(self) -> None:
+        """The task is stopped in order."""
+        self._written(self.task.stop(self.now_ms))
+
+    def _written(self, done: Produced) -> None:
+        if done.visible is not None:
+            first, last = done.visible
+            offset, self.end_offset = self.end_offset, self.end_offset + last - first + 1
+            self._record("write", first=first, last=last, offset=offset)
+        if done.flushed is not None:
+            self._record("flush", offset=done.flushed)
+
+    def _record(self, what: str, /, **data: Any) -> None:
+        self.record("task", what, topic=self.topic, partition=0, **data)
+
+    def state(self) -> dict[str, Any]:
+        """How far the task has come, and its lane."""
+        task = self.task
+        source = {"position": task.position, "stored": task.stored, "at_risk": task.at_risk, "open_from": task.open_from}
+        return {"source": source, "log_start": 0, "log_end": self.end_offset, "processed": []}
+
 
 _CLUSTER, _SOURCE = ConnectSettings(), SourceSettings()
 
@@ -16,11 +232,11 @@ Workers = Annotated[int, Knob("How many workers the cluster has.", "workers", 1,
 SourceTasks = Annotated[int, Knob("How many tasks the source connector asks for.", "tasks", 0, 12)]
 SinkTasks = Annotated[int, Knob("How many tasks the sink connector asks for.", "tasks", 0, 12)]
 Protocol = Annotated[
-    Literal["sessioned", "compatible", "eager"], Knob("connect.protocol: eager stops everybody at each rebalance.")
+    Literal["sessioned", "compatible", "eager"], Knob("connect.protocol: eager stops every worker at each rebalance.")
 ]
 JoinMs = Annotated[int, Knob("How long a rebalance takes.", "ms", 0, 10_000)]
-DelayMs = Annotated[int, Knob("How long the work of a lost worker waits for it to come back.", "ms", 0, 600_000)]
-SessionMs = Annotated[int, Knob("Without a heartbeat for this long a worker is given up.", "ms", 1_000, 60_000)]
+DelayMs = Annotated[int, Knob("How long a lost worker's tasks stay unassigned, in case it comes back.", "ms", 0, 600_000)]
+SessionMs = Annotated[int, Knob("A worker without a heartbeat for this long is removed.", "ms", 1_000, 60_000)]
 
 
 @experiment("Workers, connectors and tasks", ConnectRun)
@@ -33,31 +249,28 @@ def connect_layouts(
     protocol: Protocol = _CLUSTER.protocol,
     join_ms: JoinMs = _CLUSTER.join_ms,
 ) -> None:
-    """Workers come one after the other. Who runs what, and what moves each time?"""
-    try:
-        run.configure({"source": source_tasks, "sink": sink_tasks})
-        for number in range(1 if run.alone is not None else workers):
-            run.start(f"w{number + 1}")
-            run.run_for(10_000)
-        run.tell_idle()
-    finally:
-        run.close()
+    """Workers join one after another. Who runs what, and what moves each time?"""
+    run.configure({"source": source_tasks, "sink": sink_tasks})
+    for number in range(1 if run.alone is not None else workers):
+        run.start(f"w{number + 1}")
+        run.run_for(10_000)
+    run.tell_idle()
 
 
-@experiment("A worker dies, and its tasks are nowhere", ConnectRun, model_only=MODEL_ONLY)
+@experiment("A worker dies, and no one runs its tasks", ConnectRun, model_only=MODEL_ONLY)
 def connect_worker_lost(
     run: ConnectRun,
     workers: Workers = 3,
     source_tasks: SourceTasks = 3,
     sink_tasks: SinkTasks = 3,
-    back_after_ms: Annotated[int, Knob("When the worker is started again; 0: never.", "ms", 0, 600_000)] = 0,
-    lost: Annotated[Literal["a member", "the leader"], Knob("Who dies: one that does not lead, or the leader.")] = "a member",
+    back_after_ms: Annotated[int, Knob("When the worker is restarted; 0: never.", "ms", 0, 600_000)] = 0,
+    lost: Annotated[Literal["a member", "the leader"], Knob("Who dies: a follower or the leader.")] = "a member",
     scheduled_rebalance_max_delay_ms: DelayMs = _CLUSTER.scheduled_rebalance_max_delay_ms,
     session_timeout_ms: SessionMs = _CLUSTER.session_timeout_ms,
     protocol: Protocol = _CLUSTER.protocol,
     join_ms: JoinMs = _CLUSTER.join_ms,
 ) -> None:
-    """One of three workers is killed. For how long does nobody run its tasks, and what moves when it comes back?"""
+    """One of three workers is killed. How long do its tasks run nowhere, and what moves when it comes back?"""
     run.configure({"source": source_tasks, "sink": sink_tasks})
     for number in range(workers):
         run.start(f"w{number + 1}")
@@ -75,20 +288,20 @@ def connect_worker_lost(
 @experiment("The source remembers, but not everything", SourceRun, model_only=MODEL_ONLY)
 def connect_source_crash(
     run: SourceRun,
-    records_per_s: Annotated[int, Knob("How many records the task produces in a second.", "records/s", 1, 1_000)] = 100,
+    records_per_s: Annotated[int, Knob("Records that the task produces per second.", "records/s", 1, 1_000)] = 100,
     offset_flush_interval_ms: Annotated[
         int, Knob("How often the source offset is stored.", "ms", 1_000, 600_000, scale="log")
     ] = _SOURCE.offset_flush_interval_ms,
-    crash_at_ms: Annotated[int, Knob("When the worker ends.", "ms", 1_000, 200_000)] = 59_000,
-    ending: Annotated[Literal["crash", "stop"], Knob("How it ends: it dies, or it is stopped in order.")] = "crash",
+    crash_at_ms: Annotated[int, Knob("When the worker stops.", "ms", 1_000, 200_000)] = 59_000,
+    ending: Annotated[Literal["crash", "stop"], Knob("How it stops: it dies, or it shuts down cleanly.")] = "crash",
     exactly_once: Annotated[bool, Knob("exactly.once.source.support: records and offset in one transaction.")] = _SOURCE.exactly_once,
     transaction_boundary: Annotated[
-        Literal["poll", "interval"], Knob("A transaction for each poll, or for each flush interval.")
+        Literal["poll", "interval"], Knob("One transaction per poll, or per flush interval.")
     ] = _SOURCE.transaction_boundary,
-    restart_ms: Annotated[int, Knob("How long until the task runs again.", "ms", 0, 60_000)] = 2_000,
+    restart_ms: Annotated[int, Knob("How long until the task is running again.", "ms", 0, 60_000)] = 2_000,
 ) -> None:
-    """A source task writes 100 records a second and its offset once a minute. It crashes a second before. How many records
-    come twice?
+    """A source task writes 100 records a second and its offset once a minute. It crashes a second before the next
+    offset is due. How many records arrive twice?
     """
     run.begin()
     run.poll_until(crash_at_ms)

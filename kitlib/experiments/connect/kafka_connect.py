@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from kitlib.errors import KnobError
+from kitlib.experiments.connect.connect_stories import ModelWorkers
+from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.kafka_stage import KafkaStage
-from kitlib.experiments.stage import Stage
-from kitlib.kafka.connect.cluster import ConnectCluster, Worker
-from kitlib.kafka.connect.eager import assign_eagerly
+from kitlib.kafka.connect.assignors import assign_eagerly
+from kitlib.kafka.connect.cluster import Worker
 from kitlib.kafka.connect.protocol import (
     OFFERED,
     ExtendedAssignment,
@@ -26,43 +26,42 @@ from kitlib.kafka.connect.protocol import (
     encode_assignment,
     encode_metadata,
 )
-from kitlib.kafka.connect.settings import EAGER, ConnectSettings
-from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks
-from kitlib.lab import made
+from kitlib.kafka.connect.work import EAGER, Assignment, ConnectorsAndTasks, ConnectSettings
+from kitlib.lab import created_resources
 from kitlib.lab.clients import sole_broker
-from kitlib.lab.wire_group import GroupWire, Joined
+from kitlib.lab.wire_coordinator import CoordinatorWire, Joined
 
 URL = "http://127.0.0.1:8083/"
 CONFIG_OFFSET = 1  # nobody is behind the configuration
 
 
 @dataclass(slots=True)
-class KafkaConnectCluster(ConnectCluster):
+class KafkaConnectCluster(ModelWorkers):
     """A cluster whose group is real. Time is real; what is due happens at once, and nothing is waited for."""
 
-    stage: KafkaStage | None = None
+    backend: KafkaBackend | None = None
     group: str = ""
-    wires: dict[str, GroupWire] = field(default_factory=dict)  # by worker
+    wires: dict[str, CoordinatorWire] = field(default_factory=dict)  # by worker
     began_s: float = 0.0
 
     @classmethod
-    def open(cls, stage: Stage, run: str, settings: ConnectSettings) -> KafkaConnectCluster:
+    def open(cls, backend: KafkaBackend, settings: ConnectSettings) -> KafkaConnectCluster:
         """A cluster without workers; its group is `kit.<run>`. LabError when there is more than one broker."""
-        assert isinstance(stage, KafkaStage)
-        sole_broker(stage.cluster, "a real group of workers")
-        made.remember("group", f"kit.{run}")
-        return cls(settings, stage=stage, group=f"kit.{run}", began_s=time.monotonic())
+        group = f"kit.{backend.run}"
+        sole_broker(backend.cluster, "a real group of workers")
+        created_resources.remember("group", group)
+        return cls(settings, backend=backend, group=group, began_s=time.monotonic())
 
     def start(self, name: str) -> None:
         """A worker connects; it joins in the rebalance that begins."""
-        assert self.stage is not None
-        host, port = sole_broker(self.stage.cluster, "a real group of workers")
-        ConnectCluster.start(self, name)
-        self.wires[name] = GroupWire.open(host, port, name, DEADLINE_S)
+        assert self.backend is not None
+        host, port = sole_broker(self.backend.cluster, "a real group of workers")
+        ModelWorkers.start(self, name)
+        self.wires[name] = CoordinatorWire.open(host, port, name, DEADLINE_S)
 
     def kill(self, name: str) -> None:
         """KnobError: the model's delay takes minutes."""
-        raise KnobError(f'{name} is killed on the model only. Run it with backend="model".')
+        raise KnobError(f'{name} can be killed on the model only. Run it with backend="model".')
 
     def next_ms(self) -> int | None:
         self.now_ms = self._clock_ms()

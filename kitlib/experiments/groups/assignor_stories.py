@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from kitlib.errors import LabError
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import settings_of, told, work_wave
+from kitlib.experiments.groups.group import Library
+from kitlib.experiments.groups.group_knobs import settings_of, work_wave
 from kitlib.experiments.groups.group_run import POLL_MS, SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import Library
 from kitlib.experiments.knobs import Knob
 from kitlib.lab.consumer_driver import Refused
 
@@ -34,7 +34,7 @@ MIXED_LIST = "MIXED_LIST"
 def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
     """Start a consumer; False when its own library refuses the list, before any broker is asked."""
     settings, said = settings_of(run, strategies=strategies), {}
-    if run.group.backend == "model":
+    if run.backend.name == "model":
         is_refused = settings.library in REFUSE_MIXED_LISTS and len(strategies) > 1
     else:
         try:
@@ -43,7 +43,7 @@ def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
         except Refused as refused:
             is_refused, said = True, {"says": str(refused)}
     if is_refused:
-        run.note(name, "refused", error=MIXED_LIST, **said)
+        run.record(name, "refused", error=MIXED_LIST, **said)
         return False
     run.join(name, settings)
     return True
@@ -61,7 +61,7 @@ def _refusal(run: GroupRun, name: str, others: Sequence[str]) -> str:
         if run.is_settled():
             return ""
     raise LabError(
-        f"{run.trace.run}: {name} was neither taken into the group nor refused within {SETTLE_MS} ms; {run.group.view()}. "
+        f"{run.trace.run}: {name} was neither admitted to the group nor refused within {SETTLE_MS} ms; {run.group.view()}. "
         "Look at the trace, or at `kit status` on kafka."
     )
 
@@ -71,28 +71,27 @@ def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: in
     paused: set[str] = set()
     for step in run.trace.steps[begin:]:
         paused |= set(step.state["group"]["standing_still"])
-    run.note(
+    run.record(
         name, "restarted", strategies=list(strategies), protocol=run.group.view().protocol, paused=len(paused),
         **({"error": error} if error else {}),
     )  # fmt: skip
 
 
-@experiment("Another assignor for a running group", GroupRun)
-@told
+@experiment("A new assignor for a running group", GroupRun)
 def mixed_assignors(
     run: GroupRun,
     deploy: Annotated[
         Literal["one round", "two rounds", "one round from both"],
-        Knob("Which lists the members are given: the new assignor at once; both, and then the new one; or the new one after both."),
+        Knob("The assignor lists the members get: the new one at once; both, then the new one; or the new one after both."),
     ] = "two rounds",
     partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 3, 24)] = 6,
-    wave: Annotated[int, Knob("How many records each partition gets at a time.", "records", 1, 50)] = 2,
+    wave: Annotated[int, Knob("Records that each partition receives at a time.", "records", 1, 50)] = 2,
     library: Annotated[
-        Library, Knob("Whose consumer it is; only Java's takes a list with an eager and a cooperative assignor.")
+        Library, Knob("Which client library; only Java's accepts a list with an eager and a cooperative assignor.")
     ] = "java",
 ) -> None:
-    """Three consumers are restarted one by one with cooperative-sticky in the place of range. By what does the group read
-    in between, and which restart stops the deploy?
+    """Three consumers are restarted one by one with cooperative-sticky instead of range. Which assignor does the group
+    use in between, and which restart stops the deployment?
     """
     first, *rounds = DEPLOYS[deploy]
     run.create(partitions, wave)

@@ -18,11 +18,9 @@ from kitlib.experiments.groups.group_knobs import (
     evicted,
     settings_of,
     take_all,
-    told,
     work_wave,
 )
-from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_seat import Record
+from kitlib.experiments.groups.group_run import GroupRun, Record
 from kitlib.experiments.knobs import Knob
 
 WORKERS, QUEUE = 8, 50  # a pool that is handed records
@@ -35,8 +33,8 @@ def _batches(run: GroupRun, crash_at: int) -> None:
     """Batch after batch is worked off in the thread that polls, up to the record at which it ends."""
     knobs = run.knobs
     keeps, stores = knobs["rule"] == AFTER_WORK, knobs["library"] == "librdkafka"
-    while run.seats["A"].position.get(0, 0) <= crash_at:
-        left = knobs["records"] - run.seats["A"].position.get(0, 0)
+    while run.members["A"].position.get(0, 0) <= crash_at:
+        left = knobs["records"] - run.members["A"].position.get(0, 0)
         batch = run.take("A", min(knobs["poll_records"], left))
         before = [record for record in batch if record[1] < crash_at]
         if keeps and stores:
@@ -52,11 +50,11 @@ def _batches(run: GroupRun, crash_at: int) -> None:
 
 def _pool(run: GroupRun, crash_at: int) -> None:
     """The thread that polls keeps a pool's queue full; the pool's workers finish the oldest records."""
-    knobs, seat = run.knobs, run.seats["A"]
+    knobs, member = run.knobs, run.members["A"]
     while True:
-        left = knobs["records"] - seat.position.get(0, 0)
-        run.take("A", min(WORKERS + QUEUE, len(seat.waiting) + left))
-        done = [record for record in list(seat.waiting)[:WORKERS] if record[1] < crash_at]
+        left = knobs["records"] - member.position.get(0, 0)
+        run.take("A", min(WORKERS + QUEUE, len(member.waiting) + left))
+        done = [record for record in list(member.waiting)[:WORKERS] if record[1] < crash_at]
         if not done:
             break
         run.pass_ms(knobs["work_ms"])
@@ -65,26 +63,25 @@ def _pool(run: GroupRun, crash_at: int) -> None:
     run.poll("A", 0)  # the queue is full; the next poll asks for nothing, and commits
 
 
-@experiment("Who commits what is not done", GroupRun, max_steps=6_000)
-@told
+@experiment("Committed, but not done", GroupRun, max_steps=6_000)
 def auto_commit(
     run: GroupRun,
     library: ClientLibrary = "java",
     rule: Annotated[
         Literal["killed", "closed after an error", "kept after the work", "handed to a pool"],
         Knob(
-            "How A works and ends: killed in a batch; close() after an error in it; killed, with offsets kept only after "
-            "the work; killed, with records handed to a pool of workers."
+            "How A works and stops: killed in a batch; close() after an error in it; killed, with offsets stored only "
+            "after processing; killed, with records handed to a worker pool."
         ),
     ] = "killed",
     records: Annotated[int, Knob("How many records the topic holds.", "records", 2, 600)] = 300,
-    poll_records: Annotated[int, Knob("How many records one poll hands out at most.", "records", 1, 500)] = 100,
-    crash_at: Annotated[int, Knob("The record in whose work A ends.", "offset", 0, 599)] = 150,
-    work_ms: Annotated[int, Knob("How long the work on one record takes.", "ms", 0, 20)] = 4,
-    auto_commit_interval_ms: Annotated[int, Knob("How often the library commits, if it commits by itself.", "ms", 50, 5_000)] = 200,
+    poll_records: Annotated[int, Knob("Maximum number of records that one poll returns.", "records", 1, 500)] = 100,
+    crash_at: Annotated[int, Knob("The record that A is processing when it stops.", "offset", 0, 599)] = 150,
+    work_ms: Annotated[int, Knob("Processing time per record.", "ms", 0, 20)] = 4,
+    auto_commit_interval_ms: Annotated[int, Knob("How often the library commits, if it commits automatically.", "ms", 50, 5_000)] = 200,
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """The library commits by itself, and A ends in the middle of a batch. What does its successor skip, what does it do again?"""
+    """The library commits automatically, and A stops in the middle of a batch. What does its successor skip, and what does it repeat?"""
     is_stored_by_hand = rule == AFTER_WORK and library == "librdkafka"
     settings = settings_of(
         run, auto_commit=rule != AFTER_WORK or is_stored_by_hand, auto_store=not is_stored_by_hand,
@@ -123,17 +120,16 @@ def _finish_order(run: GroupRun, records: list[Record], failing: range) -> list[
 
 
 @experiment("Eight workers, one offset", GroupRun)
-@told
 def worker_pool(
     run: GroupRun,
     commits: Annotated[
         Literal["own", "contiguous"],
-        Knob("What is committed when a record is finished: that record, or the end of what is finished without a gap."),
+        Knob("What is committed when a record is finished: that record, or the end of the contiguous finished range."),
     ] = "own",
-    workers: Annotated[int, Knob("How many records are worked on at once.", "workers", 1, 64)] = 8,
-    first_failed: Annotated[int, Knob("The first record that fails and waits for its retry.", "offset", 0, 200)] = 55,
-    failed: Annotated[int, Knob("How many fail.", "records", 0, 20)] = 4,
-    crash_after: Annotated[int, Knob("The last record that is finished before the crash.", "offset", 1, 400)] = 100,
+    workers: Annotated[int, Knob("Records processed at once.", "workers", 1, 64)] = 8,
+    first_failed: Annotated[int, Knob("The first record that fails and waits for a retry.", "offset", 0, 200)] = 55,
+    failed: Annotated[int, Knob("How many records fail.", "records", 0, 20)] = 4,
+    crash_after: Annotated[int, Knob("The last record finished before the crash.", "offset", 1, 400)] = 100,
     library: ClientLibrary = "java",
     session_ms: SessionMs = 1_500,
 ) -> None:
@@ -165,19 +161,18 @@ def worker_pool(
 # -- an offset stored after the partition has gone -----------------------------------------------------------
 
 
-@experiment("An offset kept for too long", GroupRun)
-@told
+@experiment("An offset kept too long", GroupRun)
 def store_after_revoke(
     run: GroupRun,
     keeper: Annotated[
         Literal["librdkafka", "librdkafka 1.4.1", "the user"],
-        Knob("Who keeps A's offset until it is committed: today's librdkafka, that of 2020, or the user himself."),
+        Knob("Who keeps A's offset until it is committed: today's librdkafka, that of 2020, or the application itself."),
     ] = "the user",
     records: Annotated[int, Knob("How many records B commits.", "records", 2, 500)] = 200,
-    done: Annotated[int, Knob("How many of them A has done when it is ready at last.", "records", 1, 500)] = 40,
+    done: Annotated[int, Knob("How many of them A has processed when it finally commits.", "records", 1, 500)] = 40,
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """A is slow, its partition goes to B and comes back. A has kept an offset from before. Where does the next member begin?"""
+    """A is slow; its partition goes to B and comes back. A has kept an offset from before. Where does the next member start?"""
     by_library = keeper != "the user"
     done = min(done, records)
     settings = settings_of(
@@ -212,7 +207,6 @@ def store_after_revoke(
 
 
 @experiment("The offset of the last record, or of the next", GroupRun)
-@told
 def off_by_one(
     run: GroupRun,
     commits: Annotated[
@@ -223,7 +217,7 @@ def off_by_one(
     library: ClientLibrary = "java",
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """After each batch the offset of its last record is committed, and the consumer is restarted. What is consumed twice?"""
+    """After each batch, the offset of its last record is committed, and the consumer is restarted. What is consumed twice?"""
     more = 1 if commits == "offset + 1" else 0
     run.create(partitions)
     for _ in range(restarts + 1):

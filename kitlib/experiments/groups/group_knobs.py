@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Annotated, Concatenate, Literal, ParamSpec
+from typing import Annotated, Literal
 
 from kitlib.errors import LabError
+from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.knobs import Knob
 
-P = ParamSpec("P")
-
-
-ClientLibrary = Annotated[Library, Knob("Whose consumer it is; each has rules of its own for commits.")]
+ClientLibrary = Annotated[Library, Knob("Which client library; each has its own rules for commits.")]
 Strategy = Annotated[
     Literal["range", "roundrobin", "sticky", "cooperative-sticky"],
-    Knob("How partitions are dealt out; with cooperative-sticky members keep them through a rebalance."),
+    Knob("Assignment strategy; with cooperative-sticky, members keep their partitions during a rebalance."),
 ]
-SessionMs = Annotated[int, Knob("Without a heartbeat for this long a member is removed.", "ms", 1_000, 10_000)]
+SessionMs = Annotated[int, Knob("A member without a heartbeat for this long is removed.", "ms", 1_000, 10_000)]
 MaxPollMs = Annotated[
-    int, Knob("Without a poll for this long a consumer leaves the group by itself.", "ms", 2_000, 10_000)
+    int, Knob("A consumer that has not polled for this long leaves the group.", "ms", 2_000, 10_000)
 ]
 HEARTBEAT_MS = 300
 PATIENT_SESSION_MS = 6_000  # where nobody dies: a busy machine shall not remove a member
@@ -39,19 +35,6 @@ def settings_of(run: GroupRun, **more: object) -> MemberSettings:
         "max_poll_interval_ms": knobs.get("max_poll_ms", 60_000),
     }
     return MemberSettings(**(chosen | more))  # type: ignore[arg-type]
-
-
-def told(story: Callable[Concatenate[GroupRun, P], None]) -> Callable[Concatenate[GroupRun, P], None]:
-    """The story, after which no member is left, however it ends."""
-
-    @wraps(story)
-    def tell(run: GroupRun, /, *args: P.args, **knobs: P.kwargs) -> None:
-        try:
-            story(run, *args, **knobs)
-        finally:
-            run.end()
-
-    return tell
 
 
 def meanwhile(run: GroupRun, names: Sequence[str], ms: int) -> None:
@@ -80,11 +63,11 @@ def until(run: GroupRun, condition: Callable[[], bool], what: str, act: Callable
 def take_all(run: GroupRun, names: Sequence[str]) -> None:
     """These members are handed all that is left of what they hold, and work on it."""
     for name in names:
-        seat = run.seats[name]
+        member = run.members[name]
         run.take(
-            name, len(seat.waiting) + sum(run.ends[partition] - seat.position[partition] for partition in seat.held)
+            name, len(member.waiting) + sum(run.ends[partition] - member.position[partition] for partition in member.held)
         )
-        run.work(name, list(seat.waiting))
+        run.work(name, list(member.waiting))
 
 
 def work_wave(run: GroupRun, names: Sequence[str], count: int, is_committed: bool) -> None:

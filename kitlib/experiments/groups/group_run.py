@@ -4,20 +4,26 @@ A story joins members, lets them poll, works on what they got, kills and freezes
 each call showed: partitions that came and went, records handed out, commits. What happens in between by
 itself is found by looking: the coordinator's steps, and offsets that were committed in the background.
 
-The words of such a trace are listed in `kitlib.experiments.groups.group_book`.
+The words of such a trace: `kitlib.words.groups`.
+Each state holds the group and, for each partition, its cursors: [committed, processed, fetched, log end].
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 from kitlib.errors import LabError
-from kitlib.experiments.groups.group_book import GroupBook
-from kitlib.experiments.groups.group_seat import Record, Seat
-from kitlib.experiments.groups.group_stage import Happened, MemberSettings
+from kitlib.experiments.groups.group import GroupView, MemberSettings, ModelGroup, ModelMember
+from kitlib.experiments.run import Run
+from kitlib.kafka.groups.group_protocol import CoordinatorEvent
+from kitlib.kafka.positions import BY_DURATION
 from kitlib.trace import add_to_ranges
+from kitlib.words.word import Range
+
+Record = tuple[int, int]  # (partition, offset)
 
 SETTLE_MS = 20_000  # a rebalance that takes longer is an error
 POLL_MS = 50  # how long a poll waits in which a member only takes part
@@ -25,10 +31,86 @@ LOOK_EVERY_MS = 50  # how often committed offsets are looked at while someone wo
 
 
 @dataclass(slots=True)
-class GroupRun(GroupBook):
-    """One run: a story's calls to the members, each written down."""
+class MemberState:
+    """One member of the story, and what the run knows of it."""
+
+    client: ModelMember  # or its twin on Kafka
+    settings: MemberSettings
+    held: set[int] = field(default_factory=set)  # partitions, by its own word
+    position: dict[int, int] = field(default_factory=dict)  # of those it holds: the next offset it will be handed
+    done: dict[int, int] = field(default_factory=dict)  # of those it holds: everything handed to it below is processed
+    kept: dict[int, tuple[int, int]] = field(default_factory=dict)  # kafka-python: (position, done) of what it gave up
+    unsettled: set[int] = field(default_factory=set)  # of those it holds: where it begins is not known yet
+    waiting: deque[Record] = field(default_factory=deque)  # handed out, not processed
+    status: str = "runs"  # "runs", "freeze", "cut_off", "kill", "leave", "late": the last thing that was done to it
+    polled_ms: int | None = None  # its last poll
+    error: str = ""  # why it cannot go on
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its process lives."""
+        return self.status not in ("kill", "leave")
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can be polled."""
+        return self.is_there and self.status != "freeze"
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it knows where it reads, or why it cannot; by duration it may have to wait for a young record."""
+        return not self.unsettled or bool(self.error) or self.settings.auto_offset_reset.startswith(BY_DURATION)
+
+    def give_up(self, partition: int, is_lost: bool) -> None:
+        """It holds the partition no longer; kafka-python's eager member goes on where it was if it gets it back at once."""
+        self.held.discard(partition)
+        self.unsettled.discard(partition)
+        position, done = self.position.pop(partition, None), self.done.pop(partition, 0)
+        keeps = self.settings.library == "kafka-python" and "cooperative-sticky" not in self.settings.strategies
+        if keeps and not is_lost and position is not None:
+            self.kept[partition] = position, done
+
+    def take_back(self, partition: int) -> bool:
+        """It holds the partition; whether it goes on where it was."""
+        self.held.add(partition)
+        if partition not in self.kept:
+            return False
+        self.position[partition], self.done[partition] = self.kept.pop(partition)
+        return True
+
+    def why_evicted(self) -> str:
+        """By which of the rules the coordinator must have removed it."""
+        if self.settings.instance_id is None and self.status in ("late", "leave"):
+            return "poll" if self.status == "late" else "leave"
+        return "session"  # a static member goes without a word, and the others could not say one
+
+
+@dataclass(slots=True)
+class GroupRun(Run):
+    """One run: the group it takes place in, its members by name, and a story's calls to them, each written down."""
 
     domain: ClassVar[str] = "groups"
+
+    group: ModelGroup = field(init=False)  # or its twin on Kafka
+    members: dict[str, MemberState] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)  # partition -> next offset of its log
+    committed: dict[int, int | None] = field(default_factory=dict)  # as last seen
+    starts: dict[int, int] = field(default_factory=dict)  # partition -> where its log begins; 0 if it is not here
+    processed: dict[int, list[Range]] = field(default_factory=dict)
+    fetched: dict[int, int] = field(default_factory=dict)  # partition -> its newest owner's position
+    idle_since: dict[int, int] = field(default_factory=dict)  # partition -> since when no running member holds it
+    view: GroupView = field(default_factory=lambda: GroupView("Empty"))
+
+    label: str = ""  # the lanes' topic, if it is not the topic's name
+    twin: GroupRun | None = None  # of another group on the same topic; the states hold both
+
+    def __post_init__(self) -> None:
+        self.group = self.backend.provide(ModelGroup, self.trace.run)
+
+    @property
+    def topic(self) -> str:
+        """What the topic is called in the trace."""
+        return self.label or self.group.topic
 
     # -- the topic and the members -------------------------------------------------------------------
 
@@ -47,74 +129,74 @@ class GroupRun(GroupBook):
         for partition in range(len(self.ends), partitions):
             self.ends[partition], self.committed[partition], self.processed[partition] = 0, None, []
             self.idle_since[partition] = self.group.now_ms
-        self._record("topic", "partitions", count=partitions)
+        self.record("topic", "partitions", count=partitions)
 
     def append(self, partition: int, count: int, age_ms: int = 0) -> None:
         """Append records to one partition, with timestamps so far back."""
         first = self.group.append(partition, count, age_ms)
         self.ends[partition] = first + count
-        self._lane("log", "append", partition, first=first, last=first + count - 1)
+        self.record_lane("log", "append", partition, first=first, last=first + count - 1)
 
     def join(self, name: str, settings: MemberSettings) -> None:
         """Start a consumer; it is a member after a few polls."""
-        self.seats[name] = Seat(self.group.join(name, settings), settings)
+        self.members[name] = MemberState(self.group.join(name, settings), settings)
         static = {} if settings.instance_id is None else {"instance_id": settings.instance_id}
-        self._record(name, "join", strategies=list(settings.strategies), library=settings.library, **static)
+        self.record(name, "join", strategies=list(settings.strategies), library=settings.library, **static)
 
     def poll(self, name: str, max_records: int | None = None, timeout_ms: int = POLL_MS) -> list[Record]:
         """One poll; the records that it handed out. They wait to be worked on."""
-        seat = self.seats[name]
-        self._notice_lateness(name, seat)
-        polled = seat.member.poll(seat.settings.max_poll_records if max_records is None else max_records, timeout_ms)
-        seat.polled_ms = self.group.now_ms
-        if seat.status == "late":
-            seat.status = "runs"
+        member = self.members[name]
+        self._notice_lateness(name, member)
+        polled = member.client.poll(member.settings.max_poll_records if max_records is None else max_records, timeout_ms)
+        member.polled_ms = self.group.now_ms
+        if member.status == "late":
+            member.status = "runs"
         self.look()
         for event in polled.events:
             if event.what == "assigned":
-                self._assigned(name, seat, event.partitions, event.generation, polled.records)
+                self._assigned(name, member, event.partitions, event.generation, polled.records)
             elif event.what in ("revoked", "lost"):
-                self._given_up(name, seat, event.what, event.partitions)
+                self._given_up(name, member, event.what, event.partitions)
             elif event.what == "error":
-                seat.error = event.error
-                self._record(name, "refused", error=event.error)
+                member.error = event.error
+                self.record(name, "refused", error=event.error)
             elif event.error not in ("", "NONE"):
-                self._refused_commit(name, {p: seat.position.get(p, 0) for p in event.partitions}, event.error)
+                self._refused_commit(name, {p: member.position.get(p, 0) for p in event.partitions}, event.error)
         for partition, offset in polled.records:
-            self.found(name, seat, partition, offset)
-            seat.position[partition] = self.fetched[partition] = offset + 1
-            seat.waiting.append((partition, offset))
-            self._lane(name, "emit", partition, offset=offset)
-        self.find_positions(name, seat)
+            self.found(name, member, partition, offset)
+            member.position[partition] = self.fetched[partition] = offset + 1
+            member.waiting.append((partition, offset))
+            self.record_lane(name, "emit", partition, offset=offset)
+        self.find_positions(name, member)
         return list(polled.records)
 
     def take(self, name: str, count: int, most_ms: int = SETTLE_MS) -> list[Record]:
         """Poll until so many records wait to be worked on; all that wait. LabError when they do not come in time."""
-        seat, deadline = self.seats[name], self.group.now_ms + most_ms
-        while len(seat.waiting) < count:
+        member, deadline = self.members[name], self.group.now_ms + most_ms
+        while len(member.waiting) < count:
             if self.group.now_ms > deadline:
                 raise LabError(
-                    f"{self.trace.run}: {name} was handed {len(seat.waiting)} records within {most_ms} ms, expected {count}. "
+                    f"{self.trace.run}: {name} received {len(member.waiting)} records within {most_ms} ms, expected {count}. "
                     "Look at the trace, or at `kit status` on kafka."
                 )
-            self.poll(name, min(count - len(seat.waiting), seat.settings.max_poll_records))
-        return list(seat.waiting)
+            self.poll(name, min(count - len(member.waiting), member.settings.max_poll_records))
+        return list(member.waiting)
 
     def process(self, name: str, record: Record) -> None:
         """The user's work on one record is done."""
-        seat, (partition, offset) = self.seats[name], record
-        if record in seat.waiting:
-            seat.waiting.remove(record)
+        member, (partition, offset) = self.members[name], record
+        if record in member.waiting:
+            member.waiting.remove(record)
         add_to_ranges(self.processed[partition], offset)
-        seat.done[partition] = max(seat.done.get(partition, 0), offset + 1)
-        self._lane(name, "process", partition, offset=offset)
+        member.done[partition] = max(member.done.get(partition, 0), offset + 1)
+        self.record_lane(name, "process", partition, offset=offset)
 
     def pass_over(self, name: str, record: Record) -> None:
         """The user finds that the record was done before, and does nothing."""
-        seat, (partition, offset) = self.seats[name], record
-        seat.waiting.remove(record)
-        seat.done[partition] = max(seat.done.get(partition, 0), offset + 1)
-        self._lane(name, "known", partition, offset=offset)
+        member, (partition, offset) = self.members[name], record
+        member.waiting.remove(record)
+        member.done[partition] = max(member.done.get(partition, 0), offset + 1)
+        self.record_lane(name, "known", partition, offset=offset)
 
     def work(self, name: str, records: Iterable[Record], ms_each: float = 0) -> None:
         """Work on records one after the other in the thread that polls, so long on each."""
@@ -128,9 +210,9 @@ class GroupRun(GroupBook):
 
     def commit(self, name: str, offsets: dict[int, int] | None = None) -> str:
         """The user commits these offsets, or what the library takes for done; "NONE" or the error's name."""
-        seat = self.seats[name]
-        error = seat.member.commit(offsets)
-        wanted = {p: seat.position[p] for p in seat.held if p in seat.position} if offsets is None else offsets
+        member = self.members[name]
+        error = member.client.commit(offsets)
+        wanted = {p: member.position[p] for p in member.held if p in member.position} if offsets is None else offsets
         if error == "NONE":
             self.look(by=name, wanted=offsets or {})
         else:
@@ -140,14 +222,14 @@ class GroupRun(GroupBook):
 
     def commit_done(self, name: str) -> str:
         """The user commits what is processed of the partitions that he holds."""
-        seat = self.seats[name]
-        done = {partition: offset for partition, offset in seat.done.items() if offset != self.committed.get(partition)}
+        member = self.members[name]
+        done = {partition: offset for partition, offset in member.done.items() if offset != self.committed.get(partition)}
         return self.commit(name, done) if done else "NONE"
 
     def store(self, name: str, partition: int, next_offset: int) -> str:
         """The user stores an offset for librdkafka's next commit; "NONE" or "STATE"."""
-        error = self.seats[name].member.store(partition, next_offset)
-        self._lane(name, "store", partition, offset=next_offset, **({} if error == "NONE" else {"error": error}))
+        error = self.members[name].client.store(partition, next_offset)
+        self.record_lane(name, "store", partition, offset=next_offset, **({} if error == "NONE" else {"error": error}))
         return error
 
     # -- what an operator does, and retention ----------------------------------------------------------
@@ -173,10 +255,10 @@ class GroupRun(GroupBook):
 
     def _operated(self, what: str, partition: int, error: str, **data: int | None) -> None:
         self.committed = self.group.committed()
-        self._lane("operator", what, partition, **data, **({} if error == "NONE" else {"error": error}))
+        self.record_lane("operator", what, partition, **data, **({} if error == "NONE" else {"error": error}))
 
     def _wait_if_nobody_is_left(self) -> None:
-        if not any(seat.is_there for seat in self.seats.values()):
+        if not any(member.is_there for member in self.members.values()):
             self.wait_until(lambda: not self.group.view().members, SETTLE_MS, "the end of the last member's session")
         self.look()
 
@@ -190,64 +272,64 @@ class GroupRun(GroupBook):
 
     def _deleted(self, partition: int, start: int) -> int:
         self.starts[partition] = start
-        self._lane("log", "delete", partition, to=start)
+        self.record_lane("log", "delete", partition, to=start)
         return start
 
     # -- what is done to a member ----------------------------------------------------------------------
 
     def close(self, name: str) -> None:
         """It leaves as its library does."""
-        seat = self.seats[name]
-        seat.status = "leave"
-        seat.member.close()
+        member = self.members[name]
+        member.status = "leave"
+        member.client.close()
         self.look()
-        self._end(name, seat, "leave")
+        self._end(name, member, "leave")
 
     def kill(self, name: str, at: Record | None = None) -> None:
         """Its process ends at once; `at` is the record that it was working on."""
-        self.seats[name].member.kill()
-        self._end(name, self.seats[name], "kill", at)
+        self.members[name].client.kill()
+        self._end(name, self.members[name], "kill", at)
 
     def throw(self, name: str, at: Record) -> None:
         """The work on this record fails; what then is the story's affair."""
-        self._lane(name, "throw", at[0], offset=at[1])
+        self.record_lane(name, "throw", at[0], offset=at[1])
 
     def freeze(self, name: str) -> None:
         """None of its threads runs any more."""
-        seat = self.seats[name]
-        seat.member.freeze()
-        seat.status = "freeze"
-        for partition in seat.held:
+        member = self.members[name]
+        member.client.freeze()
+        member.status = "freeze"
+        for partition in member.held:
             self._mark_idle(partition)
-        self._record(name, "freeze")
+        self.record(name, "freeze")
 
     def thaw(self, name: str) -> None:
         """It goes on where it was frozen."""
-        seat = self.seats[name]
-        seat.member.thaw()
-        seat.status = "runs"
-        for partition in seat.held:
+        member = self.members[name]
+        member.client.thaw()
+        member.status = "runs"
+        for partition in member.held:
             self.idle_since.pop(partition, None)
-        self._record(name, "thaw")
+        self.record(name, "thaw")
 
     def cut_off(self, name: str) -> None:
         """Its network is gone; it runs on."""
-        self.seats[name].member.cut_off()
-        self.seats[name].status = "cut_off"
-        self._record(name, "cut_off")
+        self.members[name].client.cut_off()
+        self.members[name].status = "cut_off"
+        self.record(name, "cut_off")
 
     def reconnect(self, name: str) -> None:
         """Its network is back."""
-        self.seats[name].member.reconnect()
-        self.seats[name].status = "runs"
-        self._record(name, "reconnect")
+        self.members[name].client.reconnect()
+        self.members[name].status = "runs"
+        self.record(name, "reconnect")
 
     # -- time ----------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> list[str]:
         """The members that can be polled, in the order in which they came."""
-        return [name for name, seat in self.seats.items() if seat.runs]
+        return [name for name, member in self.members.items() if member.runs]
 
     def pass_ms(self, ms: int) -> None:
         """Time goes by; what went on in the background is written down."""
@@ -270,7 +352,7 @@ class GroupRun(GroupBook):
         deadline = self.group.now_ms + most_ms
         while not self.is_settled(wanted):
             if self.group.now_ms > deadline:
-                held = {name: sorted(self.seats[name].held) for name in wanted}
+                held = {name: sorted(self.members[name].held) for name in wanted}
                 raise LabError(
                     f"{self.trace.run}: the group is not stable with {', '.join(wanted)} after {most_ms} ms; "
                     f"{self.group.view()}, they hold {held}. Look at the trace, or at `kit status` on kafka."
@@ -280,19 +362,15 @@ class GroupRun(GroupBook):
 
     def drain(self, name: str, most_ms: int = SETTLE_MS) -> None:
         """Let this member work on all that is left of what it holds, and commit it."""
-        seat, deadline = self.seats[name], self.group.now_ms + most_ms
-        while any(seat.position.get(p, 0) < self.ends[p] for p in seat.held) or seat.waiting:
+        member, deadline = self.members[name], self.group.now_ms + most_ms
+        while any(member.position.get(p, 0) < self.ends[p] for p in member.held) or member.waiting:
             if self.group.now_ms > deadline:
                 raise LabError(
-                    f"{self.trace.run}: {name} did not come to the end within {most_ms} ms. Look at the trace."
+                    f"{self.trace.run}: {name} did not reach the end within {most_ms} ms. Look at the trace."
                 )
             self.poll(name)
-            self.work(name, list(seat.waiting))
+            self.work(name, list(member.waiting))
         self.commit_done(name)
-
-    def end(self) -> None:
-        """End every member that is left; the run's last look was before."""
-        self.group.close()
 
     # -- what the calls showed --------------------------------------------------------------------------------
 
@@ -300,92 +378,192 @@ class GroupRun(GroupBook):
         """Whether the group is stable with these members (all that run), and each holds what it was dealt."""
         wanted, view = list(names or self.running), self.group.view()
         places = {self._place(name): name for name in wanted}
-        if not all(self.seats[name].is_placed for name in wanted):
+        if not all(self.members[name].is_placed for name in wanted):
             return False
         if view.state != "Stable" or set(map(self._place, view.members)) != set(places):
             return False
         return all(
             self._place(owner) in places
-            and all((partition in self.seats[name].held) == (name == places.get(self._place(owner))) for name in wanted)
+            and all((partition in self.members[name].held) == (name == places.get(self._place(owner))) for name in wanted)
             for partition, owner in self.group.owners().items()
         )
 
     def _place(self, name: str | None) -> str | None:
         """A static member's instance id: whoever takes its place goes by the name of the one who had it first."""
-        seat = self.seats.get(name or "")
-        return name if seat is None else seat.settings.instance_id or name
+        member = self.members.get(name or "")
+        return name if member is None else member.settings.instance_id or name
 
-    def _notice_lateness(self, name: str, seat: Seat) -> None:
+    def _notice_lateness(self, name: str, member: MemberState) -> None:
         """Write down that the user's last poll is too long ago."""
         is_late = (
-            seat.polled_ms is not None and self.group.now_ms - seat.polled_ms >= seat.settings.max_poll_interval_ms
+            member.polled_ms is not None and self.group.now_ms - member.polled_ms >= member.settings.max_poll_interval_ms
         )
-        if is_late and seat.status == "runs":
-            seat.status = "late"
-            self._record(name, "late")
+        if is_late and member.status == "runs":
+            member.status = "late"
+            self.record(name, "late")
 
     def _assigned(
-        self, name: str, seat: Seat, partitions: Sequence[int], generation: int | None, records: Sequence[Record]
+        self, name: str, member: MemberState, partitions: Sequence[int], generation: int | None, records: Sequence[Record]
     ) -> None:
-        fresh = [partition for partition in partitions if not seat.take_back(partition)]
+        fresh = [partition for partition in partitions if not member.take_back(partition)]
         for partition in partitions:
             self.idle_since.pop(partition, None)
-        self._record(name, "assigned", partitions=[[self.topic, p] for p in partitions], generation=generation)
-        seat.kept = {}
+        self.record(name, "assigned", partitions=[[self.topic, p] for p in partitions], generation=generation)
+        member.kept = {}
         for partition in fresh:
             committed = self.committed[partition]
             first = min((at for found, at in records if found == partition), default=committed)
             if committed is not None and first is not None and self.is_in_log(partition, committed):
-                self.begin(name, seat, partition, first, "committed offset")
+                self.begin(name, member, partition, first, "committed offset")
             else:
-                seat.unsettled.add(partition)
+                member.unsettled.add(partition)
 
-    def _given_up(self, name: str, seat: Seat, what: str, partitions: Sequence[int]) -> None:
+    def _given_up(self, name: str, member: MemberState, what: str, partitions: Sequence[int]) -> None:
         for partition in partitions:
-            seat.give_up(partition, what == "lost")
+            member.give_up(partition, what == "lost")
             self._mark_idle(partition)
-        self._record(name, what, partitions=[[self.topic, p] for p in partitions])
+        self.record(name, what, partitions=[[self.topic, p] for p in partitions])
 
-    def _end(self, name: str, seat: Seat, what: str, at: Record | None = None) -> None:
-        seat.status, held = what, seat.held
-        seat.held = set()
-        seat.waiting.clear()
+    def _end(self, name: str, member: MemberState, what: str, at: Record | None = None) -> None:
+        member.status, held = what, member.held
+        member.held = set()
+        member.waiting.clear()
         for partition in held:
             self._mark_idle(partition)
         if at is None:
-            self._record(name, what)
+            self.record(name, what)
         else:
-            self._lane(name, what, at[0], offset=at[1])
+            self.record_lane(name, what, at[0], offset=at[1])
 
     def _mark_idle(self, partition: int) -> None:
-        if not any(partition in seat.held for seat in self.seats.values() if seat.runs):
+        if not any(partition in member.held for member in self.members.values() if member.runs):
             self.idle_since.setdefault(partition, self.group.now_ms)
 
     def look(self, by: str | None = None, wanted: dict[int, int] | None = None) -> None:
         """Write down what the coordinator did, and which offsets were committed, since the last look."""
-        for name, seat in self.seats.items():
-            self._notice_lateness(name, seat)
-        for happened in self.group.happened():
-            self._coordinator(happened)
+        for name, member in self.members.items():
+            self._notice_lateness(name, member)
+        for event in self.group.happened():
+            self._coordinator(event)
         before, self.committed = self.committed, self.group.committed()
         for partition, offset in self.committed.items():
             is_own = wanted is not None and wanted.get(partition) == offset
             if offset is not None and (offset != before[partition] or is_own):
-                self._lane(by or self._holder(partition), "commit", partition, offset=offset, written=True)
+                self.record_lane(by or self._holder(partition), "commit", partition, offset=offset, written=True)
 
-    def _coordinator(self, happened: Happened) -> None:
-        data = dict(happened.data)
-        if happened.what == "evict":
-            seat = self.seats.get(str(data.get("member")))
-            data.setdefault("why", "session" if seat is None else seat.why_evicted())
+    def _coordinator(self, event: CoordinatorEvent) -> None:
+        data = dict(event.data)
+        if event.what == "evict":
+            member = self.members.get(str(data.get("member")))
+            data.setdefault("why", "session" if member is None else member.why_evicted())
         self.view = self.group.view()
-        self._record("coordinator", happened.what, **data)
+        self.record("coordinator", event.what, **data)
 
     def _holder(self, partition: int) -> str:
         """Who must have committed by itself: who holds the partition, or held it last."""
-        holder = next((name for name, seat in self.seats.items() if partition in seat.held), None)
-        return holder or next((name for name, seat in self.seats.items() if seat.is_there), "nobody")
+        holder = next((name for name, member in self.members.items() if partition in member.held), None)
+        return holder or next((name for name, member in self.members.items() if member.is_there), "nobody")
 
     def _refused_commit(self, name: str, offsets: dict[int, int], error: str) -> None:
         for partition, offset in sorted(offsets.items()):
-            self._lane(name, "commit", partition, offset=offset, written=False, error=error)
+            self.record_lane(name, "commit", partition, offset=offset, written=False, error=error)
+
+    # -- where members read on --------------------------------------------------------------------------------
+
+    def begin(self, name: str, member: MemberState, partition: int, offset: int, why: str) -> None:
+        """It begins to read a partition at this offset."""
+        member.unsettled.discard(partition)
+        member.position[partition] = self.fetched[partition] = offset
+        self.record_lane(name, "start", partition, offset=offset, why=why)
+
+    def is_in_log(self, partition: int, offset: int) -> bool:
+        """Whether the offset is one that can be fetched, the next to come included."""
+        return self.starts.get(partition, 0) <= offset <= self.ends[partition]
+
+    def found(self, name: str, member: MemberState, partition: int, offset: int) -> None:
+        """It reads on at this offset; write down by which rule, if that is news."""
+        policy, before = member.settings.auto_offset_reset, member.position.get(partition)
+        if partition in member.unsettled:
+            out = self.committed[partition] is not None
+            self.begin(name, member, partition, offset, f"{policy}, out of range" if out else policy)
+        elif before is not None and before != offset and not self.is_in_log(partition, before):
+            member.position[partition] = self.fetched[partition] = offset
+            self.record_lane(name, "reset", partition, **{"from": before, "to": offset, "why": policy})
+
+    def find_positions(self, name: str, member: MemberState) -> None:
+        """Ask it where it reads on in the partitions of which that is not known, or cannot be so any more."""
+        lost = {partition for partition in member.held if not self.is_in_log(partition, member.position.get(partition, 0))}
+        wanted = sorted(partition for partition in member.unsettled | lost if not member.error)
+        if not wanted:
+            return
+        if member.settings.auto_offset_reset == "earliest" and not lost:  # no need to ask
+            found: dict[int, int | None] = {partition: self.starts.get(partition, 0) for partition in wanted}
+        else:
+            found = member.client.positions()
+        for partition in wanted:
+            at = found.get(partition)
+            if at is not None and self.is_in_log(partition, at):
+                self.found(name, member, partition, at)
+
+    # -- the trace --------------------------------------------------------------------------------------------
+
+    def tell_lag(self, when: str) -> dict[int, int | None]:
+        """What a monitor shows now: each partition's log end less the committed offset, beside what it cannot know."""
+        lags: dict[int, int | None] = {}
+        for partition, end in self.ends.items():
+            committed, position = self.committed[partition], self.fetched.get(partition, 0)
+            lag = lags[partition] = None if committed is None else end - committed
+            start = self.starts.get(partition, 0)
+            done = sum(max(0, last + 1 - max(first, start)) for first, last in self.processed[partition])
+            self.record_lane(
+                "monitor", "lag", partition, lag=lag, committed=committed, log_end=end, position=position,
+                unprocessed=end - start - done, when=when,
+            )  # fmt: skip
+        return lags
+
+    @property
+    def now_ms(self) -> int:
+        """The group's time, which never goes back in a trace of two groups."""
+        steps = self.trace.steps
+        return max(self.group.now_ms, steps[-1].at_ms if steps else 0)
+
+    def record_lane(self, actor: str, what: str, partition: int, /, **data: Any) -> None:
+        """Write a step in a partition's lane."""
+        committed = self.committed[partition]
+        lane = {
+            "log_start": self.starts.get(partition, 0), "log_end": self.ends[partition],
+            "processed": [list(each) for each in self.processed[partition]],
+            "committed_to": 0 if committed is None else committed, "emitted_to_offset": self.fetched.get(partition, 0),
+        }  # fmt: skip
+        self.write(self.now_ms, actor, what, {"topic": self.topic, "partition": partition} | data, lane | self.state())
+
+    def _own_state(self) -> dict[str, Any]:
+        def named(partition: int) -> str:
+            return f"{self.topic}-{partition}"
+
+        owners: dict[str, str | None] = {named(partition): None for partition in self.ends}
+        for name, member in self.members.items():
+            owners.update((named(partition), name) for partition in member.held)
+        shown = asdict(self.view) | {"members": list(self.view.members), "owners": owners}
+        shown["standing_still"] = {named(partition): since for partition, since in sorted(self.idle_since.items())}
+        cursors = {
+            named(p): [self.committed[p], contiguous(self.processed[p]), self.fetched.get(p), end]
+            for p, end in self.ends.items()
+        }
+        return {"group": shown, "cursors": cursors}
+
+    def state(self) -> dict[str, Any]:
+        """The state of both groups, if there are two: their members hold partitions of the same topic under two names."""
+        state = self._own_state()
+        if self.twin is not None:
+            other = self.twin._own_state()
+            for name in ("owners", "standing_still"):
+                state["group"][name] |= other["group"][name]
+            state["group"]["members"] += other["group"]["members"]
+            state["cursors"] |= other["cursors"]
+        return state
+
+
+def contiguous(ranges: list[Range]) -> int:
+    """The offset below which everything is processed."""
+    return ranges[0][1] + 1 if ranges and ranges[0][0] == 0 else 0

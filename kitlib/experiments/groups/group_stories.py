@@ -21,7 +21,6 @@ from kitlib.experiments.groups.group_knobs import (
     meanwhile,
     settings_of,
     take_all,
-    told,
     until,
     work_wave,
 )
@@ -29,28 +28,27 @@ from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 
 Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)]
-ShortSessionMs = Annotated[int, Knob("Without a heartbeat for this long a member is removed.", "ms", 1_000, 2_000)]
-Wave = Annotated[int, Knob("How many records each partition gets at a time.", "records", 1, 50)]
+ShortSessionMs = Annotated[int, Knob("A member without a heartbeat for this long is removed.", "ms", 1_000, 2_000)]
+Wave = Annotated[int, Knob("Records that each partition receives at a time.", "records", 1, 50)]
 
 
 # -- three consumers joining and leaving ---------------------------------------------------------------
 
 @experiment("Three consumers join, one leaves", GroupRun)
-@told
 def rebalance(
     run: GroupRun,
     strategy: Annotated[
         Literal["range", "roundrobin", "sticky", "cooperative-sticky"],
-        Knob("How partitions are dealt out; cooperative-sticky keeps those that need not move."),
+        Knob("Assignment strategy; cooperative-sticky keeps the partitions that need not move."),
     ] = "range",
     library: ClientLibrary = "java",
     partitions: Partitions = 6,
     wave: Wave = 4,
     commit_on_revoke: Annotated[bool, Knob("Whether a consumer commits its positions when partitions are revoked.")] = False,
-    leaves: Annotated[Literal["close", "kill"], Knob("How B goes: it says so, or it dies.")] = "close",
+    leaves: Annotated[Literal["close", "kill"], Knob("How B leaves: it says so, or it dies.")] = "close",
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """Each time the group rebalances: which partitions stand still, for how long, and which records are consumed twice?"""
+    """Each time, the group rebalances: which partitions stand still, for how long, and which records are consumed twice?"""
     settings = settings_of(run, commit_on_revoke=commit_on_revoke)
     run.create(partitions)
     names: list[str] = []
@@ -73,27 +71,25 @@ def rebalance(
 
 
 @experiment("Slow, frozen or dead", GroupRun)
-@told
 def poll_too_late(
     run: GroupRun,
     trouble: Annotated[
         Literal["slow work", "frozen", "killed"],
-        Knob("What happens to A: it works for too long, its process is frozen, or it is killed."),
+        Knob("What happens to A: processing takes too long, its process freezes, or it is killed."),
     ] = "slow work",
-    trouble_ms: Annotated[int, Knob("For how long it works, or is frozen.", "ms", 0, 8_000)] = 2_600,
+    trouble_ms: Annotated[int, Knob("How long it processes, or stays frozen.", "ms", 0, 8_000)] = 2_600,
     library: ClientLibrary = "java",
     session_ms: ShortSessionMs = 1_500,
     max_poll_ms: MaxPollMs = 2_000,
 ) -> None:
-    """A holds a batch of ten and has committed five. Which time-out finds out that something is wrong, and what becomes of
-    A's commit?
+    """A holds a batch of ten and has committed five. Which timeout detects the problem, and what happens to A's commit?
     """
     settings = settings_of(run)
     run.create(2)
     for name in ("A", "B"):
         run.join(name, settings)
     run.settle()
-    mine = min(run.seats["A"].held)
+    mine = min(run.members["A"].held)
     run.append(mine, 10)
     batch = run.take("A", 10)
     run.work("A", batch[:5])
@@ -122,33 +118,32 @@ def poll_too_late(
 
 def _work_together(run: GroupRun, until_ms: int) -> None:
     """All members work at once, each on what its poll gave it; a batch is committed when it is done."""
-    next_at = dict.fromkeys(run.seats, 0)
+    next_at = dict.fromkeys(run.members, 0)
     while run.group.now_ms < until_ms:
-        for name, seat in run.seats.items():
-            if not seat.waiting:
+        for name, member in run.members.items():
+            if not member.waiting:
                 run.commit_done(name)
                 if run.poll(name, timeout_ms=1):
                     next_at[name] = run.group.now_ms + run.knobs["work_ms"]
-            while seat.waiting and next_at[name] <= run.group.now_ms:
-                run.process(name, seat.waiting[0])
+            while member.waiting and next_at[name] <= run.group.now_ms:
+                run.process(name, member.waiting[0])
                 next_at[name] += run.knobs["work_ms"]
         run.pass_ms(5)
 
 
 @experiment("A batch that takes too long", GroupRun, max_steps=6_000)
-@told
 def slow_group(
     run: GroupRun,
-    members: Annotated[int, Knob("How many members there are, and partitions.", "members", 2, 8)] = 4,
+    members: Annotated[int, Knob("Number of members, and of partitions.", "members", 2, 8)] = 4,
     records: Annotated[int, Knob("How many records each partition holds.", "records", 1, 200)] = 40,
-    poll_records: Annotated[int, Knob("How many records one poll hands out at most.", "records", 1, 500)] = 30,
-    work_ms: Annotated[int, Knob("How long the work on one record takes.", "ms", 1, 1_000)] = 100,
-    run_ms: Annotated[int, Knob("How long the work goes on before it becomes fast.", "ms", 100, 30_000)] = 6_500,
+    poll_records: Annotated[int, Knob("Maximum number of records that one poll returns.", "records", 1, 500)] = 30,
+    work_ms: Annotated[int, Knob("Processing time per record.", "ms", 1, 1_000)] = 100,
+    run_ms: Annotated[int, Knob("How long processing stays slow.", "ms", 100, 30_000)] = 6_500,
     library: ClientLibrary = "java",
     session_ms: ShortSessionMs = 1_500,
     max_poll_ms: MaxPollMs = 2_000,
 ) -> None:
-    """What is downstream has become slow, and a batch takes longer than max.poll.interval.ms. How far does the group get?"""
+    """A downstream system has become slow, and a batch takes longer than max.poll.interval.ms. How far does the group get?"""
     settings = settings_of(run, max_poll_records=poll_records)
     run.create(members)
     for name in "ABCDEFGH"[:members]:
@@ -157,8 +152,8 @@ def slow_group(
     for partition in run.ends:
         run.append(partition, records)
     _work_together(run, run.group.now_ms + run_ms)
-    for name, seat in run.seats.items():  # what is downstream is fast again
-        run.work(name, list(seat.waiting))
+    for name, member in run.members.items():  # what is downstream is fast again
+        run.work(name, list(member.waiting))
         run.commit_done(name)
     run.settle()
     work_wave(run, run.running, 0, is_committed=True)
@@ -168,21 +163,20 @@ def slow_group(
 
 
 @experiment("A commit in the middle of a rebalance", GroupRun)
-@told
 def commit_during_rebalance(
     run: GroupRun,
     handler: Annotated[
         Literal["retry", "fatal"],
-        Knob("What A does about a refused commit: it commits again after the rebalance, or gives up and is started anew."),
+        Knob("What A does about a refused commit: commit again after the rebalance, or give up and restart."),
     ] = "retry",
-    library: Annotated[Literal["librdkafka", "java"], Knob("Whose consumer it is; each has rules of its own for commits.")] = "java",
+    library: Annotated[Literal["librdkafka", "java"], Knob("Which client library; each has its own rules for commits.")] = "java",
     wave: Wave = 4,
     session_ms: ShortSessionMs = 1_500,
     max_poll_ms: Annotated[
-        int, Knob("For how long the group waits for a member that does not join again.", "ms", 2_000, 10_000)
+        int, Knob("How long the group waits for a member that does not rejoin.", "ms", 2_000, 10_000)
     ] = 6_000,
 ) -> None:
-    """A keeps its partitions while C joins, and commits before the rebalance is over. Is it refused, and what then?"""
+    """A keeps its partitions while C joins, and commits before the rebalance is over. Is the commit refused, and what then?"""
     settings = settings_of(run, strategies=("cooperative-sticky",), max_poll_interval_ms=max_poll_ms)
     run.create(6)
     for name in ("A", "B"):
@@ -215,20 +209,19 @@ def _go_on(run: GroupRun, names: list[str]) -> None:
 
 
 @experiment("A member with a name of its own", GroupRun)
-@told
 def static_member(
     run: GroupRun,
     what: Annotated[
-        Literal["restart", "gone for good", "two with one id"], Knob("A is restarted, goes for good, or is started twice.")
+        Literal["restart", "gone for good", "two with one id"], Knob("A is restarted, leaves for good, or is started twice.")
     ] = "restart",
     is_static: Annotated[bool, Knob("Whether the members have a group.instance.id.")] = True,
-    away_ms: Annotated[int, Knob("How long A is away before it is back.", "ms", 0, 5_000)] = 700,
-    records_per_s: Annotated[int, Knob("How fast records come meanwhile.", "records/s", 0, 500)] = 100,
+    away_ms: Annotated[int, Knob("How long A is away.", "ms", 0, 5_000)] = 700,
+    records_per_s: Annotated[int, Knob("How fast records arrive in the meantime.", "records/s", 0, 500)] = 100,
     library: ClientLibrary = "librdkafka",
     session_ms: SessionMs = 3_000,
 ) -> None:
-    """A is restarted, or never comes back, or there are two of it. Is there a rebalance, and who reads A's partition
-    meanwhile?
+    """A is restarted, or never comes back, or runs twice. Is there a rebalance, and who reads A's partition in the
+    meantime?
     """
 
     def join(name: str, instance_id: str) -> None:
@@ -244,8 +237,8 @@ def static_member(
     if what == "two with one id":
         join("A twin", "a")
         polls = partial(meanwhile, run, ["A twin", "B", "A"], 50)
-        until(run, lambda: bool(run.seats["A"].error), "the refusal of A's next heartbeat", polls)
-        run.commit("A", dict.fromkeys(run.seats["A"].held or run.ends, 5))
+        until(run, lambda: bool(run.members["A"].error), "the refusal of A's next heartbeat", polls)
+        run.commit("A", dict.fromkeys(run.members["A"].held or run.ends, 5))
         run.kill("A")
         return _go_on(run, ["A twin", "B"])
     run.close("A")
@@ -264,15 +257,15 @@ def static_member(
 
 
 @experiment("One client cut off", GroupRun)
-@told
 def client_cut_off(
     run: GroupRun,
-    cut_ms: Annotated[int, Knob("How long nothing of A gets through.", "ms", 0, 8_000)] = 2_500,
+    cut_ms: Annotated[int, Knob("How long nothing from A gets through.", "ms", 0, 8_000)] = 2_500,
     strategy: Strategy = "range",
     library: ClientLibrary = "java",
     session_ms: SessionMs = 1_500,
 ) -> None:
-    """A's network is gone for longer than its session. How many rebalances, is any partition left alone, do commits go back?"""
+    """A loses its network for longer than its session timeout. How many rebalances follow, is any partition left
+    without an owner, and do commits go back?"""
     settings = settings_of(run)
     run.create(6)
     run.group.through_proxy = True
@@ -294,3 +287,34 @@ def client_cut_off(
     run.reconnect("A")
     run.settle(["A", "B", "C"])
     work_wave(run, ["A", "B", "C"], 2, is_committed=True)
+
+
+# -- more consumers than partitions ---------------------------------------------------------------------------
+
+
+@experiment("More consumers than partitions", GroupRun)
+def more_consumers(
+    run: GroupRun,
+    partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)] = 6,
+    consumers: Annotated[int, Knob("Final number of consumers.", "consumers", 1, 12)] = 10,
+    at_a_time: Annotated[int, Knob("How many of them join at once.", "consumers", 1, 12)] = 1,
+    wave: Annotated[int, Knob("Records that each partition receives after each join.", "records", 1, 20)] = 1,
+    strategy: Strategy = "range",
+    library: ClientLibrary = "java",
+) -> None:
+    """Consumers join one after another. From which one on does the group get no faster?"""
+    run.create(partitions)
+    names: list[str] = []
+    while len(names) < consumers:
+        for _ in range(min(at_a_time, consumers - len(names))):
+            names.append(f"C{len(names) + 1}")
+            run.join(names[-1], settings_of(run))
+        run.settle(names)
+        held = {name: len(run.members[name].held) for name in names}
+        work_wave(run, [name for name in names if held[name]], wave, is_committed=True)
+        most = max(held.values())
+        run.record(
+            "group", "share", consumers=len(names), at_work=sum(map(bool, held.values())),
+            idle=sum(not count for count in held.values()), most_partitions=most,
+            speed=round(partitions / most, 2),
+        )  # fmt: skip

@@ -17,8 +17,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
-from kitlib.experiments.groups.group_stage import GroupView, Happened
 from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab.clients import answered
 
 EVERY_S = 0.005  # between two looks; a look takes about a millisecond
@@ -31,7 +31,7 @@ OF_STATE = {"PreparingRebalance": "prepare", "CompletingRebalance": "sync", "Sta
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GroupSnapshot:
     """One description of a group: its state, and each member's partitions, by client id."""
 
     state: str = "Dead"
@@ -45,7 +45,7 @@ class Look:
         return {partition: client for client, partitions in sorted(self.held.items()) for partition in partitions}
 
 
-def look(admin: AdminClient, group: str) -> Look:
+def describe(admin: AdminClient, group: str) -> GroupSnapshot:
     """Describe the group now. LabError when the broker does not answer."""
     try:
         told = answered(
@@ -53,7 +53,7 @@ def look(admin: AdminClient, group: str) -> Look:
         )
     except LabError as error:
         if isinstance(cause := error.__cause__, KafkaException) and cause.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return Look()
+            return GroupSnapshot()
         raise
     state = getattr(told.state, "name", str(told.state))
     held = {
@@ -63,7 +63,7 @@ def look(admin: AdminClient, group: str) -> Look:
     kind = getattr(told.type, "name", "").lower()
     if kind == "consumer" and state == "UNKNOWN":  # librdkafka 2.16 has no word for the newer protocol's states
         state = "RECONCILING"
-    return Look(STATES.get(state, state.capitalize()), told.partition_assignor or "", kind, held)
+    return GroupSnapshot(STATES.get(state, state.capitalize()), told.partition_assignor or "", kind, held)
 
 
 @dataclass(slots=True)
@@ -77,11 +77,10 @@ class GroupWatch:
     admin: AdminClient
     group: str
     name_of: Callable[[str], str]  # a member's name by its client id
-    now_ms: Callable[[], int]
     topic: str
-    last: Look = field(default_factory=Look)
+    last: GroupSnapshot = field(default_factory=GroupSnapshot)
     owners: dict[int, str] = field(default_factory=dict)  # by the last stable look, as client ids
-    steps: list[Happened] = field(default_factory=list)
+    steps: list[CoordinatorEvent] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     over: threading.Event = field(default_factory=threading.Event)
     thread: threading.Thread | None = None
@@ -95,16 +94,16 @@ class GroupWatch:
         if self.thread is not None:
             self.thread.join(DEADLINE_S)
 
-    def take(self) -> list[Happened]:
+    def take(self) -> list[CoordinatorEvent]:
         """What happened since the last call, after one more look."""
         with self.lock:
-            self._compare(look(self.admin, self.group))
+            self._compare(describe(self.admin, self.group))
             steps, self.steps = self.steps, []
         return steps
 
-    def look_now(self) -> Look:
+    def look_now(self) -> GroupSnapshot:
         with self.lock:
-            found = look(self.admin, self.group)
+            found = describe(self.admin, self.group)
             self._compare(found)
         return found
 
@@ -115,7 +114,7 @@ class GroupWatch:
             except LabError:  # the broker is away; whoever asks it himself is told so
                 time.sleep(0.1)
 
-    def _compare(self, found: Look) -> None:
+    def _compare(self, found: GroupSnapshot) -> None:
         before, self.last = self.last, found
         # A classic group forgets its assignment while it rebalances, and describes no member without a name.
         for client in before.held:
@@ -135,7 +134,7 @@ class GroupWatch:
         elif is_new and found.state == "Stable":
             self._tell("stable", **self._data(found))
 
-    def _data(self, found: Look) -> dict[str, Any]:
+    def _data(self, found: GroupSnapshot) -> dict[str, Any]:
         if found.state == "PreparingRebalance":
             return {"state": found.state}
         if found.state == "CompletingRebalance":
@@ -149,9 +148,4 @@ class GroupWatch:
         return {}
 
     def _tell(self, what: str, **data: Any) -> None:
-        self.steps.append(Happened(self.now_ms(), what, data))
-
-
-def view_of(found: Look, name_of: Callable[[str], str], generation: int | None) -> GroupView:
-    """A look in the words of the run. A real coordinator does not tell who leads."""
-    return GroupView(found.state, generation, None, found.strategy or None, tuple(sorted(map(name_of, found.held))))
+        self.steps.append(CoordinatorEvent(what, data))

@@ -12,25 +12,16 @@ members tell; steps of the coordinator that last shorter than a look at it are n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.groups.group_stage import (
-    LIBRARIES,
-    GroupEvent,
-    GroupView,
-    Happened,
-    MemberSettings,
-    Polled,
-    check_reset_policy,
-)
-from kitlib.experiments.groups.group_watch import GroupWatch, view_of
+from kitlib.experiments.groups.group import LIBRARIES, GroupEvent, GroupView, MemberSettings, Polled, check_reset_policy
+from kitlib.experiments.groups.group_watch import GroupWatch
 from kitlib.experiments.groups.kafka_operator import (
     alter_offsets,
     delete_offsets,
@@ -38,18 +29,16 @@ from kitlib.experiments.groups.kafka_operator import (
     set_topic,
     wait_for_start,
 )
+from kitlib.experiments.kafka_backend import KafkaBackend, asked, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
-from kitlib.experiments.kafka_stage import KafkaStage, replicas_of
-from kitlib.experiments.stage import Stage
-from kitlib.lab import made
+from kitlib.kafka.groups.group_protocol import CoordinatorEvent
+from kitlib.lab import created_resources
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import Cluster, answered, client_config, file_config
+from kitlib.lab.clients import Cluster, answered, client_config, file_config, kafka_python_admin
 from kitlib.lab.consumer_process import ConsumerProcess
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have
-# A broker's words for a group whose coordinator it will be in a moment.
-NOT_YET = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR)
 
 
 def check_settings(name: str, settings: MemberSettings) -> None:
@@ -60,14 +49,14 @@ def check_settings(name: str, settings: MemberSettings) -> None:
     if unknown or not settings.strategies:
         raise KnobError(f"member {name}: strategies are {settings.strategies!r}, expected one or more of {', '.join(STRATEGIES)}.")
     if settings.library == "librdkafka" and "sticky" in settings.strategies:
-        raise KnobError(f"member {name}: librdkafka has no sticky assignor. Take cooperative-sticky, or another library.")
+        raise KnobError(f"member {name}: librdkafka has no sticky assignor. Use cooperative-sticky, or another library.")
     if settings.library == "kafka-python" and settings.protocol == "consumer":
-        raise KnobError(f"member {name}: kafka-python does not speak the consumer protocol. Take librdkafka or java.")
+        raise KnobError(f"member {name}: kafka-python does not speak the consumer protocol. Use librdkafka or java.")
     if settings.library != "librdkafka" and not settings.auto_store:
-        raise KnobError(f"member {name}: auto_store is librdkafka's alone, {settings.library} commits positions. Leave it on.")
+        raise KnobError(f"member {name}: only librdkafka has auto_store; {settings.library} commits positions. Leave it on.")
     check_reset_policy(settings)
     if settings.release:
-        raise KnobError(f"member {name}: release {settings.release!r} is the model's alone. Use '', or backend='model'.")
+        raise KnobError(f"member {name}: release {settings.release!r} exists only in the model. Use '', or backend='model'.")
 
 
 @dataclass(slots=True)
@@ -123,7 +112,7 @@ class KafkaMember:
         """Its requests and the answers to those under way are lost from now on. LabError when it did not come through a proxy."""
         if self.proxy is None:
             raise LabError(
-                f"member {self.name}: it speaks with the broker directly and cannot be cut off. Set `through_proxy` before it joins."
+                f"member {self.name}: it is connected to the broker directly and cannot be cut off. Set `through_proxy` before it joins."
             )
         for action in ("lose_request", "lose_answer"):
             self.rules.append(self.proxy.add(Rule(action, "any", client_id=self.client_id)))
@@ -145,15 +134,14 @@ class KafkaMember:
 
 @dataclass(slots=True)
 class KafkaGroup:
-    """One topic and one group of a real broker; `kitlib.experiments.groups.group_stage.GroupStage`."""
+    """The twin of `kitlib.experiments.groups.group.ModelGroup`: one topic and one group of a real broker."""
 
-    stage: KafkaStage
+    backend: KafkaBackend
     run: str
     topic: str
     group: str
     watch: GroupWatch
     began_s: float
-    backend: str = "kafka"
     partitions: int = 0
     through_proxy: bool = False  # whether those who join from now on can be cut off
     waits: bool = True  # until a process that joins has subscribed, and one that leaves has closed
@@ -164,18 +152,14 @@ class KafkaGroup:
     has_timeouts: bool = False  # of the newer protocol, on the broker
 
     @classmethod
-    def open(cls, stage: Stage, run: str, suffix: str = "") -> KafkaGroup:
-        """The group of a run on a real stage, or one more of its groups. LabError when the broker finds no coordinator for it."""
-        assert isinstance(stage, KafkaStage)
+    def open(cls, backend: KafkaBackend, run: str, suffix: str = "") -> KafkaGroup:
+        """The group of a run on a real backend, or one more of its groups. LabError when the broker finds no coordinator for it."""
         topic, group, began_s = f"kit.{run}.orders", f"kit.{run}{suffix}", time.monotonic()
-        made.remember("group", group)
+        created_resources.remember("group", group)
         names: dict[str, str] = {}
-        admin = AdminClient(client_config(stage.cluster))
-        watch = GroupWatch(
-            admin, group, lambda client: names.get(client, client), lambda: round((time.monotonic() - began_s) * 1000), topic
-        )
-        find_coordinator(stage.cluster, topic, group)
-        return cls(stage, run, topic, group, watch, began_s, names=names)
+        watch = GroupWatch(backend.admin, group, lambda client: names.get(client, client), topic)
+        find_coordinator(backend.cluster, topic, group)
+        return cls(backend, run, topic, group, watch, began_s, names=names)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -186,42 +170,34 @@ class KafkaGroup:
     def pass_ms(self, ms: int) -> None:
         time.sleep(ms / 1000)
 
-    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
-        deadline = time.monotonic() + most_ms / 1000
-        while not condition():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.005)
-        return True
-
     # -- the topic ---------------------------------------------------------------------------------
 
     def create(self, partitions: int) -> None:
         """Create the topic, and wait until every partition has a leader. KnobError for a number outside of PARTITIONS."""
         if partitions not in PARTITIONS:
             raise KnobError(f"topic {self.topic}: {partitions} partitions, expected {PARTITIONS[0]} to {PARTITIONS[-1]}.")
-        made.remember("topic", self.topic)
-        create_partitions(self.stage.admin, self.topic, partitions, replicas_of(self.stage.cluster))
+        created_resources.remember("topic", self.topic)
+        create_partitions(self.backend.admin, self.topic, partitions, replicas_of(self.backend.cluster))
         self.partitions = partitions
         self.watch.start()
 
     def add_partitions(self, partitions: int) -> None:
-        asked = self.stage.admin.create_partitions([NewPartitions(self.topic, partitions)], operation_timeout=DEADLINE_S)[self.topic]
-        answered(asked, f"topic {self.topic}: it could not be given {partitions} partitions")
-        wait_until_led(self.stage.admin, self.topic, partitions)
-        self.stage.producer.list_topics(self.topic, timeout=DEADLINE_S)  # or it would not know them for minutes
+        future = self.backend.admin.create_partitions([NewPartitions(self.topic, partitions)], operation_timeout=DEADLINE_S)[self.topic]
+        answered(future, f"topic {self.topic}: it could not be given {partitions} partitions")
+        wait_until_led(self.backend.admin, self.topic, partitions)
+        self.backend.producer.list_topics(self.topic, timeout=DEADLINE_S)  # or it would not know them for minutes
         self.partitions = partitions
 
     def append(self, partition: int, count: int, age_ms: int = 0) -> int:
         first: list[int] = []
         stamp_ms = round(time.time() * 1000) - age_ms if age_ms else 0  # 0: librdkafka's own
         for number in range(count):
-            self.stage.producer.produce(
+            self.backend.producer.produce(
                 self.topic, b"record %d" % number, partition=partition, on_delivery=lambda error, message: first.append(
                     -1 if error is not None else int(message.offset() or 0)
                 ), timestamp=stamp_ms,
             )  # fmt: skip
-        self.stage.producer.flush(DEADLINE_S)
+        self.backend.producer.flush(DEADLINE_S)
         if len(first) < count or min(first, default=0) < 0:
             raise LabError(f"{self.topic}-{partition}: {count} records, {len(first)} acknowledged in {DEADLINE_S:g} s. {ADVICE}")
         return min(first, default=0)
@@ -236,10 +212,10 @@ class KafkaGroup:
         number = sum(1 for each in self.members if each.name == name)
         client_id = f"{name}{'-' + str(number + 1) if number else ''}"
         proxy = self._proxy() if self.through_proxy else None
-        more = dict(file_config()) if self.stage.cluster.source != "kit" and settings.library == "librdkafka" else {}
+        more = dict(file_config()) if self.backend.cluster.source != "kit" and settings.library == "librdkafka" else {}
         told = asdict(settings) | {
             "topic": self.topic, "group": self.group, "client_id": client_id, "more": more,
-            "bootstrap": proxy.bootstrap if proxy else self.stage.cluster.bootstrap,
+            "bootstrap": proxy.bootstrap if proxy else self.backend.cluster.bootstrap,
         }  # fmt: skip
         member = KafkaMember(name, client_id, ConsumerProcess.start(name, told, self.waits), proxy, self.waits)
         self.names[client_id] = name
@@ -248,7 +224,7 @@ class KafkaGroup:
 
     def _proxy(self) -> ChaosProxy:
         if self.proxy is None:
-            self.proxy = ChaosProxy.before(self.stage.cluster)
+            self.proxy = ChaosProxy.before(self.backend.cluster)
         return self.proxy
 
     def _set_timeouts(self, settings: MemberSettings) -> None:
@@ -257,23 +233,17 @@ class KafkaGroup:
             "consumer.session.timeout.ms": str(settings.session_timeout_ms),
             "consumer.heartbeat.interval.ms": str(settings.heartbeat_interval_ms),
         }
-        from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-        from kafka.errors import KafkaError as KafkaPythonError
-        try:
-            admin = KafkaAdminClient(bootstrap_servers=self.stage.cluster.bootstrap, client_id="kit")
-            try:
-                told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, self.group, wanted)])["group"][self.group]
-            finally:
-                admin.close()
-        except KafkaPythonError as error:
-            raise LabError(f"group {self.group}: its time-outs could not be set: {error}. {ADVICE}") from error
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        with kafka_python_admin(self.backend.cluster, f"group {self.group}: its timeouts could not be set") as admin:
+            told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, self.group, wanted)])["group"][self.group]
         if told != "OK":
-            raise LabError(f"group {self.group}: the broker refuses its time-outs {wanted}: {told}. Choose others, or `kit down; kit up`.")
+            raise LabError(f"group {self.group}: the broker refuses its timeouts {wanted}: {told}. Choose others, or `kit down; kit up`.")
         self.has_timeouts = True
 
     def committed(self) -> dict[int, int | None]:
-        asked = self.watch.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])[self.group]
-        told = answered(asked, f"group {self.group}: its offsets could not be read")
+        future = self.watch.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])[self.group]
+        told = answered(future, f"group {self.group}: its offsets could not be read")
         found = {each.partition: each.offset for each in told.topic_partitions or () if each.topic == self.topic}
         return {partition: found[partition] if found.get(partition, -1) >= 0 else None for partition in range(self.partitions)}
 
@@ -285,34 +255,37 @@ class KafkaGroup:
     def view(self) -> GroupView:
         generations = [each.process.generation for each in self.members if each.process.is_alive]
         newest = max((each for each in generations if each is not None), default=None)
-        return view_of(self.watch.look_now(), lambda client: self.names.get(client, client), newest)
+        found = self.watch.look_now()
+        members = tuple(sorted(self.names.get(client, client) for client in found.held))
+        return GroupView(found.state, newest, None, found.strategy or None, members)  # it does not tell who leads
 
-    def happened(self) -> list[Happened]:
+    def happened(self) -> list[CoordinatorEvent]:
         return self.watch.take()
 
     def beside(self, name: str) -> KafkaGroup:
-        other = KafkaGroup.open(self.stage, self.run, f".{name}")
+        other = KafkaGroup.open(self.backend, self.run, f".{name}")
         other.partitions, other.began_s = self.partitions, self.began_s
         other.watch.start()
+        self.backend.opened.callback(other.close)
         return other
 
     def alter(self, offsets: dict[int, int]) -> str:
-        return alter_offsets(self.stage.cluster, self.group, self.topic, offsets)
+        return alter_offsets(self.backend.cluster, self.group, self.topic, offsets)
 
     def forget(self, partitions: Sequence[int]) -> str:
-        return delete_offsets(self.stage.cluster, self.group, self.topic, partitions)
+        return delete_offsets(self.backend.cluster, self.group, self.topic, partitions)
 
     def delete_before(self, partition: int, offset: int) -> int:
-        self.starts[partition] = delete_records(self.stage.admin, self.topic, partition, offset)
+        self.starts[partition] = delete_records(self.backend.admin, self.topic, partition, offset)
         return self.starts[partition]
 
     def roll_after(self, segment_ms: int) -> None:
-        set_topic(self.stage.admin, self.topic, "segment.ms", segment_ms)
+        set_topic(self.backend.admin, self.topic, "segment.ms", segment_ms)
 
     def retain(self, partition: int, retention_ms: int) -> int:
-        set_topic(self.stage.admin, self.topic, "retention.ms", retention_ms)
+        set_topic(self.backend.admin, self.topic, "retention.ms", retention_ms)
         before = self.starts.get(partition, 0)
-        self.starts[partition] = wait_for_start(self.stage.cluster, self.topic, partition, before)
+        self.starts[partition] = wait_for_start(self.backend.cluster, self.topic, partition, before)
         return self.starts[partition]
 
     def close(self) -> None:
@@ -333,22 +306,12 @@ def _stop(proxy: ChaosProxy) -> None:
 def find_coordinator(cluster: Cluster, topic: str, group: str) -> None:
     """Wait until the group has a coordinator: a broker that never had a group makes its topic of offsets first.
 
-    A consumer's question is asked again until then: while the broker reads a new partition of that topic the
-    answer is one of NOT_YET, which librdkafka does not ask again by itself. LabError after DEADLINE_S, or at once
+    A consumer's question is asked again until then: while the broker reads a new partition of that topic it is not
+    ready, which librdkafka does not ask again by itself. LabError after DEADLINE_S, or at once
     for any other error. The admin client of confluent-kafka 2.16 is not asked: it may crash on a coordinator
     that is not ready.
     """
-    deadline = time.monotonic() + DEADLINE_S
-    consumer = Consumer(client_config(cluster, **{"group.id": group}))
-    try:
-        while True:
-            try:
-                consumer.committed([TopicPartition(topic, 0)], timeout=max(0.1, deadline - time.monotonic()))
-                return
-            except KafkaException as error:
-                reason = error.args[0]
-                if reason.code() not in NOT_YET or time.monotonic() >= deadline:
-                    raise LabError(f"group {group}: no coordinator was found: {reason.str()}. {ADVICE}") from error
-            time.sleep(0.05)
-    finally:
-        consumer.close()
+    with closing(Consumer(client_config(cluster, **{"group.id": group}))) as consumer:
+        asked(
+            lambda: consumer.committed([TopicPartition(topic, 0)], timeout=DEADLINE_S), f"group {group}: no coordinator was found"
+        )

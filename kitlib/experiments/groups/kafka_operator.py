@@ -17,12 +17,12 @@ from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
-from kitlib.lab.clients import Cluster, answered
+from kitlib.lab.clients import Cluster, answered, kafka_python_admin
 from kitlib.lab.consumer_driver import broker_form
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until
+from kitlib.lab.wire import NOT_YET, until_ready
 
-NOT_YET = (14, 15, 16)  # the coordinator is being loaded, found, or has moved: to be asked again
 NONE = "NONE"
 
 
@@ -76,26 +76,20 @@ def wait_for_start(cluster: Cluster, topic: str, partition: int, before: int) ->
 
 def _asked(cluster: Cluster, trouble: str, ask: Callable[[Any, Callable[[str, int], Any]], Any]) -> str:
     """Ask until the coordinator is ready. The answer is one error for each partition, or one for all of them."""
-    from kafka.admin import KafkaAdminClient
     from kafka.errors import KafkaError
     from kafka.structs import TopicPartition as KafkaTopicPartition
-    deadline = time.monotonic() + DEADLINE_S
-    try:
-        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, client_id="kit")
-    except KafkaError as error:
-        raise LabError(f"{trouble}: {error}. {ADVICE}") from error
-    try:
-        while True:
+
+    with kafka_python_admin(cluster, trouble) as admin:
+
+        def errors() -> list[Any]:
             try:
-                errors = [each for each in ask(admin, KafkaTopicPartition).values() if each.errno]
+                return [each for each in ask(admin, KafkaTopicPartition).values() if each.errno]
             except KafkaError as error:
-                errors = [type(error)]
-            if not errors:
-                return NONE
-            if errors[0].errno not in NOT_YET:
-                return str(getattr(errors[0], "message", "") or broker_form(errors[0].__name__))
-            if time.monotonic() > deadline:
-                raise LabError(f"{trouble} within {DEADLINE_S:g} s: {errors[0].__name__}. {ADVICE}")
-            time.sleep(0.05)
-    finally:
-        admin.close()
+                return [type(error)]
+
+        found = until_ready(errors, lambda told: told[0].errno if told else 0, time.monotonic() + DEADLINE_S)
+    if not found:
+        return NONE
+    if found[0].errno in NOT_YET:
+        raise LabError(f"{trouble} within {DEADLINE_S:g} s: {found[0].__name__}. {ADVICE}")
+    return str(getattr(found[0], "message", "") or broker_form(found[0].__name__))

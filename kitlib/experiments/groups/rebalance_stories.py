@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, cast
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import told, until
+from kitlib.experiments.groups.group import Library, MemberSettings
+from kitlib.experiments.groups.group_knobs import until
 from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.group_stage import Library, MemberSettings
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
@@ -24,16 +24,16 @@ from kitlib.trace import Step, Trace
 Protocol = Annotated[
     Literal["eager", "cooperative", "consumer"],
     Knob(
-        "How partitions change hands: all are given up first (eager), those that move alone (cooperative), or the broker decides "
-        "(consumer)."
+        "How partitions change owners: all are revoked first (eager), only those that move (cooperative), or the broker "
+        "decides (consumer)."
     ),
 ]
-ClientLibrary = Annotated[Library, Knob("Whose client the members are.")]
+ClientLibrary = Annotated[Library, Knob("Which client library the members use.")]
 Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 12)]
-CommitEvery = Annotated[int, Knob("After so many records a member commits what it has processed.", "records", 1, 100)]
-RoundMs = Annotated[int, Knob("How often a record comes into each partition.", "ms", 5, 1_000)]
+CommitEvery = Annotated[int, Knob("Records after which a member commits what it has processed.", "records", 1, 100)]
+RoundMs = Annotated[int, Knob("Time between records in each partition.", "ms", 5, 1_000)]
 SessionTimeoutMs = Annotated[
-    int, Knob("After so long without a heartbeat the coordinator removes a member.", "ms", 500, 60_000, scale="log")
+    int, Knob("The coordinator removes a member without a heartbeat for this long.", "ms", 500, 60_000, scale="log")
 ]
 QUIET_ROUNDS = 4  # rounds in which nothing happens to the group, before each event and at the end
 LONGEST_MS = 30_000  # a rebalance that is not over by then, beyond the session of who is killed, is an error
@@ -72,13 +72,13 @@ class Stream:
 
         The model's commits wait, so they are put off until the rebalance is over. Whether it was made.
         """
-        run, seat = self.run, self.run.seats[name]
-        if run.group.backend == "model":
+        run, member = self.run, self.run.members[name]
+        if run.backend.name == "model":
             if run.group.view().state != "Stable":
                 return False
             run.commit_done(name)
-        elif seat.done:
-            cast(Any, seat.member).commit_later(dict(seat.done))
+        elif member.done:
+            cast(Any, member.client).commit_later(dict(member.done))
         return True
 
     def flow(self) -> None:
@@ -95,7 +95,6 @@ class Stream:
 
 
 @experiment("Who stands still", GroupRun, max_steps=20_000)
-@told
 def rebalance_protocols(
     run: GroupRun,
     protocol: Protocol = "eager",
@@ -105,15 +104,14 @@ def rebalance_protocols(
     round_ms: RoundMs = 40,
     session_timeout_ms: SessionTimeoutMs = 1_500,
 ) -> None:
-    """Three consumers come, one leaves, one is killed. Which partitions stand still meanwhile, and what is consumed twice?"""
-    if protocol == "consumer" and run.group.backend == "model":
-        raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker has. Use backend='kafka'.")
+    """Three consumers join, one leaves, one is killed. Which partitions stand still in the meantime, and what is consumed twice?"""
+    if protocol == "consumer" and run.backend.name == "model":
+        raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker does. Use backend='kafka'.")
     settings = MemberSettings(
         library=library, session_timeout_ms=session_timeout_ms, max_poll_interval_ms=60_000,
         **SETTINGS[protocol],
     )  # fmt: skip
-    if run.group.backend == "kafka":
-        cast(Any, run.group).waits = False  # the others go on while a process starts or ends
+    run.group.waits = False  # the others go on while a process starts or ends
     run.create(partitions)
     stream = Stream(run, {})
     for name in "ABC":

@@ -11,22 +11,99 @@ Source: LinkedIn's account of the two incidents (Kafka's trunk between 0.8.2 and
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, Concatenate, Literal, ParamSpec
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec
 
+from kitlib.experiments.backend import Backend, ModelBackend
 from kitlib.experiments.experiment import experiment
+from kitlib.experiments.groups.group import MemberSettings
+from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.incident_on_kafka import RealIncident, incident_run
-from kitlib.experiments.offsets.offsets_run import LATER, MINUTE_MS, OTHERS, SECOND_MS, OffsetsRun
+from kitlib.experiments.offsets.incident_run import LATER, MINUTE_MS, NAME, OTHERS, SECOND_MS, IncidentRun
+from kitlib.experiments.run import Fork, RunIsOver
+from kitlib.trace import Step, Trace
+
+
+@dataclass(slots=True)
+class RealIncident(GroupRun):
+    """One run of an incident on a real broker: a real group, and an operator who does what the old coordinator would have said.
+
+    The model is told the story first. Then its delivery words are done for real, in their order: records are appended
+    and deleted, a real consumer reads, works and commits, is closed, and comes back. Where the model's coordinator
+    answers something else than what is committed, the real group's offset is set to that, or deleted, while nobody
+    is a member.
+
+    Left out: the offsets topic's own steps; days (they pass at once).
+    """
+
+    answered: int | None = None  # what the model's coordinator said last; None: no offset
+    pending: int = 0  # records that A has been handed by the model and not yet for real
+
+    def replay(self, story: Callable[[IncidentRun], None]) -> None:
+        """Tell the story to the model, then do it."""
+        name = self.trace.run
+        imagined = IncidentRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelBackend(name), dict(self.knobs))
+        cut: RunIsOver | None = None
+        try:
+            story(imagined)
+        except RunIsOver as over:  # what it had told until then is done
+            cut = over
+        self.create(1)
+        for step in imagined.trace:
+            self.do(step)
+        if cut:
+            raise cut
+
+    def do(self, step: Step) -> None:
+        """Do for real what one step of the model tells."""
+        data = step.data
+        match step.actor, step.what:
+            case "log", "append":
+                self.append(0, data["last"] - data["first"] + 1)
+            case "log", "delete":
+                self.delete_before(0, data["to"])
+            case _, "answer":
+                self.answered = None if data["offset"] < 0 else data["offset"]
+            case (who, "leave") if who == NAME:
+                self.close(NAME)
+            case (who, "start") if who == NAME:
+                self._resume()
+            case (who, "emit") if who == NAME:
+                self.pending += 1
+            case (who, "commit") if who == NAME:
+                self._work(data["offset"])
+
+    def _resume(self) -> None:
+        """The group's offset becomes what the model was answered, if it is something else; then A begins."""
+        committed = self.group.committed()[0]
+        if self.answered is None and committed is not None:
+            self.forget([0])
+        elif self.answered is not None and self.answered != committed:
+            self.alter({0: self.answered})
+        settings = MemberSettings(auto_offset_reset=self.knobs["auto_offset_reset"], max_poll_records=self.knobs["poll_records"])
+        self.join(NAME, settings)
+        self.settle([NAME])
+
+    def _work(self, next_offset: int) -> None:
+        self.work(NAME, self.take(NAME, self.pending))
+        self.pending = 0
+        self.commit(NAME, {0: next_offset})
+
+
+def incident_run(trace: Trace, backend: Backend, knobs: dict[str, Any], fork: Fork | None = None) -> IncidentRun | RealIncident:
+    """The run of an incident on its backend."""
+    return (RealIncident if backend.name == "kafka" else IncidentRun)(trace, backend, knobs, fork)
+
 
 P = ParamSpec("P")
 
 
-def on_both(story: Callable[Concatenate[OffsetsRun, P], None]) -> Callable[Concatenate[OffsetsRun | RealIncident, P], None]:
+def on_both(story: Callable[Concatenate[IncidentRun, P], None]) -> Callable[Concatenate[IncidentRun | RealIncident, P], None]:
     """The story on the model, or on a real broker: there the model tells what happens, and it is done for real."""
 
     @wraps(story)
-    def tell(run: OffsetsRun | RealIncident, /, *args: P.args, **knobs: P.kwargs) -> None:
+    def tell(run: IncidentRun | RealIncident, /, *args: P.args, **knobs: P.kwargs) -> None:
         if isinstance(run, RealIncident):
             run.replay(lambda imagined: story(imagined, *args, **knobs))
         else:
@@ -35,8 +112,8 @@ def on_both(story: Callable[Concatenate[OffsetsRun, P], None]) -> Callable[Conca
     return tell
 
 
-Reset = Annotated[Literal["earliest", "latest"], Knob("Where A begins when it is told no usable offset.", live=True)]
-OffsetsRetentionDays = Annotated[int, Knob("For how long a committed offset is kept.", "days", 1, 60)]
+Reset = Annotated[Literal["earliest", "latest"], Knob("Where A starts without a usable offset.", live=True)]
+OffsetsRetentionDays = Annotated[int, Knob("How long a committed offset is retained.", "days", 1, 60)]
 Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "records", 1, 100)]
 
 # -- the stale offset --------------------------------------------------------------------------------
@@ -45,28 +122,28 @@ Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "r
 @experiment("The stale offset", incident_run, max_steps=4_000, domain="incidents")
 @on_both
 def stale_offset(
-    run: OffsetsRun,
+    run: IncidentRun,
     coordinator_rules: Annotated[
-        Literal["2015-04", "0.9.0", "4.3.1"], Knob("Whose rules the upgraded coordinators follow.")
+        Literal["2015-04", "0.9.0", "4.3.1"], Knob("Which release's rules the upgraded coordinators follow.")
     ] = "2015-04",
     log_rules: Annotated[
         Literal["0.8.2", "4.3.1"],
-        Knob("From when the age of a segment counts, after which it is rolled: the broker's start (0.8.2), or its first record (4.3.1)."),
+        Knob("When the age of a segment starts to count towards rolling: at the broker's start (0.8.2), or at its first record (4.3.1)."),
     ] = "0.8.2",
     auto_offset_reset: Reset = "latest",
-    old_days: Annotated[int, Knob("For how long offsets were written in the old format.", "days", 1, 10)] = 4,
+    old_days: Annotated[int, Knob("How long offsets were written in the old format.", "days", 1, 10)] = 4,
     days: Annotated[int, Knob("How long ago that was.", "days", 1, 40)] = 21,
     retention_days: Annotated[int, Knob("The topic's retention.", "days", 1, 40)] = 4,
-    roll_days: Annotated[int, Knob("After so long a segment of the topic is rolled.", "days", 1, 40)] = 7,
-    restart_every_days: Annotated[int, Knob("How often the topic's brokers are restarted.", "days", 1, 40)] = 3,
+    roll_days: Annotated[int, Knob("Age at which a segment of the topic is rolled.", "days", 1, 40)] = 7,
+    restart_every_days: Annotated[int, Knob("Time between restarts of the topic's brokers.", "days", 1, 40)] = 3,
     offsets_retention_days: OffsetsRetentionDays = 7,
     asks_after_min: Annotated[
-        int, Knob("How long after the move A asks. The coordinator forgets what is too old every ten minutes.", "min", 0, 60)
+        int, Knob("How long after the move A asks. Every ten minutes, the coordinator removes expired offsets.", "min", 0, 60)
     ] = 1,
     poll_records: Poll = 5,
 ) -> None:
-    """Brokers write offsets in a new format. Weeks later the coordinator moves, and A asks where it was. What is it told,
-    what does it do?
+    """Brokers write offsets in a new format. Weeks later, the coordinator moves, and A asks for its offset. What answer
+    does it get, and what does it do?
     """
     run.begin("0.8.2")
     for _ in range(old_days):
@@ -87,22 +164,22 @@ def stale_offset(
 @experiment("The dead cleaner", incident_run, max_steps=4_000, domain="incidents")
 @on_both
 def dead_cleaner(
-    run: OffsetsRun,
-    coordinator_rules: Annotated[Literal["0.8.2", "0.9.0", "4.3.1"], Knob("Whose rules the coordinator follows.")] = "0.8.2",
-    cleaner: Annotated[Literal["dies", "runs"], Knob("What becomes of the log cleaner.")] = "dies",
+    run: IncidentRun,
+    coordinator_rules: Annotated[Literal["0.8.2", "0.9.0", "4.3.1"], Knob("Which release's rules the coordinator follows.")] = "0.8.2",
+    cleaner: Annotated[Literal["dies", "runs"], Knob("What happens to the log cleaner.")] = "dies",
     auto_offset_reset: Reset = "earliest",
-    days: Annotated[int, Knob("After so long the coordinator moves.", "days", 2, 40)] = 12,
+    days: Annotated[int, Knob("When the coordinator moves.", "days", 2, 40)] = 12,
     dies_on_day: Annotated[int, Knob("The day on which the cleaner dies.", "day", 0, 39)] = 3,
     load_records_per_s: Annotated[int, Knob("How fast a coordinator reads the offsets topic.", "records/s", 1, 1_000)] = 1,
     check_interval_s: Annotated[
-        int, Knob("How often a coordinator forgets what is too old; the incident's did every ten minutes.", "s", 1, 3_600)
+        int, Knob("How often a coordinator removes expired offsets; in the incident, every ten minutes.", "s", 1, 3_600)
     ] = 30,
     offsets_retention_days: OffsetsRetentionDays = 1,
-    rounds_a_day: Annotated[int, Knob("How often each group commits in a day.", "commits", 1, 6)] = 2,
+    rounds_a_day: Annotated[int, Knob("Commits of each group per day.", "commits", 1, 6)] = 2,
     poll_records: Poll = 5,
 ) -> None:
-    """The log cleaner has died, and the offsets topic has grown. The coordinator moves and reads it. What does A hear when
-    it asks again?
+    """The log cleaner has died, and the offsets topic has grown. The coordinator moves and reads it. What answer does A
+    get when it asks again?
     """
     run.begin(coordinator_rules, OTHERS + LATER)
     for day in range(days):

@@ -14,27 +14,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_group import first_position, group_member
-from kitlib.experiments.kafka_stage import KafkaStage
-from kitlib.experiments.offsets.coordinator_stage import MEMBER
-from kitlib.experiments.stage import Stage, Topic
+from kitlib.experiments.backend import Topic
+from kitlib.experiments.kafka_backend import KafkaBackend
+from kitlib.experiments.kafka_group import DEADLINE_S, first_position
+from kitlib.experiments.offsets.coordinator import MEMBER
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import SUBSCRIPTION
 from kitlib.kafka.offsets.offset_cache import TopicPartition
 from kitlib.kafka.offsets.offset_rules import OffsetConfig, OffsetError, OffsetEvent
 from kitlib.kafka.offsets.wire import INTEGERS, write_message
 from kitlib.kafka.positions import ResetPolicy, start_position
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.broker_health import broker_value
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import Cluster
 from kitlib.lab.leaders import Leaders
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire_group import Coordinator, GroupWire, find_coordinator
+from kitlib.lab.wire_coordinator import Coordinator, CoordinatorWire, find_coordinator
 
-DEADLINE_S = 30.0
 SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
 OFFSETS_TOPIC = "__consumer_offsets"
 SLOWEST_CHECK_MS = 5_000  # a broker that looks for expired offsets less often is not waited for
@@ -42,43 +39,40 @@ MODERN = "4.3.1"
 
 
 @dataclass(slots=True)
-class KafkaKeeper:
+class KafkaCoordinator:
     """The real one."""
 
-    stage: KafkaStage
+    backend: KafkaBackend
     group: str
     retention_ms: int  # of each commit; -1: the broker's
     coordinator: Coordinator
-    wire: GroupWire
-    began_s: float = field(default_factory=time.monotonic)
+    wire: CoordinatorWire
     expires_ms: dict[TopicPartition, int] = field(default_factory=dict)  # of each commit
     require_stable: bool = True
     check_ms: int = 0  # how often the broker looks for expired offsets
 
     @classmethod
-    def open(cls, stage: Stage, run: str, knobs: Mapping[str, Any], config: OffsetConfig) -> KafkaKeeper:
+    def open(
+        cls, backend: KafkaBackend, rules: str, config: OffsetConfig, odd_record: str = "none", require_stable: bool = True,
+        unreplicated: int = 0,
+    ) -> KafkaCoordinator:  # fmt: skip
         """Find the coordinator of a new group. KnobError for what no broker of today does; LabError when none answers."""
-        assert isinstance(stage, KafkaStage)
-        if knobs["rules"] != MODERN:
-            raise KnobError(f"rules are {knobs['rules']}: a real broker follows those of {MODERN}. Run it on the model.")
-        if knobs.get("odd_record", "none") != "none":
-            raise KnobError(
-                f"odd_record is {knobs['odd_record']}: it would stay in the cluster's own offsets topic. Run it on the model."
-            )
-        expires = "offsets_retention_ms" in knobs
-        check_ms = checked_every_ms(stage.cluster) if expires else 0
-        group = group_of_first_partition(f"kit.{run}.group", partitions_of(stage, stage.cluster))
-        made.remember("group", group)
-        found = find_coordinator(stage.cluster, group, DEADLINE_S)
-        wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
-        return cls(
-            stage, group, config.offsets_retention_ms if expires else -1, found, wire, check_ms=check_ms,
-            require_stable=knobs.get("require_stable", True),
-        )
+        if rules != MODERN:
+            raise KnobError(f"rules are {rules}: a real broker follows those of {MODERN}. Run it on the model.")
+        if odd_record != "none":
+            raise KnobError(f"odd_record is {odd_record}: it would remain in the cluster's own offsets topic. Run it on the model.")
+        expires = config.offsets_retention_ms != OffsetConfig().offsets_retention_ms
+        check_ms = checked_every_ms(backend.cluster) if expires else 0
+        group = group_of_first_partition(f"kit.{backend.run}.group", partitions_of(backend, backend.cluster))
+        created_resources.remember("group", group)
+        found = find_coordinator(backend.cluster, group, DEADLINE_S)
+        wire = CoordinatorWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+        retention_ms = config.offsets_retention_ms if expires else -1
+        return cls(backend, group, retention_ms, found, wire, check_ms=check_ms, require_stable=require_stable)
 
     @property
     def now_ms(self) -> int:
-        return int((time.monotonic() - self.began_s) * 1000)
+        return self.backend.now_ms
 
     @property
     def asked(self) -> str:
@@ -117,16 +111,16 @@ class KafkaKeeper:
             if found is not None and found != self.coordinator:
                 self.wire.close()
                 self.coordinator = found
-                self.wire = GroupWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+                self.wire = CoordinatorWire.open(found[1], found[2], timeout_s=DEADLINE_S)
         return error
 
     def others_commit(self, records: int, keys: int) -> None:
         """One group more, whose partition is the same: `keys` offsets in each request."""
-        other = group_of_first_partition(f"{self.group}.others", partitions_of(self.stage, self.stage.cluster))
-        made.remember("group", other)
-        topic = next(iter(self.stage.topics), None)
+        other = group_of_first_partition(f"{self.group}.others", partitions_of(self.backend, self.backend.cluster))
+        created_resources.remember("group", other)
+        topic = next(iter(self.backend.topics), None)
         if topic is None:
-            raise LabError(f"group {other}: there is no topic to commit offsets of. Create one first.")
+            raise LabError(f"group {other}: there is no topic to commit offsets for. Create one first.")
         for number in range(records):
             codes = self.wire.commit_offsets(other, {(topic.name, 0): number})
             if any(codes.values()):
@@ -136,24 +130,23 @@ class KafkaKeeper:
         """A committed offset that is in the log needs no policy; for the others a real consumer is asked."""
         if committed is not None:
             return start_position(committed, topic.start, topic.end, policy)
-        with group_member(self.stage.cluster, self.group, policy) as member:
-            return first_position(member, topic)
+        return first_position(self.backend.cluster, self.group, topic, policy)
 
     def move(self) -> tuple[int, int]:
         """The partition's leader goes to the next broker, and the old one knows of it; the member is not told.
 
         LabError without three brokers.
         """
-        cluster, before = self.stage.cluster, self.coordinator[0]
+        cluster, before = self.backend.cluster, self.coordinator[0]
         if cluster.brokers < 3:
             raise LabError(
                 f"A coordinator moves where another broker has a copy; the cluster at {cluster.bootstrap} has {cluster.brokers}. "
                 "Run `kit down`, then `kit up --brokers 3`; or run it on the model."
             )
-        leaders = Leaders(cluster, OFFSETS_TOPIC, AdminClient(client_config(cluster)))
+        leaders = Leaders(cluster, OFFSETS_TOPIC, self.backend.admin)
         found = leaders.look()
         if found is None:
-            raise LabError(f"{OFFSETS_TOPIC}-0: no broker tells of it. Look at `kit status`.")
+            raise LabError(f"{OFFSETS_TOPIC}-0: no broker knows it. Look at `kit status`.")
         others = [each for each in found.replicas if each != before]
         after = leaders.move([*others, before]).leader
         wait_until(
@@ -177,10 +170,10 @@ class KafkaKeeper:
                 f"the broker has removed the expired offsets of group {self.group}",
             )
 
-    def notes(self) -> list[tuple[str, OffsetEvent]]:
+    def events(self) -> list[tuple[str, OffsetEvent]]:
         return []
 
-    def shown(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         return {}
 
     def close(self) -> None:
@@ -192,12 +185,12 @@ def group_of_first_partition(name: str, partitions: int) -> str:
     return next(each for each in (f"{name}{number}" for number in range(100 * partitions)) if not group_partition(each, partitions))
 
 
-def partitions_of(stage: KafkaStage, cluster: Cluster) -> int:
+def partitions_of(backend: KafkaBackend, cluster: Cluster) -> int:
     """How many partitions the offsets topic has; it is made by whoever first asks for a coordinator."""
     find_coordinator(cluster, "none", DEADLINE_S)
-    found = stage.admin.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics.get(OFFSETS_TOPIC)
+    found = backend.admin.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics.get(OFFSETS_TOPIC)
     if found is None or not found.partitions:
-        raise LabError(f"The cluster at {cluster.bootstrap} tells of no {OFFSETS_TOPIC}. Look at `kit status`.")
+        raise LabError(f"The cluster at {cluster.bootstrap} has no {OFFSETS_TOPIC}. Look at `kit status`.")
     return len(found.partitions)
 
 
@@ -208,6 +201,6 @@ def checked_every_ms(cluster: Cluster) -> int:
     if not 0 < every_ms <= SLOWEST_CHECK_MS:
         raise LabError(
             f"The brokers at {cluster.bootstrap} have {name}={every_ms}, expected 1 to {SLOWEST_CHECK_MS}: "
-            "a run waits until they have looked. Use the kit's own broker (`kit up`), or run it on the model."
+            "a run waits until they have checked. Use the kit's own broker (`kit up`), or run it on the model."
         )
     return every_ms

@@ -6,15 +6,62 @@ offset has been deleted, the records have, the log is shorter than it was, or th
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import ClientLibrary, settings_of, told, until
+from kitlib.experiments.groups.group import MemberSettings
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, until
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
-from kitlib.experiments.groups.group_stage import MemberSettings
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.mirror_run import MirrorRun, both_told
+
+MIRROR = "mirror"
+
+
+@dataclass(slots=True)
+class MirrorRun(GroupRun):
+    """A run with two groups on one topic, each judged by itself: a consumer's, and a mirror's that copies the topic elsewhere.
+
+    `mirror` is the mirror's; it is there once the topic is.
+    """
+
+    domain: ClassVar[str] = "groups"
+
+    mirror: GroupRun = field(init=False)
+
+    def create(self, partitions: int, records: int = 0) -> None:
+        """Create the topic, and begin with the second group."""
+        GroupRun.create(self, partitions)
+        self.mirror = _Mirror(self.trace, self.backend, self.knobs, self.fork)
+        self.mirror.group = self.group.beside(MIRROR)
+        self.mirror.label = MIRROR
+        for partition in self.ends:
+            self.mirror.ends[partition], self.mirror.committed[partition], self.mirror.processed[partition] = 0, None, []
+        self.mirror.twin, self.twin = self, self.mirror
+        for partition in self.ends if records else ():
+            self.append(partition, records)
+
+    def append(self, partition: int, count: int, age_ms: int = 0) -> None:
+        """Append records, which are there for both."""
+        GroupRun.append(self, partition, count, age_ms)
+        first, end = self.ends[partition] - count, self.ends[partition]
+        self.mirror.ends[partition] = end
+        self.mirror.record_lane("log", "append", partition, first=first, last=end - 1)
+
+    def keep_time(self) -> None:
+        """In the model each group has a clock: the one that is behind catches up."""
+        if self.backend.name == "model":
+            ahead = self.group.now_ms - self.mirror.group.now_ms
+            (self.mirror if ahead > 0 else self).pass_ms(abs(ahead))
+
+
+@dataclass(slots=True)
+class _Mirror(GroupRun):
+    """The second group; whoever makes it gives it its backend."""
+
+    def __post_init__(self) -> None:
+        """Nothing is opened."""
+
 
 OLD_MS = 7_200_000  # how far back the timestamps of old records lie
 HOUR_MS = 3_600_000  # the retention that takes them, and the duration that leaves them out
@@ -23,7 +70,7 @@ FLUSHED_MS = 300  # so long a fetch that is under way takes to come back, empty 
 REALLY_FLUSHED_MS = 1_000  # the same on a busy machine
 Policy = Annotated[
     Literal["earliest", "latest", "none", "by_duration:PT1H"],
-    Knob("auto.offset.reset: where to begin without a usable committed offset; by_duration is Java's alone."),
+    Knob("auto.offset.reset: where to start without a usable committed offset; only Java has by_duration."),
 ]
 
 
@@ -35,35 +82,34 @@ def settings_under(run: GroupRun, policy: str = "earliest") -> MemberSettings:
 
 def read_on(run: GroupRun, name: str) -> None:
     """Let it read to the end and commit, or notice that it cannot."""
-    seat = run.seats[name]
-    until(run, lambda: bool(seat.error) or not seat.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
-    if not seat.error:
+    member = run.members[name]
+    until(run, lambda: bool(member.error) or not member.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
+    if not member.error:
         run.drain(name)
 
 
 # -- nine questions and more -----------------------------------------------------------------------------
 
 
-@experiment("When the reset policy is asked", GroupRun)
-@told
+@experiment("When the reset policy applies", GroupRun)
 def reset_policy(
     run: GroupRun,
     state: Annotated[
         Literal["new", "committed", "committed but deleted", "committed but forgotten", "beyond the end"],
         Knob(
-            "What B finds of the group: nothing; an offset; an offset whose records were deleted, that was deleted itself, or "
-            "that lies beyond the log's end."
+            "What B finds for the group: nothing; an offset; or an offset whose records were deleted, that was itself deleted, "
+            "or that lies beyond the log end."
         ),
     ] = "new",
     policy: Policy = "latest",
-    records: Annotated[int, Knob("How many old records there are; their timestamps are two hours back.", "records", 1, 500)] = 40,
-    done: Annotated[int, Knob("How many of them A works on and commits.", "records", 1, 500)] = 20,
-    while_down: Annotated[int, Knob("How many records arrive before B comes.", "records", 1, 500)] = 30,
+    records: Annotated[int, Knob("Number of old records; their timestamps are two hours in the past.", "records", 1, 500)] = 40,
+    done: Annotated[int, Knob("How many of them A processes and commits.", "records", 1, 500)] = 20,
+    while_down: Annotated[int, Knob("How many records arrive before B joins.", "records", 1, 500)] = 30,
     deleted: Annotated[int, Knob("How many records above A's offset are deleted, if they are.", "records", 1, 1_000)] = 30,
-    after: Annotated[int, Knob("How many records arrive when B has begun.", "records", 1, 500)] = 10,
+    after: Annotated[int, Knob("How many records arrive after B has started.", "records", 1, 500)] = 10,
     library: ClientLibrary = "java",
 ) -> None:
-    """A has worked on some records and is gone; more arrive. B takes over. What does it repeat, and what does it never see?"""
+    """A has processed some records and is gone; more arrive. B takes over. What does it repeat, and what does it never see?"""
     done = min(done, records)
     run.create(1)
     run.append(0, records, age_ms=OLD_MS)
@@ -90,20 +136,19 @@ def reset_policy(
 
 
 @experiment("Retention is faster than the consumer", GroupRun)
-@told
 def retention_overtakes(
     run: GroupRun,
     policy: Policy = "latest",
     by: Annotated[
         Literal["retention.ms", "DeleteRecords"], Knob("Who deletes: the topic's retention, or an operator's DeleteRecords.")
     ] = "retention.ms",
-    records: Annotated[int, Knob("How many records A works on first.", "records", 1, 500)] = 40,
+    records: Annotated[int, Knob("How many records A processes first.", "records", 1, 500)] = 40,
     deleted: Annotated[int, Knob("How many arrive and are deleted.", "records", 1, 500)] = 15,
-    left: Annotated[int, Knob("How many arrive after them and are not.", "records", 1, 500)] = 15,
-    after: Annotated[int, Knob("How many arrive when A reads again.", "records", 1, 500)] = 10,
+    left: Annotated[int, Knob("How many arrive after them and are not deleted.", "records", 1, 500)] = 15,
+    after: Annotated[int, Knob("How many arrive after A has resumed.", "records", 1, 500)] = 10,
     library: ClientLibrary = "java",
 ) -> None:
-    """A is at the end and pauses. Records arrive, and retention deletes some of them. A goes on: what has it missed?"""
+    """A is at the end and pauses. Records arrive, and retention deletes some of them. A resumes: what has it missed?"""
     run.create(1)
     run.group.roll_after(HOUR_MS)
     run.alter({0: 0})  # so that A begins at 0 under any policy
@@ -113,7 +158,7 @@ def retention_overtakes(
     run.work("A", run.take("A", records))
     run.commit_done("A")
     run.poll("A", 0)
-    run.pass_ms(FLUSHED_MS if run.group.backend == "model" else REALLY_FLUSHED_MS)  # what A has asked for comes back without records
+    run.pass_ms(FLUSHED_MS if run.backend.name == "model" else REALLY_FLUSHED_MS)  # what A has asked for comes back without records
     run.append(0, deleted, age_ms=OLD_MS)
     run.append(0, left)
     if by == "retention.ms":
@@ -121,8 +166,8 @@ def retention_overtakes(
     else:
         run.delete_before(0, records + deleted)
     run.tell_lag("A is paused")
-    seat = run.seats["A"]
-    until(run, lambda: bool(seat.error) or run.is_in_log(0, seat.position[0]), "A's next position", lambda: run.poll("A"))
+    member = run.members["A"]
+    until(run, lambda: bool(member.error) or run.is_in_log(0, member.position[0]), "A's next position", lambda: run.poll("A"))
     run.append(0, after)
     read_on(run, "A")
     run.tell_lag("A goes on")
@@ -131,22 +176,21 @@ def retention_overtakes(
 # -- two groups, one answer each ------------------------------------------------------------------------------
 
 
-@experiment("What the first one repeats, the second one loses", MirrorRun)
-@both_told
+@experiment("What one repeats, the other loses", MirrorRun)
 def mirror(
     run: MirrorRun,
     policy: Annotated[Literal["earliest", "latest"], Knob("The mirror's auto.offset.reset; the consumer's is earliest.")] = "latest",
     trouble: Annotated[
-        Literal["forgotten", "beyond the end"], Knob("What becomes of both offsets: they are deleted, or lie beyond the log's end.")
+        Literal["forgotten", "beyond the end"], Knob("What happens to both offsets: they are deleted, or lie beyond the log end.")
     ] = "forgotten",
-    records: Annotated[int, Knob("How many records the consumer has done.", "records", 1, 500)] = 40,
+    records: Annotated[int, Knob("How many records the consumer has processed.", "records", 1, 500)] = 40,
     mirrored: Annotated[int, Knob("How many of them the mirror has copied by then.", "records", 1, 500)] = 25,
     while_down: Annotated[int, Knob("How many arrive before both come back.", "records", 1, 500)] = 30,
-    after: Annotated[int, Knob("How many arrive when both have begun.", "records", 1, 500)] = 10,
+    after: Annotated[int, Knob("How many arrive after both have started.", "records", 1, 500)] = 10,
     library: ClientLibrary = "librdkafka",
 ) -> None:
-    """A consumer begins at the earliest offset when it has none, a mirror at the latest. Both lose their offset. Who
-    repeats, who loses?
+    """Without an offset, a consumer starts at the earliest and a mirror at the latest. Both lose their offset. Which
+    one repeats records, and which one loses them?
     """
     run.create(1)
     mirror = run.mirror
@@ -181,16 +225,16 @@ def mirror(
 # -- a partition that is new ---------------------------------------------------------------------------------
 
 
-@experiment("A new partition, and a consumer that does not know it yet", GroupRun, max_steps=10_000)
-@told
+@experiment("A new partition that the consumer does not know yet", GroupRun, max_steps=10_000)
 def new_partition_latest(
     run: GroupRun,
     policy: Policy = "latest",
-    metadata_max_age_ms: Annotated[int, Knob("How often A asks which partitions there are.", "ms", 200, 300_000)] = 1_000,
+    metadata_max_age_ms: Annotated[int, Knob("How often A refreshes its metadata.", "ms", 200, 300_000)] = 1_000,
     records_a_second: Annotated[int, Knob("How fast records arrive in the new partition.", "records/s", 1, 100)] = 10,
     library: ClientLibrary = "java",
 ) -> None:
-    """A runs and is at the end. The topic gets a second partition, and records at once. Which of them does A read?"""
+    """A is running and has reached the end. The topic gets a second partition, which receives records at once. Which of
+    them does A read?"""
     run.create(1)
     run.alter({0: 0})  # so that A begins at 0 under any policy
     run.join("A", replace(settings_under(run, policy), metadata_max_age_ms=metadata_max_age_ms))
@@ -199,11 +243,84 @@ def new_partition_latest(
     read_on(run, "A")
     run.add_partitions(2)  # right after A has asked, so it will not know for as long as it can
     run.append(1, max(1, records_a_second * metadata_max_age_ms // 1_000))
-    seat = run.seats["A"]
+    member = run.members["A"]
     until(
-        run, lambda: bool(seat.error) or (1 in seat.held and seat.is_placed), "the new partition's owner", lambda: run.poll("A", 0),
+        run, lambda: bool(member.error) or (1 in member.held and member.is_placed), "the new partition's owner", lambda: run.poll("A", 0),
         metadata_max_age_ms + SETTLE_MS,
     )  # fmt: skip
     run.append(1, 10)
     read_on(run, "A")
     run.tell_lag("after all")
+
+
+# -- an offset that is set back by hand --------------------------------------------------------------------
+# Each record has an effect outside of Kafka (a payment), and a row in a table says that it was made. The table helps
+# only if it is asked before the effect; and only if effect and row are one step is nothing done twice when somebody
+# dies between the two.
+
+NO_CHECK, AFTER, BEFORE, WITH = "none", "after the effect", "before the effect", "one step with the effect"
+BATCH = 10
+
+
+def _work(run: GroupRun, name: str, table: set[int], most: int, crash_at: int | None = None) -> bool:
+    """Work on so many records in batches, each committed; whether it lived to the end. It dies before the row of `crash_at`."""
+    knobs, left = run.knobs, most
+    while left:
+        for record in run.take(name, min(BATCH, left)):
+            _, offset = record
+            left -= 1
+            if knobs["check"] in (BEFORE, WITH) and offset in table:
+                run.pass_over(name, record)
+                continue
+            run.process(name, record)
+            if offset == crash_at:
+                table |= {offset} if knobs["check"] == WITH else set()
+                run.kill(name, record)
+                return False
+            if knobs["check"] != NO_CHECK:
+                _insert(run, table, offset)
+        run.commit_done(name)
+    return True
+
+
+def _insert(run: GroupRun, table: set[int], offset: int) -> None:
+    if offset in table:
+        run.record_lane("table", "refuse", 0, offset=offset)
+    table.add(offset)
+
+
+@experiment("An offset is reset by hand", GroupRun)
+def reset_by_hand(
+    run: GroupRun,
+    check: Annotated[
+        Literal["none", "after the effect", "before the effect", "one step with the effect"],
+        Knob("When the table is checked for a processed record: never, after the effect, before it, or in one transaction with it."),
+    ] = "after the effect",
+    records: Annotated[int, Knob("Number of records.", "records", 1, 500)] = 60,
+    crash_at: Annotated[int, Knob("The record at which the first consumer dies, between its effect and its row.", "offset", 0, 499)] = 25,
+    rewind_to: Annotated[int, Knob("The offset that the operator sets.", "offset", 0, 500)] = 0,
+    library: ClientLibrary = "librdkafka",
+    session_ms: SessionMs = 1_500,
+) -> None:
+    """All records have had their effect, and a table has a row for each. An operator sets the offset back. Which
+    effects happen twice?
+    """
+    table = set[int]()
+    settings = settings_of(run, max_poll_interval_ms=60_000)
+    run.create(1, records)
+    run.join("A", settings)
+    run.settle()
+    crash_at = min(crash_at, records - 1)
+    _work(run, "A", table, crash_at + 1, crash_at)
+    run.join("B", settings)
+    evicted(run, "A", ["B"])
+    _work(run, "B", table, records - (run.committed[0] or 0))
+    run.alter({0: min(rewind_to, records)})  # B is still there: refused
+    run.close("B")
+    run.alter({0: min(rewind_to, records)})
+    run.join("C", settings)
+    run.settle()
+    _work(run, "C", table, records - min(rewind_to, records))
+    effects = sum(step.what == "process" for step in run.trace.steps)
+    refused = sum(step.what == "refuse" for step in run.trace.steps)
+    run.record("table", "rows", rows=len(table), refused=refused, effects=effects, records=records)

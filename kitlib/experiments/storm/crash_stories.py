@@ -19,10 +19,10 @@ from kitlib.storm.topology import Fault
 
 Source = Annotated[
     Literal["kafka", "kestrel"],
-    Knob("Where the records come from: a topic and a stored offset, or a queue that gives open messages back."),
+    Knob("Where the records come from: a topic with a stored offset, or a queue that redelivers open messages."),
 ]
 CrashAtMs = Annotated[int, Knob("When the task dies.", "ms", 1, 600_000)]
-RestartMs = Annotated[int, Knob("After how long a new one is there.", "ms", 1, 600_000)]
+RestartMs = Annotated[int, Knob("How long until a new one has started.", "ms", 1, 600_000)]
 
 
 class CrashKnobs(TreeKnobs):
@@ -41,7 +41,7 @@ class CrashKnobs(TreeKnobs):
 
 @experiment("A bolt's task dies", TopologyStory, shared=(CrashKnobs,))
 def bolt_crash(story: TopologyStory) -> None:
-    """A task dies with tuples in its hands. Nobody acks or fails them. Who notices, and when?"""
+    """A task dies with tuples in flight. No one acks or fails them. Who notices, and when?"""
     _crash(story, STORE)
 
 
@@ -49,16 +49,16 @@ def bolt_crash(story: TopologyStory) -> None:
 def acker_crash(
     story: TopologyStory,
     topology_ackers: Annotated[
-        int, Knob("How many tasks follow the trees; 0: a tuple counts as acked when it is emitted.", "ackers", 1, 50)
+        int, Knob("Number of acker tasks; 0: a tuple counts as acked when it is emitted.", "ackers", 1, 50)
     ] = 2,
 ) -> None:
-    """The bolts have done their work, but who kept count of it is gone. What happens to those trees?"""
+    """The bolts have done their work, but the task that kept count is gone. What happens to those trees?"""
     _crash(story, ACKER_COMPONENT_ID)
 
 
 @experiment("The spout dies", TopologyStory, shared=(CrashKnobs,))
 def spout_crash(story: TopologyStory, source: Source = "kestrel") -> None:
-    """The spout dies, and with it the list of what it had handed out. Where do those records come from again?"""
+    """The spout dies, and with it the list of pending tuples. Where do those records come from again?"""
     _crash(story, SPOUT)
 
 

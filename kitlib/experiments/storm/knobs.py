@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from kitlib.experiments.knobs import UNLIMITED, Knob
 
 Records = Annotated[int, Knob("How many records the topic holds at the start.", "records", 1, 5_000)]
-FetchRecords = Annotated[int, Knob("How many records one fetch brings at most.", "records", 1, 1_000, live=True)]
+FetchRecords = Annotated[int, Knob("Maximum number of records per fetch.", "records", 1, 1_000, live=True)]
 MaxOffsetBehind = Annotated[
     int,
     Knob(
@@ -16,42 +16,42 @@ MaxOffsetBehind = Annotated[
     ),
 ]
 MaxSpoutPending = Annotated[
-    int, Knob("How many tuples may be on their way at once.", "tuples", 1, 10_000, scale="log", live=True)
+    int, Knob("How many tuples may be in flight at once.", "tuples", 1, 10_000, scale="log", live=True)
 ]
 ProcessMs = Annotated[
-    int, Knob("How long the bolt works on a tuple, half to one and a half times.", "ms", 1, 5_000, live=True)
+    int, Knob("Mean time per tuple; each takes 50 to 150 % of it.", "ms", 1, 5_000, live=True)
 ]
-FailPercent = Annotated[int, Knob("How many of a hundred tuples fail, by chance.", "%", 0, 100, live=True)]
+FailPercent = Annotated[int, Knob("Share of tuples that fail, at random.", "%", 0, 100, live=True)]
 CommitEveryMs = Annotated[int, Knob("How often the spout commits.", "ms", 10, 60_000, live=True)]
 ForceFromStart = Annotated[
-    bool, Knob("Lets start_offset_time decide where a new topology begins; else the log's end.", live=True)
+    bool, Knob("Whether start_offset_time decides where a new topology starts; otherwise at the log end.", live=True)
 ]
-StartOffsetTime = Annotated[Literal["earliest", "latest"], Knob("Where a forced start begins.", live=True)]
+StartOffsetTime = Annotated[Literal["earliest", "latest"], Knob("Where a forced start goes.", live=True)]
 UseStartOffsetTime = Annotated[
-    bool, Knob("Move on when the wanted offset is gone, instead of failing at each fetch.", live=True)
+    bool, Knob("Whether the spout moves on when the wanted offset is gone, instead of failing at each fetch.", live=True)
 ]
 Release = Annotated[
     Literal["0.9.2", "0.9.3", "1.1.0"],
-    Knob("Whose rules the PartitionManager follows: an earlier release's, Storm 0.9.3's, or those of the later retry manager."),
+    Knob("Which rules the PartitionManager follows: those of an earlier release, of Storm 0.9.3, or of the later retry manager."),
 ]
 TopologyAckers = Annotated[
-    int, Knob("How many tasks follow the trees; 0: a tuple counts as acked when it is emitted.", "ackers", 0, 50)
+    int, Knob("Number of acker tasks; 0: a tuple counts as acked when it is emitted.", "ackers", 0, 50)
 ]
 MessageTimeoutSecs = Annotated[
     int, Knob("How often the pending maps rotate: a tree times out after one to two times this.", "s", 1, 3_600, scale="log", live=True)
 ]
-IdBits = Annotated[int, Knob("How many bits a tuple's id has; Storm's have 64.", "bits", 1, 64)]
+IdBits = Annotated[int, Knob("Bits of a tuple's id; Storm uses 64.", "bits", 1, 64)]
 AckerRelease = Annotated[
-    Literal["0.9.3", "2.4.0"], Knob("Whose rules the acker follows: Storm 0.9.3's, or those of Storm 2.")
+    Literal["0.9.3", "2.4.0"], Knob("Which rules the acker follows: those of Storm 0.9.3 or of Storm 2.")
 ]
-FanOut = Annotated[int, Knob("How many tuples a bolt makes of one.", "tuples", 1, 8)]
-Depth = Annotated[int, Knob("How many such bolts come one after the other.", "bolts", 0, 4)]
-ExecuteMs = Annotated[int, Knob("How long a bolt works on a tuple.", "ms", 0, 5_000, live=True)]
+FanOut = Annotated[int, Knob("How many tuples a bolt emits for each input tuple.", "tuples", 1, 8)]
+Depth = Annotated[int, Knob("How many such bolts are chained.", "bolts", 0, 4)]
+ExecuteMs = Annotated[int, Knob("Time a bolt takes per tuple.", "ms", 0, 5_000, live=True)]
 Anchored = Annotated[bool, Knob("Whether the bolts anchor the tuples that they send.")]
-MessageIds = Annotated[bool, Knob("Whether the spout hands tuples out with a message id.")]
-MessageTimeouts = Annotated[bool, Knob("Whether trees time out at all; else what is lost stays pending.", live=True)]
+MessageIds = Annotated[bool, Knob("Whether the spout emits tuples with a message id.")]
+MessageTimeouts = Annotated[bool, Knob("Whether trees time out at all; otherwise, what is lost stays pending.", live=True)]
 TransferJitterMs = Annotated[
-    int, Knob("How much longer than 1 ms a message may take, by chance; acks may overtake inits.", "ms", 0, 1_000, live=True)
+    int, Knob("How much longer than 1 ms a message may take, at random; acks may overtake inits.", "ms", 0, 1_000, live=True)
 ]
 Parallelism = Annotated[int, Knob("How many tasks each bolt has.", "tasks", 1, 20)]
 

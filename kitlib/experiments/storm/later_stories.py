@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kitlib.errors import KitError
+from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import UNLIMITED, Knob
-from kitlib.experiments.stage import Topic
 from kitlib.experiments.storm.knobs import (
     ForceFromStart,
     MaxOffsetBehind,
@@ -21,15 +21,15 @@ from kitlib.experiments.storm.knobs import (
     WorkKnobs,
 )
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun, Times
-from kitlib.experiments.storm.stories import PATIENCE_MS, RecordsWhileDown
+from kitlib.experiments.storm.stories import RecordsWhileDown
 
 
-@experiment("A failed record that retention took", SpoutRun, shared=(WorkKnobs,))
+@experiment("A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,))
 def failed_offset_deleted(
     run: SpoutRun,
     records: Records = 40,
     fail_offset: Annotated[int, Knob("The record whose tuple always fails.", "", -1, 5_000)] = 5,
-    delete_before: Annotated[int, Knob("Retention removes every record below this offset.", "offset", 0, 10_000)] = 20,
+    delete_before: Annotated[int, Knob("Retention deletes every record below this offset.", "offset", 0, 10_000)] = 20,
     records_after: Annotated[int, Knob("How many records arrive after that.", "records", 0, 5_000)] = 20,
     use_start_offset_time_if_offset_out_of_range: UseStartOffsetTime = True,
     force_from_start: ForceFromStart = False,
@@ -38,8 +38,7 @@ def failed_offset_deleted(
     max_offset_behind: MaxOffsetBehind = UNLIMITED,
 ) -> None:
     """A record fails, and while it waits for its retry it is deleted. New records keep arriving. What does the spout do?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
     run.fails = lambda offset, attempt, part: offset == fail_offset
     run.start(topic, **FROM_THE_EARLIEST)
     assert run.config
@@ -48,8 +47,7 @@ def failed_offset_deleted(
     run.config.start_offset_time = Times[run.knobs["start_offset_time"]]
     run.delete_before(topic, min(delete_before, topic.end))
     run.append(topic, records_after)
-    run.run_for(1_000, until=run.is_settled)
-    run.stop()
+    run.finish(1_000)
 
 
 @experiment("A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,))
@@ -58,33 +56,30 @@ def uncommitted_cap(
     records: Records = 60,
     max_uncommitted_offsets: Annotated[int, Knob("How many offsets may be emitted and not yet committed.", "offsets", 1, 100_000)] = 20,
     retries_may_poll: Annotated[
-        bool, Knob("Whether a retry may be fetched although the cap is reached (1.2.2) or not (1.1.0).")
+        bool, Knob("Whether a retry may be fetched even at the cap (1.2.2) or not (1.1.0).")
     ] = False,
     fail_offset: Annotated[int, Knob("The record that fails once.", "", -1, 5_000, live=True)] = 5,
-    fail_after_ms: Annotated[int, Knob("How long it works before it fails.", "ms", 0, 10_000, live=True)] = 300,
+    fail_after_ms: Annotated[int, Knob("How long it is processed before it fails.", "ms", 0, 10_000, live=True)] = 300,
 ) -> None:
-    """At most so many offsets may be emitted and not committed. One record fails late, once. Does the spout ever retry it?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    """The number of emitted but uncommitted offsets is capped. One record fails late, once. Does the spout ever retry it?"""
+    topic = run.create(records)
     run.slow_ms = {run.knobs["fail_offset"]: run.knobs["fail_after_ms"]}
     run.fails = lambda offset, attempt, part: offset == run.knobs["fail_offset"] and attempt == 1
     run.start(topic)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 def _read(run: SpoutRun, topic: Topic, begin: int, end: int) -> None:
     """The group reads from `begin` up to `end`, one record at a time, and commits at the end."""
     at = begin
-    while at < end:
-        for record in topic.fetch(at).records:
-            if record.offset >= end:
-                break
-            at = record.offset + 1
-            run.now_ms += 1
-            run.note("spout", "emit", topic, _ledger(begin, at), offset=record.offset, attempt=1, parts=1)
-            run.note("bolt", "process", topic, _ledger(begin, at), offset=record.offset, part=0)
-    run.note("spout", "commit", topic, _ledger(at, at), offset=at, written=at > begin)
+    for record in read_to_end(topic, begin):
+        if record.offset >= end:
+            break
+        at = record.offset + 1
+        run.now_ms += 1
+        run.record_on(topic, "spout", "emit", _ledger(begin, at), offset=record.offset, attempt=1, parts=1)
+        run.record_on(topic, "bolt", "process", _ledger(begin, at), offset=record.offset, part=0)
+    run.record_on(topic, "spout", "commit", _ledger(at, at), offset=at, written=at > begin)
 
 
 def _ledger(committed_to: int, emitted_to: int) -> dict[str, object]:
@@ -94,13 +89,13 @@ def _ledger(committed_to: int, emitted_to: int) -> dict[str, object]:
     return ledgers | {"committed_to": committed_to, "emitted_to_offset": emitted_to, "retries": 0}
 
 
-@experiment("Where a consumer group begins", SpoutRun)
+@experiment("Where a consumer group starts", SpoutRun)
 def start_position(
     run: SpoutRun,
     records: Annotated[int, Knob("How many records the topic holds at the start.", "records", 1, 500)] = 30,
     committed: Annotated[
         Literal["none", "inside", "deleted", "beyond_end", "expired"],
-        Knob("The group's committed offset: none, inside the log, deleted by retention, beyond the log's end, or expired."),
+        Knob("The group's committed offset: none, inside the log, deleted by retention, beyond the log end, or expired."),
     ] = "none",
     auto_offset_reset: Annotated[
         Literal["earliest", "latest", "none"], Knob("What to do without a usable committed offset.")
@@ -108,12 +103,12 @@ def start_position(
     records_while_down: RecordsWhileDown = 10,
 ) -> None:
     """A group comes back. Its committed offset may be fine, gone or useless. What does auto.offset.reset decide?"""
-    topic = run.stage.create_topic("events", records)
+    topic = run.backend.create_topic("events", records)
     run.append(topic, records)
     offset: int | None = None
     if committed in ("inside", "deleted", "expired"):
         offset = records // 3
-        run.note("spout", "start", topic, _ledger(0, 0), offset=0, why="no committed offset")
+        run.record_on(topic, "spout", "start", _ledger(0, 0), offset=0, why="no committed offset")
         _read(run, topic, 0, offset)
     elif committed == "beyond_end":
         offset = records + records // 2
@@ -121,9 +116,9 @@ def start_position(
         run.delete_before(topic, records // 2)
     run.append(topic, records_while_down)
     try:
-        position = run.stage.group_position(topic, offset, committed == "expired", auto_offset_reset)
+        position = run.backend.group_position(topic, offset, committed == "expired", auto_offset_reset)
     except KitError as error:
-        run.note("spout", "error", topic, error=type(error).__name__.removesuffix("Error"))
+        run.record_on(topic, "spout", "error", error=type(error).__name__.removesuffix("Error"))
         return
     kept = offset is not None and committed != "expired"
     why = (
@@ -133,5 +128,5 @@ def start_position(
             f"{'the committed offset is outside the log' if kept else 'no committed offset'}, auto.offset.reset={auto_offset_reset}"
         )
     )
-    run.note("spout", "start", topic, _ledger(position, position), offset=position, why=why)
-    _read(run, topic, position, run.bounds[topic.name][1])
+    run.record_on(topic, "spout", "start", _ledger(position, position), offset=position, why=why)
+    _read(run, topic, position, run.ledgers[topic.name].log_end)

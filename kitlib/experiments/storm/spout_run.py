@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.run import Run
-from kitlib.experiments.stage import NotedTopic, Topic
-from kitlib.experiments.storm.ledgers import ShownLedgers
+from kitlib.experiments.backend import NotedTopic, Topic
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.errors import FailedFetchError, TooManyTupleFailuresError
@@ -31,9 +30,42 @@ from kitlib.storm.partition_manager import (
 )
 from kitlib.storm.retry import BackoffPartitionManager
 from kitlib.storm.uncommitted_cap import UncommittedCapManager
-from kitlib.trace import add_to_ranges, to_ranges
+from kitlib.trace import to_ranges
 from kitlib.words.word import Range
 
+
+@dataclass(slots=True)
+class ShownLedgers:
+    """A PartitionManager's ledgers as the steps hold them; one that has not changed is the list of the step before."""
+
+    before: dict[str, tuple[tuple[object, ...], list[Range]]] = field(default_factory=dict)
+
+    def of_manager(self, manager: PartitionManager, retries: int) -> dict[str, Any]:
+        """What a PartitionManager holds. It is to be asked after each of its calls."""
+        pending, waiting = manager.pending, manager.waiting_to_emit
+        # Between two steps one call has happened, so these tell whether a ledger changed.
+        pending_key = id(manager), manager.number_acked, len(pending), manager.emitted_to_offset
+        waiting_key = id(manager), len(waiting), manager.emitted_to_offset, retries
+        return {
+            "committed_to": manager.committed_to,
+            "emitted_to_offset": manager.emitted_to_offset,
+            "pending": self._ranges("pending", pending_key, lambda: to_ranges(pending.members)),
+            "failed": to_ranges(manager.failed_offsets()),
+            "waiting": self._ranges("waiting", waiting_key, lambda: to_ranges(record.offset for record in waiting)),
+            "number_acked": manager.number_acked,
+            "number_failed": manager.number_failed,
+            "retries": retries,
+        }
+
+    def _ranges(self, name: str, key: tuple[object, ...], make: Callable[[], list[Range]]) -> list[Range]:
+        """A ledger as ranges; the list of the step before, when `key` says that nothing changed."""
+        before = self.before.get(name)
+        if before is None or before[0] != key:
+            before = self.before[name] = key, make()
+        return before[1]
+
+
+PATIENCE_MS = 60_000  # virtual time after which a story that should drain is ended
 IDLE_MS = 10  # how long the spout waits when there was nothing to emit
 ERROR_MS = 50  # how long it waits after a failed fetch
 QUIET_COMMITS = 6  # so many commits with nothing between them: nothing will move any more
@@ -45,7 +77,7 @@ Fails = Callable[[int, int, int], bool]  # (offset, attempt, part) -> whether th
 
 @dataclass(slots=True)
 class SpoutRun(Run):
-    """One run: the stage it takes place on, its clock, and the trace it writes.
+    """One run: the backend it takes place on, its clock, and the trace it writes.
 
     An experiment calls `append`, `start`, `run_for`, `crash`, ... in the order of its story.
     """
@@ -64,9 +96,8 @@ class SpoutRun(Run):
         default_factory=list
     )  # heap: (due_ms, order, offset, attempt, part)
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
-    bounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # topic -> (start, end) of its log
+    ledgers: dict[str, PartitionLedger] = field(default_factory=dict)  # by topic
     shown: ShownLedgers = field(default_factory=ShownLedgers)
-    processed: dict[str, list[Range]] = field(default_factory=dict)  # topic -> ranges
     stuck_tuples: int = 0  # on their way for ever
     order: int = 0
     poll_at_ms: int = 0
@@ -78,24 +109,37 @@ class SpoutRun(Run):
 
     # -- what a story is told with ---------------------------------------------------------------
 
+    def create(
+        self, records: int, name: str = "events", value: Callable[[int], bytes] | None = None, parts: int | None = None
+    ) -> Topic:
+        """A new topic with so many records, as `append`."""
+        topic = self.backend.create_topic(name, self.knobs["fetch_records"])
+        self.append(topic, records, value, parts)
+        return topic
+
     def append(
         self, topic: Topic, count: int, value: Callable[[int], bytes] | None = None, parts: int | None = None
     ) -> None:
         """Append `count` records, each of which should have `parts` effects; None leaves open how many."""
         made = value or (lambda offset: b"record %d" % offset)
-        start, first = self.bounds.setdefault(topic.name, (topic.start, topic.end))
-        offsets = topic.append([made(first + index) for index in range(count)])
+        ledger = self._ledger_of(topic)
+        offsets = topic.append([made(ledger.log_end + index) for index in range(count)])
         if offsets:
             self.topic = self.topic or topic
-            self.bounds[topic.name] = start, offsets[-1] + 1
+            ledger.log_end = offsets[-1] + 1
             wanted = {} if parts is None else {"parts": parts}
-            self._record("log", "append", topic, first=offsets[0], last=offsets[-1], **wanted)
+            self.record_on(topic, "log", "append", first=offsets[0], last=offsets[-1], **wanted)
 
     def delete_before(self, topic: Topic, offset: int) -> None:
         """Retention removes what lies below `offset`."""
-        start = topic.delete_before(offset)
-        self.bounds[topic.name] = start, topic.end
-        self._record("log", "delete", topic, to=start)
+        ledger = self._ledger_of(topic)
+        ledger.log_start = topic.delete_before(offset)
+        self.record_on(topic, "log", "delete", to=ledger.log_start)
+
+    def _ledger_of(self, topic: Topic) -> PartitionLedger:
+        if topic.name not in self.ledgers:
+            self.ledgers[topic.name] = PartitionLedger(topic.name, log_start=topic.start, log_end=topic.end)
+        return self.ledgers[topic.name]
 
     def start(self, topic: Topic, spout_id: str = "spout", topology_id: str = "topology-1", **config: Any) -> None:
         """A spout begins (or begins again) to read `topic`, from the offset that its start rules choose."""
@@ -108,33 +152,38 @@ class SpoutRun(Run):
             **(self._start_settings() | config),
         )
         self.topic, self.reader = topic, NotedTopic(topic)
-        self.bounds.setdefault(topic.name, (topic.start, topic.end))
+        self._ledger_of(topic)
         self.is_dead, self.was_idle = False, False
         self.apply_knobs()
-        stored = read_stored_offset(self.stage.store, self.config.committed_path())
+        stored = read_stored_offset(self.backend.store, self.config.committed_path())
         self.manager = self._new_manager()
         self.poll_at_ms, self.commit_at_ms = self.now_ms, self.now_ms + knobs["commit_every_ms"]
-        self._record(
+        self.record_on(
+            topic,
             "spout",
             "start",
-            topic,
             offset=self.manager.committed_to,
             stored=stored.offset if stored else None,
-            why=why_begun(self.config, self.stage.store, stored, self.manager.committed_to),
+            why=why_begun(self.config, self.backend.store, stored, self.manager.committed_to),
             topology_id=topology_id,
         )
 
     def crash(self) -> None:
         """The worker dies: its ledgers and the tuples on their way are gone, the stored offset stays."""
         assert self.topic is not None
-        self._record("spout", "crash", self.topic, on_their_way=len(self.on_their_way) + self.stuck_tuples)
+        self.record_on(self.topic, "spout", "crash", on_their_way=len(self.on_their_way) + self.stuck_tuples)
         self.manager, self.on_their_way, self.stuck_tuples = None, [], 0
 
     def stop(self) -> None:
         """Commit a last time and end. (Storm 0.9.3 does not commit at a close; a run ends with one to be judged.)"""
         if self.manager and self.topic:
             self._commit()
-            self._record("spout", "stop", self.topic)
+            self.record_on(self.topic, "spout", "stop")
+
+    def finish(self, ms: int = PATIENCE_MS) -> None:
+        """Let time pass until everything is settled, `ms` at most, and stop."""
+        self.run_for(ms, until=self.is_settled)
+        self.stop()
 
     def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
         """Let `ms` of virtual time pass, or less when `until` (or a worker's death) comes first."""
@@ -155,18 +204,12 @@ class SpoutRun(Run):
             and not self.on_their_way
             and not manager.waiting_to_emit
             and not manager.failed
-            and manager.committed_to == self.bounds[topic.name][1]
+            and manager.committed_to == self.ledgers[topic.name].log_end
         )
 
     def is_settled(self) -> bool:
         """True when it is drained, or when nothing but idle commits has happened for a while, and nothing is due."""
         return self.is_drained() or (self.quiet_commits >= QUIET_COMMITS and not self._is_anything_due())
-
-    def note(self, actor: str, what: str, topic: Topic, state: dict[str, Any] | None = None, **data: Any) -> None:
-        """Write one step that the story itself makes happen."""
-        if what == "process":
-            add_to_ranges(self.processed.setdefault(topic.name, []), data["offset"])
-        self._record(actor, what, topic, state, **data)
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -201,19 +244,19 @@ class SpoutRun(Run):
         try:
             emission = self._next(manager)
         except FailedFetchError as error:
-            self._record("spout", "error", topic, error=error.error.name if error.error else "NETWORK")
+            self.record_on(topic, "spout", "error", error=error.error.name if error.error else "NETWORK")
             self.poll_at_ms = self.now_ms + ERROR_MS
             return
         if reader.out_of_range_at is not None:
             to = emission.record.offset if emission.record else manager.emitted_to_offset
             retried = {} if reader.out_of_range_at == before else {"asked": reader.out_of_range_at}
-            self._record("spout", "reset", topic, **{"from": before, "to": to}, **retried)
+            self.record_on(topic, "spout", "reset", **{"from": before, "to": to}, **retried)
             self.poll_at_ms = self.now_ms + IDLE_MS
             if emission.record is None:
                 return
         if emission.record is None:
             if not self.was_idle:
-                self._record("spout", "idle", topic)
+                self.record_on(topic, "spout", "idle")
             self.was_idle, self.poll_at_ms = True, self.now_ms + IDLE_MS
         else:
             self.was_idle, self.poll_at_ms = False, self.now_ms + 1
@@ -229,7 +272,7 @@ class SpoutRun(Run):
             due = self.now_ms + self._latency(offset, attempt, part)
             self.order += 1
             heapq.heappush(self.on_their_way, (due, self.order, offset, attempt, part))
-        self._record("spout", "emit", topic, offset=offset, attempt=attempt, parts=len(tuples))
+        self.record_on(topic, "spout", "emit", offset=offset, attempt=attempt, parts=len(tuples))
 
     def _finish(self, offset: int, attempt: int, part: int) -> None:
         manager, topic = self.manager, self.topic
@@ -237,31 +280,30 @@ class SpoutRun(Run):
         if self._tuple_fails(offset, attempt, part):
             self._fail(manager, topic, offset)
             return
-        add_to_ranges(self.processed.setdefault(topic.name, []), offset)
-        self._record("bolt", "process", topic, offset=offset, part=part)
+        self.record_on(topic, "bolt", "process", offset=offset, part=part)
         cleared = manager.ack(offset)
         if cleared:
-            self._record("spout", "clear", topic, ranges=to_ranges(cleared), by=offset)
-        self._record("spout", "ack", topic, offset=offset)
+            self.record_on(topic, "spout", "clear", ranges=to_ranges(cleared), by=offset)
+        self.record_on(topic, "spout", "ack", offset=offset)
 
     def _fail(self, manager: PartitionManager, topic: Topic, offset: int) -> None:
         try:
             retry = manager.fail(offset)
         except TooManyTupleFailuresError:
-            self._record("spout", "fail", topic, offset=offset, retry=False)
-            self._record("spout", "error", topic, error="TOO_MANY_TUPLE_FAILURES")
+            self.record_on(topic, "spout", "fail", offset=offset, retry=False)
+            self.record_on(topic, "spout", "error", error="TOO_MANY_TUPLE_FAILURES")
             self.is_dead = True
             return
-        self._record("spout", "fail", topic, offset=offset, retry=retry)
+        self.record_on(topic, "spout", "fail", offset=offset, retry=retry)
         if isinstance(manager, BackoffPartitionManager) and offset in manager.given_up:
             manager.given_up.discard(offset)
-            self._record("spout", "give_up", topic, offset=offset)
+            self.record_on(topic, "spout", "give_up", offset=offset)
 
     def _commit(self) -> None:
         manager, topic = self.manager, self.topic
         assert manager and topic
         written = manager.commit() is not None
-        self._record("spout", "commit", topic, offset=manager.committed_to, written=written)
+        self.record_on(topic, "spout", "commit", offset=manager.committed_to, written=written)
 
     # -- the parts that the knobs decide -------------------------------------------------------------
 
@@ -280,7 +322,7 @@ class SpoutRun(Run):
     def _new_manager(self) -> PartitionManager:
         """The PartitionManager of the release that the knobs name, over this run's topic and store."""
         assert self.config and self.reader
-        parts = self.config, self.reader, self.stage.store
+        parts = self.config, self.reader, self.backend.store
         if "max_uncommitted_offsets" in self.knobs:
             cap, may_poll = self.knobs["max_uncommitted_offsets"], self.knobs["retries_may_poll"]
             return UncommittedCapManager(*parts, max_uncommitted_offsets=cap, retries_may_poll=may_poll)
@@ -327,12 +369,15 @@ class SpoutRun(Run):
 
     # -- the trace -----------------------------------------------------------------------------------
 
-    def _record(self, actor: str, what: str, topic: Topic, more: dict[str, Any] | None = None, /, **data: Any) -> None:
+    def record_on(self, topic: Topic, actor: str, what: str, more: dict[str, Any] | None = None, /, **data: Any) -> None:
+        """Write the next step about a topic; `more` goes to its state."""
+        if what == "process":
+            self.ledgers[topic.name].process(data["offset"])
         state = self._state(topic) | (more or {})
         self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
         self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state)
 
     def _state(self, topic: Topic) -> dict[str, Any]:
-        state = self.shown.of_log(topic.name, self.bounds[topic.name], self.processed.get(topic.name, []))
+        state = self.ledgers[topic.name].log_state()
         manager = self.manager if self.topic is topic else None
         return state if manager is None else state | self.shown.of_manager(manager, self.retries)

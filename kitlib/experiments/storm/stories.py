@@ -22,23 +22,20 @@ from kitlib.experiments.storm.knobs import (
     UseStartOffsetTime,
     WorkKnobs,
 )
-from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
+from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, PATIENCE_MS, SpoutRun
 
-PATIENCE_MS = 60_000  # virtual time after which a story that should drain is ended
 
 @experiment("Every record once", SpoutRun, shared=(SpoutKnobs,))
 def happy_path(run: SpoutRun, records: Records = 40) -> None:
-    """Many records are on their way at once and finish in any order. What may the spout write down as done?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    """Many records are in flight at once and finish in any order. What may the spout record as done?"""
+    topic = run.create(records)
     run.start(topic)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 OutageFromMs = Annotated[int, Knob("When the bolt's database goes away.", "ms", 0, 10_000, live=True)]
 OutageMs = Annotated[
-    int, Knob("How long it is away; every tuple that finishes then fails.", "ms", 0, 10_000, live=True)
+    int, Knob("How long it is down; every tuple that finishes in that time fails.", "ms", 0, 10_000, live=True)
 ]
 
 
@@ -53,8 +50,7 @@ def small_max_offset_behind(
     max_spout_pending: MaxSpoutPending = 8,
 ) -> None:
     """The bolt fails everything for a while. The spout retries failures, so will every record be processed in the end?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
 
     def is_out(offset: int, attempt: int, part: int) -> bool:
         begin: int = run.knobs["outage_from_ms"]
@@ -62,19 +58,18 @@ def small_max_offset_behind(
 
     run.fails = is_out
     run.start(topic)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 PoisonOffset = Annotated[int, Knob("The record whose tuple always fails; -1 for none.", "", -1, 5_000, live=True)]
-DurationMs = Annotated[int, Knob("How long the story is watched, in virtual time.", "ms", 100, 60_000, live=True)]
+DurationMs = Annotated[int, Knob("How long the story runs, in virtual time.", "ms", 100, 60_000, live=True)]
 
 
 @experiment("One record that never succeeds", SpoutRun, shared=(SpoutKnobs,))
 def poison_record(
     run: SpoutRun, records: Records = 40, poison_offset: PoisonOffset = 13, duration_ms: DurationMs = 1_500
 ) -> None:
-    """With max_offset_behind unlimited nothing is ever given up. One record always fails. What happens to the others?"""
+    """With max_offset_behind unlimited, nothing is ever given up. One record always fails. What happens to the others?"""
     _read_poison(run, records)
 
 
@@ -88,25 +83,23 @@ def retry_with_backoff(
     fail_percent: FailPercent = 0,
     retry_initial_delay_ms: Annotated[int, Knob("How long the first retry waits.", "ms", 0, 60_000, live=True)] = 50,
     retry_delay_multiplier: Annotated[
-        float, Knob("By how much each further retry waits longer.", "times", 1, 10, live=True)
+        float, Knob("Factor by which each further retry waits longer.", "times", 1, 10, live=True)
     ] = 2.0,
-    retry_delay_max_ms: Annotated[int, Knob("The longest that a retry waits.", "ms", 0, 600_000, live=True)] = 1_000,
+    retry_delay_max_ms: Annotated[int, Knob("The longest wait before a retry.", "ms", 0, 600_000, live=True)] = 1_000,
     retry_limit: Annotated[
-        int, Knob("How many retries before a record is given up; -1 for no limit.", "retries", -1, 100, live=True)
+        int, Knob("Retries before a record is given up; -1 for no limit.", "retries", -1, 100, live=True)
     ] = 3,
 ) -> None:
-    """The same poison record, but retries wait longer each time and end at a limit. What is better now, and what is worse?"""
+    """The same poison record, but each retry waits longer and there is a limit. What is better now, and what is worse?"""
     _read_poison(run, records)
 
 
 def _read_poison(run: SpoutRun, records: int) -> None:
     """A spout reads a topic with a record that always fails."""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    topic = run.create(records)
     run.fails = lambda offset, attempt, part: offset == run.knobs["poison_offset"]
     run.start(topic)
-    run.run_for(run.knobs["duration_ms"], until=run.is_settled)
-    run.stop()
+    run.finish(run.knobs["duration_ms"])
 
 
 RecordsWhileDown = Annotated[int, Knob("How many records arrive while the spout is down.", "records", 0, 5_000)]
@@ -116,15 +109,14 @@ RecordsWhileDown = Annotated[int, Knob("How many records arrive while the spout 
 def out_of_range(
     run: SpoutRun,
     records: Records = 40,
-    delete_before: Annotated[int, Knob("Retention removes every record below this offset.", "offset", 0, 10_000)] = 35,
+    delete_before: Annotated[int, Knob("Retention deletes every record below this offset.", "offset", 0, 10_000)] = 35,
     records_while_down: RecordsWhileDown = 20,
     use_start_offset_time_if_offset_out_of_range: UseStartOffsetTime = True,
     force_from_start: ForceFromStart = False,
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
-    """The spout was down, and the records it wants next were deleted meanwhile. Where does it go on?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    """The spout was down, and the records it needs next were deleted in the meantime. Where does it continue?"""
+    topic = run.create(records)
     run.start(topic, **FROM_THE_EARLIEST)
     seen = records // 3
     run.run_for(PATIENCE_MS, until=lambda: _committed(run) >= seen)
@@ -135,15 +127,14 @@ def out_of_range(
     run.run_for(1_500, until=run.is_settled)
     if not run.is_dead:
         run.append(topic, run.knobs["fetch_records"])
-        run.run_for(1_500, until=run.is_settled)
-    run.stop()
+    run.finish(1_500)
 
 
 def _committed(run: SpoutRun) -> int:
     return run.manager.committed_to if run.manager else 0
 
 
-@experiment("A crash, and a start after it", SpoutRun, shared=(SpoutKnobs,))
+@experiment("A crash, and the start after it", SpoutRun, shared=(SpoutKnobs,))
 def restart(
     run: SpoutRun,
     records: Records = 40,
@@ -154,9 +145,8 @@ def restart(
     start_offset_time: StartOffsetTime = "earliest",
     stuck_offset: Annotated[int, Knob("A record that neither succeeds nor fails before the crash; -1 for none.", "", -1, 5_000)] = -1,
 ) -> None:
-    """The worker dies with tuples on their way. Which records come again, and which settings decide where it begins?"""
-    topic = run.stage.create_topic("events", run.knobs["fetch_records"])
-    run.append(topic, records)
+    """The worker dies with tuples in flight. Which records are repeated, and which settings decide where it starts?"""
+    topic = run.create(records)
     run.never_finishes = frozenset({stuck_offset})
     run.start(topic, **FROM_THE_EARLIEST)
     run.run_for(crash_at_ms, until=run.is_settled)
@@ -165,8 +155,7 @@ def restart(
     run.never_finishes = frozenset()
     run.append(topic, records_while_down)
     run.start(topic, topology_id="topology-1" if same_topology_id else "topology-2")
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 @experiment("The same spout id on another topic", SpoutRun, shared=(SpoutKnobs,))
@@ -175,21 +164,16 @@ def same_id_other_topic(
     records: Records = 40,
     records_of_other: Annotated[int, Knob("How many records the other topic holds.", "records", 0, 5_000)] = 60,
     same_id: Annotated[bool, Knob("Whether the second spout has the first one's id.")] = True,
-    force_from_start: Annotated[bool, Knob("Whether the second spout is forced to begin at start_offset_time.", live=True)] = False,
+    force_from_start: Annotated[bool, Knob("Whether the second spout is forced to start at start_offset_time.", live=True)] = False,
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
-    """A second topology reads another topic with the spout id of the first one. Where does it begin?"""
-    orders = run.stage.create_topic("orders", run.knobs["fetch_records"])
-    payments = run.stage.create_topic("payments", run.knobs["fetch_records"])
-    run.append(orders, records)
-    run.append(payments, records_of_other)
+    """A second topology reads another topic with the spout id of the first one. Where does it start?"""
+    orders, payments = run.create(records, "orders"), run.create(records_of_other, "payments")
     run.start(orders, **FROM_THE_EARLIEST)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
     spout_id = "spout" if same_id else "spout-of-payments"
     run.start(payments, spout_id=spout_id, topology_id="topology-2")
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()
 
 
 @experiment("A record that becomes several tuples", SpoutRun, shared=(SpoutKnobs,))
@@ -200,13 +184,11 @@ def several_tuples(
     fail_offset: Annotated[int, Knob("The record whose last tuple fails.", "offset", -1, 5_000, live=True)] = 5,
     failures: Annotated[int, Knob("How many times it fails.", "times", 0, 100, live=True)] = 1,
 ) -> None:
-    """Each record becomes several tuples. One tuple of one record fails once. What is done again?"""
-    topic = run.stage.create_topic("lines", run.knobs["fetch_records"])
+    """Each record becomes several tuples. One tuple of one record fails once. What is repeated?"""
     line = b" ".join(b"word%d" % part for part in range(parts))
-    run.append(topic, records, lambda offset: line, parts=parts)
+    topic = run.create(records, "lines", lambda offset: line, parts)
     run.fails = lambda offset, attempt, part: (
         attempt <= run.knobs["failures"] and (offset, part) == (run.knobs["fail_offset"], parts - 1)
     )
     run.start(topic, scheme=lambda record: record.value.split() if record.value is not None else None)
-    run.run_for(PATIENCE_MS, until=run.is_settled)
-    run.stop()
+    run.finish()

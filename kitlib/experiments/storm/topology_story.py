@@ -1,7 +1,7 @@
 """A run that brings a whole topology: what its story is told with, and the trace that it writes.
 
-The topology runs in virtual time on either backend; its records come from a topic of the stage, real
-or in memory, and its offsets go to the stage's store. The runtime speaks of message ids; here they
+The topology runs in virtual time on either backend; its records come from a topic of the backend, real
+or in memory, and its offsets go to the backend's store. The runtime speaks of message ids; here they
 become the offsets of one partition, with the partition's ledgers beside them, so that the same
 verdict, audit and pictures serve topologies and single spouts alike.
 """
@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.run import Fork, Run
-from kitlib.experiments.stage import Stage, Topic
-from kitlib.experiments.storm.ledgers import ShownLedgers
-from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST
+from kitlib.experiments.backend import Topic
+from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, ShownLedgers
 from kitlib.storm.kafka_spout import KafkaSpout
 from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
 from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.storm.topology import Fault, Spout, Topology, TopologyConfig, TopologyRun
-from kitlib.trace import Trace, add_to_ranges, to_ranges
-from kitlib.words.word import Range
+from kitlib.trace import to_ranges
 
 LANE_WORDS = frozenset(
     {"append", "start", "emit", "ack", "fail", "clear", "process", "commit", "reset", "error"}
@@ -30,37 +29,35 @@ LANE_WORDS = frozenset(
 Values = Callable[[Any], Sequence[Any]]  # a record -> the values of its tuple, the offset first
 
 
+@dataclass(slots=True)
 class TopologyStory(Run):
-    """One run of a topology: the stage it takes place on, its clock, and the trace it writes.
+    """One run of a topology: the backend it takes place on, its clock, and the trace it writes.
 
     An experiment calls `append`, `start` and `run_for` in the order of its story.
     """
 
     domain: ClassVar[str] = "topology"
 
-    def __init__(self, trace: Trace, stage: Stage, knobs: dict[str, Any], fork: Fork | None = None) -> None:
-        super().__init__(trace, stage, knobs, fork)
-        self.topic: Topic | None = None
-        self.run: TopologyRun | None = None
-        self.spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
-        self.config = TopologyConfig()
-        self.bounds = (0, 0)  # of the topic's log
-        self.processed: list[Range] = []
-        self.shown = ShownLedgers()
-        self.attempts: dict[int, int] = {}  # offset -> times emitted
-        self.retries = 0
-        self.words: frozenset[str] | None = None  # the words that the trace holds; None for all
-        self.faults: Callable[[], Sequence[Fault]] = tuple  # those that the knobs name now
-        self.on_note: Callable[[str, dict[str, Any]], None] | None = None  # hears every word, recorded or not
+    topic: Topic | None = None
+    run: TopologyRun | None = None
+    spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
+    config: TopologyConfig = field(default_factory=TopologyConfig)
+    ledger: PartitionLedger = field(init=False)  # of the topic
+    shown: ShownLedgers = field(default_factory=ShownLedgers)
+    attempts: dict[int, int] = field(default_factory=dict)  # offset -> times emitted
+    retries: int = 0
+    words: frozenset[str] | None = None  # the words that the trace holds; None for all
+    faults: Callable[[], Sequence[Fault]] = tuple  # those that the knobs name now
+    on_note: Callable[[str, dict[str, Any]], None] | None = None  # hears every word, recorded or not
 
     # -- what a story is told with -------------------------------------------------------------------
 
     def append(self, values: Sequence[bytes], parts: int | list[int] | None = None, name: str = "events") -> Topic:
         """A new topic with these records; `parts` is how many effects each of them should have."""
-        topic = self.topic = self.stage.create_topic(name, self.knobs["fetch_records"])
+        topic = self.topic = self.backend.create_topic(name, self.knobs["fetch_records"])
         start = topic.start
         offsets = topic.append(values)
-        self.bounds = start, offsets[-1] + 1
+        self.ledger = PartitionLedger(topic.name, log_start=start, log_end=offsets[-1] + 1)
         told = {} if parts is None else {"parts": parts}
         self._record("log", "append", {"first": offsets[0], "last": offsets[-1], **told}, is_lane=True)
         return topic
@@ -81,7 +78,7 @@ class TopologyStory(Run):
             self.spout = KafkaSpout(
                 config,
                 topic,
-                self.stage.store,
+                self.backend.store,
                 output_fields=fields,
                 commit_every_ms=self.knobs["commit_every_ms"],
                 message_ids=self.knobs.get("message_ids", True),
@@ -93,7 +90,7 @@ class TopologyStory(Run):
     def kestrel_spout(self, fields: Sequence[str], values: Values) -> Callable[[], Spout]:
         """A maker of spouts that take their records from one queue, which outlives them."""
         assert self.topic is not None
-        queue = KestrelQueue(self.topic, self.stage.store, path=f"/{self.trace.run}/queue")
+        queue = KestrelQueue(self.topic, self.backend.store, path=f"/{self.trace.run}/queue")
 
         def make() -> Spout:
             self.spout = KestrelSpout(queue, output_fields=tuple(fields), scheme=values)
@@ -124,13 +121,13 @@ class TopologyStory(Run):
 
     def is_done(self) -> bool:
         """True when every record is finished, and stored as finished."""
-        return self._committed() == self.bounds[1] and not (self.run and self.run.queued)
+        return self._committed() == self.ledger.log_end and not (self.run and self.run.queued)
 
     def chance(self, what: str, count: int) -> float:
         """A number in [0, 1) that depends on the seed and on these alone."""
         return Random((self.trace.seed * 1_000_003 + zlib.crc32(what.encode())) * 1_000_003 + count).random()
 
-    def note(self, actor: str, what: str, **data: Any) -> None:
+    def record(self, actor: str, what: str, /, **data: Any) -> None:
         """Write one step that the story itself makes happen."""
         self._record(actor, what, data)
 
@@ -151,7 +148,7 @@ class TopologyStory(Run):
             self.retries += attempt > 1
             data["attempt"] = attempt
         elif what == "process":
-            add_to_ranges(self.processed, data["offset"])
+            self.ledger.process(data["offset"])
         elif what == "crash" and actor.startswith(f"{SPOUT}-"):
             is_lane = True
             if isinstance(self.spout, KafkaSpout):
@@ -165,9 +162,8 @@ class TopologyStory(Run):
             return
         state: dict[str, Any] = {}
         if is_lane:
-            assert self.topic is not None
-            data = {"topic": self.topic.name, "partition": 0, **data}
-            state = self._state(self.topic)
+            data = self.ledger.place | data
+            state = self._ledgers()
         self.write(self.now_ms, actor, what, data, state)
 
     def apply_knobs(self) -> None:
@@ -185,9 +181,9 @@ class TopologyStory(Run):
             return spout.queue.stored
         return spout.manager.committed_to if spout is not None and hasattr(spout, "manager") else -1
 
-    def _state(self, topic: Topic) -> dict[str, Any]:
+    def _ledgers(self) -> dict[str, Any]:
         """The partition's ledgers: the PartitionManager's, or what a queue has in their place."""
-        state = self.shown.of_log(topic.name, self.bounds, self.processed)
+        state = self.ledger.log_state()
         spout = self.spout
         if isinstance(spout, KestrelSpout):
             queue = spout.queue

@@ -34,17 +34,17 @@ LANE_WORDS = frozenset({"append", "start", "emit", "process", "ack", "fail", "co
 
 PlantedFault = Annotated[
     Literal["none", "fail", "hang", "drop", "ack_twice", "unanchored", "raise", "lose"],
-    Knob("What goes wrong at the last bolt, once; with unanchored, at the last one that sends."),
+    Knob("What goes wrong once at the last bolt; with unanchored, at the last one that sends."),
 ]
-FaultNth = Annotated[int, Knob("The manieth tuple that reaches the bolt meets the fault.", "", 1, 10_000, live=True)]
+FaultNth = Annotated[int, Knob("Which tuple hits the fault, counted as they reach the bolt.", "", 1, 10_000, live=True)]
 
 
-@experiment("A tree of tuples, and the one number that follows it", TopologyStory, shared=(TreeKnobs,))
+@experiment("A tree of tuples, tracked by a single number", TopologyStory, shared=(TreeKnobs,))
 def tuple_tree(
     story: TopologyStory,
     records: Records = 6,
     depth: Depth = 2,
-    join: Annotated[bool, Knob("Whether a bolt joins what came of one parent: the tree becomes a DAG.")] = False,
+    join: Annotated[bool, Knob("Whether a bolt joins the children of one parent, so that the tree becomes a DAG.")] = False,
     fail_percent: FailPercent = 0,
     fault: PlantedFault = "none",
     fault_nth: FaultNth = 5,
@@ -66,12 +66,12 @@ def false_completion(
     records: Records = 400,
     id_bits: IdBits = 8,
     fan_out: FanOut = 4,
-    drop_percent: Annotated[int, Knob("How many of a hundred tuples the last bolt drops without a word.", "%", 0, 100, live=True)] = 5,
+    drop_percent: Annotated[int, Knob("Share of tuples that the last bolt silently drops.", "%", 0, 100, live=True)] = 5,
     max_spout_pending: MaxSpoutPending = 50,
     execute_ms: ExecuteMs = 1,
     fetch_records: FetchRecords = 100,
 ) -> None:
-    """The ids have few bits, so the acker's number may be zero while tuples are open. How often, and what does it cost?"""
+    """The ids have few bits, so the ack value may be zero while tuples are open. How often, and what does it cost?"""
     on_the_way = [0]  # messages after which a tree was not finished, so that zero would be chance
 
     def count(what: str, data: dict[str, Any]) -> None:
@@ -86,7 +86,7 @@ def false_completion(
     drain(story)
     false = sum(step.what == "ack" and step.data["outstanding"] > 0 for step in story.trace)
     predicted = on_the_way[0] / 2 ** id_bits
-    story.note("acker", "odds", messages=on_the_way[0], false_completions=false, predicted=round(predicted, 3))
+    story.record("acker", "odds", messages=on_the_way[0], false_completions=false, predicted=round(predicted, 3))
 
 
 @experiment("Three ways to switch reliability off", TopologyStory, shared=(TreeKnobs,), max_steps=20_000)
@@ -96,7 +96,7 @@ def reliability_off(
     topology_ackers: TopologyAckers = 0,
     message_ids: MessageIds = True,
     anchored: Anchored = True,
-    lose_percent: Annotated[int, Knob("How many of a hundred messages to the last bolt are lost.", "%", 0, 100, live=True)] = 10,
+    lose_percent: Annotated[int, Knob("Share of messages to the last bolt that are lost.", "%", 0, 100, live=True)] = 10,
     depth: Depth = 1,
     topology_enable_message_timeouts: MessageTimeouts = True,
 ) -> None:
@@ -105,14 +105,14 @@ def reliability_off(
     drain(story)
 
 
-@experiment("Busy for ever, with nothing to show for it", TopologyStory, shared=(TreeKnobs,), max_steps=20_000)
+@experiment("Busy forever, with nothing to show for it", TopologyStory, shared=(TreeKnobs,), max_steps=20_000)
 def livelock(
     story: TopologyStory,
     records: Annotated[int, Knob("How many records the topic holds.", "records", 1, 5_000)] = 3_000,
     max_spout_pending: MaxSpoutPending = 600,
     execute_ms: ExecuteMs = 100,
-    duration_s: Annotated[int, Knob("How long the story is watched, in virtual time.", "s", 10, 2_000, live=True)] = 240,
-    sample_s: Annotated[int, Knob("How often the counts are written down.", "s", 1, 100, live=True)] = 5,
+    duration_s: Annotated[int, Knob("How long the story runs, in virtual time.", "s", 10, 2_000, live=True)] = 240,
+    sample_s: Annotated[int, Knob("How often the counts are recorded.", "s", 1, 100, live=True)] = 5,
     parallelism: Parallelism = 1,
     depth: Depth = 0,
     fan_out: FanOut = 1,
@@ -121,7 +121,7 @@ def livelock(
     fetch_records: FetchRecords = 500,
     commit_every_ms: CommitEveryMs = 10_000,
 ) -> None:
-    """One bolt needs 100 ms a tuple and the time-out is 30 s. How many tuples may be on their way at once?"""
+    """One bolt takes 100 ms per tuple and the timeout is 30 s. How many tuples may be in flight at once?"""
     totals = dict.fromkeys(("ack", "fail", "late", "process"), 0)
 
     def count(what: str, data: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ def livelock(
         if story.is_done():
             break
         story.run_for(1_000 * story.knobs["sample_s"])
-        story.note(
+        story.record(
             "topology",
             "sample",
             acked=totals["ack"],

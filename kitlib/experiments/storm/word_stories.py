@@ -6,18 +6,47 @@ its count so far), as the tasks themselves forget everything when they die.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
 from typing import Annotated, Any, Literal
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.storm.knobs import Anchored, ExecuteMs, MessageIds, TopologyAckers, TopologyKnobs
-from kitlib.experiments.storm.lines import count_words, make_lines
 from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
 from kitlib.experiments.storm.trees import drain
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
 from kitlib.storm.transactional_state import Table
+
+VOCABULARY = (
+    "storm",
+    "spout",
+    "bolt",
+    "tuple",
+    "acker",
+    "root",
+    "batch",
+    "commit",
+    "offset",
+    "replay",
+    "count",
+    "word",
+)
+
+
+def make_lines(count: int, seed: int) -> list[bytes]:
+    """Lines of three to six words, the same ones for the same seed."""
+    rng = Random(seed)
+    return [" ".join(rng.choices(VOCABULARY, k=rng.randint(3, 6))).encode() for _ in range(count)]
+
+
+def count_words(lines: Iterable[bytes]) -> Counter[str]:
+    """How often each word stands in the lines."""
+    return Counter(word for line in lines for word in line.decode().split())
+
 
 COMPONENTS = {"split": "split", "count": "count", "acker": ACKER_COMPONENT_ID, "spout": SPOUT}
 
@@ -71,7 +100,7 @@ def word_count_topology(story: TopologyStory, table: Table) -> Topology:
 def _faults(knobs: dict[str, Any]) -> list[Fault]:
     found = [Fault("fail", "count", percent=knobs["fail_percent"]), Fault("lose", "count", percent=knobs["lose_percent"])]
     if knobs["crash"] == "acker" and not knobs["topology_ackers"]:
-        raise KnobError("word_count: with topology_ackers=0 there is no acker that could die. Set topology_ackers to 1, or crash another.")
+        raise KnobError("word_count: with topology_ackers=0 there is no acker to kill. Set topology_ackers to 1, or crash another.")
     if knobs["crash"] != "none":
         found.append(Fault("crash", COMPONENTS[knobs["crash"]], at_ms=knobs["crash_at_ms"]))
     return found
@@ -83,8 +112,8 @@ def word_count(
     lines: Annotated[int, Knob("How many lines the topic holds.", "lines", 1, 5_000)] = 24,
     split_tasks: Annotated[int, Knob("How many tasks split lines.", "tasks", 1, 20)] = 2,
     count_tasks: Annotated[int, Knob("How many tasks count words.", "tasks", 1, 20)] = 4,
-    fail_percent: Annotated[int, Knob("How many of a hundred words the counting bolt fails.", "%", 0, 100, live=True)] = 3,
-    lose_percent: Annotated[int, Knob("How many of a hundred words are lost on their way to be counted.", "%", 0, 100, live=True)] = 2,
+    fail_percent: Annotated[int, Knob("Share of words that the counting bolt fails.", "%", 0, 100, live=True)] = 3,
+    lose_percent: Annotated[int, Knob("Share of words lost on the way to the counting bolt.", "%", 0, 100, live=True)] = 2,
     crash: Annotated[Literal["none", "split", "count", "acker", "spout"], Knob("Whose first task dies.")] = "none",
     crash_at_ms: Annotated[int, Knob("When it dies.", "ms", 1, 600_000)] = 40,
     topology_ackers: TopologyAckers = 1,
@@ -92,11 +121,11 @@ def word_count(
     anchored: Anchored = True,
     execute_ms: ExecuteMs = 5,
 ) -> None:
-    """Words are lost and tasks die on the way. The counts are kept in a table. Is each word counted once?"""
+    """Words are lost and tasks die along the way. The counts are kept in a table. Is each word counted once?"""
     text = make_lines(lines, story.trace.seed)
     story.append(text, parts=[len(line.split()) for line in text], name="lines")
-    table = story.stage.create_table("counts")
+    table = story.backend.create_table("counts")
     story.start(word_count_topology(story, table), lambda: _faults(story.knobs))
     drain(story)
     counts = {word: int(count) for word, count in table.all().items()}
-    story.note("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(text).items())))
+    story.record("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(text).items())))

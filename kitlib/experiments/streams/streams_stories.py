@@ -1,14 +1,130 @@
-"""Kafka Streams' experiments: how many tasks there are, an instance that dies, and queries meanwhile."""
+"""Kafka Streams: how many tasks there are, an instance that dies, and queries meanwhile.
+
+A run is of one application in virtual time: instances, threads, tasks, standbys, and queries.
+
+No lane is judged. The words of such a trace: `kitlib.words.connect`.
+`state["streams"]` is the application: instances with their threads and tasks, what nobody has, what waits.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.streams.streams_run import MODEL_ONLY, StreamsRun
-from kitlib.kafka.streams.app import StreamsSettings
+from kitlib.experiments.run import Run
+from kitlib.kafka.streams.app import StreamsApp, StreamsSettings, count_of_key, metadata_for_key, query
 from kitlib.kafka.streams.assignor import AssignmentSettings
+from kitlib.kafka.streams.topology import StreamsTopology, task_name
+
+MODEL_ONLY = "the kit has no jars of Kafka Streams"
+STORE = "counts"
+
+
+def orders_by_customer(width: int) -> StreamsTopology:
+    """Orders go through a repartition topic of this width, and are counted by customer behind it."""
+    made = StreamsTopology().source("orders", "orders").processor("by customer", "orders")
+    made.repartition("orders-by-customer", "by customer", width)
+    return made.processor("count", "orders-by-customer-source", stores=(STORE,)).sink("totals", "totals", "count")
+
+
+@dataclass(slots=True)
+class StreamsRun(Run):
+    """One run of an application that counts orders by customer."""
+
+    domain: ClassVar[str] = "streams"
+
+    app: StreamsApp = field(init=False)
+
+    def __post_init__(self) -> None:
+        knobs = self.knobs
+        decides = AssignmentSettings(
+            **{name: knobs[name] for name in ("num_standby_replicas", "acceptable_recovery_lag") if name in knobs}
+        )
+        speeds = {name: knobs[name] for name in ("session_timeout_ms", "restore_per_s") if name in knobs}
+        topology = orders_by_customer(knobs["repartition_partitions"])
+        self.app = StreamsApp(topology, {"orders": knobs["partitions"]}, StreamsSettings(decides, **speeds))
+        self.record(
+            "group",
+            "topology",
+            tasks=[task_name(task) for task in self.app.tasks],
+            stateful=[task_name(task) for task in sorted(self.app.stateful)],
+        )
+
+    # -- what a story calls --------------------------------------------------------------------------
+
+    def start(self, name: str, *, disk: bool = True) -> None:
+        """An instance starts."""
+        self.app.start(name, self.knobs["threads"], disk=disk)
+        self._tell()
+
+    def kill(self, name: str) -> None:
+        """An instance dies."""
+        self.app.kill(name)
+        self._tell()
+
+    def run_for(self, ms: int) -> None:
+        """Let time pass."""
+        for _ in range(ms // 100):
+            self.app.run_for(100)
+            self._tell()
+
+    def run_until_settled(self, most_ms: int) -> None:
+        """Let time pass until every task runs, or `most_ms` are over."""
+        end = self.app.now_ms + most_ms
+        while self.app.now_ms < end and not self.app.is_settled:
+            self.run_for(100)
+
+    def count_from_here(self) -> None:
+        """What was idle and restored so far does not count."""
+        self.app.idle_ms = dict.fromkeys(self.app.tasks, 0)
+        self.app.restored = dict.fromkeys(self.app.tasks, 0)
+
+    def ask(self, key: str, instance: str | None = None, *, stale: bool = False) -> None:
+        """Query the key's owner, as the metadata names it, or another instance."""
+        where = metadata_for_key(self.app, STORE, key)
+        asked = instance or where.active or "nobody"
+        found = query(self.app, asked, STORE, key, stale=stale)
+        truth = count_of_key(self.app, where.task, key, self.app.processed[where.task])
+        self.record(
+            asked, "ask", key=key, task=task_name(where.task), stale=stale, outcome=found.outcome, value=found.value,
+            behind=found.behind, truth=truth, why=found.why,
+        )  # fmt: skip
+
+    def tell_idle(self) -> None:
+        """Write down for how long nobody processed each task, what was restored, and which threads have nothing to do."""
+        idle = {task_name(task): ms for task, ms in self.app.idle_ms.items()}
+        counting = {task_name(task) for task in self.app.stateful}
+        threads = [
+            tasks for one in self.app.snapshot()["instances"].values() if one["up"] for tasks in one["threads"].values()
+        ]
+        self.record(
+            "group",
+            "idle",
+            tasks=[list(each) for each in idle.items()],
+            longest_ms=max(idle.values(), default=0),
+            restored=sum(self.app.restored.values()),
+            threads=len(threads),
+            threads_idle=sum(not tasks for tasks in threads),
+            threads_counting=sum(
+                any(kind != "standby" and name in counting for name, kind, _ in tasks) for tasks in threads
+            ),
+        )
+
+    def _tell(self) -> None:
+        for event in self.app.take_events():
+            self.record(event.who, event.what, **event.data)
+
+    @property
+    def now_ms(self) -> int:
+        """Virtual milliseconds since the run began."""
+        return self.app.now_ms
+
+    def state(self) -> dict[str, Any]:
+        """The instances with their tasks."""
+        return {"streams": self.app.snapshot()}
+
 
 _APP, _DECIDES = StreamsSettings(), AssignmentSettings()
 
@@ -16,12 +132,12 @@ Partitions = Annotated[int, Knob("How many partitions the input topic has.", "pa
 Repartition = Annotated[int, Knob("How many partitions the repartition topic has.", "partitions", 1, 24)]
 Instances = Annotated[int, Knob("How many instances run.", "instances", 1, 4)]
 Threads = Annotated[int, Knob("How many threads each instance has (num.stream.threads).", "threads", 1, 12)]
-Standbys = Annotated[int, Knob("How many copies of each store follow its changelog.", "replicas", 0, 2)]
+Standbys = Annotated[int, Knob("Standby replicas of each store (num.standby.replicas).", "replicas", 0, 2)]
 Lag = Annotated[
-    int, Knob("A copy that is behind by no more than this may take its task over at once.", "records", 0, 1_000_000, scale="log")
+    int, Knob("A standby that is no further behind than this may take over its task at once.", "records", 0, 1_000_000, scale="log")
 ]
-SessionMs = Annotated[int, Knob("Without a heartbeat for this long an instance is given up.", "ms", 1_000, 60_000)]
-RunS = Annotated[int, Knob("For how long the application has run when the instance dies.", "s", 1, 900)]
+SessionMs = Annotated[int, Knob("An instance without a heartbeat for this long is removed.", "ms", 1_000, 60_000)]
+RunS = Annotated[int, Knob("How long the application has been running when the instance dies.", "s", 1, 900)]
 
 
 class ApplicationKnobs:
@@ -58,12 +174,12 @@ def streams_failover(
     instances: Instances = 2,
     acceptable_recovery_lag: Lag = _DECIDES.acceptable_recovery_lag,
     run_s: RunS = 120,
-    back_after_s: Annotated[int, Knob("When the instance is started again; 0: never.", "s", 0, 300)] = 0,
-    keeps_disk: Annotated[bool, Knob("Whether it finds its stores on its disk then.")] = True,
+    back_after_s: Annotated[int, Knob("When the instance is restarted; 0: never.", "s", 0, 300)] = 0,
+    keeps_disk: Annotated[bool, Knob("Whether it then finds its stores on disk.")] = True,
     restore_per_s: Annotated[int, Knob("How fast a changelog is read.", "records/s", 100, 100_000, scale="log")] = _APP.restore_per_s,
     session_timeout_ms: SessionMs = _APP.session_timeout_ms,
 ) -> None:
-    """An instance is killed. Who takes its tasks, and how much of the changelog must be read before they go on?"""
+    """An instance is killed. Who takes over its tasks, and how much of the changelog must be read before they resume?"""
     lost = _begin(run)
     run.kill(lost)
     back_ms = back_after_s * 1_000
@@ -82,11 +198,11 @@ def streams_queries(
     run: StreamsRun,
     instances: Annotated[int, Knob("How many instances run.", "instances", 2, 4)] = 2,
     run_s: RunS = 120,
-    key: Annotated[Literal["alice", "bob", "carol", "dave"], Knob("The customer.")] = "alice",
+    key: Annotated[Literal["alice", "bob", "carol", "dave"], Knob("Which customer.")] = "alice",
     stale: Annotated[bool, Knob("Whether standbys and restoring copies may answer (enableStaleStores).")] = False,
     session_timeout_ms: SessionMs = _APP.session_timeout_ms,
 ) -> None:
-    """The count of one customer is asked for while its instance dies. Which answers are right, old, missing, or an error?"""
+    """One customer's count is queried while its instance dies. Which answers are right, stale, missing, or an error?"""
     other = "i1"
     lost = _begin(run)
     run.ask(key, stale=stale)

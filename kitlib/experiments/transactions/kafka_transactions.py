@@ -10,32 +10,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, create_topic
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.kafka_stage import KafkaStage, create_topic
-from kitlib.experiments.transactions.transaction_client import KitTransactionalProducer, Told
-from kitlib.experiments.transactions.transaction_stage import PARTITION, LogBatch, Look, TxProducer
+from kitlib.experiments.transactions.model_transactions import (
+    PARTITION,
+    CallResult,
+    KitTransactionalProducer,
+    LogBatch,
+    Snapshot,
+)
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer
 from kitlib.kafka.transactions.coordinator import EndTxnAnswer, Transition
 from kitlib.kafka.transactions.metadata import TopicPartition as Place
+from kitlib.kafka.transactions.metadata import TransactionState
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import TransactionalProducer
-from kitlib.kafka.transactions.states import TransactionState
-from kitlib.lab import made
+from kitlib.lab import created_resources
 from kitlib.lab.broker_settings import broker_setting
 from kitlib.lab.clients import Cluster, client_config, sole_broker
 from kitlib.lab.processes import wait_until
 from kitlib.lab.producer_process import ProducerProcess
-from kitlib.lab.wire_group import GROUP
+from kitlib.lab.wire_coordinator import GROUP, PRODUCE, STATE_TOPIC, CoordinatorWire, state_records
 from kitlib.lab.wire_records import FetchedBatch, WireBatch
-from kitlib.lab.wire_transactions import PRODUCE, STATE_TOPIC, TransactionWire, state_records
 
 STATE_PARTITIONS = 4  # transaction.state.log.num.partitions of the kit's brokers
 VERIFICATION = "transaction.partition.verification.enable"
@@ -54,37 +58,37 @@ class LibrdkafkaTransactionalProducer:
     find_identity: Callable[[], tuple[int, int] | None]  # by the coordinator's log: the client does not tell it
     identity: tuple[int, int] | None = None
 
-    def _do(self, what: str, **more: Any) -> Told:
+    def _do(self, what: str, **more: Any) -> CallResult:
         told = self.process.do(what, **more)
-        return Told(told["error"], told["fatal"], told["must_abort"])
+        return CallResult(told["error"], told["fatal"], told["must_abort"])
 
-    def init(self) -> Told:
+    def init(self) -> CallResult:
         told = self._do("init")
         if not told.error:
             self.identity = self.find_identity()
         return told
 
-    def begin(self) -> Told:
+    def begin(self) -> CallResult:
         return self._do("begin")
 
-    def send(self, records: Sequence[int], hold: bool = False) -> Told:
+    def send(self, records: Sequence[int], hold: bool = False) -> CallResult:
         if hold:
             raise LabError(
-                "librdkafka holds no batch back until its transaction has ended. Use the kit's own client: version='2'."
+                "librdkafka does not hold back a batch until its transaction has ended. Use the kit's own client: version='2'."
             )
         return self._do("send", topic=self.topic, records=list(records))
 
-    def send_offsets(self, offset: int, who: GroupIdentity) -> Told:
+    def send_offsets(self, offset: int, who: GroupIdentity) -> CallResult:
         return self._do("send_offsets", topic=self.input, offset=offset)
 
-    def commit(self) -> Told:
+    def commit(self) -> CallResult:
         return self._do("commit")
 
-    def abort(self) -> Told:
+    def abort(self) -> CallResult:
         return self._do("abort")
 
-    def release(self) -> Told:
-        return Told()
+    def release(self) -> CallResult:
+        return CallResult()
 
     def kill(self) -> None:
         self.process.kill()
@@ -99,17 +103,19 @@ class LibrdkafkaTransactionalProducer:
         self.process.kill()
 
 
+RealProducer = KitTransactionalProducer | LibrdkafkaTransactionalProducer
+
+
 @dataclass(slots=True)
 class KafkaTransactions:
-    """A run's topics on a real broker."""
+    """The twin of `ModelTransactions`: a run's topics on a real broker."""
 
     run: str
     cluster: Cluster
-    wire: TransactionWire
+    wire: CoordinatorWire
     kit_client: bool  # whether a story needs the kit's own client even for version 1
     began_s: float = field(default_factory=time.monotonic)
-    backend: str = "kafka"
-    producers: list[TxProducer] = field(default_factory=list)
+    producers: list[RealProducer] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)  # transactional ids of this run
     steps: list[Transition] = field(default_factory=list)
     state_read_to: dict[int, int] = field(default_factory=dict)  # partition of __transaction_state -> next offset
@@ -118,31 +124,26 @@ class KafkaTransactions:
     members: int = 0
 
     @classmethod
-    def open(cls, stage: Any, run: str, knobs: dict[str, Any], kit_client: bool) -> KafkaTransactions:
-        """Create the topics. LabError when the broker does not do what is asked for."""
-        assert isinstance(stage, KafkaStage)
-        host, port = sole_broker(stage.cluster, "a run of transactions")
-        wire = TransactionWire.open(host, port, f"kit-{run}", DEADLINE_S)
-        place = cls(run, stage.cluster, wire, kit_client)
+    def open(
+        cls, backend: KafkaBackend, marker_delay_ms: int = 0, verification: bool = True, kit_client: bool = False
+    ) -> KafkaTransactions:
+        """Create the topics; markers take as long as they take. LabError when the broker does not do what is asked for."""
+        run = backend.run
+        host, port = sole_broker(backend.cluster, "a run of transactions")
+        wire = CoordinatorWire.open(host, port, f"kit-{run}", DEADLINE_S)
+        place = cls(run, backend.cluster, wire, kit_client)
         try:
             for topic in (place.topic, place.input[0]):
-                create_topic(stage.admin, topic, 1, {"retention.ms": "-1"})
-                wait_until(lambda topic=topic: place._leads(topic), DEADLINE_S, f"{topic}-0 has its leader")  # type: ignore[misc]
-            made.remember("group", place.group)
+                create_topic(backend.admin, topic, 1, {"retention.ms": "-1"})
+                wire.wait_for_leader(topic, PARTITION)
+            created_resources.remember("group", place.group)
             wire.wait_for_coordinator(place.group, GROUP)
-            if not knobs.get("verification", True):
-                place.settings.enter_context(broker_setting(stage.cluster, VERIFICATION, "false"))
+            if not verification:
+                place.settings.enter_context(broker_setting(backend.cluster, VERIFICATION, "false"))
         except BaseException:
             place.close()
             raise
         return place
-
-    def _leads(self, topic: str) -> bool:
-        try:
-            self.wire.list_offsets(topic, PARTITION)
-        except LabError:
-            return False
-        return True
 
     @property
     def topic(self) -> str:
@@ -166,24 +167,13 @@ class KafkaTransactions:
     def pass_ms(self, ms: int) -> None:
         time.sleep(ms / 1000)
 
-    def pause(self, ms: int) -> None:
-        self.pass_ms(ms)
-
-    def wait_until(self, condition: Callable[[], bool], most_ms: int) -> bool:
-        end_ms = self.now_ms + most_ms
-        while not condition():
-            if self.now_ms >= end_ms:
-                return False
-            self.pass_ms(20)
-        return True
-
     # -- what a story asks ----------------------------------------------------------------------------------
 
-    def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> TxProducer:
+    def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> RealProducer:
         if transactional_id not in self.ids:
             self.wire.wait_for_coordinator(transactional_id)
             self.ids.append(transactional_id)
-        producer: TxProducer
+        producer: RealProducer
         if version >= 2 or self.kit_client:
             core = TransactionalProducer(transactional_id, timeout_ms, version)
             producer = KitTransactionalProducer(name, core, self, (self.topic, PARTITION), self.input)
@@ -211,12 +201,12 @@ class KafkaTransactions:
         found = [step for step in self.steps if step.transactional_id == transactional_id]
         return (found[-1].producer_id, found[-1].producer_epoch) if found else None
 
-    def write_plainly(self, records: Sequence[int]) -> Told:
+    def write_plainly(self, records: Sequence[int]) -> CallResult:
         batch = WireBatch(PARTITION, [b"%d" % record for record in records])
         error = self.wire.produce(self.topic, [batch])[PARTITION][0]
-        return Told(ErrorCode.of(error).name if error else "")
+        return CallResult(ErrorCode.of(error).name if error else "")
 
-    def look(self) -> Look:
+    def snapshot(self) -> Snapshot:
         """Read on in the log and in the coordinator's, once no marker is on its way any more, and at one moment."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
@@ -228,14 +218,14 @@ class KafkaTransactions:
                 break
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"{self.topic}: the coordinator goes on writing, expected it to be quiet within {DEADLINE_S:g} s. Look at `kit status`."
+                    f"{self.topic}: the coordinator is still writing, expected it to be idle within {DEADLINE_S:g} s. Look at `kit status`."
                 )
         error, committed = self.wire.fetch_offsets(self.group, [self.input], require_stable=False)
         if error:
             raise LabError(
                 f"{self.group}: the broker answers {ErrorCode.of(error).name} to OffsetFetch. Look at `kit status`."
             )
-        return Look(
+        return Snapshot(
             self.log, lso, end, [(producer, first, self._marker_of(producer, first)) for producer, first in aborted],
             self.steps, None if committed[self.input] < 0 else committed[self.input],
         )  # fmt: skip
@@ -243,14 +233,8 @@ class KafkaTransactions:
     def _read_log(self) -> int:
         """Read on in the output's log; where it ends now."""
         at = self.log[-1].last + 1 if self.log else 0
-        end = self.wire.list_offsets(self.topic, PARTITION)
-        while at < end:
-            batches = self.wire.fetch(self.topic, PARTITION, at)
-            if not batches:
-                break
-            self.log += map(_log_batch, batches)
-            at = self.log[-1].last + 1
-        return at
+        self.log += map(_log_batch, self.wire.read_on(self.topic, PARTITION, at))
+        return self.log[-1].last + 1 if self.log else 0
 
     def _is_quiet(self) -> bool:
         self._read_steps()
@@ -259,18 +243,13 @@ class KafkaTransactions:
 
     def _read_steps(self) -> None:
         for partition in {group_partition(name, STATE_PARTITIONS) for name in self.ids}:
-            end = self.wire.list_offsets(STATE_TOPIC, partition)
             at = self.state_read_to.get(partition, 0)
-            while at < end:
-                batches = self.wire.fetch(STATE_TOPIC, partition, at)
-                if not batches:
-                    break
-                for found in state_records(batches):
-                    if found.offset >= at and found.transactional_id in self.ids:
-                        state = TransactionState(found.state)
-                        self.steps.append(Transition(found.transactional_id, state, found.producer_id, found.epoch))
-                at = batches[-1].last_offset + 1
-            self.state_read_to[partition] = at
+            batches = self.wire.read_on(STATE_TOPIC, partition, at)
+            for found in state_records(batches):
+                if found.offset >= at and found.transactional_id in self.ids:
+                    state = TransactionState(found.state)
+                    self.steps.append(Transition(found.transactional_id, state, found.producer_id, found.epoch))
+            self.state_read_to[partition] = batches[-1].last_offset + 1 if batches else at
 
     def _marker_of(self, producer_id: int, first: int) -> int:
         """Where the marker of an aborted transaction lies; -1 when it is not read yet."""
@@ -283,41 +262,23 @@ class KafkaTransactions:
         """What librdkafka's consumer is given, up to the end that the broker shows to it."""
         settings = {"group.id": f"{self.group}.reader", "isolation.level": isolation, "enable.partition.eof": True,
                     "enable.auto.commit": False, "auto.offset.reset": "error", "fetch.wait.max.ms": 20}  # fmt: skip
-        reader = Consumer(client_config(self.cluster, **settings))
-        found: list[tuple[int, int]] = []
-        try:
-            reader.assign([TopicPartition(self.topic, PARTITION, position)])
-            deadline = time.monotonic() + DEADLINE_S
-            while time.monotonic() < deadline:
-                message = reader.poll(0.5)
-                if message is None:
-                    continue
-                error = message.error()
-                if error is None:
-                    found.append((int(message.offset() or 0), int(message.value() or b"-1")))
-                elif error.name() == "_PARTITION_EOF":
-                    return found, int(message.offset() or 0)
-                else:
-                    raise LabError(f"{self.topic}: the {isolation} reader is told {error.str()}. Look at `kit status`.")
-        finally:
-            reader.close()
-        raise LabError(
-            f"{self.topic}: no end of the partition for the {isolation} reader within {DEADLINE_S:g} s. Look at `kit status`."
-        )
+        with closing(Consumer(client_config(self.cluster, **settings))) as reader:
+            messages, ends = consume_to_end(reader, [TopicPartition(self.topic, PARTITION, position)], f"the {isolation} reader")
+        return [(int(message.offset() or 0), int(message.value() or b"-1")) for message in messages], ends[PARTITION]
 
-    def commit_plainly(self, producer: TxProducer, offset: int, who: GroupIdentity) -> Told:
+    def commit_plainly(self, producer: RealProducer, offset: int, who: GroupIdentity) -> CallResult:
         if who.member and isinstance(producer, LibrdkafkaTransactionalProducer):
             return producer._do("commit_offsets", topic=self.input[0], offset=offset)
         committer = Consumer(client_config(self.cluster, **{"group.id": self.group, "enable.auto.commit": False}))
         try:
             committer.commit(offsets=[TopicPartition(*self.input, offset)], asynchronous=False)
         except KafkaException as error:
-            return Told(error.args[0].name())
+            return CallResult(error.args[0].name())
         finally:
             committer.close()
-        return Told()
+        return CallResult()
 
-    def join(self, producer: TxProducer) -> GroupIdentity:
+    def join(self, producer: RealProducer) -> GroupIdentity:
         if not isinstance(producer, LibrdkafkaTransactionalProducer):
             raise KnobError(
                 "the kit's own client joins no real group: use version='1' (librdkafka), or generation=false."
@@ -326,12 +287,12 @@ class KafkaTransactions:
         self.members += 1
         return GroupIdentity(self.group, producer.name, self.members)
 
-    def write_marker(self, producer_id: int, epoch: int, commit: bool, version: int) -> Told:
+    def write_marker(self, producer_id: int, epoch: int, commit: bool, version: int) -> CallResult:
         # A coordinator's epoch grows with each start of its broker, and a marker of an older one is refused.
         known = {each.producer_id: each.coordinator_epoch for each in self.wire.describe_producers(self.topic, PARTITION)}
         coordinator_epoch = max(0, known.get(producer_id, 0))
         error = self.wire.write_txn_markers(self.topic, PARTITION, producer_id, epoch, commit, coordinator_epoch, version)
-        return Told(ErrorCode.of(error).name if error else "")
+        return CallResult(ErrorCode.of(error).name if error else "")
 
     def close(self) -> None:
         with ExitStack() as rest:  # one that does not end leaves the others no later

@@ -19,15 +19,14 @@ from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import KnobError
-from kitlib.experiments.kafka_stage import create_topic
-from kitlib.experiments.plain_table import as_html, as_text
-from kitlib.experiments.producer.client_kinds import SILENT
-from kitlib.experiments.transactions.transaction_stage import ModelTransactions
+from kitlib.experiments.kafka_backend import create_topic
+from kitlib.experiments.transactions.model_transactions import ModelTransactions
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import ProducerMisusedError
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import SILENT, Cluster, client_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
+from kitlib.text import html_table, text_table
 
 CLIENTS = ("kit", "librdkafka", "java")
 COLUMNS = ("case", "client", "told at", "says", "then")
@@ -93,10 +92,10 @@ class RefusalTable:
         )
 
     def __repr__(self) -> str:
-        return as_text(COLUMNS, (row.cells() for row in self.rows))
+        return "\n".join(text_table([COLUMNS, *(row.cells() for row in self.rows)], left=len(COLUMNS)))
 
     def _repr_html_(self) -> str:
-        return as_html(COLUMNS, (row.cells() for row in self.rows))
+        return html_table(COLUMNS, (row.cells() for row in self.rows))
 
 
 def refusal_table(clients: Sequence[str] = ("kit",), cases: Sequence[str] = tuple(CASES)) -> RefusalTable:
@@ -138,7 +137,7 @@ def _id_of(case: Case) -> str:
 
 def _by_the_kit(name: str) -> RefusalRow:
     case = CASES[name]
-    broker = ModelTransactions("refusals")
+    broker = ModelTransactions()
     try:
         producer = broker.start("producer", _id_of(case), case.timeout_ms, 2)
     except KnobError as error:

@@ -9,28 +9,142 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, ClassVar, Concatenate, ParamSpec
+from typing import Any, ClassVar
 
 from kitlib.experiments.run import Run
-from kitlib.experiments.stage import Stage
-from kitlib.experiments.transactions.transaction_books import Actor, Books, Sent
-from kitlib.experiments.transactions.transaction_client import NoTransactions, Told
-from kitlib.experiments.transactions.transaction_stage import (
+from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
+    STEP_MS,
+    CallResult,
     LogBatch,
-    Look,
     ModelTransactions,
-    TransactionStage,
+    NoTransactions,
+    Producer,
+    Snapshot,
 )
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.reader import ISOLATION
-from kitlib.trace import Trace
-
-P = ParamSpec("P")
 
 # What these do, no ordinary client does: on a real broker the kit's own client does it, by the wire.
 UNKIND = ("delayed_marker", "hanging_transaction")
+
+
+@dataclass(slots=True)
+class Sent:
+    """Records that a producer handed over, as long as not all of them were found in the log."""
+
+    tx: int | None
+    records: list[int]
+
+
+@dataclass(slots=True)
+class Actor:
+    """One producer in the story, with what its user knows of it."""
+
+    actor: str
+    producer: Producer
+    transactional_id: str
+    tx: int | None = None  # its open transaction
+    sent: list[Sent] = field(default_factory=list)
+    is_closed: bool = False  # it was told of a fatal error, and can do nothing more
+
+
+@dataclass(slots=True)
+class Books:
+    """The books of one run: who sent what in which transaction, what lies where, and what a step shows beside itself.
+
+    A log knows producer ids and epochs, not which transaction of a user's a batch belongs to. The books find that
+    out: a batch belongs to the first transaction of its producer whose records it has and that is not in the log yet.
+    """
+
+    run: str
+    actors: list[Actor] = field(default_factory=list)
+    transactions: int = 0  # begun so far
+    ids: list[int] = field(default_factory=list)  # producer ids in the order of their appearance
+    # Each batch that was told of, and its transaction; and the same as a step holds it: another list once it has grown.
+    log: list[tuple[LogBatch, int | None]] = field(default_factory=list)
+    shown_log: list[list[Any]] = field(default_factory=list)
+    # So many transitions, and what they make of the coordinator's entries.
+    shown_entries: tuple[int, dict[str, Any]] = (0, {})
+
+    def next_name(self) -> str:
+        """What the next producer is called."""
+        return "producer" if not self.actors else f"producer {len(self.actors) + 1}"
+
+    def number_of(self, producer_id: int) -> int:
+        """The number by which the trace calls a producer id; -1 for none."""
+        if producer_id < 0:
+            return -1
+        if producer_id not in self.ids:
+            self.ids.append(producer_id)
+        return self.ids.index(producer_id)
+
+    def name_of(self, transactional_id: str) -> str:
+        """A transactional id without the run's name."""
+        return transactional_id.removeprefix(f"{self.run}-")
+
+    # -- whose batch is it --------------------------------------------------------------------------------
+
+    def enter(self, batch: LogBatch) -> int | None:
+        """A batch was found in the log; its transaction, None for a marker and for what is outside of transactions."""
+        tx = self._tx_of(batch) if batch.kind is None else None
+        self.log.append((batch, tx))
+        shown = [batch.first, batch.last, self.number_of(batch.producer_id), batch.epoch, tx, batch.kind]
+        self.shown_log = [*self.shown_log, shown]
+        return tx
+
+    def tx_at(self, offset: int) -> int | None:
+        """The transaction to which the record at an offset belongs."""
+        return next((tx for batch, tx in reversed(self.log) if batch.first <= offset <= batch.last), None)
+
+    def _tx_of(self, batch: LogBatch) -> int | None:
+        count, records = len(batch.records), list(batch.records)
+        for who in self.actors:
+            identity = who.producer.identity
+            if batch.producer_id >= 0 and identity is not None and identity[0] != batch.producer_id:
+                continue
+            for sent in who.sent:
+                is_same = (sent.tx is None) == (batch.producer_id < 0) and sent.records[:count] == records
+                if is_same and self._may_be(who, batch):
+                    del sent.records[:count]
+                    return sent.tx
+        return None
+
+    def _may_be(self, who: Actor, batch: LogBatch) -> bool:
+        """Of two producers under one transactional id, which differ in their epochs alone, the one that has this epoch."""
+        identity = who.producer.identity
+        others = [each.producer.identity for each in self.actors if each is not who]
+        if identity is None or batch.producer_id < 0 or not any(other and other[0] == identity[0] for other in others):
+            return True
+        return identity[1] >= batch.epoch and not any(
+            other and other[0] == identity[0] and batch.epoch <= other[1] < identity[1] for other in others
+        )
+
+    # -- what a step shows ----------------------------------------------------------------------------------
+
+    def shown(self, look: Snapshot | None, told_transitions: int, positions: dict[str, int]) -> dict[str, Any]:
+        """The state of a step: the log as far as it was told of, and what goes with it."""
+        end = self.log[-1][0].last + 1 if self.log else 0
+        if look is None:
+            return {"log": [], "lso": 0, "high_watermark": 0, "aborted": [], "coordinator": {}, "committed_input": None,
+                    "positions": dict(positions)}  # fmt: skip
+        return {
+            "log": self.shown_log, "lso": min(look.lso, end), "high_watermark": end,
+            "aborted": [[self.number_of(pid), first, last] for pid, first, last in look.aborted if last < end],
+            "coordinator": self._entries(look, told_transitions), "committed_input": look.committed_input,
+            "positions": dict(positions),
+        }  # fmt: skip
+
+    def _entries(self, look: Snapshot, count: int) -> dict[str, Any]:
+        before, entries = self.shown_entries
+        if before != count:
+            entries = dict(entries)
+            for step in look.transitions[before:count]:
+                entries[self.name_of(step.transactional_id)] = {
+                    "state": step.state.value, "pid": self.number_of(step.producer_id), "epoch": step.producer_epoch
+                }  # fmt: skip
+            self.shown_entries = count, entries
+        return entries
 
 
 @dataclass(slots=True)
@@ -39,18 +153,23 @@ class TransactionRun(Run):
 
     domain: ClassVar[str] = "transactions"
 
-    place: TransactionStage = field(init=False)
+    place: ModelTransactions = field(init=False)  # or its twin on Kafka
     books: Books = field(init=False)
     positions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(reversed(ISOLATION), 0))
     seen: dict[str, list[int]] = field(default_factory=lambda: {isolation: [] for isolation in ISOLATION})
     waits_at: int | None = None  # the offset at which the reader of committed records waits
     told_batches: int = 0
     told_transitions: int = 0
-    last: Look | None = None
+    last: Snapshot | None = None
 
     def __post_init__(self) -> None:
         self.books = Books(self.trace.run)
-        self.place = open_place(self.stage, self.trace, self.knobs)
+        self.place = self.backend.provide(
+            ModelTransactions,
+            marker_delay_ms=self.knobs.get("marker_delay_ms", 0),
+            verification=self.knobs.get("verification", True),
+            kit_client=self.trace.experiment in UNKIND,
+        )
 
     # -- what a story calls ---------------------------------------------------------------------------------
 
@@ -66,7 +185,7 @@ class TransactionRun(Run):
 
     def start(self, transactional_id: str, timeout_ms: int | None = None) -> Actor:
         """A producer starts and gets its id: `id`, or `fenced`, or `unknown` when that fails."""
-        actor = "producer" if not self.books.actors else f"producer {len(self.books.actors) + 1}"
+        actor = self.books.next_name()
         timeout = self.knobs.get("transaction_timeout_ms", 60_000) if timeout_ms is None else timeout_ms
         producer = self.place.start(
             actor, f"{self.trace.run}-{transactional_id}", timeout, int(self.knobs.get("version", 2))
@@ -82,7 +201,7 @@ class TransactionRun(Run):
 
     def start_plain(self) -> Actor:
         """A producer without transactions."""
-        actor = "producer" if not self.books.actors else f"producer {len(self.books.actors) + 1}"
+        actor = self.books.next_name()
         who = Actor(actor, NoTransactions(actor), "")
         self.books.actors.append(who)
         return who
@@ -101,7 +220,7 @@ class TransactionRun(Run):
         """Where the group begins: its committed offset, or the input's start."""
         return self.look().committed_input or 0
 
-    def begin_tx(self, who: Actor) -> Told:
+    def begin_tx(self, who: Actor) -> CallResult:
         """Begin a transaction."""
         told = who.producer.begin()
         if not told.error:
@@ -111,10 +230,10 @@ class TransactionRun(Run):
         self._note_error(who, told)
         return told
 
-    def send(self, who: Actor, records: Sequence[int], hold: bool = False) -> Told:
+    def send(self, who: Actor, records: Sequence[int], hold: bool = False) -> CallResult:
         """Hand one batch over and wait until it is stored or refused; with `hold` it is still on its way."""
         if not records:
-            return Told()
+            return CallResult()
         who.sent.append(Sent(who.tx, list(records)))
         more = {"held": True} if hold else {}
         self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=who.tx, **more)
@@ -123,28 +242,28 @@ class TransactionRun(Run):
             self.after(who, told)
         return told
 
-    def release(self, who: Actor) -> Told:
+    def release(self, who: Actor) -> CallResult:
         """What was held arrives."""
         self.record("network", "release", **self.where)
         told = who.producer.release()
         self.after(who, told)
         return told
 
-    def send_offsets(self, who: Actor, offset: int, group: GroupIdentity) -> Told:
+    def send_offsets(self, who: Actor, offset: int, group: GroupIdentity) -> CallResult:
         """The group's position, within the transaction."""
         self.record(who.actor, "send_offsets", group=self.place.group, offset=offset, tx=who.tx)
         told = who.producer.send_offsets(offset, group)
         self.after(who, told)
         return told
 
-    def commit_plainly(self, who: Actor, offset: int, group: GroupIdentity) -> Told:
+    def commit_plainly(self, who: Actor, offset: int, group: GroupIdentity) -> CallResult:
         """The group's position, outside of any transaction."""
         told = self.place.commit_plainly(who.producer, offset, group)
         self.record(who.actor, "commit_offsets", group=self.place.group, offset=offset, error=told.error or "NONE")
         self.look()
         return told
 
-    def write_plainly(self, who: Actor, records: Sequence[int]) -> Told:
+    def write_plainly(self, who: Actor, records: Sequence[int]) -> CallResult:
         """Records outside of any transaction."""
         who.sent.append(Sent(None, list(records)))
         self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=None)
@@ -152,28 +271,28 @@ class TransactionRun(Run):
         self.after(who, told)
         return told
 
-    def commit(self, who: Actor) -> Told:
+    def commit(self, who: Actor) -> CallResult:
         """Commit; the step `commit_tx` says that the user was told so."""
         return self._end(who, who.producer.commit, "commit_tx")
 
-    def abort(self, who: Actor) -> Told:
+    def abort(self, who: Actor) -> CallResult:
         """Abort."""
         return self._end(who, who.producer.abort, "abort_tx")
 
-    def _end(self, who: Actor, call: Callable[[], Told], word: str) -> Told:
+    def _end(self, who: Actor, call: Callable[[], CallResult], word: str) -> CallResult:
         tx = who.tx
         told = call()
         if told.error:
             self.look()
             self._note_error(who, told, tried=word)
             return told
-        self._tell_transitions(self.place.look(), is_decided=True)
+        self._tell_transitions(self.place.snapshot(), is_decided=True)
         self.record(who.actor, word, tx=tx, **self.where)
         who.tx = None
         self.look()
         return told
 
-    def after(self, who: Actor, told: Told) -> None:
+    def after(self, who: Actor, told: CallResult) -> None:
         """Look at what a call led to, and tell its error."""
         self.look()
         self._note_error(who, told)
@@ -193,7 +312,7 @@ class TransactionRun(Run):
         who.producer.thaw()
         self.record(who.actor, "thaw")
 
-    def late_marker(self, of: tuple[int, int], commit: bool, version: int) -> Told:
+    def late_marker(self, of: tuple[int, int], commit: bool, version: int) -> CallResult:
         """A marker for this (producer id, epoch) arrives at the log, as if it had been on its way for long."""
         told = self.place.write_marker(*of, commit, version)
         kind = "COMMIT" if commit else "ABORT"
@@ -207,9 +326,11 @@ class TransactionRun(Run):
         self.record("database", "effect", topic=self.place.topic.removesuffix("output") + "charges", partition=PARTITION, record=record,
                     charged=charged, by=who.actor)  # fmt: skip
 
-    def wait_until(self, condition: Callable[[Look], bool], most_ms: int) -> bool:
+    def wait_until(self, condition: Callable[[Snapshot], bool], most_ms: int) -> bool:
         """Let time pass until it holds of what there is to see; whether it did."""
-        held = self.place.wait_until(lambda: condition(self.place.look()), most_ms)
+        end_ms = self.now_ms + most_ms
+        while not (held := condition(self.place.snapshot())) and self.now_ms < end_ms:
+            self.place.pass_ms(STEP_MS)
         self.look()
         return held
 
@@ -226,9 +347,9 @@ class TransactionRun(Run):
 
     # -- looking ----------------------------------------------------------------------------------------------
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         """Tell what is new in the log and at the coordinator, and let both readers read."""
-        look = self.place.look()
+        look = self.place.snapshot()
         self._tell_transitions(look, is_decided=True)
         for batch in look.log[self.told_batches :]:
             self.told_batches += 1
@@ -238,7 +359,7 @@ class TransactionRun(Run):
             self._read(isolation, look)
         return look
 
-    def _tell_transitions(self, look: Look, is_decided: bool = False) -> None:
+    def _tell_transitions(self, look: Snapshot, is_decided: bool = False) -> None:
         """The coordinator's new steps; with `is_decided` up to the decision alone, before the markers that follow it."""
         self.last = look
         for step in look.transitions[self.told_transitions :]:
@@ -260,7 +381,7 @@ class TransactionRun(Run):
         first, last = batch.records[0], batch.records[-1]
         self.record("broker", "write", **self.where, first=first, last=last, offset=batch.first, **identity, tx=tx)
 
-    def _read(self, isolation: str, look: Look) -> None:
+    def _read(self, isolation: str, look: Snapshot) -> None:
         end = look.lso if isolation == "read_committed" else look.high_watermark
         if end > self.positions[isolation]:
             found, position = self.place.read(isolation, self.positions[isolation])
@@ -286,7 +407,7 @@ class TransactionRun(Run):
         identity = who.producer.identity
         return {} if identity is None else {"pid": self.number_of(identity[0]), "epoch": identity[1]}
 
-    def _note_error(self, who: Actor, told: Told, tried: str = "") -> bool:
+    def _note_error(self, who: Actor, told: CallResult, tried: str = "") -> bool:
         """Whether a call failed; `fenced` when somebody else has the id, `unknown` for every other error."""
         if not told.error:
             return False
@@ -300,33 +421,11 @@ class TransactionRun(Run):
             who.tx = None
         return True
 
-    def record(self, actor: str, what: str, **data: Any) -> None:
-        """Write one step, with all that there is to see beside it."""
-        self.write(self.place.now_ms, actor, what, data, self.books.shown(self.last, self.told_transitions, self.positions))
+    @property
+    def now_ms(self) -> int:
+        """The backend's time."""
+        return self.place.now_ms
 
-
-def closing(story: Callable[Concatenate[TransactionRun, P], None]) -> Callable[Concatenate[TransactionRun, P], None]:
-    """The story, after which the run's producers and connections are let go of, however it ends."""
-
-    @wraps(story)
-    def tell(run: TransactionRun, /, *args: P.args, **knobs: P.kwargs) -> None:
-        try:
-            story(run, *args, **knobs)
-        finally:
-            run.place.close()
-
-    return tell
-
-
-def open_place(stage: Stage, trace: Trace, knobs: dict[str, Any]) -> TransactionStage:
-    """The topics and the coordinator of a run, on its stage."""
-    if stage.backend == "kafka":
-        from kitlib.experiments.transactions.kafka_transactions import KafkaTransactions
-
-        place: TransactionStage = KafkaTransactions.open(stage, trace.run, knobs, trace.experiment in UNKIND)
-        return place
-    return ModelTransactions(
-        trace.run,
-        marker_delay_ms=knobs.get("marker_delay_ms", 0),
-        verification=knobs.get("verification", True),
-    )
+    def state(self) -> dict[str, Any]:
+        """All that there is to see."""
+        return self.books.shown(self.last, self.told_transitions, self.positions)

@@ -1,12 +1,23 @@
-"""What transactions are: seen or not seen, markers, the last stable offset, and offsets that move with the output."""
+"""What transactions are for, and what they do not do: seen or not seen, markers, the last stable offset; crashes,
+zombies, time-outs, late messages, a database outside.
+
+In most of these a worker reads an input of a group, writes one record for each input record, and commits the group's
+position. The verdict asks what a reader of the output is given of each input record that the position has passed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.transactions.transaction_run import TransactionRun, closing
+from kitlib.experiments.transactions.model_transactions import CallResult
+from kitlib.experiments.transactions.transaction_run import Actor, TransactionRun
+from kitlib.kafka.transactions.offsets import GroupIdentity
+
+WAIT_MS = 6_000  # beyond the time-out of a transaction, until a story gives up waiting
+WORKER = "worker"  # a transactional id that each start of the application uses
 
 Version = Annotated[
     Literal["1", "2"], Knob("Transaction version: 1, or 2 with an epoch for each transaction (KIP-890).")
@@ -14,12 +25,12 @@ Version = Annotated[
 Isolation = Annotated[
     Literal["read_committed", "read_uncommitted"], Knob("Which reader the verdict is about; both read.")
 ]
-TxRecords = Annotated[int, Knob("How many records a transaction has.", "records", 1, 50)]
+TxRecords = Annotated[int, Knob("Records per transaction.", "records", 1, 50)]
 TransactionTimeoutMs = Annotated[
-    int, Knob("After so long the coordinator aborts what is open.", "ms", 100, 900_000, scale="log")
+    int, Knob("How long until the coordinator aborts an open transaction.", "ms", 100, 900_000, scale="log")
 ]
 MarkerDelayMs = Annotated[
-    int, Knob("From the coordinator's decision to the markers; on a real broker as long as it takes.", "ms", 0, 10_000)
+    int, Knob("Time from the coordinator's decision to the markers; on a real broker, as long as it takes.", "ms", 0, 10_000)
 ]
 
 
@@ -39,14 +50,13 @@ def _commit_position(run: TransactionRun) -> None:
     run.record("read_committed", "commit", **run.where, offset=offset, end=look.lso, lag=look.lso - offset)
 
 
-Transactions = Annotated[int, Knob("How many transactions the first producer makes.", "transactions", 0, 20)]
-AbortEvery = Annotated[int, Knob("Every so many are aborted; 0: none.", "transactions", 0, 20)]
-Overlap = Annotated[bool, Knob("Two producers' transactions overlap in the end.")]
-Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits in the end.")]
+Transactions = Annotated[int, Knob("How many transactions the first producer runs.", "transactions", 0, 20)]
+AbortEvery = Annotated[int, Knob("Every n-th one is aborted; 0: none.", "transactions", 0, 20)]
+Overlap = Annotated[bool, Knob("Whether two producers' transactions overlap at the end.")]
+Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits at the end.")]
 
 
 @experiment("Seen, or never", TransactionRun, shared=(TransactionKnobs,))
-@closing
 def commit_and_abort(
     run: TransactionRun,
     transactions: Transactions = 4,
@@ -56,7 +66,7 @@ def commit_and_abort(
     commits: Commits = "last record + 1",
     marker_delay_ms: MarkerDelayMs = 0,
 ) -> None:
-    """Transactions are committed and aborted. What does a reader of committed records get, and when, and why does its lag
+    """Transactions are committed and aborted. What does a read_committed reader get, and when, and why does its lag
     never reach 0?
     """
     run.begin()
@@ -80,4 +90,332 @@ def commit_and_abort(
         run.commit(first)
     run.pass_ms(marker_delay_ms)
     _commit_position(run)
+    run.finish()
+
+
+class _Crashed(Exception):
+    """The worker was killed; whoever started it starts another one."""
+
+
+def _batches(run: TransactionRun, from_: int) -> list[range]:
+    """The input from a position on, in batches of a transaction's size."""
+    size, end = run.knobs["tx_records"], run.knobs["records"]
+    return [range(at, min(at + size, end)) for at in range(from_, end, size)]
+
+
+def _settled(run: TransactionRun) -> bool:
+    """Wait until no transaction holds readers back any more."""
+    most_ms = run.knobs.get("transaction_timeout_ms", 0) + WAIT_MS
+    return run.wait_until(lambda look: look.lso == look.high_watermark, most_ms)
+
+
+Records = Annotated[int, Knob("How many records the input has.", "records", 1, 200)]
+Offsets = Annotated[
+    Literal["inside", "outside"], Knob("Whether the group's offset is committed in the transaction, or separately.")
+]
+
+
+# -- consume, transform, produce -----------------------------------------------------------------------------
+
+
+def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> None:
+    """One batch, step by step; the worker is killed behind the step that the knob names."""
+    knobs, nobody = run.knobs, run.nobody()
+    inside = knobs["transactional"] and knobs["offsets"] == "inside"
+    output: list[tuple[str, Callable[[], CallResult]]] = [("output", lambda: run.send(worker, batch))]
+    if not knobs["transactional"]:
+        output = [("output", lambda: run.write_plainly(worker, batch))]
+    begin: list[tuple[str, Callable[[], CallResult]]] = [("begin", lambda: run.begin_tx(worker))]
+    commit: list[tuple[str, Callable[[], CallResult]]] = [("commit", lambda: run.commit(worker))]
+    plainly: list[tuple[str, Callable[[], CallResult]]] = [
+        ("position", lambda: run.commit_plainly(worker, batch.stop, nobody))
+    ]
+    if inside:
+        within: list[tuple[str, Callable[[], CallResult]]] = [
+            ("position", lambda: run.send_offsets(worker, batch.stop, nobody))
+        ]
+        steps = begin + output + within + commit
+    else:
+        made = begin + output + commit if knobs["transactional"] else output
+        steps = plainly + made if knobs["order"] == "offsets first" else made + plainly
+    for name, step in steps:
+        step()
+        if crashes and knobs["crash"] == f"after {name}":
+            run.kill(worker)
+            raise _Crashed
+
+
+Transactional = Annotated[bool, Knob("Whether the output is written in transactions.")]
+Order = Annotated[
+    Literal["output first", "offsets first"], Knob("What comes first if the offset is committed separately.")
+]
+Crash = Annotated[
+    Literal["no", "after begin", "after output", "after position", "after commit"],
+    Knob("The step of a batch after which the worker is killed; another one starts at the group's offset."),
+]
+CrashIn = Annotated[int, Knob("In which batch: the first (0) or the second (1).", "", 0, 1)]
+
+
+@experiment("Read, transform, write, crash", TransactionRun, shared=(TransactionKnobs,))
+def consume_transform_produce(
+    run: TransactionRun,
+    records: Records = 9,
+    tx_records: TxRecords = 3,
+    transactional: Transactional = True,
+    offsets: Offsets = "inside",
+    order: Order = "output first",
+    crash: Crash = "after output",
+    crash_in: CrashIn = 1,
+) -> None:
+    """A worker is killed, and another one continues from the group's committed offset. What is in the output twice, or not at all?"""
+    run.begin(inputs=records)
+    crash_left = crash != "no"
+    while True:
+        worker = run.start(WORKER, 60_000) if transactional else run.start_plain()
+        try:
+            for number, batch in enumerate(_batches(run, run.position())):
+                _work(run, worker, batch, crash_left and number == min(1, crash_in))
+            break
+        except _Crashed:
+            crash_left = False
+    run.finish()
+
+
+# -- the zombie --------------------------------------------------------------------------------------------------
+
+
+def _end(run: TransactionRun, worker: Actor, offset: int, who: GroupIdentity) -> bool:
+    """Position and commit, inside or outside; an error that can be aborted is. Whether it was committed."""
+    if run.knobs["offsets"] == "outside":
+        told = run.commit(worker)
+        if not told.error:
+            run.commit_plainly(worker, offset, who)
+    else:
+        told = run.send_offsets(worker, offset, who)
+        if not told.error:
+            told = run.commit(worker)
+    if told.must_abort and worker.tx is not None:
+        run.abort(worker)
+    return not told.error
+
+
+Ids = Annotated[
+    Literal["same", "new per start"], Knob("Whether each start of the worker uses the same transactional id, or a new one.")
+]
+Generation = Annotated[bool, Knob("Whether the offset is committed with the group's member id and generation (KIP-447).")]
+Pause = Annotated[
+    Literal["until the other is done", "beyond the time-out"], Knob("How long the first worker is paused.")
+]
+
+
+@experiment("The worker that comes back", TransactionRun, shared=(TransactionKnobs,))
+def zombie(
+    run: TransactionRun,
+    records: Records = 6,
+    tx_records: TxRecords = 3,
+    ids: Ids = "same",
+    offsets: Offsets = "inside",
+    generation: Generation = True,
+    pause: Pause = "until the other is done",
+    transaction_timeout_ms: TransactionTimeoutMs = 20_000,
+) -> None:
+    """A worker is paused in the middle of a transaction, another one takes its place, and then the first one resumes.
+    What stops it?
+    """
+    run.begin(inputs=records)
+    same = ids == "same"
+    first = run.start(WORKER if same else f"{WORKER}-1")
+    who = run.join(first) if generation else run.nobody()
+    batch = _batches(run, 0)[0]
+    run.begin_tx(first)
+    run.send(first, batch)
+    run.freeze(first)
+    second = run.start(WORKER if same else f"{WORKER}-2")
+    heir = run.join(second) if generation else run.nobody()
+    for each in _batches(run, run.position()):
+        run.begin_tx(second)
+        run.send(second, each)
+        _end(run, second, each.stop, heir)
+    if pause == "beyond the time-out":
+        _settled(run)
+    run.thaw(first)
+    _end(run, first, batch.stop, who)
+    run.finish()
+
+
+# -- the time-out ------------------------------------------------------------------------------------------------
+
+
+Cause = Annotated[
+    Literal["kill", "freeze", "slow"],
+    Knob("Why the first transaction stays open: the worker is killed, pauses, or takes too long."),
+]
+Successor = Annotated[
+    Literal["at once", "after the time-out"], Knob("When the next worker with the same transactional id starts.")
+]
+OnFenced = Annotated[
+    Literal["continue", "go back"],
+    Knob("What the slow worker does about the error: log it and continue, or go back to the group's offset."),
+]
+
+NextCall = Annotated[
+    Literal["position", "batch"], Knob("What the slow worker requests first: the commit of its offset, or one more batch.")
+]
+
+
+@experiment("Left open", TransactionRun, shared=(TransactionKnobs,))
+def transaction_timeout(
+    run: TransactionRun,
+    records: Records = 9,
+    tx_records: TxRecords = 3,
+    cause: Cause = "kill",
+    successor: Successor = "after the time-out",
+    on_fenced: OnFenced = "go back",
+    next_call: NextCall = "position",
+    offsets: Offsets = "inside",
+    transaction_timeout_ms: TransactionTimeoutMs = 1_500,
+) -> None:
+    """A transaction is left open. How long do read_committed readers wait, who ends it, and what does its producer find
+    out?
+    """
+    run.begin(inputs=records)
+    first = run.start(WORKER)
+    batches = _batches(run, 0)
+    half = len(batches[0]) // 2 if cause == "slow" and next_call == "batch" else len(batches[0])
+    other = run.start("bystander", 60_000)  # its transaction is committed, and lies behind the open one
+    run.begin_tx(first)
+    run.send(first, batches[0][:half])
+    run.begin_tx(other)
+    run.send(other, range(records, records + tx_records))
+    run.commit(other)
+    worker = first
+    if cause != "slow":
+        (run.kill if cause == "kill" else run.freeze)(first)
+        if successor == "after the time-out":
+            _settled(run)
+        worker = run.start(WORKER)
+        left = _batches(run, run.position())
+    else:
+        _settled(run)
+        told = run.send(first, batches[0][half:])
+        if told.must_abort:
+            run.abort(first)
+        done = not told.error and _end(run, first, batches[0].stop, run.nobody())
+        if first.is_closed:
+            worker = run.start(WORKER)
+        # "continue" takes the error for somebody else's success and goes on with what comes next.
+        left = batches[1:] if done or on_fenced == "continue" else _batches(run, run.position())
+    for batch in left:
+        run.begin_tx(worker)
+        run.send(worker, batch)
+        _end(run, worker, batch.stop, run.nobody())
+    if cause == "freeze":
+        run.thaw(first)
+        _end(run, first, batches[0].stop, run.nobody())
+    run.finish()
+
+
+# -- messages that come late -----------------------------------------------------------------------------------------
+
+
+LateMarker = Annotated[bool, Knob("Whether the first transaction's abort marker arrives a second time.")]
+
+
+@experiment("A marker too late", TransactionRun, shared=(TransactionKnobs,))
+def delayed_marker(
+    run: TransactionRun,
+    tx_records: TxRecords = 3,
+    late_marker: LateMarker = True,
+    version: Version = "1",
+) -> None:
+    """A second copy of an aborted transaction's marker arrives while its producer's next transaction is open. What is
+    committed?
+    """
+    run.begin()
+    who = run.start(WORKER)
+    run.begin_tx(who)
+    run.send(who, range(tx_records))
+    run.abort(who)
+    state = next(step for step in reversed(run.trace.steps) if step.what == "marker").data
+    marker = (run.books.ids[state["pid"]], state["epoch"])
+    run.begin_tx(who)
+    run.send(who, range(tx_records, 2 * tx_records))
+    if late_marker:
+        run.late_marker(marker, commit=False, version=int(version))
+    run.send(who, range(2 * tx_records, 3 * tx_records))
+    run.commit(who)
+    run.finish()
+
+
+Verification = Annotated[bool, Knob("Whether a leader asks the coordinator before a transaction starts there.")]
+Rescue = Annotated[bool, Knob("Whether an administrator aborts it by hand (kafka-transactions.sh abort).")]
+
+
+@experiment("A transaction that no one ends", TransactionRun, shared=(TransactionKnobs,))
+def hanging_transaction(
+    run: TransactionRun,
+    tx_records: TxRecords = 3,
+    verification: Verification = False,
+    rescue: Rescue = False,
+    transaction_timeout_ms: TransactionTimeoutMs = 500,
+) -> None:
+    """A batch arrives after the end of its transaction. To the partition, it is the first one of a new transaction. Who
+    ends that one?
+    """
+    run.begin()
+    who = run.start(WORKER)
+    run.begin_tx(who)
+    run.send(who, range(tx_records))
+    run.send(who, range(tx_records, 2 * tx_records), hold=True)
+    run.abort(who)
+    run.release(who)
+    other = run.start("bystander", 60_000)
+    run.begin_tx(other)
+    run.send(other, range(2 * tx_records, 3 * tx_records))
+    run.commit(other)
+    run.pass_ms(transaction_timeout_ms + 1_000)  # no time-out ends what the coordinator knows nothing of
+    if rescue:
+        hangs = [step for step in run.trace.steps if step.what == "write"][1].data
+        run.late_marker((run.books.ids[hangs["pid"]], hangs["epoch"]), commit=False, version=1)
+    run.finish()
+
+
+# -- the world outside -------------------------------------------------------------------------------------------------
+
+
+UniqueKey = Annotated[bool, Knob("Whether the database refuses a second row for the same record.")]
+
+
+@experiment("What the transaction does not cover", TransactionRun, shared=(TransactionKnobs,))
+def outside_effect(
+    run: TransactionRun,
+    records: Records = 9,
+    tx_records: TxRecords = 3,
+    unique_key: UniqueKey = False,
+    crash: Annotated[bool, Knob("Whether the worker is killed in its second batch.")] = True,
+) -> None:
+    """A worker also writes to a database and is killed before its commit. How many times is each record in the output,
+    and in the database?
+    """
+    run.begin(inputs=records)
+    charged: set[int] = set()  # the database's rows, which outlive the worker
+    crash_left = crash
+    while True:
+        worker = run.start(WORKER, 60_000)
+        batches = _batches(run, run.position())
+        for number, batch in enumerate(batches):
+            run.begin_tx(worker)
+            run.send(worker, batch)
+            for record in batch:
+                is_new = not (unique_key and record in charged)
+                charged.add(record)
+                run.effect(worker, record, is_new)
+            if crash_left and number == min(1, len(batches) - 1):
+                run.kill(worker)
+                break
+            run.send_offsets(worker, batch.stop, run.nobody())
+            run.commit(worker)
+        else:
+            break
+        crash_left = False
     run.finish()

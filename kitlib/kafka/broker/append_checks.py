@@ -111,7 +111,7 @@ def check_sequence(
     if waiting is not None:
         if waiting.supports_epoch_bump and first_seq != 0 and not entry.batches:
             raise OutOfOrderSequenceError(
-                f"{_who(batch)}: sequence {first_seq}, expected 0, as nothing is remembered of it and its transactions "
+                f"{_who(batch)}: sequence {first_seq}, expected 0, because the broker remembers nothing about it and its transactions "
                 "are of version 2. Send the batch with sequence 0 first."
             )
         if first_seq > waiting.lowest_sequence:
@@ -122,13 +122,13 @@ def check_sequence(
     if entry.epoch == NO_PRODUCER_EPOCH:
         if release == "2.0" and first_seq != 0:
             raise UnknownProducerIdError(
-                f"{_who(batch)}: sequence {first_seq}, expected 0, as nothing is remembered of this producer. "
+                f"{_who(batch)}: sequence {first_seq}, expected 0, because the broker remembers nothing about this producer. "
                 "It has expired, or its records were deleted: begin at 0 with a new producer id."
             )
     elif batch.producer_epoch != entry.epoch:
         if first_seq != 0:
             raise OutOfOrderSequenceError(
-                f"{_who(batch)}: sequence {first_seq}, expected 0, as the last epoch seen is {entry.epoch}. "
+                f"{_who(batch)}: sequence {first_seq}, expected 0, because the last epoch seen is {entry.epoch}. "
                 "Begin a new epoch with sequence 0."
             )
     elif not is_next(entry.last_seq, first_seq):
@@ -171,13 +171,13 @@ def check_transaction(
     check_producer_epoch(entry, batch)
     if verification and (waiting is None or guard is not waiting.guard):
         raise InvalidTxnStateError(
-            f"{_who(batch)}: it is part of no transaction that the coordinator has confirmed for this partition. "
+            f"{_who(batch)}: it belongs to no transaction that the coordinator has confirmed for this partition. "
             "Verify the transaction first, and send its batch with the guard of that."
         )
 
 
 def check_open_transaction(entry: ProducerStateEntry, batch: Batch) -> None:
-    """Raise InvalidTxnStateError for a batch outside of transactions while its producer has one open here.
+    """Raise InvalidTxnStateError for a batch outside transactions while its producer has one open here.
 
     Source: Apache Kafka 4.3.1, `ProducerAppendInfo.appendDataBatch`.
     Differs: nothing.

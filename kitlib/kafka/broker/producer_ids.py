@@ -1,9 +1,9 @@
 """Where producer ids come from: blocks of 1,000, so that a broker asks once for a thousand producers.
 
-One place in the cluster says which block was handed out last. A broker takes the next one by writing it
+One place in the cluster says which block was allocated last. A broker takes the next one by writing it
 there, and the write says which version it has read: of two brokers that read the same version one writes,
-the other has lost the race and reads again. So no id is given out twice. What is not given out when a
-broker dies is given out never: the broker takes a new block when it comes back.
+the other has lost the race and reads again. So no id is assigned twice. Ids left over when a
+broker dies are never assigned: the broker takes a new block when it comes back.
 
 In release 2.0 the place is a node of ZooKeeper, and every broker writes there itself. In 4.x the
 controller is the only writer and keeps the next id in the metadata log; a broker asks it in the
@@ -93,7 +93,7 @@ class ZkProducerIdManager:
         if last is not None and last.last > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
             raise ProducerIdsExhaustedError(
                 f"broker {self.broker}: the last producer id is {last.last}, so no block of {PRODUCER_ID_BLOCK_SIZE:,} is "
-                f"left below {MAX_PRODUCER_ID}. Begin a new cluster."
+                f"left below {MAX_PRODUCER_ID}. Set up a new cluster."
             )
         wanted = ProducerIdBlock(self.broker, last.last + 1 if last else 0)
         self.pending = wanted, version
@@ -102,7 +102,7 @@ class ZkProducerIdManager:
     def write(self) -> bool:
         """Try to take the block that was read; False when another broker was faster. KitError without a `read`."""
         if self.pending is None:
-            raise KitError(f"broker {self.broker}: it has read no block that it could take. Call read() before.")
+            raise KitError(f"broker {self.broker}: it has not read a block to take. Call read() first.")
         (wanted, version), self.pending = self.pending, None
         if not self.node.conditional_update(wanted, version):
             self.races_lost += 1
@@ -149,7 +149,7 @@ class ProducerIdControlManager:
         if self.next_first > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
             raise ProducerIdsExhaustedError(
                 f"controller: the next producer id is {self.next_first}, so no block of {PRODUCER_ID_BLOCK_SIZE:,} is left "
-                f"below {MAX_PRODUCER_ID}. Begin a new cluster."
+                f"below {MAX_PRODUCER_ID}. Set up a new cluster."
             )
         block = ProducerIdBlock(broker, self.next_first)
         self.next_first = block.last + 1
@@ -179,7 +179,7 @@ class RpcProducerIdManager:
             if self.next_one is None:
                 self.maybe_request_block(now_ms)
                 raise CoordinatorLoadInProgressError(
-                    f"broker {self.broker}: it waits for a block of producer ids. Ask again soon."
+                    f"broker {self.broker}: it is waiting for a block of producer ids. Ask again soon."
                 )
             self.block, self.next_one = self.next_one, None
             self.next_id = self.block.first

@@ -1,9 +1,9 @@
 """What a partition's broker remembers of all producers: entries, open transactions, guards, snapshots.
 
-The entries live in memory. On disk there are the log, and now and then a snapshot of the entries at an
-offset: for each producer its epoch and its newest batch alone. So a broker that starts again knows one
-batch of each producer, however it went down, while a follower that was fed the log batch by batch knows
-five. What the log has lost at its start, and what has expired, is unknown to whoever must learn it anew.
+The entries live in memory. On disk there are the log, and occasionally a snapshot of the entries at an
+offset: for each producer, only its epoch and its newest batch. So a restarted broker knows one
+batch of each producer, however it went down, while a follower that received the log batch by batch knows
+five. Batches deleted from the start of the log, and expired producers, are unknown to a broker that rebuilds its state.
 """
 
 from __future__ import annotations

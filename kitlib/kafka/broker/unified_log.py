@@ -145,7 +145,7 @@ class UnifiedLog:
         A clean one leaves a snapshot. After the other the log is read from its segment's first batch, and a
         snapshot of that is taken, and loaded: so both remember one batch of each producer. KnobError for
         another word. InvalidTxnStateError when the segment holds, below the start, a transaction without its
-        end, whose producer wrote outside of transactions when all of it was deleted and forgotten: with such
+        end, whose producer wrote outside transactions when all of it was deleted and forgotten: with such
         a log a real broker does not come up.
         """
         if how not in RESTARTS:

@@ -1,7 +1,7 @@
-"""What the client knows of the cluster, how old that is, and when it asks again.
+"""What the client knows about the cluster, how old that is, and when it asks again.
 
-Nobody tells a client that a leader has moved: it holds an answer that was true once. It asks again when
-somebody says so (`need_full_update`: an error, a disconnect; `need_partial_update`: a new topic), when
+No one notifies a client that a leader has moved: it holds an answer that was once true. It asks again when
+requested (`need_full_update`: an error, a disconnect; `need_partial_update`: a new topic), when
 what it knows is older than `metadata_expire_ms`, and in both cases not too soon after the last time: a
 *refresh backoff* lies between two requests. In the releases of today that backoff grows with each
 request that failed, and also with each answer that brought nothing new.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kitlib.errors import KitError
+from kitlib.errors import KitError, KnobError
 from kitlib.kafka.client.backoff import MIDDLE, ExponentialBackoff
 from kitlib.kafka.client.cluster import (
     Cluster,
@@ -41,7 +41,7 @@ class TopicRefusedError(KitError):
 
 @dataclass(frozen=True, slots=True)
 class MetadataWait:
-    """Somebody waits for an answer that comes after version `last_version`, up to `deadline_ms`."""
+    """Someone waits for an answer that comes after version `last_version`, up to `deadline_ms`."""
 
     last_version: int
     deadline_ms: int
@@ -81,7 +81,7 @@ class Metadata:
     last_seen_leader_epochs: dict[TopicPartition, int] = field(
         default_factory=dict
     )  # never falls, but for another topic id
-    invalid_topics: frozenset[str] = frozenset()  # of the last answer, until somebody was told
+    invalid_topics: frozenset[str] = frozenset()  # of the last answer, until someone was told
     unauthorized_topics: frozenset[str] = frozenset()
     bootstrap_addresses: tuple[tuple[str, int], ...] = ()
     refresh_backoff: ExponentialBackoff = field(init=False)
@@ -125,7 +125,7 @@ class Metadata:
     # Asking
 
     def request_update(self, reset_equivalent: bool = False) -> int:
-        """Somebody wants news of everything; the present version, to wait with.
+        """Someone wants news of everything; the present version, to wait with.
 
         `reset_equivalent`: it is about something new, so earlier answers without news count no more.
         """
@@ -135,7 +135,7 @@ class Metadata:
         return self.version
 
     def request_update_for_new_topics(self) -> int:
-        """Somebody wants to know of a topic for the first time: no backoff applies, and only that topic is asked for."""
+        """Someone wants to know of a topic for the first time: no backoff applies, and only that topic is asked for."""
         self.last_refresh_ms = 0
         self.need_partial_update = True
         self.equivalent_response_count = 0
@@ -343,7 +343,7 @@ class ProducerMetadata(Metadata):
             self.request_update_for_new_topics()
 
     def request_update_for_topic(self, topic: str) -> int:
-        """Somebody waits for news of this topic."""
+        """Someone waits for news of this topic."""
         return self.request_update_for_new_topics() if topic in self.new_topics else self.request_update()
 
     def topics_to_ask(self) -> tuple[str, ...] | None:
@@ -365,3 +365,96 @@ class ProducerMetadata(Metadata):
         Metadata.update(self, request, response, now_ms)
         self.errors = response.errors
         self.new_topics -= {topic.name for topic in response.topics}
+
+
+RELEASES = ("4.3", "0.10")
+TOPIC_EXPIRY_MS = 300_000  # after the first answer since it was last sent to; no setting
+EXPIRY_NEEDS_UPDATE = -1
+
+
+@dataclass(slots=True)
+class EarlierMetadata(ProducerMetadata):
+    """A producer's metadata by the rules of 0.10.1: one flag, one backoff that never grows, and always all topics at once.
+
+    The rules of today differ in three ways: a new topic need not wait for the backoff and is asked for alone; failures,
+    and answers without news, are waited for longer and longer; and an answer that says that a leader is missing asks for
+    the next update by itself.
+
+    Source: Apache Kafka 0.10.1.0, `Metadata`.
+    Differs: listeners are left out; `need_full_update` is its `needUpdate`, and `need_partial_update` is never set.
+    """
+
+    topics: dict[str, int] = field(
+        default_factory=dict
+    )  # -> when it is forgotten; EXPIRY_NEEDS_UPDATE: the next answer says
+
+    def time_to_allow_update(self, now_ms: int) -> int:
+        """In how long a request is allowed; below 0 when that has been so for a while."""
+        return self.last_refresh_ms + self.refresh_backoff_ms - now_ms
+
+    def add(self, topic: str, now_ms: int) -> None:
+        """The topic is about to be sent to."""
+        self.topics[topic] = EXPIRY_NEEDS_UPDATE
+
+    def request_update_for_topic(self, topic: str) -> int:
+        """Someone waits for news of this topic: whatever it is, everything is asked for."""
+        return self.request_update()
+
+    def new_request(self, now_ms: int) -> MetadataRequest:
+        """The request to send now: of all topics."""
+        return MetadataRequest(tuple(self.topics))
+
+    def bootstrap(self, addresses: Iterable[tuple[str, int]], now_ms: int = 0) -> None:
+        """Begin with nothing but addresses. That counts as an answer: the next one is due when this one expires."""
+        self.bootstrap_addresses = tuple(addresses)
+        self._take(Cluster.bootstrap(self.bootstrap_addresses), now_ms)
+
+    def update(self, request: MetadataRequest, response: MetadataResponse, now_ms: int) -> None:
+        """An answer came, whatever it says; topics that were idle for too long are forgotten."""
+        self.new_topics = set(self.topics)  # so that the answer is read whole
+        cluster = self._cluster_of(response, is_partial=False, now_ms=now_ms)
+        self.new_topics = set()
+        self.last_seen_leader_epochs.clear()
+        self.errors = response.errors
+        self.unauthorized_topics = cluster.unauthorized_topics
+        self._take(cluster, now_ms)
+
+    def _take(self, cluster: Cluster, now_ms: int) -> None:
+        self.need_full_update = self.need_partial_update = False
+        self.last_refresh_ms = self.last_successful_refresh_ms = now_ms
+        self.version += 1
+        self.notified_version = self.version
+        for topic, expires_ms in list(self.topics.items()):
+            if expires_ms == EXPIRY_NEEDS_UPDATE:
+                self.topics[topic] = now_ms + TOPIC_EXPIRY_MS
+            elif expires_ms <= now_ms:
+                del self.topics[topic]
+        self.cluster = cluster
+
+    def failed_update(self, now_ms: int) -> None:
+        """An answer named no broker; the next request waits as long as any other."""
+        self.last_refresh_ms = now_ms
+
+
+def producer_metadata(
+    release: str = "4.3",
+    refresh_backoff_ms: int = 100,
+    refresh_backoff_max_ms: int = 1_000,
+    metadata_expire_ms: int = 300_000,
+    metadata_idle_ms: int = 300_000,
+    luck: Callable[[], float] = lambda: MIDDLE,
+) -> ProducerMetadata:
+    """A producer's metadata by the rules of a release. KnobError when it is none of RELEASES or a time is negative."""
+    if release not in RELEASES:
+        raise KnobError(f"release is {release!r}. Give one of {', '.join(RELEASES)}.")
+    times = {
+        "refresh_backoff_ms": refresh_backoff_ms,
+        "refresh_backoff_max_ms": refresh_backoff_max_ms,
+        "metadata_expire_ms": metadata_expire_ms,
+        "metadata_idle_ms": metadata_idle_ms,
+    }
+    for name, value in times.items():
+        if value < 0:
+            raise KnobError(f"{name} is {value}, expected 0 ms or more.")
+    made = EarlierMetadata if release == "0.10" else ProducerMetadata
+    return made(refresh_backoff_ms, refresh_backoff_max_ms, metadata_expire_ms, luck, metadata_idle_ms=metadata_idle_ms)

@@ -1,9 +1,9 @@
 """The client's side of all its connections: whom it connects to, when it asks for metadata, how long it sleeps.
 
 One `poll` is one turn of Java's loop up to the moment at which it sleeps: the metadata may be asked for,
-then the sleep is the least of three times, the caller's own (`poll`), the metadata's and the request
-time-out. Whatever the driver's network does comes back by `connected`, `disconnected`, `receive`; whoever
-wants the loop to look at something sooner wakes it, which is the driver's affair.
+then the sleep is the shortest of three times: the caller's own (`poll`), the metadata's and the request
+timeout. What the driver's network does comes back through `connected`, `disconnected` and `receive`; waking the
+loop earlier is up to the driver.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Disconnect:
     """The client closes the connection."""
 
     node: Node
-    why: str  # "request time-out" or "connection setup time-out"
+    why: str  # "request timeout" or "connection setup timeout"
 
 
 Effect = Connect | Send | Disconnect
@@ -140,11 +140,11 @@ class NetworkClient:
     def send(self, node: Node, request: object, now_ms: int) -> int:
         """Queue a request; its number. LabError when the broker is not ready."""
         if not self.can_send(node):
-            raise LabError(f"broker {node} is not ready for another request. Ask `ready` before.")
+            raise LabError(f"broker {node} is not ready for another request. Check `ready` first.")
         return self._send(node, request, now_ms)
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
-        """Whom to ask what anybody can answer: a ready broker with the least under way, else one that is being connected."""
+        """Whom to ask what anyone can answer: a ready broker with the least under way, else one that is being connected."""
         return self._least_loaded_of_0_10(now_ms) if self.release == "0.10" else self._least_loaded(now_ms)[0]
 
     # What the network does
@@ -218,7 +218,7 @@ class NetworkClient:
         return self.metadata_in_progress is None and self.metadata.time_to_next_update(now_ms) == 0
 
     def _maybe_update_metadata(self, now_ms: int) -> int:
-        """Ask for metadata if it is time to, or connect to somebody who can be asked; until when to sleep."""
+        """Ask for metadata if it is time to, or connect to someone who can be asked; until when to sleep."""
         if self.release == "0.10":
             return self._maybe_update_of_0_10(now_ms)
         fetching_ms = self.request_timeout_ms if self.metadata_in_progress is not None else 0

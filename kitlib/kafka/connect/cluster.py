@@ -1,13 +1,13 @@
 """A Connect cluster in virtual time: workers come, die and return, and connectors and tasks follow them.
 
 Every worker is a member of one group, whose coordinator knows nothing of connectors: it counts
-generations, notices who has gone and names a leader, and the leader shares the work out. A dead worker
-is noticed after its session time-out. What it ran then waits for the scheduled delay, or goes to others
-at once. A worker that was told to stop something joins again at once, so that the freed work can be
-handed out; that is the second rebalance of every move.
+generations, notices who has gone and names a leader, and the leader assigns the work. A dead worker
+is noticed after its session timeout. Its tasks then wait for the scheduled delay, or go to others
+at once. A worker that had to stop something rejoins at once, so that the freed work can be
+assigned; that is the second rebalance of every move.
 
 Left out: the configuration and status topics, the REST interface, and how a connector decides on its
-tasks. A connector publishes its number of tasks as soon as it runs, which is one rebalance more.
+tasks. A connector publishes its number of tasks as soon as it runs, which causes one more rebalance.
 """
 
 from __future__ import annotations
@@ -16,10 +16,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.kafka.connect.eager import assign_eagerly
-from kitlib.kafka.connect.incremental import NO_GENERATION, IncrementalCooperativeAssignor
-from kitlib.kafka.connect.settings import EAGER, ConnectSettings
-from kitlib.kafka.connect.work import Assignment, ConnectError, ConnectorsAndTasks, TaskId, as_told, configured_work
+from kitlib.kafka.connect.assignors import NO_GENERATION, IncrementalCooperativeAssignor, assign_eagerly
+from kitlib.kafka.connect.work import (
+    EAGER,
+    Assignment,
+    ConnectError,
+    ConnectorsAndTasks,
+    ConnectSettings,
+    TaskId,
+    as_told,
+    configured_work,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ class ConnectCluster:
         """A worker process starts and joins. ConnectError when one of this name runs."""
         before = self.workers.get(name)
         if before is not None and before.is_up:
-            raise ConnectError(f"worker {name} runs already. Kill it or let it leave first.")
+            raise ConnectError(f"worker {name} is already running. Kill it or let it leave first.")
         member_id = name if before is None else f"{name}-{self.starts}"
         self.starts += 1
         if before is not None and before.dies_ms is not None:
@@ -88,7 +95,7 @@ class ConnectCluster:
         self.prepare(f"{name} joins")
 
     def kill(self, name: str) -> None:
-        """A worker dies without a word; the coordinator notices after the session time-out."""
+        """A worker dies without a word; the coordinator notices after the session timeout."""
         worker = self._running(name)
         ran = worker.work
         worker.is_up, worker.work = False, ConnectorsAndTasks()
@@ -257,7 +264,7 @@ class ConnectCluster:
             if (what in worker.work.connectors if isinstance(what, str) else what in worker.work.tasks)
         ]
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """What a picture shows: JSON values."""
         delayed = [worker.rejoin_ms for worker in self.workers.values() if worker.rejoin_ms is not None]
         by_member = {worker.member_id: worker.name for worker in self.workers.values()}
@@ -276,7 +283,7 @@ class ConnectCluster:
     def _running(self, name: str) -> Worker:
         worker = self.workers.get(name)
         if worker is None or not worker.is_up:
-            raise ConnectError(f"worker {name} does not run. Running are {', '.join(self._up()) or 'none'}.")
+            raise ConnectError(f"worker {name} is not running. Those running are {', '.join(self._up()) or 'none'}.")
         return worker
 
     def _up(self) -> list[str]:
@@ -294,3 +301,55 @@ class ConnectCluster:
 
 def _told(work: ConnectorsAndTasks) -> dict[str, Any]:
     return {"connectors": sorted(work.connectors), "tasks": [list(task) for task in sorted(work.tasks)]}
+
+
+@dataclass(slots=True)
+class StandaloneWorker:
+    """Connect's standalone mode: one worker runs everything, and no one takes over when it dies.
+
+    There is no group, no generation and no leader. The configuration comes from files, and the source offsets
+    go to a file of the same machine.
+
+    Source: Kafka 4.3.1, connect.runtime.standalone.StandaloneHerder. Differs: connectors ask for their
+    tasks at once.
+    """
+
+    name: str = "w1"
+    connectors: dict[str, int] = field(default_factory=dict)
+    is_up: bool = False
+
+    @property
+    def work(self) -> ConnectorsAndTasks:
+        """What it runs now."""
+        return configured_work(self.connectors) if self.is_up else ConnectorsAndTasks()
+
+    def configure(self, connectors: Mapping[str, int]) -> None:
+        """These connectors from now on. ConnectError for a number of tasks below 0."""
+        configured_work(connectors)
+        self.connectors = dict(connectors)
+
+    def start(self) -> None:
+        """The process starts; it runs everything at once. ConnectError when it runs already."""
+        if self.is_up:
+            raise ConnectError(f"worker {self.name} is already running. A standalone worker is alone.")
+        self.is_up = True
+
+    def kill(self) -> None:
+        """The process dies, and all work with it. ConnectError when it does not run."""
+        if not self.is_up:
+            raise ConnectError(f"worker {self.name} is not running. Start it first.")
+        self.is_up = False
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a picture shows, in the words of a cluster."""
+        everything = configured_work(self.connectors)
+        told = {"connectors": list(everything.connectors), "tasks": [list(task) for task in everything.tasks]}
+        nothing: dict[str, Any] = {"connectors": [], "tasks": []}
+        return {
+            "generation": None,
+            "leader": None,
+            "rebalancing": False,
+            "delay_until_ms": None,
+            "workers": {self.name: {"up": self.is_up, "member": self.is_up, **(told if self.is_up else nothing)}},
+            "unassigned": nothing if self.is_up else told,
+        }

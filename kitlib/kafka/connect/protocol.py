@@ -1,8 +1,8 @@
 """What Connect's workers write into JoinGroup and SyncGroup: bytes that the coordinator passes on and never reads.
 
-A worker tells the leader how far it has read the configuration and what it runs; the leader tells each
-worker what to begin, what to stop, and how long to wait. A connector itself is written as a task with the
-number -1. Work that is nothing at all is written as no bytes.
+A worker reports to the leader how far it has read the configuration and what it runs; the leader answers
+what to start, what to stop, and how long to wait. A connector itself is written as a task with the
+number -1. An empty assignment is written as no bytes.
 
 Source: Kafka 4.3.1, ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility.
 Differs: only the incremental versions (1 and 2) and the eager one (0) that they fall back to; sizes are
@@ -63,7 +63,7 @@ class _Reader:
             return self.take(self.number("h")).decode()
         except UnicodeDecodeError as error:
             raise ConnectError(
-                f"Connect's message has a text at byte {self.at} that is no UTF-8: {error.reason}."
+                f"Connect's message has a text at byte {self.at} that is not UTF-8: {error.reason}."
             ) from None
 
     def count(self) -> int:

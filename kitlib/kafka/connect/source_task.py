@@ -1,9 +1,9 @@
-"""A source task's memory of how far it has read: written on a timer, behind the records, or with them in one transaction.
+"""A source task's memory of how far it has read: written on a timer, after the records, or with them in one transaction.
 
-A source task reads something outside of Kafka and produces records. Where it was is known from its
+A source task reads something outside Kafka and produces records. Its position is its
 source offset, which the worker writes to a topic of its own every `offset.flush.interval.ms`. What was
 produced since then is produced again after a crash. With exactly-once support the records and the source
-offset are written in one transaction: a crash aborts the open one, and what it held is read anew.
+offset are written in one transaction: a crash aborts the open one, and its contents are read again.
 
 Left out: several source partitions of one task, filtered records, and records that fail.
 """
@@ -65,7 +65,7 @@ class SourceTask:
     def poll(self, count: int, now_ms: int) -> Produced:
         """Read so many records and produce them; a transaction of one poll is committed at once."""
         if not self.is_running:
-            raise ConnectError("the task does not run. Start it first.")
+            raise ConnectError("the task is not running. Start it first.")
         if count < 1:
             return Produced()
         first, self.position = self.position, self.position + count

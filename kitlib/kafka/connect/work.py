@@ -1,14 +1,17 @@
-"""What a Connect cluster has to do, connectors and tasks, and what the leader tells each worker of it.
+"""The work of a Connect cluster, connectors and tasks, and what the leader tells each worker about it.
 
 A connector is configured by its name; it says how many tasks it wants, and each task is a unit of work
-of its own. Both are handed to workers. The leader of the group keeps no table of who runs what: every
-worker tells it in its JoinGroup, and the leader answers with what to begin and what to stop.
+of its own. `tasks.max` is an upper bound and no order: a source connector returns as many task configurations as
+it has work for, a sink connector usually returns `tasks.max`, and then its tasks are members of one consumer
+group, in which a task without a partition idles. Both are handed to workers. The leader of the group keeps no table of who runs what: every
+worker reports it in its JoinGroup, and the leader answers with what to start and what to stop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kitlib.errors import KitError
 from kitlib.java.hash_codes import text_hash_code
@@ -118,3 +121,66 @@ def hash_set_order(names: Iterable[str]) -> list[str]:
     for name in distinct:
         order.add(name)
     return list(order)
+
+
+ConnectProtocol = Literal["sessioned", "compatible", "eager"]  # connect.protocol
+EAGER: ConnectProtocol = "eager"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSettings:
+    """The settings of every worker of one cluster, all times in ms."""
+
+    scheduled_rebalance_max_delay_ms: int = 300_000  # Source: Kafka 4.3.1, DistributedConfig
+    session_timeout_ms: int = 10_000  # Source: Kafka 4.3.1, DistributedConfig; a worker's own, not a consumer's
+    join_ms: int = 1_000  # until all workers have joined again; at most a heartbeat, if none is dead
+    protocol: ConnectProtocol = "sessioned"
+
+    def __post_init__(self) -> None:
+        for name in ("scheduled_rebalance_max_delay_ms", "session_timeout_ms", "join_ms"):
+            if getattr(self, name) < 0:
+                raise ConnectError(f"{name} is {getattr(self, name)}, expected 0 or more.")
+        if self.protocol not in ("sessioned", "compatible", "eager"):
+            raise ConnectError(f"connect.protocol is {self.protocol!r:.40}, expected sessioned, compatible or eager.")
+
+
+class TooManyTasksError(ConnectError):
+    """A connector returned more task configurations than `tasks.max`, and that is enforced (`tasks.max.enforce`)."""
+
+
+def source_tasks(connector: str, wanted: int, tasks_max: int, enforce: bool = True) -> int:
+    """How many tasks a source connector that returns `wanted` configurations gets.
+
+    TooManyTasksError when wanted > tasks_max and that is enforced; else all of them run. ConnectError
+    unless tasks_max >= 1 and wanted >= 0. Well-behaved connectors return at most what they were offered.
+
+    Source: Kafka 4.3.1, connect.runtime.Worker.connectorTaskConfigs, TooManyTasksException. Differs: nothing.
+    """
+    if tasks_max < 1 or wanted < 0:
+        raise ConnectError(
+            f"connector {connector}: tasks.max is {tasks_max} and {wanted} tasks, expected 1 and 0 or more."
+        )
+    if wanted > tasks_max and enforce:
+        raise TooManyTasksError(
+            f"connector {connector}: it returned {wanted} tasks, expected at most tasks.max={tasks_max}. "
+            "Raise tasks.max, or fix the connector."
+        )
+    return wanted
+
+
+def sink_tasks(tasks_max: int, partitions: Mapping[str, int]) -> list[list[tuple[str, int]]]:
+    """The partitions of each of a sink's `tasks_max` tasks, by the range rule; an empty list is an idle task.
+
+    ConnectError unless tasks_max >= 1. The tasks' consumers begin with the range assignor, topic by topic.
+    """
+    if tasks_max < 1:
+        raise ConnectError(f"tasks.max is {tasks_max}, expected 1 or more.")
+    held: list[list[tuple[str, int]]] = [[] for _ in range(tasks_max)]
+    for topic in sorted(partitions):
+        share, extras = divmod(partitions[topic], tasks_max)
+        first = 0
+        for number, task in enumerate(held):
+            count = share + (number < extras)
+            task.extend((topic, partition) for partition in range(first, first + count))
+            first += count
+    return held

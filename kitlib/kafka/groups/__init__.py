@@ -1,1 +1,1 @@
-"""Groups: who coordinates them, how members join, how partitions are dealt out."""
+"""Groups: who coordinates them, how members join, how partitions are assigned."""

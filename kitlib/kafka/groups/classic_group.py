@@ -170,7 +170,7 @@ class ClassicGroup:
         return GroupError.NONE if member_id in self.members else GroupError.UNKNOWN_MEMBER_ID
 
     def validate_offset_commit(self, member_id: str, instance_id: str | None, generation: int) -> GroupError:
-        """Whether a commit may be written: a member's of this generation, or anybody's while nobody is in the group.
+        """Whether a commit may be written: a member's of this generation, or anyone's while nobody is in the group.
 
         It may be while the group prepares a rebalance, and may not once the new generation has begun
         without an assignment.

@@ -1,22 +1,22 @@
 """What a consumer adds to its membership: positions, and the rules by which each library commits.
 
-Three cursors belong to a partition: fetched (the position: what was handed to the user), processed (only
-the user knows) and committed. A library that commits by itself cannot know the second, so it commits
-something else, and which it is decides who loses what:
+Three cursors belong to a partition: fetched (the position: what poll returned), processed (only
+the application knows) and committed. A library that commits automatically cannot know the second, so it commits
+something else, and its choice decides what can be lost:
 
 * Java's classic consumer and kafka-python commit the position, from inside `poll` (when the interval is
-  over), before a rebalance and in `close`. What `poll` commits was handed out by an earlier poll, so a
-  user who works off each batch in the polling thread is safe, until he closes after an error;
-* librdkafka *stores* a record's offset + 1 when it hands the record out and a thread commits what is
-  stored, whatever the user is doing; or the user stores when the work is done (`auto_store` off). From
+  over), before a rebalance and in `close`. What `poll` commits was returned by an earlier poll, so an
+  application that processes each batch in the polling thread is safe, until it closes after an error;
+* librdkafka *stores* a record's offset + 1 when poll returns the record, and a thread commits what is
+  stored, whatever the application is doing; or the application stores it after processing (`auto_store` off). From
   1.4.2 stored offsets are forgotten when partitions are given up, from 1.9.0 a store for a partition that
   is not held is refused.
 
 Source: Apache Kafka 4.3.1, `ConsumerCoordinator` (`maybeAutoCommitOffsetsAsync`, `maybeAutoCommitOffsetsSync`,
 `sendOffsetCommitRequest`), `SubscriptionState.allConsumed`; kafka-python 2.x and 3.x, `ConsumerCoordinator`;
 librdkafka, `rd_kafka_offset_store0`, `rd_kafka_cgrp_assigned_offsets_commit`, CHANGELOG 1.4.2 and 1.9.0.
-Differs: records are offsets, fetched in no time when they are handed out; a real consumer may hold some that
-were deleted since, and hands them out. kafka-python and Java look at all positions in each poll here.
+Differs: records are offsets, fetched in no time when poll returns them; a real consumer may hold some that
+have been deleted since, and returns them. kafka-python and Java look at all positions in each poll here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class GroupConsumer(GroupMembership):
     # -- where it reads on --------------------------------------------------------------------------------
 
     def check_positions(self) -> None:
-        """What the answers to its fetches say: a position outside of its log is given up, and the reset policy asked.
+        """What the answers to its fetches say: a position outside its log is given up, and the reset policy asked.
 
         Under "none" the user is told in each poll, by librdkafka once. Without a position the committed offset is
         asked for again in each poll, and by librdkafka never.
@@ -99,7 +99,7 @@ class GroupConsumer(GroupMembership):
     # -- handing out ------------------------------------------------------------------------------------
 
     def begin_poll(self, now_ms: int) -> None:
-        """As the membership's; then Java and kafka-python commit if the interval is over and no join is on its way."""
+        """As the membership's; then Java and kafka-python commit if the interval is over and no join is in flight."""
         if self.config.auto_commit and self.commit_due_ms is None:
             self.commit_due_ms = now_ms + self.config.auto_commit_interval_ms
         GroupMembership.begin_poll(self, now_ms)
@@ -248,7 +248,7 @@ class GroupConsumer(GroupMembership):
         self._commit_by_itself({partition: at for partition, at in positions.items() if at is not None})
 
     def after_assigned(self, partitions: tuple[int, ...], now_ms: int) -> None:
-        """Ask where to begin; Java's interval begins anew."""
+        """Ask where to begin; Java's interval starts over."""
         if self.config.auto_commit and not self.config.is_background:
             self.commit_due_ms = now_ms + self.config.auto_commit_interval_ms
         unknown = [partition for partition in partitions if self.held[partition] is None]

@@ -1,13 +1,13 @@
 """The broker's side of a consumer group: who is a member, which generation it is, and whose commits count.
 
 Members cannot agree on anything among themselves, so one broker coordinates them. It keeps the members
-apart from those who are gone (a time-out for each), lets all of them join again whenever one comes or
-goes, picks a strategy that all know and a leader that deals the partitions out, and passes the dealt
-parts on. Everything a member asks for carries its generation, so that one who slept through a rebalance
+apart from those that are gone (a timeout for each), lets all of them rejoin whenever one joins or
+leaves, picks a strategy that all support and a leader that assigns the partitions, and passes the
+assignments on. Every request of a member carries its generation, so that one that slept through a rebalance
 is refused: this is what keeps its late commits from undoing the work of its successor.
 
 Requests and time come in, effects go out: answers, some of them to a request of long ago, and notes of
-what happened to the group. `advance` is to be called when the time of `next_due` has come.
+what happened to the group. Call `advance` when the time of `next_due` has come.
 
 Source: Apache Kafka 4.3.1, `GroupMetadataManager` (`classicGroup*`, `prepareRebalance`, `maybeCompleteJoinPhase`,
 `tryCompleteInitialRebalanceElseSchedule`, `completeClassicGroupJoin`, `expirePendingSync`,
@@ -170,7 +170,7 @@ class GroupCoordinator:
             self._answer(request.asked, self._current(group, member_id, group.leader_id == member_id))
         elif group.is_in(STABLE) and is_same and group.leader_id != member_id:
             self._answer(request.asked, self._current(group, member_id, is_told_members=False))
-        elif group.is_in(COMPLETING, STABLE):  # its metadata changed, or the leader wants to deal anew
+        elif group.is_in(COMPLETING, STABLE):  # its metadata changed, or the leader wants to deal again
             self._update_member(group, member, request)
         else:
             self._refuse_join(request, GroupError.UNKNOWN_MEMBER_ID)
@@ -332,7 +332,7 @@ class GroupCoordinator:
         self._answer(request.asked, Joined(error, request.member_id))
 
     # From one generation to the next: a rebalance begins when a member comes or goes. It waits until every member has
-    # joined again, for no longer than the longest of their time-outs; who is missing then is out. The new generation
+    # joined again, for no longer than the longest of their timeouts; who is missing then is out. The new generation
     # waits for every member's sync. A member that is silent for its session's time is out in any state, unless it is
     # the coordinator that lets it wait for an answer.
 
@@ -467,7 +467,7 @@ class GroupCoordinator:
         )  # fmt: skip
 
     def _reschedule(self, group: ClassicGroup, member: ClassicGroupMember, after_ms: int | None = None) -> None:
-        """The member was heard of: its session begins anew."""
+        """The member was heard of: its session starts over."""
         session_ms = member.session_timeout_ms if after_ms is None else after_ms
         self._schedule(member.member_id, session_ms, lambda: self._expire_member(group, member.member_id))
 

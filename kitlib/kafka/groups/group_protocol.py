@@ -1,13 +1,13 @@
 """The words that a group's members and its coordinator exchange: requests, answers, error names.
 
-A member finds its coordinator, joins (and is told who leads), syncs (the leader sends the assignment,
+A member finds its coordinator, joins (and learns who the leader is), syncs (the leader sends the assignment,
 everyone gets a part of it), beats, commits and leaves. A join and a sync may be answered long after they
 were asked; so every request carries a number of the asker's own, and the answer names it.
 
 Source: Apache Kafka 4.3.1, `JoinGroupRequest` and its siblings, `Errors`.
-Differs: one group and one topic a coordinator, so both are left out of the requests; what members tell
+Differs: one group and one topic a coordinator, so both are left out of the requests; what members send
 each other through the coordinator (`metadata`, `assignment`) are Python values instead of bytes; versions
-are those of today's clients, where a member without an id is told one and has to come again with it.
+are those of today's clients, where a member without an id receives one and has to join again with it.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class GroupMembership:
     # -- answers ---------------------------------------------------------------------------------------
 
     def send(self, request: Request) -> None:
-        """Put a request on its way."""
+        """Put a request in flight."""
         self.asked[request.asked] = request
         self.outbox.append(request)
 

@@ -1,13 +1,13 @@
 """The old way to be a group: no coordinator, every member watches ZooKeeper and decides for itself.
 
 Each member puts a node with its name under the group's `ids`, and watches that folder. A node of a session
-goes when the session ends. Whoever hears of a change gives up its partitions, reads who is there, works
+goes when the session ends. A member that is notified of a change gives up its partitions, reads who is there, works
 out the same range assignment as all others, and takes its share by making one owner node for each
-partition; when a node is there already, another one has not let go yet, and it tries again later.
+partition; when a node is there already, another member has not let go yet, and it tries again later.
 
 Two things are wrong with it. A change wakes all members at once, and each of them reads about all others:
-the herd, whose reads grow with the square of the members. And nobody is asked before a record is read:
-a member whose session has ended without its knowledge goes on with what another one owns by now.
+the herd, whose reads grow with the square of the members. And no one checks before a record is read:
+a member whose session has expired without its knowledge keeps reading what another one owns by now.
 
 Source: Apache Kafka 0.8.2.1, `ZookeeperConsumerConnector` (`registerConsumerInZK`, `ZKRebalancerListener`,
 `ZKSessionExpireListener`), `PartitionAssignor`, `ConsumerConfig`; ZooKeeper 3.4, watches and sessions.
@@ -188,7 +188,7 @@ def herd(members: int, partitions: int, brokers: int = 1) -> Traffic:
 
 
 def rebalance_all(zookeeper: ZooKeeper, group: Sequence[OldConsumer]) -> None:
-    """The luckiest case: everybody gives up before anybody takes, so that no owner node is in the way."""
+    """The luckiest case: everybody gives up before anyone takes, so that no owner node is in the way."""
     for each in group:
         each.give_up(zookeeper)
     for each in group:

@@ -1,11 +1,11 @@
 """The log cleaner: it keeps the last record of each key, and forgets a deleted key after a while.
 
-A log that is compacted has a clean part, which a pass has been over, and a dirty part behind it. A pass
+A compacted log has a clean part, which a pass has covered, and a dirty part after it. A pass
 reads the dirty part and maps each key to its last offset, as many keys as the map holds; then it rewrites
 clean and dirty part together and leaves out every record that is not its key's last. A tombstone is a last
-record too, so it must stay for a while, that readers see it: until its batch's *horizon*, which the first
+record too, so it must stay for a while, to let readers see it: until its batch's *horizon*, which the first
 pass that copies it writes into the batch. A log without anything new to clean is not visited at all, and a
-tombstone in it may lie there for ever.
+tombstone in it may stay forever.
 
 Source: Apache Kafka 4.3.1, `Cleaner.doClean`, `LogCleanerManager.cleanableOffsets`,
 `LogCleanerManager.calculateCleanableBytes`, `LogToClean`, `MemoryRecords.filterTo`; with `keeps_last_batch`
@@ -78,7 +78,7 @@ def cleanable_range(
     """What may be cleaned now, from the last pass's end (`checkpoint`, None before the first pass) on.
 
     Never the active segment, nothing at or past the high watermark, and no segment that holds a timestamp
-    > now_ms - min_compaction_lag_ms, nor any after it. A checkpoint outside of the log counts as none.
+    > now_ms - min_compaction_lag_ms, nor any after it. A checkpoint outside the log counts as none.
     """
     first_dirty = log.start_offset if checkpoint is None else checkpoint
     if not log.start_offset <= first_dirty <= log.end_offset:

@@ -1,7 +1,7 @@
-"""What a coordinator has in memory of its partition of the offsets topic: each group's offsets, and the groups.
+"""What a coordinator keeps in memory for its partition of the offsets topic: each group's offsets, and the groups.
 
-The log is the truth and the cache its sum: whoever plays the log's records into an empty cache, in order,
-holds what the last coordinator held. A record without a value takes its offset out. Offsets that were
+The log is the truth and the cache its sum: replaying the log's records into an empty cache, in order,
+yields what the last coordinator had. A record without a value takes its offset out. Offsets that were
 committed within a transaction wait beside the others for its marker; then the later record wins, by its
 place in the log and not by the time at which its transaction ended.
 
@@ -9,7 +9,7 @@ Source: Apache Kafka 4.3.1, `OffsetMetadataManager` (`replay`, `replayEndTransac
 `hasPendingTransactionalOffsets`), `GroupCoordinatorShard.replay`, `GroupMetadataManager.replay`,
 `ConsumerGroup.createGroupTombstoneRecords`.
 Differs: of a group of the newer consumer protocol its members and the topics that they name are kept, not regular
-expressions; share and streams groups (record types 10 and up) are passed over; no snapshots.
+expressions; share and streams groups (record types 10 and up) are ignored; no snapshots.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.kafka.offsets.expiry import CachedGroup
 from kitlib.kafka.offsets.messages import RECORD_TYPES, SUBSCRIPTION, ZERO_UUID
-from kitlib.kafka.offsets.offset_rules import NO_PRODUCER_ID, OffsetEvent
+from kitlib.kafka.offsets.offset_rules import NO_PRODUCER_ID, CachedGroup, OffsetEvent
 from kitlib.kafka.offsets.records import CONSUMER, GROUP_METADATA_TYPE, OffsetsRecord
 from kitlib.kafka.offsets.wire import INTEGERS, Reader, WireError, read_message
 

@@ -5,7 +5,7 @@ reads the log. When the partition's leader moves, the new one must fill its cach
 answer. "No offset" (-1) is a true answer that sends a consumer to its reset policy, so a manager that gives it
 too early loses or repeats records although every commit is still in the log.
 
-Time goes on by `advance`: to be called with the time before each request, and when `next_due` has come.
+Time advances through `advance`: call it with the time before each request, and when `next_due` has come.
 
 Source: Apache Kafka 0.8.2.2 `OffsetManager`, 0.9.0.1 `GroupMetadataManager`, 4.3.1 `OffsetMetadataManager`,
 `GroupCoordinatorShard`, `CoordinatorRuntime`; which of them decides by `rules`.
@@ -21,7 +21,6 @@ from enum import Enum
 
 from kitlib.errors import KitError
 from kitlib.kafka.hashes import group_partition
-from kitlib.kafka.offsets.expiry import CachedGroup, is_expired
 from kitlib.kafka.offsets.messages import RECORD_TYPES, ZERO_UUID
 from kitlib.kafka.offsets.offset_cache import (
     Key,
@@ -35,11 +34,13 @@ from kitlib.kafka.offsets.offset_cache import (
 from kitlib.kafka.offsets.offset_rules import (
     KAFKA_4_3_1,
     NO_OFFSET,
+    CachedGroup,
     Clock,
     OffsetConfig,
     OffsetError,
     OffsetEvent,
     OffsetRules,
+    is_expired,
 )
 from kitlib.kafka.offsets.records import CONSUMER, GROUP_METADATA_TYPE, UNKNOWN_TYPE, OffsetsRecord, decode, encode
 from kitlib.kafka.offsets.segments import LogRecord, SegmentedLog
@@ -212,7 +213,7 @@ class OffsetManager:
     def lead(self, partition: int, log: SegmentedLog, now_ms: int) -> list[OffsetEvent]:
         """Become the leader of a partition with this log: the load begins. KitError when it leads it already."""
         if partition in self.led:
-            raise KitError(f"broker {self.broker} leads partition {partition} already. Let it resign first.")
+            raise KitError(f"broker {self.broker} already leads partition {partition}. Let it resign first.")
         led = LedPartition(partition, log)
         led.load = OffsetLoad(self.rules, self.config, log, led.cache, now_ms)
         interval = self.config.retention_check_interval_ms
@@ -339,7 +340,7 @@ class OffsetManager:
         With an error every named partition is answered with it and -1. `require_stable`, which today's clients ask for,
         refuses what a transaction under way may still change; without it a coordinator of 4.0 or later answers from the
         replicated part of its log, which a new leader learns of late. An offset of a topic with another id in `topic_ids`
-        is none: the topic has been deleted and made anew.
+        is none: the topic has been deleted and made again.
         """
         error = self.error_for(group)
         if error is not OffsetError.NONE:

@@ -1,9 +1,9 @@
 """The records of __consumer_offsets, from bytes and back, and what to do with those that are broken.
 
 A record's key begins with its type, its value with its version; a record without a value is a tombstone:
-what the key stood for is gone. A value of no bytes is none of the two, it is a broken record. One broken
-record must not end a reader that has the other million in front of it: `read_records` tells it, with its
-offset, and goes on.
+what the key stood for is gone. A value of zero bytes is neither, it is a broken record. One broken
+record must not stop a reader that has another million to read: `read_records` reports it, with its
+offset, and continues.
 
 Source: Apache Kafka 4.3.1, `CoordinatorRecordSerde.deserialize`, `GroupCoordinatorRecordSerde`,
 `CoordinatorRecordJsonConverters`, `ConsumerProtocol`. Differs: nothing.

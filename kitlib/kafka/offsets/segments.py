@@ -1,8 +1,8 @@
 """A partition's log as a broker keeps it on disk: segments of batches of records.
 
 New batches join the last segment, the *active* one; when it is full or old a new one is rolled. Retention
-takes whole segments from the front, compaction rewrites segments of the middle; the active segment is
-touched by neither. Offsets are given once and for ever: what is taken out leaves a gap.
+deletes whole segments from the front, compaction rewrites segments in the middle; neither touches the active
+segment. Offsets are never reused: a removed record leaves a gap.
 
 Source: Apache Kafka 4.3.1, `LogSegment`, `LogSegments`, `UnifiedLog.append`, `UnifiedLog.deleteOldSegments`,
 `LocalLog.roll`, `DefaultRecord.sizeInBytes`.

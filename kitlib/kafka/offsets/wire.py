@@ -1,7 +1,7 @@
 """Reads and writes Kafka's messages by their declarations, byte for byte as the generated Java classes do.
 
-A value is a dictionary by field names. Bytes stay bytes; a UUID is told in base64 as Kafka tells it. Tagged
-fields that the declaration does not know stay in the dictionary under UNKNOWN_TAGS, for whoever writes it
+A value is a dictionary by field names. Bytes stay bytes; a UUID is written in base64, as in Kafka. Tagged
+fields that the declaration does not know stay in the dictionary under UNKNOWN_TAGS, so that they can be written
 again.
 
 Source: Apache Kafka 4.3.1, `MessageDataGenerator` (what it generates), `ByteBufferAccessor`, `ByteUtils`,

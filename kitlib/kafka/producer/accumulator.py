@@ -125,7 +125,7 @@ class RecordAccumulator:
         return drained
 
     def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
-        """Take what has waited beyond its delivery time-out out of the queues."""
+        """Take what has waited beyond its delivery timeout out of the queues."""
         expired = []
         for partition in sorted(self.queues):
             queue = self.queues[partition]

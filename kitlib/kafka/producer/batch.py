@@ -1,7 +1,7 @@
-"""A batch on its way: its records, the numbers that it carries now, and how often it was tried.
+"""A batch in flight: its records, the numbers that it carries now, and how often it was tried.
 
 The broker knows a batch by producer id, epoch and the sequence number of its first record. The client
-may write these numbers anew while the batch waits for a retry, so a batch that left is frozen as a
+may rewrite these numbers while the batch waits for a retry, so a batch that was sent is frozen as a
 `protocol.Batch`; this object lives on in the client's ledgers. Left out: headers, keys, compression.
 """
 
@@ -34,7 +34,7 @@ class ProducerBatch:
     partition: int
     first: int  # index of its first record within the send: above 0 in the later parts of a split one
     count: int  # records, at least 1
-    created_ms: int  # of the send, also in parts; the delivery time-out counts from here
+    created_ms: int  # of the send, also in parts; the delivery timeout counts from here
     values: list[bytes] = field(default_factory=list)  # empty in runs that only count
     capacity_bytes: int = 0  # an open batch takes records up to here
     size_bytes: int = BATCH_OVERHEAD_BYTES  # as it would lie on the wire
@@ -120,7 +120,7 @@ class ProducerBatch:
         return max(0, now_ms - self.last_attempt_ms)
 
     def has_reached(self, delivery_timeout_ms: int, now_ms: int) -> bool:
-        """Whether its delivery time-out is over: delivery_timeout_ms <= its age."""
+        """Whether its delivery timeout is over: delivery_timeout_ms <= its age."""
         return delivery_timeout_ms <= now_ms - self.created_ms
 
     def done(self, state: str) -> bool:

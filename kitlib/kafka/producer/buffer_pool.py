@@ -1,9 +1,9 @@
-"""The producer's memory: so many bytes for all batches together, and who has to wait for some.
+"""The producer's memory: a fixed number of bytes for all batches together, and who has to wait for some.
 
 Batches of the usual size (`batch.size`) are taken from and given back to a list of free buffers; others
-come from what was never given out. Whoever asks for more than there is waits, the first one first, and
-collects what comes free until it has enough; after max.block.ms it gives up what it had collected.
-A broker that is slow fills this pool, and so `send` begins to block: that is how a producer hears of it.
+come from memory never allocated before. A caller that asks for more than is free waits, first come, first served, and
+collects what becomes free until it has enough; after max.block.ms it returns what it had collected.
+A slow broker fills this pool, and so `send` starts to block: that is how a producer notices.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class BufferPool:
 
     @property
     def queued(self) -> int:
-        """How many wait. While anybody does, every batch is sent as it is, full or not."""
+        """How many wait. While anyone does, every batch is sent as it is, full or not."""
         return len(self.waiters)
 
     def allocate(self, size: int, max_block_ms: int, now_ms: int) -> Allocation:
-        """Ask for memory: granted at once, or waiting. KnobError when size > total_memory, which would wait for ever."""
+        """Ask for memory: granted at once, or waiting. KnobError when size > total_memory, which would wait forever."""
         if size > self.total_memory:
             raise KnobError(f"{size} bytes are more than the whole pool of {self.total_memory}. Send smaller records.")
         asked = Allocation(size, now_ms + max_block_ms)

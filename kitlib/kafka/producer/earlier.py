@@ -3,7 +3,7 @@
 From 0.11 to 2.4 there was no raising of the epoch by the client. A gap, or a batch that expired with an
 attempt behind it, gave up the producer id: sequences began at 0 everywhere under a new one, which no
 broker can compare with the old, and batches of the old id that were to be retried failed. There was no
-delivery time-out either: batches expired in the queue only, after request.timeout.ms.
+delivery timeout either: batches expired in the queue only, after request.timeout.ms.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class EarlierTransactionManager(TransactionManager):
 
 @dataclass(slots=True)
 class EarlierAccumulator(RecordAccumulator):
-    """The queues of 2.0: they expire by the request time-out, and a drain ends where it began.
+    """The queues of 2.0: they expire by the request timeout, and a drain ends where it began.
 
     Source: Apache Kafka 2.0.0, `RecordAccumulator`, `ProducerBatch.maybeExpire`.
     Differs: as the current one.
@@ -213,7 +213,7 @@ class EarlierAccumulator(RecordAccumulator):
         return drained
 
     def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
-        """Take what has waited for longer than the request time-out; a muted partition's batches wait on."""
+        """Take what has waited for longer than the request timeout; a muted partition's batches wait on."""
         expired = []
         for partition in sorted(self.queues):
             queue = self.queues[partition]

@@ -1,4 +1,4 @@
-"""What Java's client calls a failure when it tells the user: one exception class for each error code.
+"""How Java's client reports a failure to the application: one exception class for each error code.
 
 Source: Apache Kafka 4.3.1, `Errors` and `org.apache.kafka.common.errors`; 2.0.0 for the names that differ there.
 Differs: codes that `protocol.ErrorCode` does not list are UnknownServerException.

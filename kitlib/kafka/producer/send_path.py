@@ -15,23 +15,92 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from kitlib.errors import KnobError
 from kitlib.kafka.client.backoff import MIDDLE
 from kitlib.kafka.client.cluster import Node
-from kitlib.kafka.client.connections import MAX_LONG
-from kitlib.kafka.client.earlier_metadata import producer_metadata
-from kitlib.kafka.client.metadata import ProducerMetadata, TopicRefusedError
-from kitlib.kafka.client.network_client import InFlight, NetworkClient, SelectTimeout
+from kitlib.kafka.client.connections import MAX_LONG, ClusterConnectionStates
+from kitlib.kafka.client.metadata import (
+    RELEASES,
+    Metadata,
+    MetadataWait,
+    ProducerMetadata,
+    TopicRefusedError,
+    producer_metadata,
+)
+from kitlib.kafka.client.network_client import MAX_INT, InFlight, NetworkClient, SelectTimeout
 from kitlib.kafka.producer.accumulator import RecordAccumulator
 from kitlib.kafka.producer.batch import ProducerBatch, batch_upper_bound, record_bytes
-from kitlib.kafka.producer.buffer_pool import BufferPool
+from kitlib.kafka.producer.buffer_pool import Allocation, BufferPool
+from kitlib.kafka.producer.config import ProducerConfig
 from kitlib.kafka.producer.earlier import EarlierAccumulator
 from kitlib.kafka.producer.exceptions import TIMEOUT, exception_name
 from kitlib.kafka.producer.partitioner import BuiltInPartitioner, RoundRobinPartitioner, partition_of_key
-from kitlib.kafka.producer.send_config import SendConfig, Sending, network_client
 from kitlib.kafka.producer.sender import Completion, InFlightRequest, Sender, SenderEvent
 from kitlib.kafka.protocol import InitProducerIdAnswer, InitProducerIdRequest, PartitionAnswer, ProduceRequest
+
+
+@dataclass(frozen=True, slots=True)
+class SendConfig:
+    """The settings of the whole path, under Kafka's names. Times in ms, sizes in bytes.
+
+    Source: Apache Kafka 4.3.1, `ProducerConfig`; 0.10.1.0 with `release` "0.10", which has no idempotence.
+    Differs: as `ProducerConfig` of this folder. With "0.10" the sender follows 2.0's rules, which expire a batch as 0.10's do.
+    """
+
+    producer: ProducerConfig = field(default_factory=ProducerConfig)
+    max_block_ms: int = 60_000
+    buffer_memory: int = 33_554_432
+    metadata_max_age_ms: int = 300_000
+    metadata_max_idle_ms: int = 300_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    connection_setup_timeout_ms: int = 10_000
+    release: str = "4.3"
+
+    def __post_init__(self) -> None:
+        if self.release not in RELEASES:
+            raise KnobError(f"release is {self.release!r}. Give one of {', '.join(RELEASES)}.")
+        if self.max_block_ms < 0 or self.buffer_memory < 0:
+            raise KnobError(
+                f"max_block_ms is {self.max_block_ms} and buffer_memory {self.buffer_memory}, expected 0 or more."
+            )
+
+    @property
+    def for_sender(self) -> ProducerConfig:
+        """What the sender is made with."""
+        if self.release == "4.3":
+            return self.producer
+        return replace(self.producer, release="2.0", enable_idempotence=False)
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """One call of `send`, from its beginning to its return."""
+
+    number: int
+    topic: str
+    value: bytes
+    key: bytes | None
+    wanted_partition: int | None
+    begun_ms: int
+    deadline_ms: int  # for metadata and memory together
+    state: str = "metadata"  # what it waits for: "metadata" or "memory"; "appended" or "failed" once it returned
+    wait: MetadataWait | None = None
+    waited_on_metadata_ms: int = 0
+    allocation: Allocation | None = None
+    partition: int | None = None  # once it is chosen
+    batch: int | None = None  # the batch's send number, see `Completion.send`
+    is_new_batch: bool = False
+    wakes_sender: bool = False  # its batch is new or full
+    error: str | None = None  # an exception class of Java's client
+    message: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call has returned."""
+        return self.state in ("appended", "failed")
 
 
 @dataclass(slots=True)
@@ -42,7 +111,7 @@ class PooledAccumulator(RecordAccumulator):
     Differs: as its base class, but for memory.
     """
 
-    is_exhausted: bool = False  # somebody waits for memory
+    is_exhausted: bool = False  # someone waits for memory
     leader_epochs: dict[int, int] = field(default_factory=dict)  # partition -> the newest that is known
     seen: dict[int, tuple[int, int]] = field(
         default_factory=dict
@@ -93,6 +162,49 @@ class EarlierPooledAccumulator(EarlierAccumulator):
         return EarlierAccumulator.ready(self, now_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class SendRules:
+    """What one release does differently between `send` and the wire."""
+
+    accumulator: type[PooledAccumulator | EarlierPooledAccumulator]
+    has_sticky_partitioner: bool  # records without a key fill a batch of one partition (KIP-794); else they go round
+    believes_told_leaders: bool  # a refusal that names the new leader is news
+    refuses_invalid_topics: bool  # at once, by what the metadata said; else by waiting in vain
+    gives_up_connecting: bool  # an attempt to connect has a time-out, and the backoff grows
+    wakes_to_expire: bool  # the loop sleeps no longer than until the first batch runs out of time
+    no_metadata: str  # what the user is told who waited for the topic in vain
+
+
+SEND_RULES = {
+    "4.3": SendRules(
+        PooledAccumulator, True, True, True, True, True, "Topic {topic} not present in metadata after {max_block_ms} ms."
+    ),
+    "0.10": SendRules(
+        EarlierPooledAccumulator, False, False, False, False, False, "Failed to update metadata after {max_block_ms} ms."
+    ),
+}
+
+
+def network_client(config: SendConfig, metadata: Metadata, luck: Callable[[], float]) -> NetworkClient:
+    """A producer's connections; by the rules of 0.10 an attempt is never given up, and no backoff grows."""
+    rules, producer = SEND_RULES[config.release], config.for_sender
+    connections = ClusterConnectionStates(
+        config.reconnect_backoff_ms,
+        config.reconnect_backoff_max_ms if rules.gives_up_connecting else config.reconnect_backoff_ms,
+        config.connection_setup_timeout_ms if rules.gives_up_connecting else MAX_INT,
+        30_000 if rules.gives_up_connecting else MAX_INT,  # socket.connection.setup.timeout.max.ms
+        luck,
+    )
+    return NetworkClient(
+        metadata,
+        config.release,
+        producer.request_timeout_ms,
+        producer.max_in_flight_requests_per_connection,
+        connections,
+        luck=luck,
+    )
+
+
 @dataclass(slots=True)
 class KafkaProducer:
     """A producer for one topic.
@@ -107,6 +219,7 @@ class KafkaProducer:
     topic: str
     luck: Callable[[], float] = lambda: MIDDLE
     partition_luck: Callable[[], int] = lambda: 0
+    rules: SendRules = field(init=False)
     metadata: ProducerMetadata = field(init=False)
     client: NetworkClient = field(init=False)
     sender: Sender = field(init=False)
@@ -126,13 +239,13 @@ class KafkaProducer:
 
     def __post_init__(self) -> None:
         config, producer = self.config, self.config.for_sender
+        self.rules = SEND_RULES[config.release]
         self.metadata = producer_metadata(
             config.release, producer.retry_backoff_ms, producer.retry_backoff_max_ms,
             config.metadata_max_age_ms, config.metadata_max_idle_ms, self.luck,
         )  # fmt: skip
         self.client = network_client(config, self.metadata, self.luck)
-        accumulator = EarlierPooledAccumulator if config.release == "0.10" else PooledAccumulator
-        self.sender = Sender(producer, [], accumulator_type=accumulator, times_out_requests=False)
+        self.sender = Sender(producer, [], accumulator_type=self.rules.accumulator, times_out_requests=False)
         self.pool = BufferPool(config.buffer_memory, max(producer.batch_size, 1))
         self.built_in = BuiltInPartitioner(self.topic, max(producer.batch_size, 1), self.partition_luck)
         self.round_robin = RoundRobinPartitioner(self.topic, self.partition_luck())
@@ -146,7 +259,7 @@ class KafkaProducer:
         )  # fmt: skip
         self.calls += 1
         self.sendings.append(sending)
-        if self.topic in self.metadata.cluster.invalid_topics and self.config.release != "0.10":
+        if self.rules.refuses_invalid_topics and self.topic in self.metadata.cluster.invalid_topics:
             self._fail(sending, "InvalidTopicException", self.topic)
             return sending
         self.metadata.add(self.topic, now_ms)
@@ -194,9 +307,7 @@ class KafkaProducer:
         if not sending.wait.is_over(self.metadata) and not is_late:
             return
         if is_late:
-            told = f"Topic {self.topic} not present in metadata after {self.config.max_block_ms} ms."
-            if self.config.release == "0.10":
-                told = f"Failed to update metadata after {self.config.max_block_ms} ms."
+            told = self.rules.no_metadata.format(topic=self.topic, max_block_ms=self.config.max_block_ms)
             self._fail(sending, TIMEOUT, told)
             return
         try:
@@ -248,7 +359,7 @@ class KafkaProducer:
         before = self.sender.accumulator.batches
         self._append(sending, now_ms)
         if self.sender.accumulator.batches == before or sending.batch is None:
-            self.pool.deallocate(allocation.size)  # somebody else had begun a batch meanwhile
+            self.pool.deallocate(allocation.size)  # someone else had begun a batch meanwhile
         else:
             self.allocated[sending.batch] = allocation.size
 
@@ -263,7 +374,7 @@ class KafkaProducer:
         sending.wakes_sender = sending.is_new_batch or len(queue) > 1 or queue[-1].is_full
         self.is_woken = self.is_woken or sending.wakes_sender
         sending.state = "appended"
-        if self.config.release != "0.10" and sending.key is None and sending.wanted_partition is None:
+        if self.rules.has_sticky_partitioner and sending.key is None and sending.wanted_partition is None:
             last = queue[-1]
             appended = last.size_bytes if sending.is_new_batch else record_bytes(len(sending.value), last.count - 1)
             self.built_in.update(appended, self.metadata.cluster, all(batch.is_full for batch in queue))
@@ -274,9 +385,7 @@ class KafkaProducer:
         cluster = self.metadata.cluster
         if sending.key is not None:
             return partition_of_key(sending.key, cluster.partition_count(self.topic) or 1)
-        return (
-            self.round_robin.next_partition(cluster) if self.config.release == "0.10" else self.built_in.peek(cluster)
-        )
+        return self.built_in.peek(cluster) if self.rules.has_sticky_partitioner else self.round_robin.next_partition(cluster)
 
     def _fail(self, sending: Sending, error: str, message: str) -> None:
         sending.state, sending.error, sending.message = "failed", error, message
@@ -357,7 +466,7 @@ class KafkaProducer:
             delay_ms = MAX_LONG if full else self.client.connections.connection_delay_ms(leader.id, now_ms)
         elif is_ready or delay_ms is None:
             delay_ms = MAX_LONG
-        if self.config.release == "0.10":
+        if not self.rules.wakes_to_expire:
             return delay_ms
         expiry_ms = self.next_expiry_ms()
         return max(min(delay_ms, MAX_LONG if expiry_ms is None else expiry_ms - now_ms), 0)
@@ -407,7 +516,7 @@ class KafkaProducer:
 
     def move_leader(self, leader: Node, leader_epoch: int) -> bool:
         """A broker that is not the leader any more said who is: believe it at once, if it is news (4.3 only)."""
-        if self.config.release == "0.10":
+        if not self.rules.believes_told_leaders:
             return False
         told = {key: (leader.id, leader_epoch) for key in self.metadata.cluster.partitions if key[0] == self.topic}
         moved = self.metadata.update_partition_leadership(told, [leader])
@@ -422,7 +531,7 @@ class KafkaProducer:
         return manager is not None and manager.id_request_due
 
     def _send_id_request(self, now_ms: int) -> None:
-        """An id can be had from anybody; until it is there, no batch leaves."""
+        """An id can be had from anyone; until it is there, no batch leaves."""
         manager = self.sender.transaction_manager
         if not self.is_id_wanted or manager is None or not manager.id_request_in_flight:
             return

@@ -1,14 +1,14 @@
-"""The loop that sends: time and responses go in, requests and completions come out.
+"""The sender's loop: time and responses go in, requests and completions come out.
 
 One call of `poll` is one run of the loop in Kafka's client: settle what is unresolved, raise the epoch
 or ask for an id if need be, drain at most one batch of each partition into a request, expire what is
 too old, and only then look at the responses that have come in. What a run does depends on the state of
-the producer's id (`TransactionManager.state`); whether a run is worth while is the loop's own state:
+the producer's id (`TransactionManager.state`); whether a run is needed at all is the loop's own state:
 
     AWAKE ──run found nothing to do──► IDLE ──send, flush, response──► AWAKE
     any ──disconnect──► DISCONNECTED ──run reports what was lost──► AWAKE
 
-What differs by release stands in `RELEASE_RULES`. There is no socket and no clock, so that a test, an
+`RELEASE_RULES` says what differs by release. There is no socket and no clock, so a test, an
 experiment or a connection to a real broker can drive the loop, and it accepts what the real clients
 refuse, such as six requests in flight. Left out: transactions, metadata, throttling, several brokers.
 """
@@ -43,7 +43,7 @@ NO_ANSWER_WANTED = PartitionAnswer()
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the user is told of one batch: `count` records of a send, from the `first` one of that send on."""
+    """How one batch ended for the user: `count` records of a send, starting at its record `first`."""
 
     send: int
     first: int  # above 0 only for the later parts of a batch that was split
@@ -57,7 +57,7 @@ class SenderEvent:
     """Something in the client that no request, response or completion shows.
 
     `what`: "requeue" (a batch waits for another attempt), "split" (the parts took its place), "expire"
-    (its time was over), "drop" (a late response for a batch whose end was told before), "init" (an id came),
+    (it timed out), "drop" (a late response to a batch that had already completed), "init" (an id came),
     "bump" (the epoch was raised), "reset" (the id was given up).
     """
 
@@ -69,7 +69,7 @@ class SenderEvent:
 
 @dataclass(slots=True)
 class InFlightRequest:
-    """A request that left and has no response yet."""
+    """A request that was sent and has no response yet."""
 
     request: ProduceRequest  # with the numbers on the wire
     batches: tuple[ProducerBatch, ...]  # in the same order; their numbers may have been rewritten since
@@ -110,7 +110,7 @@ class ReleaseRules:
     accumulator: type[RecordAccumulator]
     has_delivery_timeout: bool  # also batches in flight expire, and none is retried after it (KIP-91, since 2.1)
     request_grace_ms: int  # a request is overdue this long after its time-out
-    fails_ended_batches: bool  # a failure changes the numbers even if the user was told the batch's end before
+    fails_ended_batches: bool  # a failure changes the numbers even if the batch had already completed for the user
 
 
 RELEASE_RULES = {
@@ -125,7 +125,7 @@ class Sender:
 
     Source: Apache Kafka 4.3.1, `Sender`; 2.0.0 with `config.release` "2.0".
     Differs: one broker leads all partitions; a lost connection is reported by `disconnect` or `receive`. A
-    request that times out is taken for lost with its connection, NETWORK_EXCEPTION, as in the recordings; the
+    request that times out counts as lost with its connection, NETWORK_EXCEPTION, as in the recordings; the
     real `NetworkClient` waits one ms more and calls it REQUEST_TIMED_OUT. Both are retried.
     """
 
@@ -187,12 +187,12 @@ class Sender:
 
     @property
     def has_unfinished(self) -> bool:
-        """Whether the user still waits for the end of any batch."""
+        """Whether the user is still waiting for any batch to complete."""
         out = (batch for batches in self.in_flight_batches.values() for batch in batches)
         return self.accumulator.has_undrained or any(not batch.is_done for batch in out)
 
     def completed(self) -> list[Completion]:
-        """What ended since the last call."""
+        """What completed since the last call."""
         completed, self.completions = self.completions, []
         return completed
 
@@ -210,7 +210,7 @@ class Sender:
     # The network's side
 
     def poll(self, now_ms: int, connected: bool = True) -> list[ProduceRequest | InitProducerIdRequest]:
-        """One run of the loop: the requests to send. Answers that were received count from the next poll on.
+        """One run of the loop: the requests to send. Responses received now take effect in the next poll.
 
         `connected`: False while the driver has no connection yet; then no batch leaves.
         """
@@ -238,7 +238,7 @@ class Sender:
             self.answers.append((request, answer))
 
     def take_answers(self, now_ms: int) -> list[SenderEvent]:
-        """Look at the answers that have come in now, without a run of the loop; what happened to their batches.
+        """Process the responses received so far, without a run of the loop; what happened to their batches.
 
         A client that sleeps on its network calls this with each answer, as Java's does before its next run: an
         answer of the very millisecond in which the delivery time-out ends still counts.
@@ -268,7 +268,7 @@ class Sender:
             self.transaction_manager.id_request_lost()
 
     def next_event_ms(self, now_ms: int) -> int | None:
-        """When `poll` has something to do at the latest, if nothing comes in until then; None: never."""
+        """The latest time at which `poll` has something to do, if nothing comes in before; None: never."""
         if not self.is_idle:
             return now_ms
         times = [self._next_expiry_ms(), self._request_timeout_at_ms()]
@@ -420,7 +420,7 @@ class Sender:
             else:
                 self._fail(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, adjust=False)  # the id changed meanwhile
         else:
-            # Out of retries: nobody knows whether it was written, so its numbers stay taken.
+            # Out of retries: it is unknown whether it was written, so its numbers stay taken.
             self._fail(batch, error, adjust=batch.attempts < self.config.retries)
         if self.config.max_in_flight_requests_per_connection == 1:
             self.accumulator.muted.discard(batch.partition)
@@ -456,7 +456,7 @@ class Sender:
             self.events.append(SenderEvent("drop", batch))
 
     def _abort_batches(self, exception: str | None) -> None:
-        """Fail everything that has not ended, waiting or in flight."""
+        """Fail every batch that has not completed, waiting or in flight."""
         open_ends = [batch for queue in self.accumulator.queues.values() for batch in queue]
         open_ends += [batch for out in self.in_flight_batches.values() for batch in out]
         for queue in self.accumulator.queues.values():

@@ -1,11 +1,11 @@
 """Which numbers a batch carries: the idempotent producer's memory of ids, epochs and sequences.
 
 Each partition counts its records from 0 under the producer's id and epoch. A batch gets its numbers
-when it is first drained and keeps them through every retry, so that the broker can recognise it. When
+when it is first drained and keeps them through every retry, so the broker can recognise it. When
 a hole is certain (a sequence that will never arrive), the client raises its own epoch and begins that
-partition again at 0: the batches that wait are rewritten in place.
+partition again at 0: the waiting batches are renumbered in place.
 
-How far the producer has come with its id is its state. A producer without transactions goes
+The state says how far the producer has come with its id. A producer without transactions goes
 
     UNINITIALIZED ──► INITIALIZING ──► READY ──the epoch is used up (2.0: in doubt)──► UNINITIALIZED
                            └──no permission──► ABORTABLE_ERROR ──batches failed──► UNINITIALIZED
@@ -48,7 +48,7 @@ FATAL = frozenset(
     }
 )
 
-# Answers that say that records are missing in front of this batch, or with it: also after the last retry.
+# Responses that mean that records before this batch are missing, perhaps with it; also after the last retry.
 GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
@@ -110,7 +110,7 @@ class TxnPartitionEntry:
             self.in_flight.insert(at, batch)
 
     def remove_in_flight(self, batch: ProducerBatch) -> None:
-        """Track no batch with its numbers any longer."""
+        """Stop tracking the batch with its numbers."""
         at, found = self._find(batch)
         if found:
             del self.in_flight[at]
@@ -148,7 +148,7 @@ class TransactionManager:
     producer_epoch: int = NO_PRODUCER_EPOCH
     entries: dict[int, TxnPartitionEntry] = field(default_factory=dict)
     unresolved: dict[int, int] = field(default_factory=dict)  # partition -> the sequence after the last
-    # batch that expired with an attempt behind it: nobody knows whether that batch was written
+    # batch that expired after an attempt: it is unknown whether that batch was written
     to_rewrite: dict[int, None] = field(default_factory=dict)  # partitions that begin at 0 with the next bump
     epoch_bump_required: bool = False
     state: ProducerState = ProducerState.UNINITIALIZED  # only `transition_to` changes it
@@ -193,7 +193,7 @@ class TransactionManager:
     # Before a run of the loop
 
     def maybe_resolve_sequences(self) -> None:
-        """Settle partitions of which a retried batch expired, once nothing else of theirs is tracked.
+        """Resolve partitions in which a retried batch expired, once none of their other batches is tracked.
 
         If the records after it were acknowledged, it must have been written: the partition goes on.
         Otherwise the epoch is raised, so that whatever arrives late is refused.
@@ -207,7 +207,7 @@ class TransactionManager:
             del self.unresolved[partition]
 
     def maybe_bump(self) -> None:
-        """Raise the epoch if that was asked for, and see to it that an id is requested if there is none."""
+        """Raise the epoch if requested, and request an id if there is none."""
         if self.epoch_bump_required:
             self._bump()
         if self.state is not ProducerState.INITIALIZING and not self.has_producer_id:
@@ -237,7 +237,7 @@ class TransactionManager:
         if error is ErrorCode.NONE:
             self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
         if self.has_fatal_error:
-            return  # a batch was refused for good while the request was out: that stands
+            return  # a batch failed fatally while the request was in flight: that stands
         if error is ErrorCode.NONE:
             self.transition_to(ProducerState.READY)
         elif error in NO_PERMISSION:
@@ -322,7 +322,7 @@ class TransactionManager:
         return True
 
     def handle_completed_batch(self, batch: ProducerBatch, answer: PartitionAnswer) -> None:
-        """A success, also for a batch that the user was told had failed.
+        """A success, perhaps of a batch that had already failed for the user.
 
         The sequence counts as acknowledged whatever epoch it was sent under.
         """

@@ -1,14 +1,14 @@
 """Who leads a partition after something happened to a broker: the controller's decision, as a function.
 
-The controller knows who lives and who is in sync, and nothing about what lies in the logs. So it can
-promise no more than that a leader from the *in-sync set* holds every acknowledged record. When nobody of
-that set lives it has to choose: no leader, or one that may have missed something. The setting
+The controller knows who is alive and who is in sync, and nothing about the contents of the logs. So it can
+promise no more than that a leader from the *in-sync set* holds every acknowledged record. When no one in
+that set is alive, it has to choose: no leader, or one that may have missed something. The setting
 `unclean.leader.election.enable` is that choice.
 
 Since release 4.0 there is a second list, the *eligible* replicas (KIP-966): those with whose leaving the in-sync
 set became smaller than `min.insync.replicas`, or that left it afterwards. Nothing could be acknowledged with
 acks=all after that, so they hold all that was, and may lead cleanly. A replica whose broker died without
-writing everything down is struck off.
+writing everything to disk is removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PartitionState:
     leader: int  # NO_LEADER when there is none
     leader_epoch: int = 0  # one more with each change of `leader`, to and from NO_LEADER as well
     eligible: tuple[int, ...] = ()  # may lead cleanly when nobody is in sync
-    last_leader: int | None = None  # who led before nobody could; None while somebody leads
+    last_leader: int | None = None  # who led before nobody could; None while someone leads
     is_recovering: bool = False  # led by one that was not in sync, until it has said that it is done
 
 

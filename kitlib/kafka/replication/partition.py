@@ -35,7 +35,7 @@ class ReplicaEvent:
     actor: str
     what: str
     data: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict, compare=False)  # the partition just after it, as `shown` tells
+    state: dict[str, Any] = field(default_factory=dict, compare=False)  # the partition just after it, as `snapshot` tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +294,9 @@ class ReplicatedPartition:
         return [*happened, self._note(CONTROLLER, "elect", **elected)]
 
     def _note(self, actor: str, what: str, /, **data: Any) -> ReplicaEvent:
-        return ReplicaEvent(actor, what, data, self.shown())
+        return ReplicaEvent(actor, what, data, self.snapshot())
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """The partition as a step's state holds it."""
         roles = {broker: "leader" if broker == self.state.leader else "follower" for broker in self.brokers}
         return {

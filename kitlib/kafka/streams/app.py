@@ -5,16 +5,20 @@ runs the task next needs the whole store: from its own disk as far as that goes,
 changelog. A standby replica reads the changelog all the time, so little is left to read. Until a task has
 restored, it processes nothing, and its input waits.
 
+Every instance can say who holds a key: the key's partition is computed as a producer computes it, and the last
+assignment says who runs that task and who keeps standbys. Asking is the application's own affair.
+
 Left out: commits and what is processed twice after a crash (see the transactions), and input that is
-skewed: every task gets the same number of records.
+skewed: every task gets the same number of records; range queries, window stores, and the network between instances.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+from kitlib.kafka.hashes import partition_of_key
 from kitlib.kafka.streams.assignor import (
     RUNNING_LAG,
     AssignmentSettings,
@@ -23,7 +27,7 @@ from kitlib.kafka.streams.assignor import (
     StreamsAssignmentError,
     assign_to_threads,
 )
-from kitlib.kafka.streams.topology import StreamsTaskId, StreamsTopology, task_name
+from kitlib.kafka.streams.topology import StreamsTaskId, StreamsTopology, TopologyError, task_name
 
 TICK_MS = 100
 
@@ -124,7 +128,7 @@ class StreamsApp:
         """A process starts; with `disk` it finds what one of this name left behind. Error when it runs, or threads < 1."""
         before = self.instances.get(name)
         if before is not None and before.is_up:
-            raise StreamsAssignmentError(f"instance {name} runs already. Kill it first.")
+            raise StreamsAssignmentError(f"instance {name} is already running. Kill it first.")
         if threads < 1:
             raise StreamsAssignmentError(f"instance {name}: it has {threads} threads, expected 1 or more.")
         positions = dict(before.positions) if before and disk else {}
@@ -133,10 +137,10 @@ class StreamsApp:
         self._prepare(f"{name} joins")
 
     def kill(self, name: str) -> None:
-        """A process dies. Its disk stays; the group misses it after the session time-out."""
+        """A process dies. Its disk stays; the group misses it after the session timeout."""
         found = self.instances.get(name)
         if found is None or not found.is_up:
-            raise StreamsAssignmentError(f"instance {name} does not run.")
+            raise StreamsAssignmentError(f"instance {name} is not running.")
         told = [task_name(task) for task in sorted(found.active)]
         found.is_up, found.dies_ms = False, self.now_ms + self.settings.session_timeout_ms
         self._close(found, found.active | found.standby)
@@ -289,7 +293,7 @@ class StreamsApp:
         """Records of the task's input that are not processed."""
         return self.arrived[task] - self.processed[task]
 
-    def shown(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """What a picture shows: JSON values."""
         return {
             "generation": self.generation,
@@ -313,3 +317,89 @@ class StreamsApp:
 
     def _tell(self, who: str, what: str, **data: Any) -> None:
         self.events.append(StreamsEvent(self.now_ms, who, what, data))
+
+
+Outcome = Literal["value", "null", "InvalidStateStoreException", "no answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMetadata:
+    """Who holds a key by the last assignment. `active` is None before the first one."""
+
+    task: StreamsTaskId
+    active: str | None
+    standby: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query of one instance gives. `behind` counts the changes that the copy has not seen yet."""
+
+    outcome: Outcome
+    value: int | None = None  # how many records of this key the copy has counted
+    behind: int = 0
+    why: str = ""
+
+
+def metadata_for_key(app: StreamsApp, store: str, key: str) -> KeyMetadata:
+    """Which instance runs the key's task and which keep standbys. TopologyError for an unknown store.
+
+    A dead instance is named until the next assignment.
+
+    Source: Kafka 4.3.1, KafkaStreams.queryMetadataForKey, StreamsMetadataState.getKeyQueryMetadataForKey.
+    Differs: the answer is read from the instances and not from what the last rebalance spread.
+    """
+    task = task_of_key(app, store, key)
+    members = [found for found in app.instances.values() if found.is_member]
+    active = next((found.name for found in members if task in found.active), None)
+    if active is None:  # the last owner has died, and no rebalance has named another
+        active = next((found.name for found in members if not found.is_up and found.thread_of.get(task)), None)
+    return KeyMetadata(task, active, tuple(found.name for found in members if task in found.standby))
+
+
+def task_of_key(app: StreamsApp, store: str, key: str) -> StreamsTaskId:
+    """The task whose copy of the store has the key."""
+    for sub in app.topology.sub_topologies():
+        if store in sub.stores:
+            width = sum(task[0] == sub.number for task in app.tasks)
+            return sub.number, partition_of_key(key.encode(), width)
+    raise TopologyError(f"there is no store {store:.60}. Name one of the topology's own.")
+
+
+def query(app: StreamsApp, instance: str, store: str, key: str, *, stale: bool = False) -> Answer:
+    """What this instance's own store says of the key; `stale` is enableStaleStores. TopologyError for an unknown store.
+
+    It looks through all threads of the instance. If one of them is still restoring, the whole query fails, unless it
+    accepts stale stores; then standbys and restoring copies answer, with what they have. An instance that does not hold
+    the key but another partition of the store says nothing at all: the answer is null, as for a key that does not exist.
+
+    Source: Kafka 4.3.1, QueryableStoreProvider.getStore, StreamThreadStateStoreProvider.stores,
+    CompositeReadOnlyKeyValueStore.get. Differs: a store counts the records of each key.
+    """
+    task, found = task_of_key(app, store, key), app.instances.get(instance)
+    if found is None or not found.is_up:
+        return Answer("no answer", why=f"{instance} is not up")
+    if not stale:
+        for thread in found.thread_names:
+            if (state := found.thread_state(thread)) != "RUNNING":
+                return Answer("InvalidStateStoreException", why=f"stream thread {thread} is {state}, not RUNNING")
+    readable = found.running | (set(found.restoring) | found.standby if stale else set())
+    if task in readable:
+        return _counted(app, found, task, key)
+    if any(each[0] == task[0] for each in readable):
+        return Answer("null", why=f"{instance} has other partitions of {store}, not the key's")
+    return Answer("InvalidStateStoreException", why=f"the state store, {store}, may have migrated to another instance")
+
+
+def count_of_key(app: StreamsApp, task: StreamsTaskId, key: str, position: int) -> int:
+    """How many of a task's first `position` records have this key, when its keys take turns."""
+    turn = sum(key.encode()) % TURNS
+    return (position - turn + TURNS - 1) // TURNS if position > turn else 0
+
+
+TURNS = 10  # keys of one partition, which take turns
+
+
+def _counted(app: StreamsApp, found: Instance, task: StreamsTaskId, key: str) -> Answer:
+    position = found.positions.get(task, 0)
+    return Answer("value", count_of_key(app, task, key, position), app.processed[task] - position)

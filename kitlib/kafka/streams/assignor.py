@@ -1,9 +1,9 @@
 """Who runs which task: balanced over threads, but a task runs only where its state already is.
 
-The assignor first deals tasks evenly and with no eye for the past. Then it looks at whose copy of a
+The assignor first distributes tasks evenly, ignoring the past. Then it checks whose copy of a
 task's state is up to date. Where the one that should get a task is behind and another is not, the other
 runs it for now, and the first one warms up: it gets a copy that follows. A later rebalance (the probing
-one) moves the task when the copy has caught up. Nobody waits for a restore as long as one copy lives.
+one) moves the task when the copy has caught up. No one waits for a restore while one copy is alive.
 
 Left out: racks and tags.
 """

@@ -155,10 +155,10 @@ class StreamsTopology:
 
     def _add(self, name: str, parents: tuple[str, ...]) -> None:
         if name in self.group_of:
-            raise TopologyError(f"node {name}: there is one already. Give it another name.")
+            raise TopologyError(f"node {name}: it already exists. Choose another name.")
         for parent in parents:
             if parent not in self.group_of or parent in self.sinks:
-                raise TopologyError(f"node {name}: its parent {parent} is no source or processor. Add that first.")
+                raise TopologyError(f"node {name}: its parent {parent} is not a source or processor. Add that first.")
         self.nodes.append(name)
         self.group_of[name] = name
         for parent in parents:

@@ -1,10 +1,10 @@
 """The transaction coordinator: who may write under a transactional id, what the transaction touches, and how it ends.
 
-A producer asks for a producer id under its transactional id and gets an epoch that is higher than any
-before: whoever had the id until now is shut out. It adds partitions to the transaction, writes to
+A producer asks for a producer id under its transactional id and gets an epoch higher than any
+before: the previous owner of the id is fenced. It adds partitions to the transaction, writes to
 them, and asks for the end. The coordinator first writes the decision to its own log, then a marker
-into every partition that was touched. Between the two the transaction is decided and not yet to be
-seen; `unsent` holds the markers that are still to be written, and whoever writes them says so with
+into every partition that was touched. Between the two, the transaction is decided but not yet
+visible; `unsent` holds the markers still to be written, and their writer reports each with
 `marker_written`.
 
 Left out: the coordinator's own log (a step is written as soon as it is decided), a coordinator that
@@ -23,11 +23,11 @@ from kitlib.kafka.transactions.metadata import (
     TopicPartition,
     TransactionMetadata,
     TransactionRefusedError,
+    TransactionState,
     TxnTransitMetadata,
     is_epoch_exhausted,
     supports_epoch_bump,
 )
-from kitlib.kafka.transactions.states import TransactionState
 
 OFFSETS_TOPIC = "__consumer_offsets"
 VERSIONS = (1, 2)
@@ -220,7 +220,7 @@ class TransactionCoordinator:
     # -- time and markers ---------------------------------------------------------------------------
 
     def abort_timed_out(self, now_ms: int) -> list[str]:
-        """Abort what has been open for longer than its producer's time-out; a broker looks every few seconds. The ids."""
+        """Abort what has been open for longer than its producer's timeout; a broker looks every few seconds. The ids."""
         late = [
             entry for entry in self.entries.values()
             if not entry.is_pending and entry.state is TransactionState.ONGOING

@@ -1,22 +1,75 @@
 """What a coordinator writes down about one transactional id: producer id, epoch, state, partitions.
 
-Every change has two halves. `prepare_*` looks whether the step is allowed, says what the entry will
-be, and leaves word of it in `pending_state`; the coordinator writes that to its log; and
-`complete_transition_to` makes it so. While a step is pending no other may begin, so a request that
-comes in between is told to come again.
+Every change has two halves. `prepare_*` checks whether the step is allowed, returns the new
+entry, and notes it in `pending_state`; the coordinator writes that to its log; and
+`complete_transition_to` applies it. While a step is pending, no other may begin, so a request that
+arrives in between has to be retried.
 
-Transactions of version 2 raise the epoch at each end, so that whatever is still on its way from the
-last transaction has a stale epoch. Version 1 raises it only for a new producer, and for one that is
-to be shut out.
+Transactions of version 2 bump the epoch at each end, so that whatever is still in flight from the
+last transaction has a stale epoch. Version 1 bumps it only for a new producer, and to fence an old one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from kitlib.errors import KitError
 from kitlib.kafka.protocol import MAX_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ErrorCode
-from kitlib.kafka.transactions.states import PREVIOUS, TransactionState
+
+
+class TransactionState(Enum):
+    """A state by the name under which DescribeTransactions shows it, entered only as `PREVIOUS` allows.
+
+        Empty ──────► Ongoing ──► PrepareCommit ──► CompleteCommit ──► Empty, Ongoing
+                         │                                             (version 2: PrepareAbort too)
+                         ├──────► PrepareAbort ───► CompleteAbort ───► the same
+                         └──────► PrepareEpochFence (momentary: an old producer is being fenced)
+
+    Source: Apache Kafka 4.3.1, `TransactionState`.
+    Differs: nothing.
+    """
+
+    EMPTY = "Empty"  # the id is known, no transaction has begun
+    ONGOING = "Ongoing"  # at least one partition was added
+    PREPARE_COMMIT = "PrepareCommit"  # decided and written down; markers are in flight
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"  # every partition has its marker
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"  # the id was idle for too long and is being forgotten
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"  # only ever pending: the abort follows in the same breath
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether it is decided how the transaction ends, while markers are still missing."""
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last transaction has ended and its markers are written."""
+        return self in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+    @property
+    def is_expiration_allowed(self) -> bool:
+        """Whether an id may be forgotten in this state."""
+        return self is TransactionState.EMPTY or self.is_complete
+
+
+_REST = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+
+# The states from which each state may be entered; the coordinator refuses every other step.
+PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: _REST,
+    TransactionState.ONGOING: _REST | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
+    # From the states at rest with version 2 alone: a client may abort before anything was added.
+    TransactionState.PREPARE_ABORT: _REST | {TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE},
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: _REST,
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
+}
+
 
 TopicPartition = tuple[str, int]
 NO_TIMESTAMP = -1
@@ -82,7 +135,7 @@ class TransactionMetadata:
     last_producer_epoch: int = NO_PRODUCER_EPOCH  # the one before, known only if the same producer had it
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = field(default_factory=frozenset)  # those that still need a marker
-    txn_start_ms: int = NO_TIMESTAMP  # when the first partition was added; time-outs count from here
+    txn_start_ms: int = NO_TIMESTAMP  # when the first partition was added; timeouts count from here
     last_update_ms: int = NO_TIMESTAMP  # an id that has been idle since is forgotten
     client_version: int = 1  # of whoever caused the last step: 1, or 2
     pending_state: TransactionState | None = None  # what is being written; None between two steps
@@ -99,7 +152,7 @@ class TransactionMetadata:
         return is_epoch_exhausted(self.producer_epoch)
 
     def remove_partition(self, partition: TopicPartition) -> None:
-        """Its marker is written. IllegalTransitionError unless markers are on their way."""
+        """Its marker is written. IllegalTransitionError unless markers are in flight."""
         if not self.state.is_preparing:
             raise IllegalTransitionError(
                 f"{self.transactional_id}: a marker was written in state {self.state.value}. Report it."
@@ -109,7 +162,7 @@ class TransactionMetadata:
     # -- the first halves ---------------------------------------------------------------------------
 
     def prepare_fence_producer_epoch(self) -> TxnTransitMetadata:
-        """Somebody else is to take over: the epoch goes up, and the open transaction will be aborted."""
+        """Someone else is to take over: the epoch goes up, and the open transaction will be aborted."""
         keeps = self.has_failed_epoch_fence or self.producer_epoch == MAX_EPOCH
         epoch = self.producer_epoch + (not keeps)
         return self._prepare(TransactionState.PREPARE_EPOCH_FENCE, producer_epoch=epoch)

@@ -55,7 +55,7 @@ class GroupOffsets:
         return ErrorCode.NONE if who.generation == self.generation else ErrorCode.ILLEGAL_GENERATION
 
     def commit(self, offsets: Mapping[TopicPartition, int], who: GroupIdentity) -> ErrorCode:
-        """Offsets outside of any transaction: the group's at once; as `check`, and from nobody only while it has no members."""
+        """Offsets outside any transaction: the group's at once; as `check`, and from nobody only while it has no members."""
         error = self.check(who)
         if error is ErrorCode.NONE and self.members and not who.member:
             error = ErrorCode.UNKNOWN_MEMBER_ID

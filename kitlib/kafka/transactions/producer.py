@@ -1,11 +1,11 @@
-"""The states of a transactional producer's client: what its user may do now, and what an error of the broker means.
+"""The states of a transactional producer's client: what the application may do now, and what an error from the broker means.
 
-A call that does not fit (`begin` twice, `send` outside of a transaction) is refused here and nothing is
-sent. An answer of the broker is one of four things: done; come again; *abortable*, and then the user can
+A call that does not fit (`begin` twice, `send` outside a transaction) is refused here and nothing is
+sent. An answer from the broker is one of four things: done; retry; *abortable*, and then the application can
 only abort, after which the producer is as good as new; or *fatal*, and then it can only be closed. Being
-fenced is fatal: somebody else has the transactional id.
+fenced is fatal: another producer has the transactional id.
 
-`ask` names the requests that a call needs, `receive` takes each answer. Sending them is somebody else's work.
+`ask` names the requests that a call needs, `receive` takes each answer. Sending them is left to the caller.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class TransactionalProducer:
         if length > LONGEST_ID_BYTES:
             raise KnobError(
                 f"a transactional id of {length:,} bytes, at most {LONGEST_ID_BYTES:,}. A real broker ends the connection over it, and "
-                "real clients try again until their time-out without a word of why. Choose a shorter one."
+                "real clients try again until their time-out without saying why. Choose a shorter one."
             )
 
     # -- what the user calls: which requests it takes ----------------------------------------------------

@@ -1,9 +1,9 @@
-"""What a reader of one partition is given: everything, or only what was committed.
+"""What a reader of one partition receives: everything, or only what was committed.
 
-A reader of committed records gets nothing from the last stable offset on: that is where the oldest
-open transaction began. Below it the broker names the aborted transactions of what it sends, and the
+A read_committed reader gets nothing from the last stable offset on: that is where the oldest
+open transaction started. Below it the broker names the aborted transactions of what it sends, and the
 reader's own client drops their records: from where such a transaction began until its marker comes.
-Markers lie at offsets of their own and are never handed out, so the offsets that a reader sees have gaps.
+Markers have offsets of their own and are never delivered, so the offsets that a reader sees have gaps.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     builder.set_bolt("count", WordCount, 4).fields_grouping("split", ["word"])
     topology = builder.create_topology()
 
-Declared is what a mistake can be told of before anything runs: an unknown component, stream or field,
-a bolt that nobody feeds.
+The declaration reveals mistakes before anything runs: an unknown component, stream or field,
+a bolt without input.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TopologyConfig:
 
     topology_ackers: int = 1  # tasks; 0: a tuple counts as acked when it is emitted
     topology_message_timeout_secs: int = 30  # the period of the ticks; a tuple times out after one to two of them
-    topology_enable_message_timeouts: bool = True  # False: no ticks, and what is lost stays pending for ever
+    topology_enable_message_timeouts: bool = True  # False: no ticks, and what is lost stays pending forever
     topology_max_spout_pending: int | None = None  # tuples pending in one spout task; None: without bound
     acker_release: AckerRelease = "0.9.3"
     id_bits: int = 64  # of the tuples' ids, which the acker XORs
@@ -188,7 +188,7 @@ class TopologyBuilder:
             )
         for name, bolt in self.bolts.items():
             if not bolt.groupings:
-                raise TopologyError(f"nobody feeds bolt {name!r}. Subscribe it, such as with .shuffle_grouping('...').")
+                raise TopologyError(f"nothing feeds bolt {name!r}. Subscribe it, such as with .shuffle_grouping('...').")
             for grouping in bolt.groupings:
                 _check_subscription(name, grouping, components)
         return Topology(components)

@@ -1,9 +1,9 @@
-"""What a topology is written in: spouts, bolts, tuples, and the collectors that they speak to.
+"""The parts a topology is written with: spouts, bolts, tuples, and the collectors that they call.
 
-A spout hands out tuples with a message id and hears of each one's end, once: `ack` when the whole tree
-that grew from it was processed, `fail` when a part of it failed or took too long. For this a bolt has
+A spout emits tuples with a message id and is notified of each one's end, once: `ack` when the whole tree
+that grew from it was processed, `fail` when a part of it failed or took too long. For this, a bolt has
 two duties. It *anchors* each tuple it sends to the tuple it came from, which makes it a part of the
-tree; and it acks or fails each tuple it was given. A `BasicBolt` has both done for it.
+tree; and it acks or fails each tuple it receives. A `BasicBolt` gets both done for it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def task_name(component: str, task_id: int) -> str:
 
 
 class SpoutOutputCollector(Protocol):
-    """Through which a spout hands out tuples."""
+    """Through which a spout emits tuples."""
 
     def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
         """Send a tuple; the task ids that get it. Without a message id nobody follows its tree.
@@ -129,7 +129,7 @@ class OutputCollector(Protocol):
         ...
 
     def reset_timeout(self, given: Tuple) -> None:
-        """Ask for another time-out for this tuple's trees; later releases of the acker only."""
+        """Ask for another timeout for this tuple's trees; later releases of the acker only."""
         ...
 
 
@@ -163,7 +163,7 @@ class Spout:
         """The tree of this message failed, or was not finished in time."""
 
     def is_retried(self, message_id: Any) -> bool:
-        """Whether a message that has just failed will be handed out again: never by a spout without a `fail`."""
+        """Whether a message that has just failed will be emitted again: never by a spout without a `fail`."""
         return type(self).fail is not Spout.fail
 
     def crashed(self) -> None:
@@ -198,7 +198,7 @@ class Bolt:
 
 @dataclass(slots=True)
 class BasicOutputCollector:
-    """The collector of a `BasicBolt`: what is sent through it is anchored to the tuple being worked on."""
+    """The collector of a `BasicBolt`: what is sent through it is anchored to the tuple being processed."""
 
     collector: OutputCollector
     given: Tuple

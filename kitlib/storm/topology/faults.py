@@ -1,14 +1,14 @@
 """What can go wrong in a topology, planted on purpose.
 
-A fault belongs to a component and meets some of the tuples that reach it: the ones counted in `nth`,
-or `percent` of a hundred by chance. A crash happens at a time instead.
+A fault belongs to a component and hits some of the tuples that reach it: the ones listed in `nth`,
+or `percent` of them at random. A crash happens at a time instead.
 
-* fail: the bolt fails the tuple instead of working on it
-* hang: the bolt works `ms` longer on it; without `ms` for ever, and its task with it
+* fail: the bolt fails the tuple instead of processing it
+* hang: the bolt takes `ms` longer; without `ms`, it and its task hang forever
 * drop: the bolt takes the tuple, and neither sends, acks nor fails anything
-* ack_twice: the bolt works on it as usual and acks it a second time
-* unanchored: what the bolt sends while it works on it is anchored to nothing
-* raise: the bolt raises an error; its task dies of it and comes back
+* ack_twice: the bolt processes it as usual and acks it a second time
+* unanchored: what the bolt sends while processing it is not anchored
+* raise: the bolt raises an error; its task dies from it and comes back
 * lose: the message never arrives; also for the acker's messages ("__acker") and for a spout's answers
 * crash: the task dies at `at_ms`, with everything it held, and comes back after the topology's restart_ms
 """
@@ -36,7 +36,7 @@ class Fault:
     component: str
     nth: Collection[int] = ()  # of the tuples (or messages) that reach the component, from 1 on
     percent: float = 0  # of them, by chance; beside `nth`
-    ms: int | None = None  # for "hang": how much longer; None means for ever
+    ms: int | None = None  # for "hang": how much longer; None means forever
     at_ms: int | None = None  # for "crash": when
     task_index: int = 0  # for "crash": which of the component's tasks
 
@@ -53,7 +53,7 @@ class Fault:
             )
         component = topology.components.get(self.component)
         if self.kind not in ("lose", "crash") and (component is None or component.is_spout):
-            raise TopologyError(f"fault {self.kind} is for bolts, {self.component} is none. Name a bolt.")
+            raise TopologyError(f"fault {self.kind} is for bolts, {self.component} is not a bolt. Name a bolt.")
         if self.kind == "crash":
             self._check_crash(tasks[self.component])
             return

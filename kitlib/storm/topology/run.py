@@ -1,16 +1,16 @@
 """A topology runs: tasks, messages between them, and one clock for all.
 
 Time is virtual: what is due waits in a queue for each millisecond. A message takes `transfer_ms` from
-task to task; a bolt's task works on one tuple after the other, `execute_ms` each; a spout's task asks
+task to task; a bolt's task processes one tuple after another, `execute_ms` each; a spout's task asks
 its spout for more whenever its pending map has room. Acker messages travel like tuples and can be lost
-like them. What happens is told to an observer, step by step, in the words listed in
+like them. What happens is reported to an observer, step by step, in the words listed in
 `kitlib.monitor.delivery` and `kitlib.monitor.trees`.
 
     run = TopologyRun(topology, TopologyConfig(topology_ackers=2), rng=random.Random(1), observer=print)
     run.run_for(60_000)
 
 Left out: workers and machines (each task stands alone, and crashes alone), serialisation, back pressure
-between bolts, metrics. A component's own loop without an end is caught only when it sends.
+between bolts, metrics. A component's own endless loop is caught only when it sends.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class TopologyRun:
 
     @property
     def queued(self) -> int:
-        """Tuples that wait at bolts, the ones being worked on included."""
+        """Tuples that wait at bolts, the ones being processed included."""
         return sum(len(bolt.inbox) + bolt.is_busy for bolt in self.bolts.values())
 
     # -- what its tasks do ---------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """The tasks of a running topology: ackers, spouts and bolts, each with a life that a crash ends.
 
-A spout's task keeps a pending map, which makes the time-out. It holds root id and message id in two buckets,
-which a tick of the task's own rotates. What falls out is failed, whatever the acker knows; an answer for a root
-that is no longer there is ignored. A bolt's task takes one tuple after the other, and what the bolt says about
-each is carried out. An acker's task answers at once, and tells the trace what each message did to the ledger.
+A spout's task keeps a pending map, which implements the timeout. It holds root id and message id in two buckets,
+which the task's own tick rotates. What falls out is failed, whatever the acker knows; an answer for a root
+that is no longer there is ignored. A bolt's task takes one tuple after another and carries out what the bolt says about
+each. An acker's task answers at once, and records in the trace what each message did to the ledger.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Collector:
         """Raise TopologyError when the life is over."""
         if not self.is_open:
             raise TopologyError(
-                f"{self.name} {does} at {self.run.now_ms} ms through the collector of a life that is over: its task has "
+                f"{self.name} {does} at {self.run.now_ms} ms through an old collector: its task has "
                 "died or the run is closed. Use the collector that open or prepare was called with last."
             )
 
@@ -150,7 +150,7 @@ class Collector:
         if self.sent_in_call > MAX_TUPLES_A_CALL:
             raise TopologyError(
                 f"{self.name} sent more than {MAX_TUPLES_A_CALL:,} tuples in one call. Storm calls again and again, "
-                "so next_tuple and execute need no loop without an end: send a few and return."
+                "so next_tuple and execute need no endless loop: send a few and return."
             )
 
 
@@ -159,7 +159,7 @@ class AckerTask(Task):
 
     Source: Storm 0.9.3 and 2.4.0, as the acker's.
     Differs: 0.9.3 means its ackers to have ticks, but its executors send none to a component whose name begins
-    with "__", so that what nobody ends is kept for ever (STORM-2786; mended in 1.0.6, 1.1.2 and 1.2.0). Here they come.
+    with "__", so that what nobody ends is kept forever (STORM-2786; fixed in 1.0.6, 1.1.2 and 1.2.0). Here they come.
     """
 
     acker: Acker
@@ -194,7 +194,7 @@ class AckerTask(Task):
         self._hear("acker_reset", root, lambda: self.acker.reset_timeout(root))
 
     def tick(self, life: int) -> None:
-        """A message time-out has passed."""
+        """A message timeout has passed."""
         run = self.run
         if not self.is_of(life):
             return
@@ -280,7 +280,7 @@ class SpoutTask(ComponentTask):
         return bound is None or len(self.pending) < bound
 
     def tick(self, life: int) -> None:
-        """A message time-out has passed: rotate, and fail what falls out."""
+        """A message timeout has passed: rotate, and fail what falls out."""
         run = self.run
         if not self.is_of(life):
             return
@@ -313,7 +313,7 @@ class SpoutTask(ComponentTask):
             self.wake()
 
     def wake(self) -> None:
-        """A tree has ended: there is room again, and perhaps something to hand out once more."""
+        """A tree has ended: there is room again, and perhaps something to emit once more."""
         if self.is_alive and (self.is_throttled or self.idle_ms):
             self.is_throttled, self.idle_ms = False, 0
             self._next_poll(SPOUT_MS)
@@ -402,7 +402,7 @@ class BoltTask(ComponentTask):
         super().__init__(run, component, context)
         self.bolt: Bolt
         self.collector: BoltCollector
-        self.inbox: deque[Tuple] = deque()  # arrived, in order; the one being worked on has left it
+        self.inbox: deque[Tuple] = deque()  # arrived, in order; the one being processed has left it
         self.is_busy = False
 
     def start(self) -> None:

@@ -19,8 +19,13 @@ from kitlib.kafka.client.cluster import (
     PartitionMetadata,
     TopicMetadata,
 )
-from kitlib.kafka.client.earlier_metadata import EarlierMetadata, producer_metadata
-from kitlib.kafka.client.metadata import Metadata, ProducerMetadata, TopicRefusedError
+from kitlib.kafka.client.metadata import (
+    EarlierMetadata,
+    Metadata,
+    ProducerMetadata,
+    TopicRefusedError,
+    producer_metadata,
+)
 from kitlib.kafka.protocol import ErrorCode
 
 NODES = (Node(0, "zero", 9092), Node(1, "one", 9092))

@@ -9,7 +9,7 @@ import pytest
 from kitlib.errors import LabError
 from kitlib.kafka.client.cluster import MetadataRequest, MetadataResponse, Node, PartitionMetadata, TopicMetadata
 from kitlib.kafka.client.connections import ClusterConnectionStates, ConnectionState
-from kitlib.kafka.client.earlier_metadata import producer_metadata
+from kitlib.kafka.client.metadata import producer_metadata
 from kitlib.kafka.client.network_client import MAX_INT, ApiVersionsRequest, Connect, Disconnect, NetworkClient, Send
 
 BOOTSTRAP = Node(-1, "bootstrap", 9092)

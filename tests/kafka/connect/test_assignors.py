@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.java.hash_tables import in_hash_order
-from kitlib.kafka.connect.eager import assign_eagerly
-from kitlib.kafka.connect.incremental import IncrementalCooperativeAssignor, revoking_backoff_ms
+from kitlib.kafka.connect.assignors import IncrementalCooperativeAssignor, assign_eagerly, revoking_backoff_ms
 from kitlib.kafka.connect.work import ConnectError, ConnectorsAndTasks, as_told, configured_work, hash_set_order
 
 WORKERS = ("w1", "w2", "w3", "w4")

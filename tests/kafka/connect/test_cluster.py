@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.kafka.connect.cluster import ConnectCluster
-from kitlib.kafka.connect.settings import ConnectSettings
-from kitlib.kafka.connect.standalone import StandaloneWorker
-from kitlib.kafka.connect.work import ConnectError, configured_work
+from kitlib.kafka.connect.cluster import ConnectCluster, StandaloneWorker
+from kitlib.kafka.connect.work import ConnectError, ConnectSettings, configured_work
 
 SOURCE_AND_SINK = {"source": 2, "sink": 2}
 
@@ -84,10 +82,10 @@ def test_without_a_delay_work_moves_at_once_and_again_when_the_worker_is_back() 
 def test_dead_leader_s_successor_does_not_wait() -> None:
     """It has no memory of what ran where, so the lost work is new work to it."""
     found = cluster()
-    assert found.shown()["leader"] == "w1"
+    assert found.snapshot()["leader"] == "w1"
     found.kill("w1")
     found.run_until(31_000)
-    assert found.shown()["leader"] == "w2" and not found.unassigned()
+    assert found.snapshot()["leader"] == "w2" and not found.unassigned()
 
 
 def test_restart_within_the_session_time_out_waits_for_the_ghost() -> None:
@@ -168,8 +166,8 @@ def test_cluster_refuses_what_cannot_be() -> None:
     """A name that runs, a name that does not, time that goes back, settings below 0."""
     found = cluster(workers=1)
     for ask, words in (
-        (lambda: found.start("w1"), "runs already"),
-        (lambda: found.kill("w9"), "does not run"),
+        (lambda: found.start("w1"), "is already running"),
+        (lambda: found.kill("w9"), "is not running"),
         (lambda: found.run_until(0), "expected a later time"),
         (lambda: ConnectSettings(join_ms=-1), "join_ms"),
         (lambda: ConnectSettings(protocol="lazy"), "connect.protocol"),  # type: ignore[arg-type]
@@ -184,12 +182,12 @@ def test_standalone_runs_everything_or_nothing() -> None:
     """No rebalance, no delay, and no second worker."""
     alone = StandaloneWorker()
     alone.configure({"source": 1, "sink": 1})
-    assert len(alone.shown()["unassigned"]["tasks"]) == 2
+    assert len(alone.snapshot()["unassigned"]["tasks"]) == 2
     alone.start()
-    assert len(alone.work) == 4 and not alone.shown()["unassigned"]["tasks"]
+    assert len(alone.work) == 4 and not alone.snapshot()["unassigned"]["tasks"]
     with pytest.raises(ConnectError, match="alone"):
         alone.start()
     alone.kill()
     assert not alone.work
-    with pytest.raises(ConnectError, match="does not run"):
+    with pytest.raises(ConnectError, match="is not running"):
         alone.kill()

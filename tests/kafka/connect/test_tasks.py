@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kitlib.kafka.connect.source_task import SourceSettings, SourceTask
-from kitlib.kafka.connect.tasks import TooManyTasksError, sink_tasks, source_tasks
-from kitlib.kafka.connect.work import ConnectError
+from kitlib.kafka.connect.work import ConnectError, TooManyTasksError, sink_tasks, source_tasks
 
 
 def run(task: SourceTask, seconds: int, from_s: int = 0) -> list[int]:
@@ -113,7 +112,7 @@ def test_sink_tasks_share_the_partitions_and_the_rest_idles(tasks_max: int, part
 
 def test_source_task_refuses_what_cannot_be() -> None:
     """A task that does not run, and settings out of range."""
-    with pytest.raises(ConnectError, match="does not run"):
+    with pytest.raises(ConnectError, match="is not running"):
         SourceTask().poll(1, 0)
     with pytest.raises(ConnectError, match="expected 1 or more"):
         SourceSettings(offset_flush_interval_ms=0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.kafka.offsets.expiry import CachedGroup, is_expired
-from kitlib.kafka.offsets.offset_rules import Clock
+from kitlib.kafka.offsets.offset_rules import CachedGroup, Clock, is_expired
 
 RETENTION_MS = 1_000
 SIMPLE = CachedGroup()

@@ -12,8 +12,7 @@ from kitlib.kafka.client.connections import MAX_LONG
 from kitlib.kafka.client.network_client import ApiVersionsRequest, Connect, Send
 from kitlib.kafka.hashes import partition_of_key
 from kitlib.kafka.producer.config import ProducerConfig
-from kitlib.kafka.producer.send_config import SendConfig
-from kitlib.kafka.producer.send_path import KafkaProducer
+from kitlib.kafka.producer.send_path import KafkaProducer, SendConfig
 from kitlib.kafka.protocol import (
     ErrorCode,
     InitProducerIdAnswer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.kafka.replication.resume import Library, Resumed, resume
+from kitlib.kafka.replication.epochs import Library, Resumed, resume
 
 # The log is [0, end). 50 was committed in epoch 0, which now ends at 40. (library, epoch known, policy, end) -> where it goes on.
 CASES: dict[str, tuple[tuple[Library, bool, str, int], Resumed]] = {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.kafka.streams.app import StreamsApp, StreamsSettings
+from kitlib.kafka.streams.app import StreamsApp, StreamsSettings, metadata_for_key, query, task_of_key
 from kitlib.kafka.streams.assignor import AssignmentSettings, StreamsAssignmentError
-from kitlib.kafka.streams.queries import metadata_for_key, query, task_of_key
 from kitlib.kafka.streams.topology import StreamsTopology, TopologyError, task_name
 
 
@@ -65,9 +64,9 @@ def test_common_store_and_common_source_join_what_is_apart() -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda: counting().source("orders", "x"), "one already"),
-        (lambda: counting().processor("p", "nowhere"), "no source or processor"),
-        (lambda: counting().processor("p", "out"), "no source or processor"),
+        (lambda: counting().source("orders", "x"), "it already exists"),
+        (lambda: counting().processor("p", "nowhere"), "not a source or processor"),
+        (lambda: counting().processor("p", "out"), "not a source or processor"),
         (lambda: counting(0), "expected 1 or more"),
         (lambda: counting().tasks({}), "topic orders: it has no partitions"),
         (lambda: counting().joined("orders", "by-customer").tasks({"orders": 6}), "orders has 6, by-customer has 4"),
@@ -125,7 +124,7 @@ def test_probing_rebalance_moves_the_task_when_the_warm_up_has_caught_up() -> No
 def test_threads_beyond_the_tasks_idle() -> None:
     """Ten tasks and twelve threads: two have nothing to do."""
     found = app(instances=2, threads=6)
-    threads = [tasks for each in found.shown()["instances"].values() for tasks in each["threads"].values()]
+    threads = [tasks for each in found.snapshot()["instances"].values() for tasks in each["threads"].values()]
     assert len(threads) == 12 and sum(not tasks for tasks in threads) == 2
 
 
@@ -133,8 +132,8 @@ def test_application_refuses_what_cannot_be() -> None:
     """A name that runs, a name that does not, no threads, a rate below one record a tick."""
     found = app()
     for ask, words in (
-        (lambda: found.start("i1"), "runs already"),
-        (lambda: found.kill("i9"), "does not run"),
+        (lambda: found.start("i1"), "is already running"),
+        (lambda: found.kill("i9"), "is not running"),
         (lambda: found.start("i3", 0), "expected 1 or more"),
         (lambda: StreamsSettings(restore_per_s=5), "expected 10 or more"),
     ):

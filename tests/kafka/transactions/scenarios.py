@@ -81,7 +81,7 @@ class Conversation:
     def say(self, request: tuple[Any, ...]) -> str | int:
         """Send a request; what was answered."""
         answer: str | int = getattr(self, "_" + request[0].replace(" ", "_"))(*request[1:])
-        self.broker.look()  # by then all markers are written
+        self.broker.snapshot()  # by then all markers are written
         return answer
 
     def _init(self, expected: int | None = None, timeout_ms: int = 60_000) -> str | int:
@@ -132,15 +132,15 @@ class Conversation:
         return self._name(self.broker.verify(self.name, self.producer_id, epoch))
 
     def _state(self, epoch: int) -> str:
-        steps = self.broker.look().transitions
+        steps = self.broker.snapshot().transitions
         assert steps[-1].producer_epoch == epoch
         return str(steps[-1].state.value)
 
     def _stable(self) -> int:
-        return int(self.broker.look().lso)
+        return int(self.broker.snapshot().lso)
 
     def _group(self) -> int:
-        committed = self.broker.look().committed_input
+        committed = self.broker.snapshot().committed_input
         return -1 if committed is None else committed
 
     def _marker(self, epoch: int, version: int) -> str:

@@ -6,8 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kitlib.experiments.transactions.transaction_client import KitTransactionalProducer
-from kitlib.experiments.transactions.transaction_stage import ModelTransactions
+from kitlib.experiments.transactions.model_transactions import KitTransactionalProducer, ModelTransactions
 from kitlib.kafka.transactions.reader import ISOLATION, Reader
 
 PRODUCERS = st.sampled_from([0, 1, 2])  # 0 and 1 share a transactional id
@@ -22,7 +21,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = ModelTransactions("any", delay_ms=1)
+        self.place = ModelTransactions(delay_ms=1)
         self.producers: dict[int, KitTransactionalProducer] = {}
         self.open: dict[int, list[int]] = {}  # producer -> records of its open transaction that were stored
         self.committed: set[int] = set()

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.experiments.transactions.transaction_stage import ModelTransactions
+from kitlib.experiments.transactions.model_transactions import ModelTransactions
 from kitlib.kafka.broker.unified_log import UnifiedLog
 from kitlib.kafka.protocol import ErrorCode
 from kitlib.kafka.transactions import coordinator as module
 from kitlib.kafka.transactions.coordinator import CoordinatorConfig, TransactionCoordinator
-from kitlib.kafka.transactions.metadata import IllegalTransitionError, TransactionMetadata
+from kitlib.kafka.transactions.metadata import PREVIOUS, IllegalTransitionError, TransactionMetadata, TransactionState
 from kitlib.kafka.transactions.offsets import GroupIdentity, GroupOffsets
-from kitlib.kafka.transactions.states import PREVIOUS, TransactionState
 from tests.kafka.transactions.scenarios import SCENARIOS, differences
 
 PLACE = ("t", 0)
@@ -25,7 +24,7 @@ PLACE = ("t", 0)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario_is_answered_as_by_the_real_broker(name: str) -> None:
     """Each conversation of the table."""
-    assert differences(ModelTransactions("scenario"), SCENARIOS[name]) == []
+    assert differences(ModelTransactions(), SCENARIOS[name]) == []
 
 
 # -- time ---------------------------------------------------------------------------------------------
@@ -208,4 +207,4 @@ def no_timeout_check(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bug_is_found_by_the_table(bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """At least one conversation ends otherwise."""
     bug(monkeypatch)
-    assert any(differences(ModelTransactions("scenario"), talk) for talk in SCENARIOS.values())
+    assert any(differences(ModelTransactions(), talk) for talk in SCENARIOS.values())

@@ -12,8 +12,13 @@ from py4j.protocol import Py4JJavaError
 from kitlib.errors import KitError
 from kitlib.kafka.producer.transaction_manager import PREVIOUS as CLIENT_PREVIOUS
 from kitlib.kafka.producer.transaction_manager import ProducerState
-from kitlib.kafka.transactions.metadata import TransactionMetadata, TransactionRefusedError, TxnTransitMetadata
-from kitlib.kafka.transactions.states import PREVIOUS, TransactionState
+from kitlib.kafka.transactions.metadata import (
+    PREVIOUS,
+    TransactionMetadata,
+    TransactionRefusedError,
+    TransactionState,
+    TxnTransitMetadata,
+)
 from kitlib.lab.java_client import JavaClient
 
 S = TransactionState

@@ -107,6 +107,13 @@ class Numbers(Spout):
         self.left.append(message_id)
 
 
+class Once(Numbers):
+    """Numbers that a failure does not bring again."""
+
+    def fail(self, message_id: Any) -> None:
+        pass
+
+
 class Endless(Numbers):
     """As Numbers, without an end."""
 

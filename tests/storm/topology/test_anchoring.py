@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kitlib.storm.topology import BasicBolt, Bolt, FailedError, Fault, TopologyBuilder
-from tests.storm.topology.parts import Event, Holder, Join, Numbers, Pass, Slow, Store, Watch, chain, started
+from tests.storm.topology.parts import Event, Holder, Join, Numbers, Once, Pass, Slow, Store, Watch, chain, started
 
 
 def bolt_that(does: Callable[[Any, Any], object]) -> type[Bolt]:
@@ -203,10 +203,6 @@ def test_bolt_with_a_habit_meets_the_rules_of_storm(
     does: Callable[[Any, Any], None], acks: list[int], whys: list[str], outstanding: int
 ) -> None:
     """What a bolt says twice, too late or not at all is sent as it is said."""
-
-    class Once(Numbers):
-        def fail(self, message_id: Any) -> None:
-            pass
 
     run, watch = started(chain(lambda: Once(1), bolt_that(does), Store))
     run.run_for(70_000)

@@ -103,7 +103,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: declared(lambda b: b.set_bolt("x", Store).shuffle_grouping(Numbers)),
         "subscribes to <class .*Numbers'>, stream 'default', expected the names",
     ),
-    "a bolt that nobody feeds": (lambda: declared(lambda b: b.set_bolt("x", Store)), "nobody feeds bolt 'x'. Subscribe it"),
+    "a bolt that nobody feeds": (lambda: declared(lambda b: b.set_bolt("x", Store)), "nothing feeds bolt 'x'. Subscribe it"),
     "the same stream twice": (
         lambda: declared(lambda b: b.set_bolt("x", Store).shuffle_grouping("spout").fields_grouping("spout", "n")),
         "bolt 'x' subscribes twice to stream 'default' of 'spout'.* leave one",
@@ -210,7 +210,7 @@ SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: run_of([Fault("fail", "nobody")]),
         "fault fail: there is no component 'nobody'. There are spout, a, b and __acker",
     ),
-    "a bolt's fault on a spout": (lambda: run_of([Fault("drop", "spout")]), "fault drop is for bolts, spout is none"),
+    "a bolt's fault on a spout": (lambda: run_of([Fault("drop", "spout")]), "fault drop is for bolts, spout is not a bolt"),
     "a bolt's fault on an acker": (lambda: run_of([Fault("hang", "__acker")]), "fault hang is for bolts"),
     "a percentage above 100": (lambda: run_of([Fault("fail", "a", percent=101)]), "percent is 101, expected a number from 0"),
     "a percentage without chance": (lambda: run_of([Fault("fail", "a", percent=1)], None), "percent needs chance"),

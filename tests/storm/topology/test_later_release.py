@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.storm.topology import Bolt
-from tests.storm.topology.parts import Holder, Numbers, Pass, Store, chain, started
+from tests.storm.topology.parts import Holder, Numbers, Once, Pass, Store, chain, started
 from tests.storm.topology.test_timeouts import AtRandom
 
 
@@ -26,10 +26,6 @@ def test_acker_s_entry_is_renewed_by_acks_in_0_9_3_only(release: str, is_dropped
 
     class TwentySeconds(Pass):
         execute_ms = 20_000
-
-    class Once(Numbers):
-        def fail(self, message_id: Any) -> None:
-            pass
 
     run, watch = started(chain(lambda: Once(1), *[TwentySeconds] * 6), acker_release=release)
     run.run_for(110_000)
@@ -62,10 +58,6 @@ def slow_bolt(asks: bool) -> type[Bolt]:
 def test_reset_timeout_lets_a_slow_bolt_keep_its_tuple(asks: bool) -> None:
     """Asked every 10 s, the acker and the spout renew the tree, which is acked after 200 s; else it times out."""
 
-    class Once(Numbers):
-        def fail(self, message_id: Any) -> None:
-            pass
-
     run, watch = started(chain(lambda: Once(30, every_ms=10_000), slow_bolt(asks)), acker_release="2.4.0")
     run.run_for(230_000)
     fails = [(event.at_ms, event["message_id"], event["why"]) for event in watch.of("fail")]
@@ -84,10 +76,6 @@ def test_reset_timeout_of_a_tree_that_is_over_renews_nothing() -> None:
 
         def execute(self, given: Any) -> None:
             self.collector.reset_timeout(given)
-
-    class Once(Numbers):
-        def fail(self, message_id: Any) -> None:
-            pass
 
     run, watch = started(chain(lambda: Once(1), AsksLate), acker_release="2.4.0")
     run.run_for(75_000)

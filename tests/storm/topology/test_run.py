@@ -210,7 +210,7 @@ def test_close_calls_every_living_component_once_and_ends_the_run() -> None:
     assert closed == ["spout-1", "a-3"]
     with pytest.raises(TopologyError, match=r"run_for: the run is closed. Start another"):
         run.run_for(1)
-    with pytest.raises(TopologyError, match="spout-1 sends a tuple at 10 ms through the collector of a life that is over"):
+    with pytest.raises(TopologyError, match="spout-1 sends a tuple at 10 ms through an old collector"):
         run.spouts[1].spout.collector.emit([1])
 
 

@@ -1,16 +1,16 @@
-"""Sticky: as even as can be, and each member keeps what it owned as far as that allows.
+"""Sticky: as balanced as possible, and each member keeps what it owned as far as that allows.
 
-Two algorithms. When all members read the same topics (`Constrained`), everybody keeps up to a quota and the
-rest is dealt out. Else the general one (`General`) starts from what is owned and moves partitions until
-nothing gets more even. The cooperative assignor takes the same assignment in two rebalances.
+Two algorithms. When all members read the same topics (`Constrained`), everyone keeps up to a quota and the
+rest is assigned. Otherwise, the general one (`General`) starts from what is owned and moves partitions until
+the balance no longer improves. The cooperative assignor takes the same assignment in two rebalances.
 
 Members say themselves what they owned, and in which generation of the group; a member that was away for a
-while may claim what has another owner by now. The higher generation wins. Two claims of one generation
+while may claim what another member owns by now. The higher generation wins. Two claims of one generation
 are both void.
 
 Source: Apache Kafka 4.3.1, `AbstractStickyAssignor`, `StickyAssignor`, `CooperativeStickyAssignor`.
 Differs: racks are left out. The real object remembers the highest generation that it ever saw; here it
-is that of the members of today.
+is that of the current members.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class Constrained:
                 turn, from_below = 0, True
             if not from_below and not self.at_min:
                 raise AssignorFailedError(
-                    f"the sticky assignor has nobody left for {partition}", "IllegalStateException"
+                    f"the sticky assignor has no member left for {partition}", "IllegalStateException"
                 )
             member = self.below_min[turn] if from_below else self.at_min.pop(0)
             count = self.give(partition, member)
@@ -305,7 +305,7 @@ class General:
     previous: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)  # claimed in an older generation
     movable: list[TopicPartition] = field(default_factory=list)  # all, those of topics with fewest readers first
     balancing: set[str] = field(default_factory=set)  # members among whom partitions may still move
-    revocation_required: bool = False  # somebody owned what it does not read any more
+    revocation_required: bool = False  # someone owned what it does not read any more
     movements: Movements = field(default_factory=Movements)
 
     def __post_init__(self) -> None:
@@ -474,7 +474,7 @@ def score(assignment: Assignment) -> int:
 
 
 def assign_cooperative_sticky(partitions: Partitions, subscriptions: Sequence[Subscription]) -> Assignment:
-    """The sticky assignment without what somebody else still owns, as the members' lists come over the wire: sorted.
+    """The sticky assignment without what someone else still owns, as the members' lists come over the wire: sorted.
 
     A partition that changes hands is given to nobody at first. Its owner sees that it has lost it, stops, and
     joins again; only the next rebalance gives it to the new owner. So no two members ever have it, and no

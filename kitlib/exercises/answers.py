@@ -1,0 +1,168 @@
+"""Readers: each reads an answer of one shape into plain values, and has a sentence about one of another shape.
+
+A reader takes the answer and what to call it in a sentence ("the answer", "what your function returns"), and raises
+`NotYet` for a text where a number is asked for, a misspelt knob, a list that is too short. `whole(1, 64, "bits")`,
+`choice("kept", "gone")` and the like make readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from kitlib.errors import KnobError
+from kitlib.experiments import get
+from kitlib.experiments.knobs import settle
+from kitlib.text import plain_text
+
+MOST_OFFSETS = 1_000_000  # in one answer; looking through `range(10**12)` would take for ever
+
+Reader = Callable[..., Any]  # (value, what to call it in a sentence) -> plain value; NotYet for another shape
+
+
+class NotYet(Exception):
+    """The answer is not right: what is wrong with it, where to look, and perhaps a picture of it.
+
+    Without `look` the exercise's first hint is shown; "" shows none, for an answer of the wrong shape.
+    """
+
+    def __init__(self, said: str, look: str | None = None, picture: Any = None) -> None:
+        super().__init__(said)
+        self.said, self.look, self.picture = said, look, picture
+
+
+def expected(what: str, shape: str, answer: Any, look: str = "") -> NotYet:
+    """The sentence about an answer of the wrong shape."""
+    return NotYet(f"{what} should be {shape}; got {as_text(answer)}.", look)
+
+
+def whole_number(answer: Any, what: str = "the answer") -> int:
+    """`answer` as an int; NotYet when it is no whole number."""
+    if isinstance(answer, bool) or not isinstance(answer, int | float):
+        raise expected(what, "a number", answer)
+    if answer != answer or answer in (float("inf"), float("-inf")) or answer != int(answer):
+        raise expected(what, "a whole number", answer)
+    return int(answer)
+
+
+def whole(low: int, high: int, name: str, unit: str = "") -> Reader:
+    """Reads a whole number from `low` to `high`."""
+
+    def read(answer: Any, what: str = "the answer") -> int:
+        number = whole_number(answer, what)
+        if not low <= number <= high:
+            raise NotYet(f"{name} is {number:,}{unit}, expected {low:,} to {high:,}{unit}.", "")
+        return number
+
+    return read
+
+
+def maybe(reads: Reader) -> Reader:
+    """Reads None, or what `reads` reads."""
+    return lambda answer, what="the answer": None if answer is None else reads(answer, what)
+
+
+def one_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> str:
+    """The one of `choices` that `answer` names, whatever its case and blanks; NotYet when it names none."""
+    named = {plain_name(choice): choice for choice in choices}
+    if not isinstance(answer, str) or plain_name(answer) not in named:
+        raise expected(what, f"one of {', '.join(map(repr, named.values()))}", answer)
+    return named[plain_name(answer)]
+
+
+def some_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> set[str]:
+    """The names in a set, list or tuple, each one of `choices`; a single name counts as a set of one."""
+    given = [answer] if isinstance(answer, str) else answer
+    if not isinstance(given, set | frozenset | list | tuple):
+        raise expected(what, "a set of names", answer)
+    known = list(choices)
+    return {one_of(name, known, f"each name in {what}") for name in given}
+
+
+def choice(*choices: str) -> Reader:
+    """Reads one of these words."""
+    return lambda answer, what="the answer": one_of(answer, choices, what)
+
+
+def subset(*choices: str) -> Reader:
+    """Reads some of these words."""
+    return lambda answer, what="the answer": some_of(answer, choices, what)
+
+
+def numbers_in(answer: Any, what: str = "the answer", noun: str = "offset") -> list[int]:
+    """Distinct whole numbers in ascending order, from a list, set, tuple or range; NotYet otherwise."""
+    if not isinstance(answer, set | frozenset | list | tuple | range):
+        raise expected(what, f"a list of {noun}s", answer)
+    if any(True for _ in islice(answer, MOST_OFFSETS, MOST_OFFSETS + 1)):  # len() of a huge range overflows
+        raise NotYet(f"{what} has more than {MOST_OFFSETS:,} {noun}s.", "")
+    return sorted({whole_number(number, f"each {noun} in {what}") for number in answer})
+
+
+def each_once(answer: Any, what: str = "the answer") -> list[int]:
+    """As `numbers_in`; NotYet also when an offset is there twice."""
+    found = numbers_in(answer, what)
+    if len(found) < len(answer):
+        again = next(offset for offset in found if list(answer).count(offset) > 1)
+        raise NotYet(f"{what} names offset {again} more than once; expected each once.", "")
+    return found
+
+
+def sequence(count: int, noun: str = "numbers", reads: Reader = whole_number) -> Reader:
+    """Reads a list or tuple of so many values, each of one shape."""
+
+    def read(answer: Any, what: str = "the answer") -> tuple[Any, ...]:
+        if not isinstance(answer, list | tuple) or len(answer) != count:
+            raise expected(what, f"a list of {count} {noun}", answer)
+        return tuple(reads(each, f"{noun.removesuffix('s')} {place}") for place, each in enumerate(answer, 1))
+
+    return read
+
+
+def mapping(answer: Any, what: str = "the answer") -> Mapping[Any, Any]:
+    """A dict; NotYet otherwise."""
+    if not isinstance(answer, Mapping):
+        raise expected(what, "a dict", answer)
+    return answer
+
+
+def knobs_for(experiment: str, answer: Any, only: Collection[str] = ()) -> dict[str, Any]:
+    """The knobs in a dict, checked as the experiment checks them; `only` names those that may be turned."""
+    if not isinstance(answer, Mapping):
+        raise expected("the answer", "a dict of knobs", answer)
+    for name in answer:
+        if only and name not in only:
+            raise NotYet(f"only {', '.join(only)} may be turned here, not {plain_text(name, 60)}.", "")
+    try:
+        settled = settle(get(experiment).knobs, answer, experiment)
+    except KnobError as error:
+        raise NotYet(str(error), "") from error
+    return {name: settled[name] for name in answer}
+
+
+def a_function(answer: Any, what: str = "the answer") -> Callable[..., Any]:
+    """`answer` if it can be called; NotYet otherwise."""
+    if not callable(answer):
+        raise expected(what, "a function", answer, "Give its name without parentheses.")
+    return answer  # type: ignore[no-any-return]
+
+
+def a_class(answer: Any, what: str = "the answer") -> type:
+    """`answer` if it is a class; NotYet otherwise."""
+    if not isinstance(answer, type):
+        raise expected(what, "your class", answer, "Give its name without parentheses.")
+    return answer
+
+
+def as_text(answer: Any, limit: int = 60) -> str:
+    """An answer as a sentence may show it: short, printable, on one line."""
+    try:
+        shown = type.__repr__(answer) if isinstance(answer, type) else repr(answer)  # a metaclass may have its own repr
+    except (RecursionError, ValueError) as error:  # nested too deep, or a number with too many digits
+        shown = f"something whose repr raises {type(error).__name__}"
+    return plain_text(shown, limit)
+
+
+def plain_name(text: str) -> str:
+    """A name without case, blanks, dashes and underscores, for comparing."""
+    return "".join(char for char in text.casefold() if char.isalnum())

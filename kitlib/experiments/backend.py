@@ -1,0 +1,159 @@
+"""Where an experiment takes place: the model in memory, or a real broker.
+
+An experiment needs topics of one partition to append to, to shorten and to read, and a place to keep
+offsets. A backend provides both, so that the same script runs on either; `kitlib.experiments.kafka_backend`
+is the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kitlib.errors import LabError
+from kitlib.kafka.log import Fetch, FetchError, PartitionLog, Record
+from kitlib.kafka.positions import ResetPolicy, start_position
+from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
+from kitlib.storm.transactional_state import MemoryTable, Table
+from kitlib.trace import Trace
+
+
+class Topic(Protocol):
+    """One partition that can be written, shortened and read; a LogReader with a writer's side."""
+
+    name: str
+    max_fetch_records: int
+
+    @property
+    def start(self) -> int:
+        """The first offset that is still there."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The offset of the next record."""
+        ...
+
+    def append(self, values: Sequence[bytes | None]) -> list[int]:
+        """Append one record per value; their offsets. When this returns, they are stored."""
+        ...
+
+    def delete_before(self, offset: int) -> int:
+        """Retention: the records below `offset` are gone; the new start."""
+        ...
+
+    def fetch(self, offset: int) -> Fetch:
+        """As LogReader.fetch."""
+        ...
+
+    def offset_before(self, time: int) -> int | None:
+        """As LogReader.offset_before."""
+        ...
+
+
+@dataclass(slots=True)
+class NotedTopic:
+    """A LogReader that remembers the offset outside the log that it was asked for last."""
+
+    topic: Topic
+    out_of_range_at: int | None = None
+
+    def fetch(self, offset: int) -> Fetch:
+        fetched = self.topic.fetch(offset)
+        if fetched.error is FetchError.OFFSET_OUT_OF_RANGE:
+            self.out_of_range_at = offset
+        return fetched
+
+    def offset_before(self, time: int) -> int | None:
+        return self.topic.offset_before(time)
+
+
+def read_to_end(topic: Topic, begin: int) -> Iterator[Record]:
+    """The records from `begin` on, up to the end that the log has now. LabError when the log does not give them out."""
+    at, end = max(begin, topic.start), topic.end
+    while at < end:
+        fetched = topic.fetch(at)
+        if fetched.error is not FetchError.NO_ERROR:
+            raise LabError(f"{topic.name}-0: offset {at} cannot be read: {fetched.error.name}. Look at `kit status`.")
+        if not fetched.records:  # behind the last one there are markers, or offsets of records that compaction took
+            return
+        yield from (record for record in fetched.records if record.offset >= at)
+        at = fetched.records[-1].offset + 1
+
+
+class Backend(Protocol):
+    """What a backend provides to one run of an experiment."""
+
+    name: str  # "model" or "kafka"
+
+    @property
+    def store(self) -> OffsetStore:
+        """Where the spout keeps its offsets; shared by all spouts of the run."""
+        ...
+
+    def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
+        """A part of the world that one kind of run needs (a group, a compacted log, a leader), closed with the backend.
+
+        `facet` is the model's class. On Kafka the class that its `on_kafka` names takes its place: "module:Class",
+        opened by `Class.open(backend, *given, **settings)`.
+        """
+        ...
+
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        """What a run has on Kafka beside its model, named and opened in the same way; None on the model."""
+        ...
+
+    def create_topic(self, name: str, max_fetch_records: int) -> Topic:
+        """A new, empty topic of one partition."""
+        ...
+
+    def create_table(self, name: str) -> Table:
+        """A table of the run's own: keys with texts, which outlives whoever writes it. The same name is the same table."""
+        ...
+
+    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
+        """Where a consumer group begins that committed this offset (and lost it again, if `expired`).
+
+        Raises NoOffsetForPartitionError or OffsetOutOfRangeError under the policy "none".
+        """
+        ...
+
+    def publish(self, trace: Trace) -> None:
+        """Keep the finished trace where the audit finds it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; what was written stays."""
+        ...
+
+
+@dataclass(slots=True)
+class ModelBackend:
+    """The model: logs and offsets in memory."""
+
+    run: str
+    name: str = "model"
+    store: MemoryOffsetStore = field(default_factory=MemoryOffsetStore)
+    tables: dict[str, MemoryTable] = field(default_factory=dict)
+
+    def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
+        return facet(*given, **settings)
+
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        return None
+
+    def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
+        return PartitionLog(name, max_fetch_records=max_fetch_records)
+
+    def create_table(self, name: str) -> MemoryTable:
+        return self.tables.setdefault(name, MemoryTable())
+
+    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
+        return start_position(None if expired else committed, topic.start, topic.end, policy)
+
+    def publish(self, trace: Trace) -> None:
+        """Nothing: the caller holds the trace."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,203 @@
+"""A topic gets more partitions while orders are under way, with a worker and a store for each partition.
+
+The words of such a trace: `kitlib.words.connect`. A worker's `process` has an `effect`: "created", "changed",
+"cancelled", "cancel before create" or, at a sink that keeps versions, "refused". `state["orders"]` counts them.
+Every partition's own verdict is clean: what breaks lies between the partitions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.knobs import Knob
+from kitlib.experiments.run import Run
+from kitlib.kafka.hashes import partition_of_key
+
+Keyed = tuple[str, str]  # key, value
+Version = tuple[int, str]  # the offset that wrote a document, and its state: "open" or "gone"
+
+
+@dataclass(slots=True)
+class ModelKeyedTopic:
+    """A topic of several partitions, written by key and read partition by partition; on a real broker `on_kafka` takes its place.
+
+    The producer is the client's own: on a real broker librdkafka with Java's rule for keys hashes each key
+    and asks nobody. The number of partitions is what it has last heard from the broker.
+    """
+
+    on_kafka: ClassVar[str] = "kitlib.experiments.groups.kafka_partitions:KafkaKeyedTopic"
+
+    name: str
+    partitions: int
+    logs: list[list[Keyed]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.grow(self.partitions)
+
+    def grow(self, partitions: int) -> None:
+        """Raise the number of partitions. There is no way back."""
+        self.partitions = partitions
+        self.logs += [[] for _ in range(partitions - len(self.logs))]
+
+    def append(self, records: Sequence[Keyed]) -> list[tuple[int, int]]:
+        """Append the records one after the other; each one's (partition, offset)."""
+        where = []
+        for key, value in records:
+            partition = partition_of_key(key.encode(), self.partitions)
+            where.append((partition, len(self.logs[partition])))
+            self.logs[partition].append((key, value))
+        return where
+
+    def read(self, positions: Mapping[int, int]) -> dict[int, list[Keyed]]:
+        """All records of each partition from its position on."""
+        return {partition: self.logs[partition][offset:] for partition, offset in positions.items()}
+
+
+@dataclass(slots=True)
+class PartitionRun(Run):
+    """One run: the topic, where each worker is, and what the sink holds."""
+
+    domain: ClassVar[str] = "partitions"
+
+    now_ms: int = 0
+    topic: ModelKeyedTopic = field(init=False)
+    position: dict[int, int] = field(default_factory=dict)  # partition -> the next offset its worker processes
+    ends: dict[int, int] = field(default_factory=dict)
+    documents: dict[str, Version] = field(default_factory=dict)  # key -> what the sink holds
+    counts: dict[tuple[int, str], int] = field(default_factory=dict)  # (partition's store, key) -> records
+    partitions_of: dict[str, set[int]] = field(default_factory=dict)  # key -> where its records lie
+    effects: Counter[str] = field(default_factory=Counter)
+    told_ends: dict[int, int] = field(default_factory=dict)  # partition -> the end that a step has told of
+
+    def __post_init__(self) -> None:
+        self.topic = self.backend.provide(ModelKeyedTopic, "orders", self.knobs["partitions"])
+        self._open("created")
+
+    def grow(self) -> None:
+        """The topic gets its new number of partitions, and each new one a worker."""
+        if self.knobs["partitions_after"] > self.topic.partitions:
+            self.topic.grow(self.knobs["partitions_after"])
+        self.now_ms += 100
+        self._open("partitions were added")
+
+    def _open(self, why: str) -> None:
+        for partition in range(self.topic.partitions):
+            self.position.setdefault(partition, 0)
+            self.ends.setdefault(partition, 0)
+        self.record("topic", "partitions", count=self.topic.partitions, why=why)
+
+    def send(self, value: str) -> None:
+        """One record for each order, in the order of their numbers."""
+        records = [(f"order-{number}", value) for number in range(self.knobs["orders"])]
+        for (key, _), (partition, _offset) in zip(records, self.topic.append(records), strict=True):
+            self.partitions_of.setdefault(key, set()).add(partition)
+            self.ends[partition] += 1
+        self.now_ms += 100
+        for partition, end in self.ends.items():
+            before = self.told_ends.get(partition, 0)
+            if end > before:
+                self._lane("log", "append", partition, first=before, last=end - 1)
+                self.told_ends[partition] = end
+
+    def work(self) -> None:
+        """Every worker goes through its partition at the same pace, one record at a time."""
+        waiting = self.topic.read(self.position)
+        while any(waiting.values()):
+            self.now_ms += 10
+            for partition, records in waiting.items():
+                if records:
+                    key, value = records.pop(0)
+                    self._process(partition, key, value)
+        for partition, offset in self.position.items():
+            if offset:
+                self._lane(f"worker {partition}", "commit", partition, offset=offset, written=True)
+
+    def _process(self, partition: int, key: str, value: str) -> None:
+        offset = self.position[partition]
+        self.position[partition] = offset + 1
+        effect = (self._versioned if self.knobs["sink"] == "by offset" else self._plain)(key, value, offset)
+        self.counts[partition, key] = self.counts.get((partition, key), 0) + 1
+        self.effects[effect] += 1
+        self._lane(f"worker {partition}", "process", partition, offset=offset, key=key, value=value, effect=effect)
+
+    def _plain(self, key: str, value: str, offset: int) -> str:
+        """A sink that does what it is told, in the order in which it is told."""
+        before = self.documents.get(key)
+        if value == "cancel":
+            self.documents[key] = (offset, "gone" if before else "unknown")
+            return "cancelled" if before else "cancel before create"
+        self.documents[key] = (offset, "open")
+        return "changed" if before and before[1] == "open" else "created"
+
+    def _versioned(self, key: str, value: str, offset: int) -> str:
+        """A sink that takes the record's offset for the document's version, and refuses a lower one."""
+        before = self.documents.get(key)
+        if before is not None and offset <= before[0]:
+            return "refused"
+        self.documents[key] = (offset, "gone" if value == "cancel" else "open")
+        if value == "cancel":
+            return "cancelled" if before else "cancel before create"
+        return "changed" if before else "created"
+
+    def tell_result(self) -> None:
+        """What came of it: every order was cancelled, so none should be left."""
+        split = [key for key, held in self.partitions_of.items() if len(held) > 1]
+        left_over = sum(state == "open" for _, state in self.documents.values())
+        self.record(
+            "topic",
+            "result",
+            orders=self.knobs["orders"],
+            moved=len(split),
+            early_cancels=self.effects["cancel before create"],
+            split=sum(len({p for p, key in self.counts if key == moved}) > 1 for moved in split),
+            refused=self.effects["refused"],
+            left_over=left_over,
+        )
+
+    # -- the trace -----------------------------------------------------------------------------------
+
+    def _lane(self, actor: str, what: str, partition: int, /, **data: Any) -> None:
+        at = self.position[partition]
+        ledger = {
+            "log_start": 0, "log_end": self.ends[partition], "committed_to": at, "emitted_to_offset": at,
+            "processed": [[0, at - 1]] if at else [],
+        }  # fmt: skip
+        where = {"topic": self.topic.name, "partition": partition}
+        self.write(self.now_ms, actor, what, where | data, ledger | self.state())
+
+    def state(self) -> dict[str, Any]:
+        """How the sink took its records."""
+        return {"orders": dict(self.effects)}
+
+
+@experiment("More partitions, different partitions", PartitionRun)
+def partitions_added(
+    run: PartitionRun,
+    partitions: Annotated[int, Knob("How many partitions the topic has at first.", "partitions", 1, 24)] = 6,
+    partitions_after: Annotated[int, Knob("How many it has afterwards; never fewer.", "partitions", 1, 48)] = 12,
+    orders: Annotated[int, Knob("Number of orders; each order's key is its number.", "orders", 1, 500)] = 60,
+    updates: Annotated[int, Knob("How often each order is changed before it is cancelled.", "updates", 0, 10)] = 0,
+    backlog: Annotated[bool, Knob("Whether nothing had been read yet when the partitions were added (because of the lag).")] = True,
+    sink: Annotated[
+        Literal["as told", "by offset"],
+        Knob("What the sink does: apply every record, or treat the offset as a version and refuse lower ones."),
+    ] = "as told",
+) -> None:
+    """Orders are created, the topic gets more partitions, and the orders are cancelled. Which cancellations arrive
+    before their creation?
+    """
+    if partitions_after < partitions:
+        run.knobs["partitions_after"] = partitions  # a broker never takes one away
+    run.send("create")
+    for _ in range(updates):
+        run.send("update")
+    if not backlog:
+        run.work()
+    run.grow()
+    run.send("cancel")
+    run.work()
+    run.tell_result()

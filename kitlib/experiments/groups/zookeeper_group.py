@@ -1,0 +1,325 @@
+"""A group without a coordinator, in virtual time: members that watch ZooKeeper, decide alone, read, and commit.
+
+The words of such a trace: `kitlib.words.groups`.
+
+There is no group state and no generation. `holders` in each state is what the members believe: a partition
+with two of them has two readers. `owners` is what ZooKeeper's nodes say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+from kitlib.experiments.agenda import AgendaRun
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.knobs import Knob
+from kitlib.kafka.groups.zookeeper import (
+    REBALANCE_BACKOFF_MS,
+    REBALANCE_MAX_RETRIES,
+    SESSION_TIMEOUT_MS,
+    OldConsumer,
+    Traffic,
+    ZooKeeper,
+    coordinator_messages,
+)
+from kitlib.trace import add_to_ranges
+from kitlib.words.word import Range
+
+NOTIFY_MS = 20  # from a change in ZooKeeper until a member hears of it
+READ_MS = 40  # how long a member reads ZooKeeper before it takes its share
+NOTICE_MS = 300  # a member that comes to itself learns so much later that its session has ended
+
+
+@dataclass(slots=True)
+class Member:
+    """One consumer process: its view of the group, where it reads, and what it would commit."""
+
+    consumer: OldConsumer
+    late_ms: int = 0  # how much later than others it hears of a change
+    position: dict[int, int] = field(default_factory=dict)  # partition -> next offset to be read
+    written: dict[int, int] = field(default_factory=dict)  # partition -> the offset it last read or wrote
+    is_frozen: bool = False
+    is_rebalancing: bool = False
+    heard_again: bool = False  # woken while it was at it
+    sessions: int = 0
+    turn: int = 0  # which of its partitions it reads from next
+
+
+@dataclass(slots=True)
+class ZooKeeperRun(AgendaRun):
+    """One run: the members and ZooKeeper."""
+
+    domain: ClassVar[str] = "groups"
+
+    zookeeper: ZooKeeper = field(default_factory=ZooKeeper)
+    members: dict[str, Member] = field(default_factory=dict)
+    topic: str = "orders"
+    processed: dict[int, list[Range]] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    counted: Traffic = field(default_factory=Traffic)
+
+    # -- what a story calls --------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """The topic with its records."""
+        self.ends = dict.fromkeys(range(self.knobs["partitions"]), self.knobs["records"])
+        self.processed = {partition: [] for partition in self.ends}
+        for partition in self.ends:
+            self._lane("log", "append", partition, first=0, last=self.knobs["records"] - 1)
+
+    def join(self, name: str) -> None:
+        """A consumer starts: it makes its node, and decides for the first time."""
+        consumer = OldConsumer(name, "g", self.topic, self.knobs["partitions"], claims=self.knobs["owner_nodes"])
+        member = self.members[name] = Member(consumer)
+        self.record(name, "join", strategies=["range"])
+        self._register(member)
+        self._rebalance(member)
+        self.after(self.knobs["process_ms"], lambda: self._work(member))
+        self.after(self.knobs["auto_commit_interval_ms"], lambda: self._auto_commit(member))
+
+    def freeze(self, name: str) -> None:
+        """The process stands still; when that lasts longer than its session, ZooKeeper ends the session."""
+        member = self.members[name]
+        member.is_frozen, session = True, member.consumer.session
+        self.record(name, "freeze")
+        self.after(self.knobs["zookeeper_session_timeout_ms"], lambda: self._expire(member, session))
+
+    def thaw(self, name: str) -> None:
+        """The process goes on as if nothing had been; overdue commits are made at once."""
+        member = self.members[name]
+        member.is_frozen = False
+        self.record(name, "thaw")
+        self._commit(member)
+        session = member.consumer.session
+        self.after(NOTICE_MS, lambda: self._notice(member, session))
+
+    def is_settled(self) -> bool:
+        """Whether nobody rebalances, and each partition has exactly one reader, which has an owner node if there are any."""
+        return not any(each.is_rebalancing or each.is_frozen for each in self.members.values()) and all(
+            len(names) == 1 for names in self.holders().values()
+        )
+
+    def all_done(self) -> bool:
+        """Whether every record was processed and committed."""
+        return all(self.committed(partition) == end for partition, end in self.ends.items())
+
+    def count_from_here(self) -> None:
+        """Begin to count what ZooKeeper is asked."""
+        self.counted = replace(self.zookeeper.traffic)
+
+    def tell_traffic(self) -> None:
+        """What ZooKeeper was asked since then, and what a coordinator would have been."""
+        told = self.zookeeper.traffic.since(self.counted)
+        self.record(
+            "zookeeper", "traffic", members=len(self.members), reads=told.reads, writes=told.writes, refused=told.refused,
+            notifications=told.notifications, messages=told.messages,
+            coordinator_messages=coordinator_messages(len(self.members) - 1),
+        )  # fmt: skip
+
+    # -- the group -----------------------------------------------------------------------------------
+
+    def holders(self) -> dict[int, list[str]]:
+        """Partition -> who reads it."""
+        return {
+            partition: [name for name, each in self.members.items() if partition in each.consumer.holds]
+            for partition in self.ends
+        }
+
+    def _register(self, member: Member) -> None:
+        member.sessions += 1
+        woken = member.consumer.register(self.zookeeper, f"{member.consumer.name}/{member.sessions}")
+        self._wake(woken)
+
+    def _wake(self, names: list[str]) -> None:
+        """Each of them hears of the change a little later, and rebalances."""
+        if names:
+            self.record("zookeeper", "notify", members=names)
+        for name in names:
+            member = self.members[name]
+            self.after(NOTIFY_MS + member.late_ms, lambda member=member: self._hear(member))  # type: ignore[misc]
+
+    def _hear(self, member: Member) -> None:
+        if member.is_frozen:  # it lies in the socket until then
+            self.after(NOTIFY_MS, lambda: self._hear(member))
+            return
+        self.record(member.consumer.name, "heard")
+        if member.is_rebalancing:
+            member.heard_again = True
+        else:
+            self._rebalance(member)
+
+    def _rebalance(self, member: Member, tries: int = 1) -> None:
+        """Commit, give everything up, read who is there, and take the share a little later."""
+        member.is_rebalancing = True
+        self._commit(member)
+        given_up = member.consumer.give_up(self.zookeeper)
+        member.position.clear()
+        if given_up:
+            self.record(member.consumer.name, "revoked", partitions=self._named(given_up))
+        member.consumer.decide(self.zookeeper)
+        self.after(READ_MS, lambda: self._take(member, tries))
+
+    def _take(self, member: Member, tries: int) -> None:
+        if member.is_frozen:
+            self.after(READ_MS, lambda: self._take(member, tries))
+            return
+        consumer = member.consumer
+        offsets = {partition: consumer.committed(self.zookeeper, partition) for partition in consumer.share}
+        if consumer.take(self.zookeeper):
+            self._taken(member, offsets)
+        elif tries < self.knobs["rebalance_max_retries"]:
+            self.record(consumer.name, "refused", partitions=self._named(consumer.share))
+            self.after(self.knobs["rebalance_backoff_ms"], lambda: self._rebalance(member, tries + 1))
+        else:
+            member.is_rebalancing = False
+            self.record(consumer.name, "failed", tries=tries)
+
+    def _taken(self, member: Member, offsets: dict[int, int]) -> None:
+        member.is_rebalancing = False
+        member.position, member.written = dict(offsets), dict(offsets)
+        self.record(member.consumer.name, "assigned", partitions=self._named(member.consumer.holds))
+        for partition, offset in offsets.items():
+            self._lane(member.consumer.name, "start", partition, offset=offset, why="committed offset")
+        if member.heard_again:
+            member.heard_again = False
+            self._rebalance(member)
+
+    def _expire(self, member: Member, session: str) -> None:
+        if member.is_frozen and member.consumer.session == session:
+            woken = self.zookeeper.expire(session)
+            self.record("zookeeper", "evict", member=member.consumer.name, why="session")
+            self._wake([name for name in woken if name != member.consumer.name])
+
+    def _notice(self, member: Member, session: str) -> None:
+        """It learns that its session has ended: it drops what it read, without a commit, and begins anew."""
+        path = f"{member.consumer.ids}/{member.consumer.name}"
+        if self.zookeeper.nodes.get(path, ("", None))[1] == session:
+            return  # it was not away for too long
+        self.record(member.consumer.name, "expired")
+        if member.consumer.holds:
+            self.record(member.consumer.name, "revoked", partitions=self._named(member.consumer.holds))
+        member.consumer.holds, member.position = [], {}
+        self._register(member)
+        self._rebalance(member)
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def _work(self, member: Member) -> None:
+        """One record of one of its partitions, each in turn; then the next, a little later."""
+        self.after(self.knobs["process_ms"], lambda: self._work(member))
+        ready = [each for each in sorted(member.position) if member.position[each] < self.ends[each]]
+        if member.is_frozen or not ready:
+            return
+        partition = ready[member.turn % len(ready)]
+        member.turn += 1
+        offset = member.position[partition]
+        member.position[partition] = offset + 1
+        self._lane(member.consumer.name, "emit", partition, offset=offset)
+        add_to_ranges(self.processed[partition], offset)
+        self._lane(member.consumer.name, "process", partition, offset=offset)
+
+    def _auto_commit(self, member: Member) -> None:
+        self.after(self.knobs["auto_commit_interval_ms"], lambda: self._auto_commit(member))
+        if not member.is_frozen:
+            self._commit(member)
+
+    def _commit(self, member: Member) -> None:
+        """Write what has changed since it last did; nobody asks whether the partition is still its own."""
+        for partition, offset in member.position.items():
+            if member.written.get(partition) != offset:
+                member.written[partition] = offset
+                self.zookeeper.put(member.consumer.offset_path(partition), str(offset))
+                self._lane(member.consumer.name, "commit", partition, offset=offset, written=True)
+
+    def committed(self, partition: int) -> int:
+        """A partition's offset in ZooKeeper; looked at from outside, so it is not counted."""
+        return int(self.zookeeper.nodes.get(f"/consumers/g/offsets/{self.topic}/{partition}", ("0", None))[0])
+
+    # -- the trace -----------------------------------------------------------------------------------
+
+    def _named(self, partitions: list[int]) -> list[list[Any]]:
+        return [[self.topic, partition] for partition in partitions]
+
+    def _lane(self, actor: str, what: str, partition: int, **data: Any) -> None:
+        lane: dict[str, Any] = {
+            "log_start": 0, "log_end": self.ends[partition], "committed_to": self.committed(partition),
+            "processed": [list(each) for each in self.processed[partition]],
+            "emitted_to_offset": max((each.position.get(partition, 0) for each in self.members.values()), default=0),
+        }  # fmt: skip
+        data = {"topic": self.topic, "partition": partition, **data}
+        self.write(self.now_ms, actor, what, data, self.state() | lane)
+
+    def state(self) -> dict[str, Any]:
+        """Who takes part, who reads what by its own belief, and who does by ZooKeeper's nodes."""
+        holders = {f"{self.topic}-{partition}": names for partition, names in self.holders().items()}
+        nodes = (self.zookeeper.nodes.get(f"/consumers/g/owners/{self.topic}/{partition}") for partition in self.ends)
+        owners = {lane: None if node is None else node[0] for lane, node in zip(holders, nodes, strict=True)}
+        is_moving = any(each.is_rebalancing for each in self.members.values())
+        group = {
+            "state": "Rebalancing" if is_moving else "Stable" if self.members else "Empty",
+            "generation": None,
+            "leader": None,
+            "protocol": None,
+            "members": list(self.members),
+            "owners": owners,
+            "holders": holders,
+        }
+        return {"group": group}
+
+
+Members = Annotated[int, Knob("How many consumers the group has before anything happens.", "members", 1, 12)]
+Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)]
+Records = Annotated[int, Knob("How many records each partition holds.", "records", 1, 200)]
+Happens = Annotated[
+    Literal["a member joins", "a member hears late", "a member stalls"],
+    Knob("What happens to the group: a member joins, a member joins while another is notified late, or a member pauses."),
+]
+AwayMs = Annotated[int, Knob("How long a member pauses, or how late it is notified.", "ms", 0, 60_000, live=True)]
+OwnerNodes = Annotated[bool, Knob("Whether members claim partitions with nodes before reading; real ones do.")]
+SessionMs = Annotated[int, Knob("How long ZooKeeper waits for a silent member.", "ms", 500, 60_000, live=True)]
+Retries = Annotated[int, Knob("How many times a member tries to claim its share.", "tries", 1, 20, live=True)]
+BackoffMs = Annotated[int, Knob("How long it waits between tries.", "ms", 10, 60_000, live=True)]
+CommitMs = Annotated[int, Knob("How often a member commits.", "ms", 50, 60_000, live=True)]
+ProcessMs = Annotated[int, Knob("How long a member takes to process a record.", "ms", 5, 5_000, live=True)]
+
+SETTLE_MS = 120_000  # virtual
+MODEL_ONLY = "Kafka has no ZooKeeper any more, and its clients left it with 0.9"
+
+
+@experiment("A group without a coordinator", ZooKeeperRun, model_only=MODEL_ONLY)
+def zookeeper_group(
+    run: ZooKeeperRun,
+    members: Members = 2,
+    partitions: Partitions = 4,
+    records: Records = 25,
+    happens: Happens = "a member stalls",
+    away_ms: AwayMs = 8_000,
+    owner_nodes: OwnerNodes = True,
+    zookeeper_session_timeout_ms: SessionMs = SESSION_TIMEOUT_MS,
+    rebalance_max_retries: Retries = REBALANCE_MAX_RETRIES,
+    rebalance_backoff_ms: BackoffMs = REBALANCE_BACKOFF_MS,
+    auto_commit_interval_ms: CommitMs = 1_000,
+    process_ms: ProcessMs = 100,
+) -> None:
+    """Every member watches ZooKeeper and works out its own share. What ensures that no two of them read the same partition?"""
+    # The first members settle and read a while; then it happens; then all is read to the end, or nobody reads any more.
+    run.create()
+    names = [f"{chr(ord('A') + number)}" for number in range(members + 1)]
+    for name in names[:-1]:
+        run.join(name)
+        run.run_for(SETTLE_MS, until=run.is_settled)
+    run.run_for(5 * run.knobs["process_ms"])
+    first = names[0]
+    run.count_from_here()
+    if happens == "a member stalls":
+        run.freeze(first)
+        run.run_for(run.knobs["away_ms"])
+        run.thaw(first)
+    else:
+        if happens == "a member hears late":
+            run.members[names[-2]].late_ms = run.knobs["away_ms"]
+        run.join(names[-1])
+    run.run_for(SETTLE_MS, until=run.is_settled)
+    run.tell_traffic()
+    run.run_for(SETTLE_MS, until=run.all_done)

@@ -1,0 +1,462 @@
+"""A real producer through the proxy to the real broker: librdkafka, or the kit's own client, and its trace.
+
+A run creates a topic of its own, hands numbered records to the client, lets a fault or the given rules
+of the proxy act meanwhile, waits until the user was told of every record, ends the trouble, and reads
+the topic from its first record to its last. Time is real.
+
+The words of such a trace are those of `kitlib.monitor.producing`. Of what passes between client and
+broker only the proxy's deeds are told, by the numbers of the requests: which records are in one, only
+client and broker know.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.idempotence.client_faults import Ending, Fault, fault_named
+from kitlib.experiments.idempotence.producer_knobs import ACKS, producer_config
+from kitlib.experiments.idempotence.protocol_producer import Delivery, ProtocolProducer
+from kitlib.experiments.kafka_backend import create_topic, publish, replicas_of
+from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.topic_reader import PARTITION, TopicReader
+from kitlib.kafka.producer.config import MAX_INT
+from kitlib.lab import kafka_server
+from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
+from kitlib.lab.clients import SILENT, Cluster, client_config
+from kitlib.trace import Trace, in_log_order
+
+CLIENTS = ("librdkafka", "kit")
+BATCHES = 40  # a run has so many if nothing else is said
+MOST_BATCHES = 400  # that are told of one by one
+MAX_RETRIES = MAX_INT
+MAX_RECORDS = 1_000_000
+DEFAULTS: dict[str, Any] = {
+    "client": "librdkafka", "records": 20_000, "batch_records": None, "acks": "all", "idempotence": True, "max_in_flight": 5,
+    "retries": MAX_RETRIES, "linger_ms": 50, "request_timeout_ms": None, "delivery_timeout_ms": 60_000,
+}  # fmt: skip
+FAULT_DEADLINE_S = 20.0  # a fault that has not set in by then never will
+NO_MORE_S = 1.0  # a client that has sent no further request for so long waits for answers
+STILL_MS = 150  # a log that has not grown for so long is at its end
+STILL_WITHOUT_ANSWERS_MS = 500  # the same where nobody was told that the broker is done
+RANGES_PER_READ = 20_000  # a step is a line of limited length
+# What the proxy did, in the words of a trace; the other deeds are not told.
+NETWORK_WORDS = {
+    "lose_request": "lose_request", "lose_answer": "lose_answer", "duplicate_request": "duplicate_request",
+    "delay_request": "delay", "delay_answer": "delay", "stop_reading": "delay", "reorder": "delay", "withhold": "lose_answer",
+    "cut": "cut", "cut_after_answer": "cut", "reset": "cut", "reset_answer": "cut",
+}  # fmt: skip
+
+
+def run_librdkafka(
+    *,
+    fault: str = "none",
+    rules: Sequence[Rule] = (),
+    ending: Ending = "",
+    client: str = "librdkafka",
+    records: int = 20_000,
+    batch_records: int | None = None,
+    acks: str = "all",
+    idempotence: bool = True,
+    max_in_flight: int = 5,
+    retries: int = MAX_RETRIES,
+    linger_ms: int = 50,
+    request_timeout_ms: int | None = None,
+    delivery_timeout_ms: int = 60_000,
+    experiment: str = "client_run",
+    seed: int = 1,
+    knobs: dict[str, Any] | None = None,
+) -> Trace:
+    """Send `records` numbered records to a topic of their own, through the proxy, and tell what became of them.
+
+    What goes wrong is a `fault` by its name, or proxy `rules` with an `ending`. `batch_records` bounds a
+    batch; by default there are 40. `knobs` are kept in the trace besides those given here. A client that
+    refuses its settings gives a trace with the one step `refuse_to_start`. The trace is also kept in the
+    topic `kit.trace.<run>`. KnobError for a setting outside its range, LabError when no broker of the
+    kit's can be had or the fault does not set in.
+    """
+    settings = {
+        "client": client, "records": records, "batch_records": batch_records, "acks": acks, "idempotence": idempotence,
+        "max_in_flight": max_in_flight, "retries": retries, "linger_ms": linger_ms,
+        "request_timeout_ms": request_timeout_ms, "delivery_timeout_ms": delivery_timeout_ms,
+    }  # fmt: skip
+    return run_together(
+        [settings], fault=fault, rules=rules, ending=ending, experiment=experiment, seed=seed, knobs=knobs
+    )[0]
+
+
+def run_together(
+    clients: Sequence[Mapping[str, Any]],
+    *,
+    fault: str = "none",
+    rules: Sequence[Rule] = (),
+    ending: Ending = "",
+    experiment: str = "client_run",
+    seed: int = 1,
+    knobs: Mapping[str, Any] | None = None,
+) -> list[Trace]:
+    """The same for several clients at once, each with a topic of its own; a broker that is killed is killed once for all.
+
+    `clients` are their settings, each by the names that `run_librdkafka` has for them; KnobError for another name.
+    """
+    found = fault_named(fault)
+    if rules and fault != "none":
+        raise KnobError(f"rules are for a run without a named fault, this one has {fault}. Leave one of them out.")
+    all_settings = [_settled(given, found) for given in clients]
+    cluster = kafka_server.ensure()
+    admin = AdminClient(client_config(cluster))
+    runs = []
+    for number, settings in enumerate(all_settings):
+        run = f"{experiment.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
+        trace = Trace(run, experiment, "kafka", seed, {**(knobs or {}), **settings}, domain="idempotence")
+        runs.append(ClientRun(trace, settings, f"kit-{settings['client']}-{number}", cluster))
+        create_topic(admin, runs[-1].topic, replicas_of(cluster), {"retention.ms": "-1"})
+    bound = [
+        replace(rule, client_id=run.client_id)
+        for run in runs for rule in (*found.rules_for(run.settings["acks"]), *rules)
+    ]  # fmt: skip
+    _tell(runs, cluster, bound, ending or found.ending, seed)
+    producer = Producer(client_config(cluster, **{"enable.idempotence": True}))
+    for each in runs:
+        publish(each.trace, cluster, admin, producer)
+    return [each.trace for each in runs]
+
+
+def _settled(given: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
+    """A client's settings with what was left open. KnobError for one outside its range, or that is none."""
+    if unknown := sorted(map(str, given.keys() - DEFAULTS.keys())):
+        raise KnobError(f"a client has no setting {unknown[0][:40]!r}, expected some of {', '.join(DEFAULTS)}.")
+    settings = {"fault": fault.name, **DEFAULTS, **given}
+    records, size = settings["records"], settings["batch_records"]
+    if settings["client"] not in CLIENTS:
+        raise KnobError(f"client is {str(settings['client'])[:40]!r}, expected one of {', '.join(CLIENTS)}.")
+    if settings["acks"] not in ACKS:
+        raise KnobError(f"acks is {str(settings['acks'])[:40]!r}, expected one of {', '.join(ACKS)}.")
+    if not 1 <= records <= MAX_RECORDS:
+        raise KnobError(f"records is {records}, expected 1 to {MAX_RECORDS:,}.")
+    if size is not None and not 1 <= size <= records:
+        raise KnobError(f"batch_records is {size}, expected 1 to {records:,} (records).")
+    settings["batch_records"] = size or -(-records // BATCHES)
+    settings["request_timeout_ms"] = settings["request_timeout_ms"] or fault.request_timeout_ms
+    return settings
+
+
+def _tell(runs: Sequence[ClientRun], cluster: Cluster, rules: Sequence[Rule], ending: Ending, seed: int) -> None:
+    """All that happens, from the first record to the last step of each trace."""
+    began_s = time.monotonic()  # the proxy's clock begins here too
+    with ChaosProxy.before(cluster, rules, seed) as proxy:
+        assert proxy.cluster is not None
+        started: list[ClientRun] = []
+        try:
+            for run in runs:
+                if run.start(proxy.cluster, began_s):
+                    started.append(run)
+            for run in started:
+                run.hand_over()
+            if ending and started:
+                _wait_until_held(started, proxy, rules)
+                if ending == "kill":
+                    kafka_server.restart("kill")
+                proxy.clear()
+                proxy.cut()
+                for run in started:
+                    run.note_ending(ending)
+            _wait_for_deliveries(started, proxy)
+        finally:
+            for run in started:
+                run.close()
+        events = proxy.events
+        proxy.clear()
+        proxy.release()
+        delay_ms = max((rule.ms for rule in rules if rule.action == "delay_request"), default=0)
+        for run in started:
+            run.wait_until_still(delay_ms)
+    for run in started:
+        run.write_steps(events, ending)
+
+
+def _wait_until_held(runs: Sequence[ClientRun], proxy: ChaosProxy, rules: Sequence[Rule]) -> None:
+    """Wait until the proxy holds as many requests, or answers, as each client sends at once. LabError when it holds none."""
+    waiting = {rule.client_id for rule in rules if rule.action in ("withhold", "stop_reading")}
+    since, held, deadline = time.monotonic(), Counter[str](), time.monotonic() + FAULT_DEADLINE_S
+    while waiting - held.keys() or (waiting and time.monotonic() < since + NO_MORE_S):
+        for run in runs:
+            run.work(0.005)
+        now_held = Counter(event.client_id for event in proxy.events if event.what in ("withhold", "stop_reading"))
+        if now_held != held:
+            since, held = time.monotonic(), now_held
+        if time.monotonic() > deadline:
+            missing = ", ".join(sorted(waiting - held.keys()))
+            raise LabError(
+                f"nothing of {missing or 'any client'} was held within {FAULT_DEADLINE_S:g} s; the proxy has counted "
+                f"{proxy.counts()}. Send more batches."
+            )
+
+
+def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
+    deadline = time.monotonic() + max((run.settings["delivery_timeout_ms"] for run in runs), default=0) / 1000 + 10
+    while unfinished := [run for run in runs if run.unfinished]:
+        for run in unfinished:
+            run.work(0.02 / len(unfinished))
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"run {unfinished[0].trace.run}: the client has reported nothing about {unfinished[0].unfinished} records, long after "
+                f"delivery_timeout_ms. The proxy has counted {proxy.counts()}; look at `kit status`."
+            )
+
+
+# -- a producer in the hands of its user: both are handed numbered records and tell, record by record, what became of them
+
+# Is told of each record: its number, the error ("" for success), and its offset (-1 with an error, and with acks=0).
+Tell = Callable[[int, str, int], None]
+
+
+class Librdkafka:
+    """A producer of confluent_kafka, as its users have it."""
+
+    def __init__(self, cluster: Cluster, topic: str, settings: dict[str, Any], client_id: str, tell: Tell) -> None:
+        self.topic, self.tell = topic, tell
+        self.deadline_s = settings["delivery_timeout_ms"] / 1000 + 10
+        more = {
+            "client.id": client_id,
+            "acks": settings["acks"],
+            "enable.idempotence": settings["idempotence"],
+            "max.in.flight": settings["max_in_flight"],
+            "retries": settings["retries"],
+            "retry.backoff.ms": 20,
+            "linger.ms": settings["linger_ms"],
+            "batch.num.messages": settings["batch_records"],
+            "request.timeout.ms": settings["request_timeout_ms"],  # for how long the broker may wait for replicas
+            "socket.timeout.ms": settings["request_timeout_ms"],  # for how long the client waits for the broker
+            "delivery.timeout.ms": settings["delivery_timeout_ms"],
+            "queue.buffering.max.messages": max(100_000, settings["records"]),
+        }
+        self.producer = Producer(client_config(cluster, **more), logger=SILENT)
+
+    def hand_over(self, records: range) -> None:
+        """Send these records."""
+        deadline = time.monotonic() + self.deadline_s
+        for record in records:
+            while True:
+                try:
+                    self.producer.produce(self.topic, value=b"%d" % record, partition=PARTITION, on_delivery=self._delivered)
+                    break
+                except BufferError:
+                    if time.monotonic() > deadline:
+                        raise LabError(f"{self.topic}: the client's queue is full and stays full. Send fewer records.") from None
+                    self.work(0.05)
+                except KafkaException as error:  # after a fatal error it takes no more
+                    self.tell(record, _name(error.args[0]), -1)
+                    break
+        self.work(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        offset = message.offset()
+        self.tell(int(message.value() or b"-1"), _name(error) if error else "", -1 if error or offset is None else max(offset, -1))
+
+    def work(self, seconds: float) -> None:
+        """Give the client so much time; what it has to tell is told meanwhile."""
+        try:
+            self.producer.poll(seconds)
+        except KafkaException as error:
+            if not error.args[0].fatal():
+                raise
+            self.producer.purge()  # it sends nothing any more, and says so of each record that waits
+        except SystemError as error:  # a Ctrl-C that came while it told of a record is lost in its C code
+            raise KeyboardInterrupt from error
+
+    @property
+    def unfinished(self) -> int:
+        """The records of which nothing has been told yet."""
+        return len(self.producer)
+
+    def close(self) -> None:
+        """End it."""
+        self.producer.purge()
+        self.producer.flush(1.0)
+
+
+class Kit:
+    """The kit's own producer, which may have up to ten requests in flight."""
+
+    def __init__(self, cluster: Cluster, topic: str, settings: dict[str, Any], client_id: str, tell: Tell) -> None:
+        self.tell = tell
+        self.first_records: dict[int, int] = {}
+        host, _, port = cluster.bootstrap.split(",")[0].rpartition(":")
+        config = producer_config({name: value for name, value in settings.items() if name != "linger_ms"})
+        self.producer = ProtocolProducer(host, int(port), topic, config, self._delivered, client_id=client_id)
+
+    def hand_over(self, records: range) -> None:
+        self.first_records[len(self.first_records)] = records.start  # sends are numbered from 0
+        self.producer.send([b"%d" % record for record in records], PARTITION)
+
+    def _delivered(self, delivery: Delivery) -> None:
+        first = self.first_records[delivery.send] + delivery.first
+        for index in range(delivery.count):
+            offset = delivery.offset + index if delivery.error is None and delivery.offset >= 0 else -1
+            self.tell(first + index, delivery.error or "", offset)
+
+    def work(self, seconds: float) -> None:
+        self.producer.poll(seconds)
+
+    @property
+    def unfinished(self) -> int:
+        return self.producer.unfinished
+
+    def close(self) -> None:
+        self.producer.close(1.0)
+
+
+def _name(error: KafkaError) -> str:
+    return str(error.name())
+
+
+# -- the runs -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryReport:
+    """What the user was told of one record."""
+
+    at_ms: int
+    record: int
+    error: str  # "" for success
+    offset: int  # -1 with an error, and with acks=0
+
+
+@dataclass(slots=True)
+class ClientRun:
+    """One client's run: what it was given, what it told, what the proxy did to it and what lies in its topic."""
+
+    trace: Trace
+    settings: dict[str, Any]
+    client_id: str
+    cluster: Cluster
+    began_s: float = 0.0
+    client: Librdkafka | Kit | None = None
+    told: list[DeliveryReport] = field(default_factory=list)
+    happened: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)  # (ms, actor, what, data)
+
+    @property
+    def topic(self) -> str:
+        return f"kit.{self.trace.run}.records"
+
+    @property
+    def unfinished(self) -> int:
+        """The records of which the user has not been told."""
+        return self.client.unfinished if self.client is not None else 0
+
+    def start(self, cluster: Cluster, began_s: float) -> bool:
+        """Start the client; False when it refuses to start."""
+        self.began_s = began_s
+        kind: type[Librdkafka] | type[Kit] = Kit if self.settings["client"] == "kit" else Librdkafka
+        try:
+            self.client = kind(cluster, self.topic, self.settings, self.client_id, self._note_told)
+        except (KafkaException, KnobError) as error:
+            reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            self.trace.record(0, "producer", "refuse_to_start", error=reason)
+        return self.client is not None
+
+    def hand_over(self) -> None:
+        """The user sends all records, batch by batch."""
+        assert self.client is not None
+        size, count = self._step_records, self.settings["records"]
+        for batch, first in enumerate(range(0, count, size)):
+            last = min(first + size, count) - 1
+            self._note("producer", "send", batch=batch, first=first, last=last)
+            self.client.hand_over(range(first, last + 1))
+
+    @property
+    def _step_records(self) -> int:
+        """How many records one step tells of: a batch, or more where there would be too many steps."""
+        size, count = self.settings["batch_records"], self.settings["records"]
+        return int(size if self.settings["client"] == "kit" or count <= MOST_BATCHES * size else -(-count // BATCHES))
+
+    def work(self, seconds: float) -> None:
+        """Give the client so much time."""
+        assert self.client is not None
+        self.client.work(seconds)
+
+    def close(self) -> None:
+        """End the client."""
+        assert self.client is not None
+        self.client.close()
+
+    def note_ending(self, ending: Ending) -> None:
+        """Tell that the broker was killed, if it was, and that the connection was cut."""
+        if ending == "kill":
+            self._note("broker", "restart", how="kill")
+        self._note("network", "cut")
+
+    def wait_until_still(self, delay_ms: int) -> None:
+        """Wait until nothing is on its way to the broker any more, as far as the log's end can tell."""
+        still_ms = delay_ms + (STILL_WITHOUT_ANSWERS_MS if self.settings["acks"] == "0" else STILL_MS)
+        deadline = time.monotonic() + DEADLINE_S
+        with TopicReader.open(self.cluster, self.topic) as reader:
+            end, since = reader.bounds()[1], time.monotonic()
+            while time.monotonic() - since < still_ms / 1000 and time.monotonic() < deadline:
+                time.sleep(0.02)
+                if (now := reader.bounds()[1]) != end:
+                    end, since = now, time.monotonic()
+
+    # -- the trace ---------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return int((time.monotonic() - self.began_s) * 1000)
+
+    def _note_told(self, record: int, error: str, offset: int) -> None:
+        self.told.append(DeliveryReport(self._now_ms(), record, error, offset))
+
+    def _note(self, actor: str, what: str, **data: Any) -> None:
+        self.happened.append((self._now_ms(), actor, what, data))
+
+    def _record(self, at_ms: int, actor: str, what: str, **data: Any) -> None:
+        self.trace.record(at_ms, actor, what, topic=self.topic, partition=PARTITION, **data)
+
+    def write_steps(self, events: Sequence[ProxyEvent], ending: Ending) -> None:
+        """All that happened, by its time, and at the end what lies in the topic."""
+        steps = [*self.happened, *self._deliveries()]
+        for event in events:
+            if event.rule is None or event.client_id != self.client_id or event.what not in NETWORK_WORDS:
+                continue
+            word = "lose_request" if ending and event.what == "stop_reading" else NETWORK_WORDS[event.what]
+            steps.append((int(event.at_ms), "network", word, {"request": event.correlation_id, "deed": event.what}))
+        for at_ms, actor, what, data in sorted(steps, key=lambda step: step[0]):
+            self._record(at_ms, actor, what, **data)
+        with TopicReader.open(self.cluster, self.topic) as reader:
+            first, values = reader.read()
+        ranges = in_log_order(map(int, values))
+        for at in range(0, max(1, len(ranges)), RANGES_PER_READ):
+            part = ranges[at : at + RANGES_PER_READ]
+            self._record(self._now_ms(), "broker", "read", first_offset=first, records=part)
+            first += sum(high - low + 1 for low, high in part)
+
+    def _deliveries(self) -> list[tuple[int, str, str, dict[str, Any]]]:
+        """What the user was told, in ranges: one ends with its batch, and where time, error or offsets do not go on."""
+        size, steps = self._step_records, []
+        for begin, end in stretches(self.told, size):
+            told, last = self.told[begin], self.told[end - 1]
+            data: dict[str, Any] = {"batch": told.record // size, "first": told.record, "last": last.record}
+            more = {"error": told.error} if told.error else {"offset": told.offset}
+            steps.append((last.at_ms, "producer", "undelivered" if told.error else "delivered", data | more))
+        return steps
+
+
+def stretches(told: Sequence[DeliveryReport], size: int) -> list[tuple[int, int]]:
+    """Where the stretches of `told` begin and end that one step tells of."""
+    begins = [
+        index for index, (before, now) in enumerate(zip([None, *told], told, strict=False))
+        if before is None or now.record != before.record + 1 or now.record % size == 0 or now.error != before.error
+        or (now.offset != before.offset + 1 and not now.offset == before.offset == -1)
+    ]  # fmt: skip
+    return list(pairwise([*begins, len(told)]))
+

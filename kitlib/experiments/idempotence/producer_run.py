@@ -1,0 +1,458 @@
+"""A producer, a network and a leader: the small system on which idempotence is shown.
+
+The user hands batches of records to the kit's producer. Each request takes `delay_ms` to the broker
+and its answer as long to come back; a story may lose requests or answers, hold answers back and cut
+the connection. Time is virtual and chance is drawn from the seed, the batch and the attempt alone, so
+the same knobs give the same run on the model and on a real broker, which is asked for real, over its
+own protocol, at the moment at which a request arrives. A fork meets the same luck as its parent.
+
+Left out: more than one partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar
+
+from kitlib.experiments.agenda import NEVER, Action, AgendaRun
+from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
+from kitlib.experiments.idempotence.producer_knobs import producer_config
+from kitlib.kafka.broker.leader import BrokerConfig, Outcome
+from kitlib.kafka.producer.batch import ProducerBatch
+from kitlib.kafka.producer.sender import InFlightRequest, Sender, SenderEvent
+from kitlib.kafka.protocol import (
+    ErrorCode,
+    InitProducerIdAnswer,
+    InitProducerIdRequest,
+    PartitionAnswer,
+    ProduceRequest,
+)
+from kitlib.trace import in_log_order
+
+BEGIN_MS = 100  # when a story begins: the producer has its id
+RECONNECT_MS = 50  # from a lost connection to the next one
+WITHHELD_MS = 200  # after the first answer that is held back the connection is cut, however few there are
+PATIENCE_MS = 600_000  # virtual time after which a story that should settle is ended
+
+
+@dataclass(slots=True)
+class Flight:
+    """One produce request on its way, with its one batch."""
+
+    client: Client
+    request: ProduceRequest
+    data: dict[str, Any]  # what its steps say of it: topic, partition, request, batch, first, last
+    attempt: int  # 0 for the first one
+    handled: AppendResult | None = None  # once the broker has dealt with it
+    is_over: bool = False  # its answer came, or will never come
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """What its steps say of it, without its records."""
+        return {name: self.data[name] for name in ("topic", "partition", "request", "batch")}
+
+
+# What becomes of a request: "", "lose_request", "lose_answer" (and the connection), "swallow_answer" (the answer
+# alone), "duplicate_request", "refuse:NAME" (an error instead of the broker's answer), "delay:MS".
+Fate = Callable[[Flight], str]
+
+
+@dataclass(slots=True)
+class Client:
+    """One producer and its connection."""
+
+    actor: str
+    sender: Sender
+    given: InitProducerIdAnswer | None = None  # the id that it gets instead of one from the broker
+    first_records: dict[int, int] = field(default_factory=dict)  # send -> its first record
+    flights: dict[int, Flight] = field(default_factory=dict)  # by request number: those that are waited for
+    connection: int = 0  # counts; what was sent on an older one is lost
+    ready_at_ms: int = 0  # when the present connection can be used
+    last_arrival_ms: int = 0  # requests arrive in the order in which they left
+    last_answer_ms: int = 0  # and so do answers
+    drops: int = 0  # connections that the sender itself gave up
+    told_identity: tuple[int, int] = (-1, -1)  # the last id and epoch that a step told of
+    last_sent: range = range(0)  # the records of its last closed batch
+    delivered: int = 0  # batches of which the user was told that they are stored
+    failed: set[int] = field(default_factory=set)  # records of which the user was told that they are not
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Producer id and epoch; (-1, -1) without."""
+        manager = self.sender.transaction_manager
+        return (manager.producer_id, manager.producer_epoch) if manager else (-1, -1)
+
+    @property
+    def queued(self) -> list[ProducerBatch]:
+        """The batches that wait in the accumulator, the next one first."""
+        return list(self.sender.accumulator.queues[PARTITION])
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the user was told of everything, and no answer is waited for."""
+        return not (self.flights or self.queued or any(self.sender.in_flight_batches.values()))
+
+    def shown(self) -> dict[str, Any]:
+        """What a picture shows of it."""
+        sender, (producer_id, epoch) = self.sender, self.identity
+        manager = sender.transaction_manager
+        entry = manager.entries.get(PARTITION) if manager else None
+        in_flight = []
+        for number, flight in self.flights.items():
+            (batch,) = flight.request.batches
+            in_flight.append([number, flight.data["batch"], batch.base_sequence, batch.count])
+        return {
+            "pid": producer_id,
+            "epoch": epoch,
+            "next_seq": entry.next_sequence if entry else 0 if manager else -1,
+            "queue": [
+                [batch.number, batch.base_sequence if batch.has_sequence else None, batch.count, batch.attempts]
+                for batch in self.queued
+            ],
+            "in_flight": in_flight,
+        }
+
+
+@dataclass(slots=True)
+class ProducerRun(AgendaRun):
+    """One run: its producers, their network, and the leader.
+
+    A story calls `begin`, `send`, `run_for`, `withhold`, `restart`, ..., `finish` in its order.
+    """
+
+    domain: ClassVar[str] = "idempotence"
+
+    next_record: int = 0
+    leader: ModelLeader | None = None
+    clients: list[Client] = field(default_factory=list)
+    subject: Client | None = None  # whose state the next step shows
+    fate: Fate = lambda flight: ""
+    withheld_left: int = 0  # so many answers are still to be held back
+    withheld: list[Flight] = field(default_factory=list)
+
+    # -- what a story calls -----------------------------------------------------------------------
+
+    def begin(self) -> Client:
+        """Create the topic with the leader of its one partition, and a producer that gets its id."""
+        knobs = self.knobs
+        config = BrokerConfig(
+            remembered_batches=knobs.get("remembered_batches", 5),
+            older_is_duplicate=knobs.get("older_is_duplicate", False),
+            release=knobs.get("release", "4.3"),
+        )
+        self.leader = self.backend.provide(ModelLeader, "events", config)
+        producer = self.add_producer()
+        self.run_for(BEGIN_MS)
+        return producer
+
+    def finish(self) -> None:
+        """Wait until the user was told of every record, and look at what the topic holds."""
+        self.settle()
+        self.read()
+
+    def add_producer(self, given: InitProducerIdAnswer | None = None) -> Client:
+        """Start a producer with the knobs' settings; `given` is an id that it uses instead of asking for one."""
+        actor = "producer" if not self.clients else f"producer {len(self.clients) + 1}"
+        client = Client(actor, Sender(producer_config(self.knobs), [PARTITION], self.now_ms), given)
+        self.clients.append(client)
+        self._pump(client)
+        return client
+
+    def send(self, client: Client, records: int) -> None:
+        """The user hands over one closed batch."""
+        self._hand_over(client, range(self.next_record, self.next_record + records))
+        self.next_record += records
+
+    def send_again(self, client: Client, records: range) -> None:
+        """The user hands over once more what it had handed over before: to the producer these are new records."""
+        self._hand_over(client, records)
+
+    def send_batches(self, client: Client, batches: int, records: int) -> None:
+        """The user hands over so many closed batches at once."""
+        for _ in range(batches):
+            self.send(client, records)
+
+    def send_records(self, client: Client, records: int, every_ms: int) -> None:
+        """The user sends record after record, one every `every_ms`; the producer makes batches of them."""
+
+        def send_one() -> None:
+            record = self.next_record
+            self.next_record += 1
+            number = client.sender.append(PARTITION, b"%d" % record, self.now_ms)
+            client.first_records.setdefault(number, record)
+            self._note_send(client, number, range(record, record + 1))
+            self._pump(client)
+
+        for index in range(records):
+            self.after(index * every_ms, send_one)
+
+    def _hand_over(self, client: Client, records: range) -> None:
+        number = client.sender.send(PARTITION, self.now_ms, tuple(b"%d" % record for record in records))
+        client.first_records[number] = records.start
+        client.last_sent = records
+        self._note_send(client, number, records)
+        self._pump(client)
+
+    def _note_send(self, client: Client, batch: int, records: range) -> None:
+        self._record(client.actor, "send", client, topic=self._led.topic, partition=PARTITION, batch=batch,
+                     first=records.start, last=records.stop - 1)  # fmt: skip
+
+    def settle(self) -> None:
+        """Run until the user was told of every record, and nothing is on its way."""
+        self.run_for(PATIENCE_MS, until=self.is_settled)
+
+    def is_settled(self) -> bool:
+        """Whether nothing will happen any more without the story."""
+        return not self.agenda and all(client.is_settled for client in self.clients)
+
+    def withhold(self, answers: int) -> None:
+        """Hold the next answers back and then cut the connection: the broker has written, the producer does not know."""
+        self.withheld_left = answers
+
+    def cut(self) -> None:
+        """Cut the connections: what is on its way is lost, and each producer connects again."""
+        self._record("network", "cut", None)
+        for client in self.clients:
+            self._disconnect(client, "connection lost")
+
+    @property
+    def end(self) -> int:
+        """The log's end."""
+        return int(self._led.shown(-1)["log_end"])
+
+    def restart(self, how: Restart) -> None:
+        """The broker goes and comes back, and with it the connections."""
+        self._led.restart(how, self.now_ms)
+        self._record("broker", "restart", None, topic=self._led.topic, partition=PARTITION, how=how)
+
+    def fail_over(self) -> None:
+        """A replica that had copied everything becomes the leader."""
+        self._led.fail_over(self.now_ms)
+        self._record("broker", "fail_over", None, topic=self._led.topic, partition=PARTITION)
+
+    def expire(self, client: Client) -> None:
+        """The broker forgets the producer's id."""
+        self._led.expire(client.identity[0], self.now_ms)
+        self._record("broker", "expire", client, topic=self._led.topic, partition=PARTITION, pid=client.identity[0])
+
+    def delete_before(self, offset: int) -> None:
+        """Retention: the records below `offset` are gone."""
+        self._led.delete_before(offset)
+        self._record("broker", "delete", None, topic=self._led.topic, partition=PARTITION, to=offset)
+
+    def read(self) -> None:
+        """Read the topic from its first record to its last; the last word on what is stored."""
+        first, values = self._led.read()
+        ranges = in_log_order(map(int, values))
+        self._record("broker", "read", None, topic=self._led.topic, partition=PARTITION, first_offset=first, records=ranges)
+
+    def luck(self, *what: object) -> float:
+        """A number from 0 to 1 that the seed and `what` decide."""
+        return Random(f"{self.trace.seed}:{':'.join(map(str, what))}").random()
+
+    # -- the client's side ------------------------------------------------------------------------
+
+    @property
+    def _led(self) -> ModelLeader:
+        assert self.leader is not None, "a story begins with begin()"
+        return self.leader
+
+    def next_wake(self) -> tuple[int, Action]:
+        """When a producer wants to be asked next, if nothing comes in before; then all of them are."""
+        wakes = (client.sender.next_event_ms(self.now_ms) for client in self.clients)
+        return min((max(at_ms, self.now_ms + 1) for at_ms in wakes if at_ms is not None), default=NEVER), self._pump_all
+
+    def _pump_all(self) -> None:
+        for client in self.clients:
+            self._pump(client)
+
+    def _pump(self, client: Client) -> None:
+        """Ask the producer for requests, and let it look at answers, until it has nothing more to say."""
+        sender = client.sender
+        while True:
+            requests = sender.poll(self.now_ms, connected=self.now_ms >= client.ready_at_ms)
+            self._note_identity(client)
+            for request in requests:
+                if isinstance(request, InitProducerIdRequest):
+                    self.after(2 * self._delay_ms, self._if_connected(client, lambda: self._give_id(client)))
+            for sent in sender.last_sent:
+                self._leave(client, sent)
+            for event in sender.events:
+                self._note(client, event)
+            self._note_completed(client)
+            if sender.connection_drops > client.drops:
+                client.drops = sender.connection_drops
+                self._lose_connection(client, "request time-out")
+            if sender.is_idle:
+                return
+
+    @property
+    def _delay_ms(self) -> int:
+        return int(self.knobs.get("delay_ms", 5))
+
+    def _leave(self, client: Client, sent: InFlightRequest) -> None:
+        """A produce request leaves for the broker."""
+        request, ((batch,), (kept,)) = sent.request, (sent.request.batches, sent.batches)
+        data = {"topic": self._led.topic, "partition": PARTITION, "request": request.number, "batch": kept.number,
+                "first": int(batch.values[0]), "last": int(batch.values[-1])}  # fmt: skip
+        flight = Flight(client, request, data, kept.attempts)
+        if request.acks != 0:
+            client.flights[request.number] = flight
+        self._record(client.actor, "request", client, **data, seq=batch.base_sequence, epoch=batch.producer_epoch,
+                     pid=batch.producer_id, attempt=kept.attempts)  # fmt: skip
+        fate, _, value = self.fate(flight).partition(":")
+        delay_ms = self._delay_ms
+        if fate == "delay":
+            delay_ms += int(value)
+            self._record("network", "delay", client, **flight.where, ms=int(value))
+        if fate == "lose_request":
+            self._record("network", "lose_request", client, **flight.where)
+            return
+        if fate == "refuse":
+            refuse = self._if_connected(client, lambda: self._answer(flight, PartitionAnswer(ErrorCode[value])))
+            self.after(delay_ms, lambda: self.after(delay_ms, refuse))  # behind the answers to what left before it
+            return
+        client.last_arrival_ms = max(client.last_arrival_ms, self.now_ms + delay_ms)
+        arrival_ms = client.last_arrival_ms - self.now_ms
+        self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flight, fate)))
+        if fate == "duplicate_request":
+            self._record("network", "duplicate_request", client, **flight.where)
+            self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flight, "swallow_answer")))
+
+    def _if_connected(self, client: Client, action: Callable[[], None]) -> Callable[[], None]:
+        """`action`, unless the connection is another one by then."""
+        connection = client.connection
+
+        def act() -> None:
+            if client.connection == connection:
+                action()
+
+        return act
+
+    def _give_id(self, client: Client) -> None:
+        """The answer to a request for an id."""
+        given, client.given = client.given, None
+        why = "given" if given else "init"
+        client.sender.receive_id(given or self._led.init_producer_id(self.now_ms))
+        self._note_identity(client, why)
+        self._pump(client)
+
+    def _answer(self, flight: Flight, answer: PartitionAnswer) -> None:
+        """An answer reaches the producer."""
+        client = flight.client
+        flight.is_over = True
+        if client.flights.pop(flight.request.number, None) is None:
+            return
+        self._record(client.actor, "answer", client, **flight.where, error=answer.error.name, offset=answer.base_offset)
+        client.sender.receive(flight.request.number, {PARTITION: answer})
+        for event in client.sender.take_answers(self.now_ms):
+            self._note(client, event)
+        self._note_completed(client)
+        self._pump(client)
+
+    def _disconnect(self, client: Client, why: str) -> None:
+        """The network ends the connection."""
+        client.sender.disconnect()
+        self._lose_connection(client, why)
+        self._pump(client)
+
+    def _lose_connection(self, client: Client, why: str) -> None:
+        """The connection is gone, and with it every answer that has not come."""
+        client.connection += 1
+        client.ready_at_ms = client.last_arrival_ms = client.last_answer_ms = self.now_ms + RECONNECT_MS
+        self.after(RECONNECT_MS, self._if_connected(client, lambda: self._pump(client)))
+        flights, client.flights = client.flights, {}
+        self.withheld = [flight for flight in self.withheld if flight.client is not client]
+        for flight in flights.values():
+            flight.is_over = True
+            self._record("network", "lose_answer" if flight.handled else "lose_request", client, **flight.where)
+            self._record(client.actor, "no_answer", client, **flight.where, why=why)
+
+    def _note_identity(self, client: Client, why: str = "") -> None:
+        """Tell of a new producer id or epoch."""
+        before, now = client.told_identity, client.identity
+        if now != before and now[0] >= 0:
+            client.told_identity = now
+            why = why or ("bump" if before[0] == now[0] else "init")
+            self._record(client.actor, "id", client, pid=now[0], epoch=now[1], why=why)
+
+    def _note(self, client: Client, event: SenderEvent) -> None:
+        """Tell what the sender did with a batch, where nothing else shows it."""
+        batch = event.batch
+        if batch is not None and event.what in ("requeue", "split"):
+            first = client.first_records[batch.send] + batch.first
+            self._record(client.actor, event.what, client, topic=self._led.topic, partition=PARTITION, batch=batch.number,
+                         first=first, last=first + batch.count - 1, attempt=batch.attempts)  # fmt: skip
+
+    def _note_completed(self, client: Client) -> None:
+        """Tell what the user is told."""
+        for done in client.sender.completed():
+            first = client.first_records[done.send] + done.first
+            data = {"topic": self._led.topic, "partition": PARTITION, "batch": done.send, "first": first,
+                    "last": first + done.count - 1}  # fmt: skip
+            if done.error is None:
+                client.delivered += 1
+                self._record(client.actor, "delivered", client, **data, offset=done.offset)
+            else:
+                client.failed.update(range(first, first + done.count))
+                self._record(client.actor, "undelivered", client, **data, error=done.error)
+
+    # -- the broker's side ------------------------------------------------------------------------
+
+    def _arrive(self, flight: Flight, fate: str) -> None:
+        """A request reaches the broker, which deals with it at once; its answer sets out, or is held back."""
+        handled = flight.handled = self._handle(flight)
+        if flight.request.acks == 0:
+            return
+        client = flight.client
+        if fate == "swallow_answer":  # nothing comes back, and the connection stays: a black hole
+            return
+        if fate == "lose_answer":
+            self._disconnect(client, "connection lost")
+            return
+        if self.withheld_left:
+            self.withheld_left -= 1
+            self.withheld.append(flight)
+            if self.withheld_left == 0:
+                self.after(0, self._cut_withheld)
+            elif len(self.withheld) == 1:
+                self.after(WITHHELD_MS, self._cut_withheld)
+            return
+        client.last_answer_ms = max(client.last_answer_ms, self.now_ms + self._delay_ms)
+        answer_ms = client.last_answer_ms - self.now_ms
+        self.after(answer_ms, self._if_connected(client, lambda: self._answer(flight, handled.answer)))
+
+    def _cut_withheld(self) -> None:
+        if self.withheld:
+            self.withheld_left = 0
+            self.cut()
+
+    def _handle(self, flight: Flight) -> AppendResult:
+        """What the leader does with a request."""
+        handled = self._led.produce(flight.request, self.now_ms)
+        (batch,) = flight.request.batches
+        numbers = {"seq": batch.base_sequence, "epoch": batch.producer_epoch, "pid": batch.producer_id}
+        if handled.outcome is Outcome.REJECTED:
+            self._record("broker", "refuse", flight.client, **flight.data, **numbers, error=handled.answer.error.name)
+        else:
+            what = "write" if handled.outcome is Outcome.APPENDED else "recognise"
+            self._record("broker", what, flight.client, **flight.data, **numbers, offset=handled.answer.base_offset)
+        if handled.differs:
+            self._record("broker", "differs", flight.client, **flight.where, from_the_model=handled.differs)
+        return handled
+
+    # -- the trace --------------------------------------------------------------------------------
+
+    def _record(self, actor: str, what: str, client: Client | None, **data: Any) -> None:
+        """Write a step that is about one producer, or about none."""
+        self.subject = client or (self.clients[0] if self.clients else None)
+        self.record(actor, what, **data)
+
+    def state(self) -> dict[str, Any]:
+        """The producer's queue, and what the broker remembers of it."""
+        if self.subject is None or self.leader is None:
+            return {}
+        broker = self._led.shown(self.subject.identity[0])
+        return {"producer": self.subject.shown(), "broker": broker, "log": broker["log_end"]}

@@ -1,0 +1,283 @@
+"""The idempotent producer's experiments: lost answers, retries, a forgetful broker, order.
+
+Every story begins with an empty topic of one partition and a producer that has just got its id. The
+user hands over records; the network or the broker does something unkind; the run ends once the user
+was told of every record, and with a look at what the topic holds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.idempotence.producer_knobs import (
+    Acks,
+    DeliveryTimeoutMs,
+    LingerMs,
+    MaxInFlight,
+    Records,
+    RequestTimeoutMs,
+    Retries,
+)
+from kitlib.experiments.idempotence.producer_run import Client, Flight, ProducerRun
+from kitlib.experiments.knobs import Knob
+from kitlib.kafka.producer.config import MAX_INT
+from kitlib.kafka.protocol import InitProducerIdAnswer
+
+Idempotence = Annotated[bool, Knob("Gives each batch a producer id, an epoch and sequence numbers.")]
+SendEveryMs = Annotated[int, Knob("Time between records that the application sends.", "ms", 0, 1_000)]
+Batches = Annotated[int, Knob("How many batches the application sends.", "batches", 1, 200)]
+BatchRecords = Annotated[int, Knob("Records in each of them.", "records", 1, 100)]
+DelayMs = Annotated[int, Knob("How long a request or an answer is in transit.", "ms", 0, 5_000, live=True)]
+RememberedBatches = Annotated[
+    int, Knob("How many batches of a producer the broker remembers; a real one remembers 5.", "batches", 1, 20)
+]
+OlderIsDuplicate = Annotated[
+    bool, Knob("Treats any batch below the expected sequence as a duplicate; no real broker does.")
+]
+LostAnswers = Annotated[int, Knob("How many answers are held back before the connection is cut.", "answers", 0, 20)]
+LossPercent = Annotated[
+    int, Knob("Share of answers lost at random, along with their connection.", "%", 0, 50, live=True)
+]
+Release = Annotated[Literal["4.3", "2.0"], Knob("Which release's rules the client and the broker follow.")]
+
+
+class ClientKnobs:
+    """How a producer sends, and how far away its broker is."""
+
+    max_in_flight: MaxInFlight = 5
+    retries: Retries = MAX_INT
+    delivery_timeout_ms: DeliveryTimeoutMs = 120_000
+    delay_ms: DelayMs = 5
+
+
+class IdempotentClientKnobs(ClientKnobs):
+    """The same, of a producer that may be idempotent or not."""
+
+    idempotence: Idempotence = True
+
+
+class BrokerKnobs:
+    """How the broker knows a batch again."""
+
+    remembered_batches: RememberedBatches = 5
+    older_is_duplicate: OlderIsDuplicate = False
+
+
+@experiment("The answer that never came", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+def answers_lost(
+    run: ProducerRun,
+    records: Records = 60,
+    send_every_ms: SendEveryMs = 1,
+    linger_ms: LingerMs = 4,
+    acks: Acks = "all",
+    lost_answers: LostAnswers = 5,
+    answer_loss_percent: LossPercent = 0,
+    delay_ms: DelayMs = 15,
+) -> None:
+    """The broker has written five batches, and their answers are lost. The producer sends them again. How many times
+    are they stored?
+    """
+
+    def fate(flight: Flight) -> str:
+        luck = run.luck(flight.data["batch"], flight.attempt)
+        return "lose_answer" if luck * 100 < run.knobs["answer_loss_percent"] else ""
+
+    producer = run.begin()
+    run.fate = fate
+    run.send_records(producer, records, send_every_ms)
+    run.run_for(1_000, until=lambda: producer.delivered > 0)
+    run.withhold(lost_answers)
+    run.finish()
+
+
+@experiment("Why five", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+def six_in_flight(
+    run: ProducerRun,
+    batches: Batches = 6,
+    batch_records: BatchRecords = 5,
+    max_in_flight: MaxInFlight = 6,
+) -> None:
+    """Six batches are written and no answer comes back. The broker remembers five. What does it say to the first one's retry?"""
+    producer = run.begin()
+    run.withhold(min(batches, max_in_flight))
+    run.send_batches(producer, batches, batch_records)
+    run.finish()
+
+
+FailingBatch = Annotated[int, Knob("The batch whose first attempt fails.", "", 0, 200)]
+Fault = Annotated[
+    Literal["refused", "request lost"], Knob("How it fails: the broker refuses it for now, or the request is lost in transit.")
+]
+
+
+@experiment("A retry arrives late", ProducerRun, shared=(IdempotentClientKnobs,))
+def reordering_by_retry(
+    run: ProducerRun,
+    batches: Batches = 5,
+    batch_records: BatchRecords = 5,
+    failing_batch: FailingBatch = 1,
+    fault: Fault = "refused",
+    idempotence: Idempotence = False,
+    request_timeout_ms: RequestTimeoutMs = 1_000,
+) -> None:
+    """The second of five batches fails at first and is sent again. In which order do the five end up in the log?"""
+
+    def fate(flight: Flight) -> str:
+        if flight.data["batch"] != failing_batch or flight.attempt:
+            return ""
+        return "lose_request" if fault == "request lost" else "refuse:NOT_LEADER_OR_FOLLOWER"
+
+    producer = run.begin()
+    run.fate = fate
+    run.send_batches(producer, batches, batch_records)
+    run.finish()
+
+
+Restart = Annotated[
+    Literal["no", "clean", "kill", "fail over"], Knob("What happens to the broker while the answers are held back.")
+]
+
+
+@experiment("What a broker forgets", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+def broker_restart(
+    run: ProducerRun,
+    batches: Batches = 5,
+    batch_records: BatchRecords = 5,
+    restart: Restart = "kill",
+    max_in_flight: MaxInFlight = 5,
+) -> None:
+    """Five batches are written, their answers are held back, and the broker is restarted. What does it remember of the five?"""
+    producer = run.begin()
+    withheld = min(batches, max_in_flight)
+    run.withhold(withheld)
+    run.send_batches(producer, batches, batch_records)
+    run.run_for(1_000, until=lambda: len(run.withheld) >= withheld)
+    if restart == "fail over":
+        run.fail_over()
+    elif restart != "no":
+        run.restart(restart)
+    run.finish()
+
+
+Lost = Annotated[
+    Literal["answer", "request"], Knob("What does not get through during the outage: the requests, or their answers alone.")
+]
+OutageMs = Annotated[int, Knob("How long nothing gets through.", "ms", 0, 60_000)]
+Again = Annotated[bool, Knob("Whether the application sends records again that were reported as failed.")]
+
+
+@experiment("The timeout that says nothing", ProducerRun, shared=(IdempotentClientKnobs,))
+def batch_expires(
+    run: ProducerRun,
+    batch_records: BatchRecords = 5,
+    lost: Lost = "answer",
+    outage_ms: OutageMs = 1_500,
+    again: Again = False,
+    delivery_timeout_ms: DeliveryTimeoutMs = 1_000,
+    request_timeout_ms: RequestTimeoutMs = 300,
+    release: Release = "4.3",
+) -> None:
+    """No answer arrives before delivery_timeout_ms has passed, and the application is notified: failed. Is the record in the log?"""
+    producer = run.begin()
+    run.send(producer, batch_records)
+    run.settle()
+    outage_ends_ms = run.now_ms + outage_ms
+
+    def fate(flight: Flight) -> str:
+        if run.now_ms >= outage_ends_ms:
+            return ""
+        return "swallow_answer" if lost == "answer" else "lose_request"
+
+    run.fate = fate
+    run.send(producer, batch_records)
+    doomed = producer.last_sent
+    run.run_for(outage_ms // 2)
+    run.send(producer, batch_records)
+    run.run_for(10 * outage_ms, until=lambda: run.now_ms >= outage_ends_ms and run.is_settled())
+    if again and producer.failed.issuperset(doomed):
+        run.send_again(producer, doomed)
+    run.send(producer, batch_records)
+    run.finish()
+
+
+SecondEpoch = Annotated[
+    Literal["next", "same"], Knob("Epoch of the second producer: the one after the first's, or the same.")
+]
+
+
+@experiment("Two producers, one id", ProducerRun, shared=(ClientKnobs,))
+def two_producers_one_id(
+    run: ProducerRun,
+    batch_records: BatchRecords = 5,
+    second_epoch: SecondEpoch = "next",
+    delivery_timeout_ms: DeliveryTimeoutMs = 5_000,
+) -> None:
+    """A second producer starts with the id of the first one. Whose batches does the broker accept?"""
+    first = run.begin()
+    for _ in range(2):
+        run.send(first, batch_records)
+    run.settle()
+    producer_id, epoch = first.identity
+    shared = InitProducerIdAnswer(producer_id=producer_id, producer_epoch=epoch + (second_epoch == "next"))
+    second = run.add_producer(shared)
+    for producer in (second, first, second):
+        run.send(producer, batch_records)
+        run.finish()
+
+
+def _send_unanswered(run: ProducerRun, producer: Client) -> None:
+    """One more batch, which is written, and its answer held back."""
+    run.withhold(1)
+    run.send(producer, run.knobs["batch_records"])
+    run.run_for(1_000, until=lambda: bool(run.withheld))
+
+
+Expires = Annotated[
+    bool, Knob("Whether the broker forgets the idle producer before the retry arrives (producer.id.expiration.ms).")
+]
+
+
+@experiment("A producer that no broker knows", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+def producer_id_expired(
+    run: ProducerRun,
+    batch_records: BatchRecords = 5,
+    expires: Expires = True,
+    release: Release = "4.3",
+) -> None:
+    """A batch is written, but its answer is lost. Before the retry arrives, the broker forgets the producer. What does
+    it do with the retry?
+    """
+    producer = run.begin()
+    run.send(producer, batch_records)
+    run.settle()
+    _send_unanswered(run, producer)
+    if expires:
+        run.expire(producer)
+    run.settle()
+    run.send(producer, batch_records)
+    run.finish()
+
+
+@experiment("The records are gone, the memory is not", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+def log_start_moved(
+    run: ProducerRun,
+    batches: Batches = 3,
+    batch_records: BatchRecords = 5,
+    restart: Annotated[Literal["no", "clean"], Knob("What happens to the broker while the answers are held back.")] = "no",
+    release: Release = "4.3",
+) -> None:
+    """Retention deletes every record that the producer wrote. Does the broker still know the producer, and recognise a
+    retry of its last batch?
+    """
+    producer = run.begin()
+    for _ in range(batches - 1):
+        run.send(producer, batch_records)
+        run.settle()
+    _send_unanswered(run, producer)
+    run.delete_before(run.end)
+    if restart != "no":
+        run.restart(restart)
+    run.settle()
+    run.send(producer, batch_records)
+    run.finish()

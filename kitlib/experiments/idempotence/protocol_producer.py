@@ -1,0 +1,366 @@
+"""The kit's own idempotent producer on a real topic: the model of the client decides, the wire carries.
+
+`Sender` knows when which batch leaves with which numbers, and what an answer means; it has no clock and
+no socket. Here it gets both: a clock, one connection to one broker, and deadlines for every wait. What
+the stock clients forbid can be tried, such as ten requests in flight. Nothing runs in the background:
+the producer works while one is in `send`, `poll`, `flush` or `close`, and nowhere else.
+
+A record is reported as stored only when the broker has answered so (with acks=0, which asks for no
+answer: when it was handed to the network). Whatever else happens, its delivery says that nobody knows.
+
+Source: Apache Kafka 4.3.1, `KafkaProducer` and `NetworkClient`. Differs: one broker has to lead all
+partitions of the topic; the user picks the partition; flush waits for what lingers; no memory limit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+from kitlib.errors import KnobError, LabError
+from kitlib.kafka.producer.config import ProducerConfig
+from kitlib.kafka.producer.sender import Completion, Sender
+from kitlib.kafka.protocol import (
+    Batch,
+    ErrorCode,
+    InitProducerIdAnswer,
+    InitProducerIdRequest,
+    PartitionAnswer,
+    ProduceRequest,
+)
+from kitlib.lab.wire import LONGEST_FRAME_BYTES, Wire
+from kitlib.lab.wire_records import WireBatch
+
+MAX_IN_FLIGHT = range(1, 11)
+CONNECT_TIMEOUT_S = 2.0
+# From a lost connection to the next attempt, twice as long each time, as in Java's client.
+RECONNECT_BACKOFF_S, RECONNECT_BACKOFF_MAX_S = 0.05, 1.0
+# An InitProducerId that is not answered within this is asked again on another connection.
+ID_TIMEOUT_S = 2.0
+RECORD_OVERHEAD_BYTES = 32  # more than a record of these has besides its value, its share of the headers included
+CLOSED = "KafkaException"  # what Java tells of records that a forced close leaves behind
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of `count` records of a send, from the `first` one of that send on."""
+
+    send: int
+    partition: int
+    first: int
+    count: int
+    # An exception class of Java's client; None: stored. With an error nobody knows whether they are.
+    error: str | None
+    # Of the first of these records; -1 when they failed, and with acks=0.
+    offset: int
+
+
+@dataclass(slots=True)
+class _Open:
+    """A send of which not all records have been told of."""
+
+    partition: int
+    count: int
+    told: list[tuple[int, int]]  # (first, count) of what was told
+
+
+class ProtocolProducer:
+    """A producer for one topic, through the broker (or proxy) at host:port.
+
+    Where there are more brokers than one, that one is asked for the topic's leader, and the address that it
+    tells is where the producer sends.
+    KnobError for settings that it cannot run with; LabError when there is no broker at the address, or
+    no such topic. `on_delivery` is called with each Delivery; without it they are in `deliveries`.
+    `alter` may change each batch just before it leaves, to see what the broker and the producer make of it.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        topic: str,
+        config: ProducerConfig | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+        alter: Callable[[WireBatch], WireBatch] | None = None,
+        client_id: str = "kit-producer",
+        timeout_s: float = 10.0,
+    ) -> None:
+        self.config = config or ProducerConfig()
+        in_flight = self.config.max_in_flight_requests_per_connection
+        if in_flight not in MAX_IN_FLIGHT:
+            raise KnobError(f"max_in_flight_requests_per_connection is {in_flight}; the kit's producer takes 1 to {MAX_IN_FLIGHT[-1]}.")
+        self.host, self.port, self.topic, self.client_id = host, port, topic, client_id
+        self.alter = alter
+        self.deliveries: list[Delivery] = []
+        self.on_delivery = on_delivery or self.deliveries.append
+        # Records handed over of which nothing has been told yet.
+        self.unfinished = 0
+        # How often the connection was lost, and why the last time.
+        self.connections_lost = 0
+        self.trouble = ""
+        self.is_closed = False
+        self._began, self._began_ms = time.monotonic(), int(time.time() * 1000)
+        self._open: dict[int, _Open] = {}
+        self._requests: deque[ProduceRequest] = deque()  # those whose answers have not come, the oldest first
+        self._completions: deque[Completion] = deque()  # not yet told
+        self._drops = 0
+        self._backoff_s = RECONNECT_BACKOFF_S
+        self._connect_at = 0.0
+        self._id_is_wanted = False
+        self.wire: Wire | None = Wire.open(host, port, client_id, timeout_s)
+        try:
+            self.sender = Sender(self.config, self._partitions(timeout_s), self._now_ms())
+        except LabError:
+            self.wire.close()
+            raise
+
+    def _partitions(self, timeout_s: float) -> list[int]:
+        """The topic's partitions, with a connection to their leader; LabError when there is no such topic, or no such one broker."""
+        assert self.wire is not None
+        metadata = self.wire.metadata([self.topic], timeout_s)
+        error, found = metadata.topics.get(self.topic, (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), {}))
+        if error or not found:
+            raise LabError(f"Topic '{self.topic}' at {self.host}:{self.port}: {ErrorCode.of(error).name}. Create it first.")
+        leaders = {leader for _, leader in found.values()}
+        if len(leaders) > 1:
+            raise LabError(
+                f"The partitions of '{self.topic}' are led by brokers {', '.join(map(str, sorted(leaders)))}; the kit's producer "
+                "talks to one. Give the topic one partition, or run one broker."
+            )
+        address = metadata.leader_address(self.topic, min(found))
+        if len(metadata.brokers) > 1 and address != (self.host, self.port):
+            if address is None:
+                raise LabError(f"The partitions of '{self.topic}' have no leader. Look at `kit status`.")
+            self.wire.close()
+            self.host, self.port = address
+            self.wire = Wire.open(self.host, self.port, self.client_id, timeout_s)
+        return sorted(found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"ProtocolProducer({self.topic} at {self.host}:{self.port}, {self.unfinished} records unfinished)"
+
+    # The user's side
+
+    def send(self, values: Sequence[bytes], partition: int = 0) -> int:
+        """Hand over one batch as it is; returns the send's number, from 0. It leaves as soon as it may.
+
+        KnobError for no values, an unknown partition, a value that is no bytes or above max_request_size, or a batch that no
+        broker takes: then nothing is handed over.
+        """
+        self._check(values, partition)
+        number = self.sender.send(partition, self._now_ms(), values)
+        self._open[number] = _Open(partition, len(values), [])
+        self.unfinished += len(values)
+        self._turn()
+        return number
+
+    def append(self, value: bytes, partition: int = 0) -> int:
+        """Hand over one record; it joins the partition's open batch. Returns the number of that batch's send."""
+        self._check((value,), partition)
+        number = self.sender.append(partition, value, self._now_ms())
+        self.unfinished += 1
+        if number in self._open:
+            self._open[number].count += 1
+        else:
+            self._open[number] = _Open(partition, 1, [])
+            self._turn()  # a batch begins, so the one before may leave
+        return number
+
+    def poll(self, timeout_s: float = 0.0) -> int:
+        """Work until something was told or the time is over; how many deliveries were told."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            told = self._turn()
+            now_ms = self._now_ms()
+            wake_ms = self.sender.next_event_ms(now_ms)
+            is_busy = self.wire is not None and wake_ms is not None and wake_ms <= now_ms
+            if told or (time.monotonic() >= deadline and not is_busy):
+                return told
+            until = deadline if wake_ms is None else min(deadline, time.monotonic() + (wake_ms - now_ms) / 1000)
+            self._listen(until)
+
+    def flush(self, timeout_s: float) -> int:
+        """Work until every record was told of, or the time is over; the number of records that are left."""
+        deadline = time.monotonic() + timeout_s
+        while self.unfinished and time.monotonic() < deadline:
+            self.poll(deadline - time.monotonic())
+        return self.unfinished
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Flush, then end the connection; what is left after `timeout_s` is told as failed. Safe to call twice."""
+        if self.is_closed:
+            return
+        self.flush(timeout_s)
+        self.is_closed = True
+        if self.wire is not None:
+            with suppress(LabError):  # with acks=0 it may be that nobody has waited for the network yet
+                self.wire.drain(timeout_s)
+            self.wire.close()
+        for number, send in sorted(self._open.items()):
+            for first, count in _gaps(send):
+                self.on_delivery(Delivery(number, send.partition, first, count, CLOSED, -1))
+        self._open.clear()
+        self.unfinished = 0
+
+    def _check(self, values: Sequence[bytes], partition: int) -> None:
+        if self.is_closed:
+            raise LabError("This producer is closed. Open another one.")
+        if partition not in self.sender.accumulator.queues:
+            raise KnobError(f"'{self.topic}' has no partition {partition}; it has {', '.join(map(str, self.sender.partitions))}.")
+        if not values:
+            raise KnobError("A batch needs at least one value.")
+        if not all(isinstance(value, bytes) for value in values):
+            raise KnobError("A value is not bytes. Encode it first.")
+        lengths = [*map(len, values)]
+        if max(lengths) > self.config.max_request_size:
+            raise KnobError(
+                f"A value of {max(lengths):,} bytes: max_request_size is {self.config.max_request_size:,}. "
+                "Send a shorter one or raise it."
+            )
+        if sum(lengths) + RECORD_OVERHEAD_BYTES * len(values) > LONGEST_FRAME_BYTES:
+            raise KnobError(f"A batch of {sum(lengths):,} bytes: a broker takes at most {LONGEST_FRAME_BYTES:,}. Send it in parts.")
+
+    # The clock and the connection
+
+    def _now_ms(self) -> int:
+        """Milliseconds of the wall clock when it began, and steady since: a stepped clock expires nothing."""
+        return self._began_ms + int((time.monotonic() - self._began) * 1000)
+
+    def _turn(self) -> int:
+        """One run of the sender's loop, with what has come in and what it wants to send; how many deliveries were told."""
+        if self.wire is None:
+            self._connect()
+        else:
+            self._listen(0.0)
+        for request in self.sender.poll(self._now_ms(), connected=self.wire is not None):
+            if isinstance(request, InitProducerIdRequest):
+                self._id_is_wanted = True
+            else:
+                self._produce(request)
+        if self.sender.connection_drops > self._drops:
+            self._drops = self.sender.connection_drops
+            self._hang_up("a request was not answered in time")
+        if self._id_is_wanted and self.wire is not None:
+            self._ask_for_id(self.wire)
+        return self._tell()
+
+    def _produce(self, request: ProduceRequest) -> None:
+        if self.wire is None:
+            self.sender.receive(request.number, None)
+            return
+        try:
+            self.wire.send_produce(
+                self.topic, [self._on_wire(batch) for batch in request.batches], request.acks, request.timeout_ms
+            )
+        except LabError as error:
+            self._lose(str(error))
+            return
+        if request.acks != 0:
+            self._requests.append(request)
+
+    def _on_wire(self, batch: Batch) -> WireBatch:
+        made = WireBatch(
+            batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
+            batch.timestamp_ms, batch.is_transactional,
+        )  # fmt: skip
+        return self.alter(made) if self.alter else made
+
+    def _ask_for_id(self, wire: Wire) -> None:
+        try:
+            error, producer_id, epoch = wire.init_producer_id(ID_TIMEOUT_S)
+        except LabError as trouble:
+            self._lose(str(trouble))
+            return
+        self._id_is_wanted = False
+        self.sender.receive_id(InitProducerIdAnswer(ErrorCode.of(error), producer_id, epoch))
+
+    def _listen(self, until: float) -> None:
+        """Take the answers that are there; wait for the first until the deadline (of time.monotonic)."""
+        wire = self.wire
+        if wire is None:
+            time.sleep(max(0.0, min(until, self._connect_at) - time.monotonic()))
+            return
+        try:
+            received = wire.receive(until - time.monotonic())
+            while received is not None:
+                self._receive(received)
+                received = wire.receive(0.0)
+        except LabError as error:
+            self._lose(str(error))
+
+    def _receive(self, answers: dict[int, tuple[int, int, int]]) -> None:
+        request = self._requests.popleft()
+        if answers.keys() != {batch.partition for batch in request.batches}:
+            raise LabError(f"{self.host}:{self.port} answers for partitions {sorted(answers)}, which were not those asked for.")
+        self.sender.receive(
+            request.number,
+            {number: PartitionAnswer(ErrorCode.of(error), *offsets) for number, (error, *offsets) in answers.items()},
+        )
+        self.sender.take_answers(self._now_ms())
+
+    def _connect(self) -> None:
+        """Try to connect again, if the back-off is over."""
+        if time.monotonic() < self._connect_at:
+            return
+        try:
+            self.wire = Wire.open(self.host, self.port, self.client_id, CONNECT_TIMEOUT_S)
+            self._backoff_s = RECONNECT_BACKOFF_S
+        except LabError as error:
+            self.trouble = str(error)
+            self._back_off()
+
+    def _lose(self, why: str) -> None:
+        """The connection is gone: the sender hears that all requests on it are lost."""
+        self._hang_up(why)
+        self._id_is_wanted = False
+        self.sender.disconnect()
+
+    def _hang_up(self, why: str) -> None:
+        """End the connection; the sender knows."""
+        if self.wire is not None:
+            self.wire.close()
+            self.wire = None
+            self.connections_lost += 1
+            self.trouble = why
+            self._back_off()
+        self._requests.clear()
+
+    def _back_off(self) -> None:
+        self._connect_at = time.monotonic() + self._backoff_s
+        self._backoff_s = min(2 * self._backoff_s, RECONNECT_BACKOFF_MAX_S)
+
+    # What the user is told
+
+    def _tell(self) -> int:
+        self._completions += self.sender.completed()
+        told = 0
+        while self._completions:
+            done = self._completions.popleft()
+            send = self._open[done.send]
+            send.told.append((done.first, done.count))
+            if sum(count for _, count in send.told) == send.count:
+                del self._open[done.send]
+            self.unfinished -= done.count
+            told += 1
+            self.on_delivery(Delivery(done.send, send.partition, done.first, done.count, done.error, done.offset))
+        return told
+
+
+def _gaps(send: _Open) -> list[tuple[int, int]]:
+    """(first, count) of the records of a send that nothing was told of."""
+    found, at = [], 0
+    for first, count in [*sorted(send.told), (send.count, 0)]:
+        if first > at:
+            found.append((at, first - at))
+        at = first + count
+    return found

@@ -1,0 +1,449 @@
+"""The real backend: topics of a real broker, offsets in a compacted topic, the trace in one of its own.
+
+What the model does in memory is done here over sockets, with the same answers. A fetch outside the
+log is reported as out of range and never silently reset; retention is the broker's own DeleteRecords;
+a stored offset is acknowledged by the broker before the spout goes on, and it outlives every process.
+A broker that dies and comes back within `DEADLINE_S` is waited for.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kitlib.errors import LabError
+from kitlib.experiments.backend import Topic, read_to_end
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, wait_until_led
+from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
+from kitlib.kafka.positions import ResetPolicy
+from kitlib.lab import created_resources, kafka_server
+from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.processes import wait_until
+from kitlib.trace import Trace
+
+OFFSETS_TOPIC = "kit.offsets"
+TRACE_PREFIX = "kit.trace."
+ANY_PARTITION = -1  # librdkafka's word for: the one that the partitioner chooses
+NOW = 0  # and for the timestamp of now
+OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+def create_topic(
+    admin: AdminClient, name: str, replicas: int, config: dict[str, str] | None = None, shared: bool = False
+) -> None:
+    """Create a topic of one partition and wait until its leader is known; one that is there already is kept.
+
+    A `shared` topic is no notebook's own, so `kit reset NOTEBOOK` leaves it alone.
+
+    LabError when the broker refuses or does not answer within DEADLINE_S.
+    """
+    if not shared:
+        created_resources.remember("topic", name)
+    topic = NewTopic(name, num_partitions=1, replication_factor=replicas, config=config or {})
+
+    def create() -> None:
+        try:
+            admin.create_topics([topic], operation_timeout=DEADLINE_S, request_timeout=DEADLINE_S)[name].result(
+                DEADLINE_S
+            )
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    asked(create, f"topic {name} could not be created")
+    wait_until_led(admin, name, 1)
+
+
+Row = tuple[bytes | None, bytes | None]  # key, value
+
+
+def write(producer: Producer, topic: str, records: Sequence[Row], timestamp_ms: int = NOW) -> list[int]:
+    """Append (key, value) records to partition 0; their offsets once the broker has acknowledged all of them.
+
+    LabError as `deliver`.
+    """
+    return [offset for _, offset in deliver(producer, topic, records, 0, timestamp_ms)]
+
+
+def deliver(
+    producer: Producer, topic: str, records: Sequence[Row], partition: int = ANY_PARTITION, timestamp_ms: int = NOW
+) -> list[tuple[int, int]]:
+    """Append (key, value) records to a topic; (partition, offset) of each once the broker has acknowledged all of them.
+
+    LabError when one is refused or its fate is unknown after DEADLINE_S.
+    """
+    places: list[tuple[int, int] | None] = [None] * len(records)
+    troubles: list[str] = []
+
+    def delivered(index: int) -> Callable[[KafkaError | None, Message], None]:
+        def note(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                troubles.append(error.str())
+            else:
+                places[index] = int(message.partition() or 0), int(message.offset() or 0)
+
+        return note
+
+    for index, (key, value) in enumerate(records):
+        while True:
+            try:
+                producer.produce(topic, value, key, partition, on_delivery=delivered(index), timestamp=timestamp_ms)
+                break
+            except BufferError:  # the client's queue is full: let it drain
+                producer.poll(0.1)
+    left = producer.flush(DEADLINE_S)
+    if troubles or left:
+        reason = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
+        raise LabError(
+            f"topic {topic}: {len(troubles) + left} of {len(records)} records were not acknowledged: {reason}. {ADVICE}"
+        )
+    return [place for place in places if place is not None]
+
+
+def consume_to_end(consumer: Consumer, begins: Sequence[TopicPartition], who: str) -> tuple[list[Message], dict[int, int]]:
+    """The records of these partitions of one topic, each from its offset to its end, and where each one ends.
+
+    The consumer has `enable.partition.eof`. LabError when it is told of an error, or when the ends are not reached within DEADLINE_S.
+    """
+    consumer.assign(list(begins))
+    topic, left = begins[0].topic, {each.partition for each in begins}
+    messages: list[Message] = []
+    ends: dict[int, int] = {}
+    deadline = time.monotonic() + DEADLINE_S
+    while left - ends.keys():
+        if time.monotonic() > deadline:
+            raise LabError(f"{topic}: {who} met no end of partitions {sorted(left - ends.keys())} within {DEADLINE_S:g} s. {ADVICE}")
+        if (message := consumer.poll(0.2)) is None:
+            continue
+        error, partition = message.error(), int(message.partition() or 0)
+        if error is None:
+            messages.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            ends[partition] = int(message.offset() or 0)
+        else:
+            raise LabError(f"{topic}-{partition}: {who} is told {error.str()}. {ADVICE}")
+    return messages, ends
+
+
+@dataclass(slots=True)
+class KafkaTopic:
+    """Partition 0 of a real topic: the writer's side, and a LogReader.
+
+    Differs from the model's log: records that lie below the offset asked for in the same batch are
+    filtered out by librdkafka before they come here.
+    """
+
+    name: str
+    consumer: Consumer
+    producer: Producer
+    admin: AdminClient
+    max_fetch_records: int = 10
+    asker: Consumer | None = None  # for questions: on the reader's connection they wait behind a fetch that waits
+    position: int | None = None  # where the consumer reads on without a seek
+
+    @classmethod
+    def create(
+        cls, backend: KafkaBackend, /, name: str, max_fetch_records: int = 500, config: dict[str, str] | None = None,
+        group: str = "", **more: Any,
+    ) -> Self:  # fmt: skip
+        """A new topic `kit.<run>.<name>`, closed with the backend; its reader commits for `group`, and never joins it."""
+        full_name = f"kit.{backend.run}.{name}"
+        create_topic(backend.admin, full_name, replicas_of(backend.cluster), {"retention.ms": "-1"} | (config or {}))
+        if group:
+            created_resources.remember("group", group)
+        reader = reader_of(backend.cluster, group or f"kit.{backend.run}")
+        backend.opened.callback(reader.close)
+        asker = backend.offsets.topic.asker
+        topic = cls(full_name, reader, backend.producer, backend.admin, max_fetch_records, asker, **more)
+        backend.topics.append(topic)
+        return topic
+
+    @property
+    def start(self) -> int:
+        return self._watermarks()[0]
+
+    @property
+    def end(self) -> int:
+        return self._watermarks()[1]
+
+    def append(self, values: Sequence[bytes | None]) -> list[int]:
+        return write(self.producer, self.name, [(None, value) for value in values])
+
+    def write_transaction(self, producer: Producer, rows: Sequence[Row], timestamp_ms: int = NOW) -> list[int]:
+        """Append the records in a transaction; their offsets, once it is committed and its marker is there."""
+        producer.begin_transaction()
+        offsets = write(producer, self.name, rows, timestamp_ms)
+        asked(lambda: producer.commit_transaction(DEADLINE_S), f"topic {self.name}: a transaction was not committed")
+        end = offsets[-1] + 2
+        wait_until(lambda: self.end >= end, DEADLINE_S, f"{self.name}-0 ends at {end}, with the transaction's marker")
+        return offsets
+
+    def delete_before(self, offset: int) -> int:
+        """DeleteRecords: the broker moves the log's start and drops what lies below; the new start."""
+        wanted = TopicPartition(self.name, 0, offset)
+        done = asked(
+            lambda: self.admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S),
+            f"{self.name}-0: records below {offset} could not be deleted",
+        )
+        return int(done.low_watermark)
+
+    def offset_before(self, time: int) -> int | None:
+        if time in (LATEST_TIME, EARLIEST_TIME):
+            return self._watermarks()[1 if time == LATEST_TIME else 0]
+        found = self._ask(
+            lambda: self.consumer.offsets_for_times([TopicPartition(self.name, 0, time)], timeout=DEADLINE_S)
+        )
+        return int(found[0].offset) if found[0].offset >= 0 else None
+
+    def fetch(self, offset: int) -> Fetch:
+        """At most `max_fetch_records` records from `offset` on. TimeoutError when the broker is silent for too long."""
+        start, end = self._watermarks()
+        if not start <= offset <= end:
+            return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
+        if offset == end:
+            return Fetch()
+        if self.position != offset:
+            self.consumer.assign([TopicPartition(self.name, 0, offset)])
+        self.position = None  # what comes next is known again once records have come
+        records: list[Record] = []
+        deadline = time.monotonic() + DEADLINE_S
+        while len(records) < self.max_fetch_records and (not records or records[-1].offset + 1 < end):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no records of {self.name}-0 from offset {offset} within {DEADLINE_S:g} s")
+            message = self.consumer.poll(0.5)
+            error = None if message is None else message.error()
+            if message is None:
+                continue
+            if error is None:
+                records.append(_record(message))
+            elif error.code() in OUT_OF_RANGE:
+                return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
+            elif error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= end:
+                return Fetch(records)  # an older one tells of the end of an earlier fetch
+        self.position = records[-1].offset + 1
+        return Fetch(records)
+
+    def commit(self, offset: int) -> None:
+        """The reader commits for its group."""
+        wanted = [TopicPartition(self.name, 0, offset)]
+        self._ask(lambda: self.consumer.commit(offsets=wanted, asynchronous=False))
+
+    def committed(self) -> int | None:
+        """What the reader's group has committed; None before that."""
+        wanted = [TopicPartition(self.name, 0)]
+        found = self._ask(lambda: self.consumer.committed(wanted, timeout=DEADLINE_S))
+        return int(found[0].offset) if found[0].offset >= 0 else None
+
+    def _watermarks(self) -> tuple[int, int]:
+        partition, asker = TopicPartition(self.name, 0), self.asker or self.consumer
+        low, high = self._ask(lambda: asker.get_watermark_offsets(partition, timeout=DEADLINE_S, cached=False))
+        return int(low), int(high)
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        return asked(question, f"{self.name}-0: the broker did not answer")
+
+
+@dataclass(slots=True)
+class KafkaTable:
+    """A compacted topic as a map from keys to texts: the last record of a key counts, one without a value removes it.
+
+    A put returns once the broker has acknowledged it; a get sees every put acknowledged before it.
+    """
+
+    topic: KafkaTopic
+    texts: dict[str, str] = field(default_factory=dict)  # what the topic held up to `read_to`
+    read_to: int = 0
+
+    def get(self, key: str) -> str | None:
+        self._catch_up()
+        return self.texts.get(key)
+
+    def put(self, key: str, text: str) -> None:
+        write(self.topic.producer, self.topic.name, [(key.encode(), text.encode())])
+
+    def all(self) -> dict[str, str]:
+        self._catch_up()
+        return dict(self.texts)
+
+    def _catch_up(self) -> None:
+        end = self.topic.end
+        for record in read_to_end(self.topic, self.read_to):
+            key = (record.key or b"").decode(errors="replace")
+            if record.value is None:
+                self.texts.pop(key, None)
+            else:
+                self.texts[key] = record.value.decode(errors="replace")
+        self.read_to = end
+
+
+@dataclass(slots=True)
+class KafkaOffsetStore(KafkaTable):
+    """Stored offsets: the keys are paths, in a table that all runs share."""
+
+    def read(self, path: str) -> str | None:
+        return self.get(path)
+
+    def write(self, path: str, text: str) -> None:
+        created_resources.remember("offset", path, store=self.topic.name)
+        self.put(path, text)
+
+
+@dataclass(slots=True)
+class KafkaBackend:
+    """A real broker as the backend of one run; topics are named `kit.<run>.<name>`."""
+
+    run: str
+    cluster: Cluster
+    admin: AdminClient
+    producer: Producer
+    offsets: KafkaOffsetStore
+    topics: list[KafkaTopic] = field(default_factory=list)
+    name: str = "kafka"
+    opened: ExitStack = field(default_factory=ExitStack)  # what is closed with the backend, the last one first
+    began_s: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def open(cls, run: str) -> KafkaBackend:
+        """Find the broker or start it, and connect. LabError when there is none to be had."""
+        cluster = kafka_server.ensure()
+        admin = AdminClient(client_config(cluster))
+        producer = Producer(
+            client_config(
+                cluster, **{"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
+            )
+        )
+        create_topic(admin, OFFSETS_TOPIC, replicas_of(cluster), {"cleanup.policy": "compact"}, shared=True)
+        reader, asker = reader_of(cluster, f"kit.{run}"), reader_of(cluster, f"kit.{run}")
+        store = KafkaTopic(OFFSETS_TOPIC, reader, producer, admin, 500, asker)
+        backend = cls(run, cluster, admin, producer, KafkaOffsetStore(store))
+        backend.opened.callback(reader.close)
+        backend.opened.callback(asker.close)
+        return backend
+
+    @property
+    def now_ms(self) -> int:
+        """Time since the run began."""
+        return int((time.monotonic() - self.began_s) * 1000)
+
+    def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
+        return self.on_kafka(facet.on_kafka, *given, **settings)
+
+    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
+        found = pkgutil.resolve_name(twin).open(self, *given, **settings)
+        self.opened.callback(found.close)
+        return found
+
+    @property
+    def store(self) -> KafkaOffsetStore:
+        return self.offsets
+
+    def create_topic(self, name: str, max_fetch_records: int) -> KafkaTopic:
+        return KafkaTopic.create(self, name, max_fetch_records)
+
+    def create_table(self, name: str) -> KafkaTable:
+        return KafkaTable(KafkaTopic.create(self, name, config={"cleanup.policy": "compact"}))
+
+    def transactional_producer(self, name: str) -> Producer:
+        """A producer with this transactional id, ready to begin. LabError when the broker refuses or is too slow."""
+        settings = {"transactional.id": name, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
+        producer = Producer(client_config(self.cluster, **settings))
+        asked(lambda: producer.init_transactions(DEADLINE_S), f"the producer {name} cannot begin")
+        return producer
+
+    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
+        """Asks a real consumer of a real group where it begins.
+
+        An expired offset is removed as the broker itself removes one, by deleting the idle group's offsets.
+        """
+        group = f"kit.{self.run}.group"
+        created_resources.remember("group", group)
+        if committed is not None:
+            with closing(reader_of(self.cluster, group)) as member:
+                offsets = [TopicPartition(topic.name, 0, committed)]
+                asked(lambda: member.commit(offsets=offsets, asynchronous=False), f"group {group}: offset {committed} was not committed")
+        if expired:
+            self.admin.delete_consumer_groups([group], request_timeout=DEADLINE_S)[group].result(DEADLINE_S)
+        return first_position(self.cluster, group, topic, policy)
+
+    def publish(self, trace: Trace) -> None:
+        publish(trace, self.cluster, self.admin, self.producer)
+
+    def close(self) -> None:
+        self.opened.close()
+
+
+def publish(trace: Trace, cluster: Cluster, admin: AdminClient | None = None, producer: Producer | None = None) -> str:
+    """Write a trace to its topic `kit.trace.<run>`, one JSON line a record; the topic's name.
+
+    The header's key is `header`, a step's key its number.
+    """
+    admin = admin or AdminClient(client_config(cluster))
+    producer = producer or Producer(client_config(cluster, **{"enable.idempotence": True}))
+    name = TRACE_PREFIX + trace.run
+    create_topic(admin, name, replicas_of(cluster), {"retention.ms": "-1"})
+    keys = (b"header" if number < 0 else b"%d" % number for number in range(-1, len(trace)))
+    write(producer, name, [(key, line.encode()) for key, line in zip(keys, trace.to_json_lines(), strict=True)])
+    return name
+
+
+def reader_of(cluster: Cluster, group: str) -> Consumer:
+    """A consumer whose partitions are assigned by hand: it never joins its group."""
+    settings = {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 20,
+        "fetch.error.backoff.ms": 50,
+    }
+    return Consumer(client_config(cluster, **settings))
+
+
+def _record(message: Message) -> Record:
+    _, timestamp_ms = message.timestamp()
+    return Record(int(message.offset() or 0), message.value(), message.key(), timestamp_ms)
+
+
+def replicas_of(cluster: Cluster) -> int:
+    """How many replicas a topic of the kit has there: three, or as many as there are brokers."""
+    return min(3, max(1, cluster.brokers))
+
+
+def _is_passing(error: KafkaError) -> bool:
+    """True for troubles that end when a broker is back."""
+    return error.code() in (
+        KafkaError._TRANSPORT,
+        KafkaError._DESTROY_BROKER,  # the client lets go of a broker that it lost
+        KafkaError._NOENT,  # no leader is known
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._WAIT_COORD,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
+
+
+def asked(question: Callable[[], Any], trouble: str) -> Any:
+    """The answer of the broker; asked again while one comes back or a leader is found. LabError after DEADLINE_S."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return question()
+        except KafkaException as error:
+            reason = error.args[0]
+            if not (reason.retriable() or _is_passing(reason)) or time.monotonic() > deadline:
+                raise LabError(f"{trouble}: {reason.str()}. {ADVICE}") from error
+            time.sleep(0.02)

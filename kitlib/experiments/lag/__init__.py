@@ -1,0 +1,1 @@
+"""What lag tells, and what it does not."""

@@ -1,0 +1,214 @@
+"""A run with a replicated partition: brokers die, others lead, a reader comes back, and every deed is written down.
+
+The model of the partition is always there. On real brokers each deed is done for real as well, and the run
+waits until they say of the partition what the model says; what they then hold is read and compared.
+
+`state["replicas"]` holds each broker's log as [first, last, epoch] of its stretches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.kafka.replication.controller import NO_LEADER
+from kitlib.kafka.replication.epochs import NO_EPOCH, TRUNCATED, resume
+from kitlib.kafka.replication.partition import Replica, ReplicaEvent, ReplicatedPartition, ReplicationConfig
+from kitlib.words.word import Range
+
+if TYPE_CHECKING:
+    from kitlib.experiments.replication.kafka_replicas import KafkaReplicas
+
+SESSION_MS = 1_500  # broker.session.timeout.ms of the kit's brokers: so long a dead one is taken for alive
+START_MS = 2_000  # how long a broker needs to come back, in virtual time
+RECORD_MS = 10
+
+
+@dataclass(slots=True)
+class ReplicaRun(Run):
+    """One run: the partition, what its readers committed and processed, and the trace it writes."""
+
+    domain: ClassVar[str] = "replication"
+
+    partition: ReplicatedPartition = field(init=False)
+    real: KafkaReplicas | None = None
+    ledger: PartitionLedger = field(init=False)  # the log as its users have last seen it
+    virtual_ms: int = 0
+    sent: int = 0  # records that were numbered
+    committed: tuple[int, int | None] | None = None  # offset and, when it was committed with it, leader epoch
+
+    def __post_init__(self) -> None:
+        self.partition = ReplicatedPartition((1,))
+        self.real = self.backend.on_kafka("kitlib.experiments.replication.kafka_replicas:KafkaReplicas")
+        self.ledger = PartitionLedger(self.real.topic if self.real else "events")
+
+    @property
+    def now_ms(self) -> int:
+        return self.real.now_ms if self.real else self.virtual_ms
+
+    def state(self) -> dict[str, Any]:
+        return self.ledger.state() | self.partition.snapshot()
+
+    # -- deeds -----------------------------------------------------------------------------------------
+
+    def create(self, brokers: Sequence[int]) -> None:
+        """The topic of one partition with its copies on these brokers, by the run's knobs."""
+        config = ReplicationConfig(self.knobs.get("min_insync_replicas", 1), self.knobs.get("unclean_leader_election", False))
+        if self.real:
+            self.real.create(brokers, config)
+        self.partition = ReplicatedPartition(brokers, config)
+        self._record_roles(self.partition.snapshot())
+
+    def send(self, count: int) -> bool:
+        """The producer sends so many records with acks=all; whether they were acknowledged."""
+        numbers = range(self.sent, self.sent + count)
+        if not count:
+            return True
+        answer = self.partition.append(numbers)
+        refused = self.real.send(numbers, is_taken=not answer.error) if self.real else answer.error
+        self._let_pass(RECORD_MS * count)
+        if bool(refused) != bool(answer.error):
+            self.record("controller", "differs", what=f"the broker says {refused or 'stored'}, the model {answer.error or 'stored'}")
+        if answer.error:
+            self.record("producer", "refused", count=count, error=answer.error)
+            return False
+        self.sent += count
+        self.ledger.log_end = answer.last + 1
+        self._record_events(answer.happened)
+        return True
+
+    def kill(self, broker: int) -> None:
+        """SIGKILL; then the controller notices."""
+        if self.real:
+            self.real.kill(broker)
+        self._record_events(self.partition.kill(broker))
+        self._let_pass(SESSION_MS)
+        self._changed(self.partition.fence(broker))
+
+    def pause(self, broker: int) -> None:
+        """SIGSTOP; then the controller notices."""
+        if self.real:
+            self.real.pause(broker)
+        self._record_events(self.partition.pause(broker))
+        self._let_pass(SESSION_MS)
+        self._changed(self.partition.fence(broker))
+
+    def wake(self, broker: int) -> None:
+        """SIGCONT; it copies what it has missed."""
+        if self.real:
+            self.real.wake()
+        self._changed(self.partition.wake(broker))
+
+    def start(self, broker: int) -> None:
+        """A dead broker comes back with what is on its disk."""
+        if self.real:
+            self.real.start(broker)
+        self._let_pass(START_MS)
+        self._changed(self.partition.start(broker))
+
+    def flip_bit(self, broker: int, offset: int) -> None:
+        """A bit of a record on a dead broker's disk."""
+        happened = self.partition.flip_bit(broker, offset)
+        if self.real:
+            self.real.flip_bit(broker, offset)
+        self._record_events(happened)
+
+    # -- readers ---------------------------------------------------------------------------------------
+
+    def read(self, name: str, most: int = 1 << 30, policy: str | None = None) -> None:
+        """A new consumer begins at the committed offset, works on what it is handed out, `most` at most, and commits."""
+        leader = self.partition.leader
+        if leader is None or not most:
+            return
+        knobs, end = self.knobs, leader.high_watermark
+        library, with_epoch = knobs.get("library", "librdkafka"), knobs.get("leader_epoch", False)
+        policy = policy or knobs.get("auto_offset_reset", "earliest")
+        committed, epoch = self.committed or (None, None)
+        answer = (NO_EPOCH, -1) if epoch is None else self.partition.end_offset_for(epoch)
+        begun = resume(committed, 0, end, policy, library, epoch, answer)
+        first = end if begun.offset is None else begun.offset
+        offsets = list(range(first, min(end, first + most)))
+        error = begun.error
+        if self.real:
+            found = self.real.readers.read(library, policy, most, len(offsets), with_epoch)
+            if (list(found.offsets), found.error) != (offsets, error):
+                told = [f"{len(seen)} records from {seen[0] if seen else '-'}, {why or 'no error'}"
+                        for seen, why in ((found.offsets, found.error), (offsets, error))]  # fmt: skip
+                self.record("controller", "differs", what="{} was handed {}; by the model {}".format(name, *told))
+            offsets, error = list(found.offsets), found.error
+        if begun.why == TRUNCATED or error == "LogTruncation":
+            self.record(name, "diverged", committed=committed, end=answer[1], epoch=epoch)
+        if error:
+            self._record_here(name, "error", error=error)
+            return
+        self._record_here(name, "start", offset=offsets[0] if offsets else first, why=begun.why)
+        for offset in offsets:
+            self._record_here(name, "emit", offset=offset)
+            self._let_pass(RECORD_MS)
+            self.ledger.process(offset)
+            self._record_here(name, "process", offset=offset)
+        if offsets:
+            self.ledger.committed_to = self.ledger.emitted_to_offset = offsets[-1] + 1
+            self.committed = offsets[-1] + 1, leader.epochs.epoch_of(offsets[-1]) if with_epoch else None
+            self._record_here(name, "commit", offset=offsets[-1] + 1, written=True)
+
+    def read_log(self) -> None:
+        """Look at the whole log, by its leader, and compare it with the model's."""
+        leader = self.partition.leader
+        if leader is None:
+            return
+        held = [number for _, number in leader.records[: leader.high_watermark]]
+        found = self.real.read_log() if self.real else held
+        if found != held:
+            self.record("controller", "differs", what=f"the log holds {len(found)} records, the model's {len(held)}, or others")
+        records: list[Range] = []
+        for number in found:
+            if records and records[-1][1] + 1 == number:
+                records[-1][1] = number
+            else:
+                records.append([number, number])
+        self.record("log", "read", records=records)
+
+    # -- the trace -------------------------------------------------------------------------------------
+
+    def _changed(self, happened: Iterable[ReplicaEvent]) -> None:
+        """Write what became of a deed once the brokers say the same; and what readers see less of."""
+        told = list(happened)
+        if self.real:
+            self.real.settle(self.partition)
+        self._record_events(told)
+        leader = self.partition.leader
+        if leader is not None and leader.end < self.ledger.log_end:
+            self._cut(leader, told)
+
+    def _cut(self, leader: Replica, told: list[ReplicaEvent]) -> None:
+        """The log that clients know ends earlier than it did."""
+        before = self.ledger.log_end
+        self.ledger.cut_to(leader.end)
+        recovered = any(each.what == "recover" and each.actor == f"broker {leader.broker}" for each in told)
+        why = "a flipped bit" if recovered else "an unclean election"
+        self._record_here("log", "cut", **{"to": leader.end, "from": before}, why=why)
+
+    def _record_events(self, happened: Iterable[ReplicaEvent]) -> None:
+        for each in happened:
+            place = self.ledger.place if each.what == "append" else {}
+            self.write(self.now_ms, each.actor, each.what, place | each.data, self.ledger.state() | each.state)
+            if each.what == "elect":
+                self._record_roles(each.state)
+
+    def _record_roles(self, shown: dict[str, Any]) -> None:
+        """Who leads and who follows now; `shown` is the partition then, if other things have happened to it since."""
+        now, state = self.partition.state, self.ledger.state() | shown
+        for broker, replica in self.partition.replicas.items():
+            if broker == now.leader:
+                self.write(self.now_ms, f"broker {broker}", "lead", {"epoch": now.leader_epoch}, state)
+            elif replica.works and now.leader != NO_LEADER:
+                self.write(self.now_ms, f"broker {broker}", "follow", {"epoch": now.leader_epoch, "leader": now.leader}, state)
+
+    def _let_pass(self, ms: int) -> None:
+        self.virtual_ms += ms
+
+    def _record_here(self, actor: str, what: str, /, **data: Any) -> None:
+        self.record(actor, what, **self.ledger.place, **data)

@@ -1,0 +1,109 @@
+"""Java's producer whose batches get no answer: when the user is told, by which of two time-outs, and what is true.
+
+A proxy withholds the answers, or stops reading the requests. After `request.timeout.ms` without an answer the
+client gives the connection up and sends again; after `delivery.timeout.ms` it gives the batch up and tells the
+user. What was told and what is in the topic are two questions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from kitlib.errors import LabError
+from kitlib.experiments.send_path.real_send import RealSend
+from kitlib.experiments.topic_reader import PARTITION
+from kitlib.lab.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab.clients import Cluster
+from kitlib.lab.java_client import JavaClient, RefusedSettings
+
+DEADLINE_S = 20.0
+WARM_UP = 1  # record 0 goes all the way
+RULES = {"accepts and never answers": Rule("stop_reading", "any"), "writes and never answers": Rule("withhold", "Produce")}
+
+
+def expired_batch(run: RealSend) -> None:
+    """One record gets through; then the broker is gone, and the others are sent. Each is told, and the topic is read."""
+    knobs, topic = run.knobs, run.create_topic()
+    settings = {
+        "linger.ms": knobs["linger_ms"], "request.timeout.ms": knobs["request_timeout_ms"], "retries": knobs["retries"],
+        "delivery.timeout.ms": knobs["delivery_timeout_ms"], "retry.backoff.ms": knobs["retry_backoff_ms"],
+        # Batches are what is watched: a client that has lost its only broker and forgets its metadata would, now and
+        # then, keep a call waiting for max.block.ms instead.
+        "metadata.recovery.strategy": "none",
+    }  # fmt: skip
+    with JavaClient.open() as java, ExitStack() as stack:
+        proxy = stack.enter_context(ChaosProxy.before(run.cluster, watch=("Produce",)))
+        run.note("client", "version", name=f"kafka-clients {java.version}")
+        producer = java.producer(settings | {"bootstrap.servers": proxy.bootstrap})
+        stack.callback(java.close_at_once, producer)
+        run.sent(0)
+        run.told(0, *java.outcome(java.send(producer, topic, PARTITION, b"0"), DEADLINE_S))
+        run.note("network", "fault", cause=knobs["stall"])
+        began_s = time.monotonic()
+        if knobs["stall"] in RULES:
+            proxy.add(RULES[knobs["stall"]])
+        else:
+            proxy.stop()  # its port refuses from now on
+        futures = []
+        for record in range(WARM_UP, WARM_UP + knobs["records"]):
+            run.sent(record)
+            futures.append(java.send(producer, topic, PARTITION, b"%d" % record))
+        if knobs["stall_ms"] < knobs["delivery_timeout_ms"]:
+            time.sleep(max(0.0, began_s + knobs["stall_ms"] / 1000 - time.monotonic()))
+            run.note("network", "fault", cause="none")
+            if knobs["stall"] in RULES:
+                proxy.clear()
+                proxy.release()
+            else:
+                stack.enter_context(ChaosProxy.before(run.cluster))
+        deadline = began_s + knobs["delivery_timeout_ms"] / 1000 + DEADLINE_S
+        for record, future in enumerate(futures, WARM_UP):
+            run.told(record, *java.outcome(future, max(0.01, deadline - time.monotonic())))
+    run.read()
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """When a user was told that a record failed, or that a client does not start."""
+
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    linger_ms: int
+    told_after_ms: int | None  # None: it does not start
+    error: str
+
+
+def expiries(cluster: Cluster, topic: str, settings: Sequence[Mapping[str, int]]) -> list[Expiry]:
+    """For each of these settings one producer, all at once, whose requests the broker never sees.
+
+    Each of `settings` has request_timeout_ms, delivery_timeout_ms and linger_ms. LabError when a client tells
+    nothing long after its time-outs.
+    """
+    found: list[Expiry] = []
+    settings = sorted(settings, key=lambda given: given["delivery_timeout_ms"])
+    with JavaClient.open() as java, ChaosProxy.before(cluster) as proxy:
+        proxy.add(Rule("stop_reading", "Produce"))
+        waiting = []
+        for given in settings:
+            wanted = {name.replace("_", "."): value for name, value in given.items()}
+            try:
+                producer = java.producer(wanted | {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": False})
+            except RefusedSettings as error:
+                found.append(Expiry(**given, told_after_ms=None, error=str(error)))
+                continue
+            java.partitions(producer, topic)
+            began = time.monotonic()  # before the call: the client's clock starts within it
+            waiting.append((given, producer, java.send(producer, topic, PARTITION, b"0"), began))
+        try:
+            for given, _, future, began in waiting:
+                _, told = java.outcome(future, given["delivery_timeout_ms"] / 1000 + DEADLINE_S)
+                if not told:
+                    raise LabError(f"Java's client with {dict(given)} has reported nothing about its record. Look at `kit status`.")
+                found.append(Expiry(**given, told_after_ms=int((time.monotonic() - began) * 1000), error=told))
+        finally:
+            for _, producer, _, _ in waiting:
+                java.close_at_once(producer)
+    return found

@@ -1,0 +1,146 @@
+"""The send path's experiments on a real broker: real clients, in real time, observed from outside.
+
+The model runs a story event by event. A real client is a machine of its own: here each experiment has an
+observer that starts a client with the run's knobs, does to it what the story tells, and writes what was
+seen, in the model's words. What the client thinks is not to be had, but for its own log.
+
+The words of such a trace: `kitlib.words.send_path`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar
+
+from confluent_kafka.admin import AdminClient
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments import get
+from kitlib.experiments.kafka_backend import KafkaBackend, create_topic
+from kitlib.experiments.run import Run
+from kitlib.experiments.send_path.send_stories import SourceTimes
+from kitlib.experiments.topic_reader import PARTITION, TopicReader
+from kitlib.lab.clients import Cluster
+from kitlib.trace import in_log_order
+
+# Experiment -> where its observer is: module and function. Imported when it is needed: a JVM, an admin client...
+OBSERVERS = {
+    "two_sends": ("real_two_sends", "two_sends"),
+    "blocked_send": ("real_blocked", "blocked_send"),
+    "expired_batch": ("real_expired", "expired_batch"),
+    "unflushed_sends": ("real_librdkafka", "unflushed_sends"),
+    "linger_and_batches": ("real_librdkafka", "linger_and_batches"),
+    "stale_metadata": ("real_leaders", "stale_metadata"),
+    "acks_and_isr": ("real_leaders", "acks_and_isr"),
+}
+# Knobs that only the model has something to turn for, and the values that a real client and broker have.
+ONLY_REAL: dict[str, Any] = {"release": "4.3", "names_new_leader": True, "request_cost_ms": 0, "idle_ms": 0}
+# Experiment -> knobs that its observer has no use for: a real run takes them at their defaults alone, else it would seem
+# that they did nothing. `two_sends` is one fixed scene: what the source's log shows, with one partition.
+MODELS_ALONE: dict[str, tuple[str, ...]] = {
+    "two_sends": (
+        "wait_ms", "release", "request_timeout_ms", "metadata_max_age_ms", "retry_backoff_ms", "max_block_ms", "linger_ms",
+        "batch_size", *SourceTimes.__annotations__,
+    ),
+    "blocked_send": ("round_trip_ms", "jitter"),
+    "unflushed_sends": ("records_per_ms", "round_trip_ms"),
+    "stale_metadata": ("metadata_max_idle_ms", "round_trip_ms", "shows_loop"),
+    "acks_and_isr": ("round_trip_ms",),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class RealSend(Run):
+    """The twin of `SendRun`: one run of an experiment of the send path with a real client."""
+
+    domain: ClassVar[str] = "send_path"
+
+    backend: KafkaBackend
+    began_s: float = field(default_factory=time.monotonic)
+    happened: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)  # (ms, actor, what, data)
+
+    def tell(self, story: Callable[..., None], /, **given: Any) -> None:
+        """Run the story's observer, and write the trace in the order of time. KnobError for a knob of the model's alone."""
+        name = story.__name__
+        alone = MODELS_ALONE.get(name, ())
+        for knob, real in ONLY_REAL.items():
+            if knob not in alone and self.knobs.get(knob, real) != real:
+                raise KnobError(
+                    f"{name} on a real broker: {knob} is {self.knobs[knob]}, and real clients and brokers have {real}. Run it on the model."
+                )
+        for each in get(name).knobs:
+            if each.name in alone and self.knobs[each.name] != each.default:
+                raise KnobError(
+                    f"{name} on a real broker: {each.name} is {self.knobs[each.name]}, which nothing there is given. Leave it at "
+                    f"{each.default}, or run it on the model."
+                )
+        module, function = OBSERVERS[name]
+        observer: Callable[[RealSend], None] = getattr(import_module(f"kitlib.experiments.send_path.{module}"), function)
+        self.began_s = time.monotonic()
+        observer(self)
+        for at_ms, actor, what, data in sorted(self.happened, key=lambda each: each[0]):
+            self.write(at_ms, actor, what, data, {})
+
+    # -- what observers are written with -------------------------------------------------------------
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.backend.cluster
+
+    @property
+    def topic(self) -> str:
+        """The run's topic of one partition, once `create_topic` has made it."""
+        return f"kit.{self.trace.run}.events"
+
+    @property
+    def lane(self) -> dict[str, Any]:
+        return {"topic": self.topic, "partition": PARTITION}
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since the observation began."""
+        return int((time.monotonic() - self.began_s) * 1000)
+
+    @property
+    def admin(self) -> AdminClient:
+        return self.backend.admin
+
+    def create_topic(self) -> str:
+        """Make the run's topic, with one replica, and wait for its leader; its name."""
+        create_topic(self.admin, self.topic, 1, {"retention.ms": "-1"})
+        return self.topic
+
+    def three_brokers(self, name: str) -> None:
+        """LabError unless the cluster has three brokers, which the experiment needs."""
+        if self.cluster.brokers < 3:
+            raise LabError(
+                f"{name} needs three brokers, the cluster at {self.cluster.bootstrap} has {self.cluster.brokers}. "
+                "Run `kit down`, then `kit up --brokers 3`; or run it on the model."
+            )
+
+    def note(self, actor: str, what: str, *, at_ms: int | None = None, **data: Any) -> None:
+        """Something happened, now or at that time."""
+        self.happened.append((self.now_ms if at_ms is None else at_ms, actor, what, data))
+
+    def sent(self, record: int, **more: Any) -> None:
+        """The user has handed a record over."""
+        self.note("user", "send", **self.lane, first=record, last=record, **more)
+
+    def told(self, record: int, offset: int | None, error: str, at_ms: int | None = None, **more: Any) -> None:
+        """What the user was told of a record: stored at `offset`, or an error's name."""
+        data = {**self.lane, "first": record, "last": record, **more}
+        if error:
+            self.note("user", "undelivered", at_ms=at_ms, **data, error=error)
+        else:
+            self.note("user", "delivered", at_ms=at_ms, **data, offset=-1 if offset is None else offset)
+
+    def read(self) -> list[int]:
+        """Look at the topic: the records that are there, in the log's order; one step tells of them."""
+        with TopicReader.open(self.cluster, self.topic) as reader:
+            first, values = reader.read()
+        records = [int(value) for value in values]
+        self.note("broker", "read", **self.lane, first_offset=first, records=in_log_order(records))
+        return records

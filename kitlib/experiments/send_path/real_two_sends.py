@@ -1,0 +1,203 @@
+"""Two sends of a real client, observed: its own log, and what the chaos proxy sees on its connections.
+
+The user sends one record and, a while after the first was stored, another. The client's log gives the nine
+steps; the frames that pass the proxy, which knows nothing of clients, must tell the same order.
+
+librdkafka connects as soon as it is made. The first send shall find no connection that can be used, as it
+was for the client of the source, so the proxy holds back the first answer for a moment. Java's client has
+asked for the metadata of no topics by then and let go of the connection for it: it is left alone.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments import get
+from kitlib.experiments.send_path import java_log, librdkafka_log
+from kitlib.experiments.send_path.client_log import SEND_MARK, LogLine, Seen, Sign, sends_in
+from kitlib.experiments.send_path.real_send import RealSend
+from kitlib.experiments.topic_reader import PARTITION
+from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
+from kitlib.lab.clients import Cluster
+from kitlib.lab.java_client import JavaClient
+
+CLIENTS = ("librdkafka", "java")
+CLIENT_ID = "kit-observed"
+HELD_BACK_MS = 300
+DEADLINE_S = 15.0
+# What the proxy sees of the nine steps. A connection is of use once it is known what the broker understands.
+CONNECTED = "answer", "ApiVersions"
+FRAMES = {("request", "Metadata"): 3, ("answer", "Metadata"): 4, ("request", "Produce"): 8, ("answer", "Produce"): 9}
+LOOKED_AROUND = "Cluster ID: "  # Java's client writes so when it has taken the first answer in, and not only received it
+CONFIRMED_BY_FRAMES = (2, 3, 4, 7, 8, 9)  # what a proxy can see of the nine
+STAGE_OF_SEND = 5  # the record has a partition and lies in a batch: from here on it is the partition's affair
+WATCHED = ("ApiVersions", "Metadata", "Produce")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was seen of two sends."""
+
+    client: str  # with its version
+    sends: list[list[Seen]]  # for each send its steps, in the log's order
+    frames: list[list[int]]  # for each send the steps that the proxy has seen, in its order
+    offsets: list[int]
+    lines: list[LogLine]
+
+    def stages(self, send: int) -> list[int]:
+        """The steps of a send (1 or 2) by their numbers, in the log's order."""
+        return [seen.stage for seen in self.sends[send - 1]]
+
+
+def observe_two_sends(client: str, cluster: Cluster, topic: str, second_after_ms: int) -> Observed:
+    """Send two records to an empty topic of one partition through a proxy, and look.
+
+    `cluster` is the kit's own. KnobError for a client that is none of CLIENTS; LabError when a record is not
+    stored within DEADLINE_S seconds, or when another proxy is at the door.
+    """
+    if client not in CLIENTS:
+        raise KnobError(f"two_sends: the client is {client!r}, expected one of {', '.join(CLIENTS)}.")
+    with ChaosProxy.before(cluster, watch=WATCHED) as proxy:
+        return (_librdkafka if client == "librdkafka" else _java)(proxy, topic, second_after_ms)
+
+
+def _librdkafka(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
+    import confluent_kafka
+
+    began_s = time.monotonic()
+    log = librdkafka_log.LibrdkafkaLog(lambda: int((time.monotonic() - began_s) * 1000))
+    settings = {
+        "bootstrap.servers": proxy.bootstrap, "client.id": CLIENT_ID, "debug": librdkafka_log.DEBUG, "log_level": 7,
+        "linger.ms": 0, "enable.idempotence": False, "enable.metrics.push": False,
+    }  # fmt: skip
+    proxy.add(Rule("delay_answer", "ApiVersions", count=1, ms=HELD_BACK_MS))
+    producer = Producer(settings, logger=log.logger)
+    offsets: list[int] = []
+    marks: list[int] = []
+
+    def told(error: KafkaError | None, message: Message) -> None:
+        offsets.append(-1 if error else int(message.offset() or 0))
+
+    try:
+        for record in range(2):
+            if record:
+                _work(producer, partial(_is_over, time.monotonic() + second_after_ms / 1000))
+            marks.append(len(proxy.events))
+            log.note(SEND_MARK)
+            producer.produce(topic, value=b"%d" % record, partition=PARTITION, on_delivery=told)
+            if any(librdkafka_log.knows_partitions(topic, line) for line in log.lines):
+                log.note(librdkafka_log.APPENDED)
+            _work(producer, lambda: len(offsets) > record)  # noqa: B023 - done before the next one
+            proxy.wait_for(partial(_saw_answers, proxy, record + 1), DEADLINE_S, "the answer has passed")
+    finally:
+        producer.purge()
+        producer.flush(1.0)
+    version = f"librdkafka {confluent_kafka.libversion()[0]}"
+    return _observed(version, topic, offsets, log.lines, librdkafka_log.signs(topic), proxy, marks)
+
+
+def _java(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
+    offsets: list[int] = []
+    marks: list[int] = []
+    with tempfile.TemporaryDirectory(prefix="kit-java-log-") as folder:
+        path = Path(folder) / "client.log"
+        with JavaClient.open(java_log.options(path)) as java:
+            version = f"kafka-clients {java.version}"
+            settings = {"bootstrap.servers": proxy.bootstrap, "client.id": CLIENT_ID, "linger.ms": 0, "enable.idempotence": False}
+            producer = java.producer(settings)
+            proxy.wait_for(lambda: LOOKED_AROUND in path.read_text(errors="replace"), DEADLINE_S, "the client has looked around")
+            for record in range(2):
+                if record:
+                    time.sleep(second_after_ms / 1000)
+                marks.append(len(proxy.events))
+                offset, error = java.outcome(java.send(producer, topic, PARTITION, b"%d" % record), DEADLINE_S)
+                offsets.append(-1 if offset is None or error else offset)
+                proxy.wait_for(partial(_saw_answers, proxy, record + 1), DEADLINE_S, "the answer has passed")
+            java.close_at_once(producer)
+        lines = java_log.with_send_marks(java_log.read_lines(path.read_text(encoding="utf-8")), topic)
+    return _observed(version, topic, offsets, lines, java_log.signs(topic), proxy, marks)
+
+
+def _work(producer: Producer, until: Callable[[], object]) -> None:
+    """Give librdkafka time, and take its lines, until `until()` is true. LabError after DEADLINE_S in vain."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not until():
+        producer.poll(0.01)
+        if time.monotonic() > deadline:
+            raise LabError(f"librdkafka has not stored its record within {DEADLINE_S:g} s. Look at `kit status`.")
+
+
+def _is_over(end_s: float) -> bool:
+    return time.monotonic() >= end_s
+
+
+def _saw_answers(proxy: ChaosProxy, wanted: int) -> bool:
+    return _count(proxy, "answer", "Produce") >= wanted
+
+
+def _count(proxy: ChaosProxy, what: str, api: str) -> int:
+    return sum((event.what, event.api) == (what, api) for event in proxy.events)
+
+
+def _observed(
+    client: str, topic: str, offsets: list[int], lines: list[LogLine], signs: Sequence[Sign], proxy: ChaosProxy, marks: list[int]
+) -> Observed:
+    if -1 in offsets or len(offsets) != len(marks):
+        raise LabError(f"{client}: of {len(marks)} records to {topic} these offsets came back: {offsets}. Look at `kit status`.")
+    events = proxy.events
+    parts = [events[begin:end] for begin, end in zip(marks, [*marks[1:], len(events)], strict=True)]
+    frames = [_stages_of([event for event in part if event.client_id == CLIENT_ID]) for part in parts]
+    return Observed(client, sends_in(lines, signs), frames, offsets, lines)
+
+
+def _stages_of(events: Sequence[ProxyEvent]) -> list[int]:
+    """The steps that these frames are, each at its first: a connection before any question is step 2, a later one 7."""
+    stages: list[int] = []
+    for event in events:
+        stage = FRAMES.get((event.what, event.api), 0)
+        if (event.what, event.api) == CONNECTED:
+            stage = 7 if 3 in stages else 2
+        if stage and stage not in stages:
+            stages.append(stage)
+    return stages
+
+
+def two_sends(run: RealSend) -> None:
+    """One step of the trace for each of the nine, in the order of the log; LabError when the frames tell another.
+
+    As on the model the first send's steps have their number as `stage`; the second's have the same words.
+    Of the knobs `pause_ms` alone is turned; `wait_ms` is not waited for: here nothing happens in it. KnobError when the topic
+    is to have more partitions than the one, and they are not the model's default.
+    """
+    default = next(each.default for each in get("two_sends").knobs if each.name == "partitions")
+    if run.knobs["partitions"] not in (1, default):
+        raise KnobError(
+            f"two_sends on a real broker: partitions is {run.knobs['partitions']}, and the topic has 1. Take 1, or run it on the model."
+        )
+    seen = observe_two_sends("librdkafka", run.cluster, run.create_topic(), run.knobs["pause_ms"])
+    run.note("client", "version", at_ms=0, name=seen.client)
+    for record, (steps, frames) in enumerate(zip(seen.sends, seen.frames, strict=True)):
+        visible = [step.stage for step in steps if step.stage in CONFIRMED_BY_FRAMES]
+        if visible != frames:
+            raise LabError(
+                f"send {record + 1} of run {run.trace.run}: the log tells of the steps {visible} in this order, the proxy of "
+                f"{frames}. Run it again; if it stays so, this release of librdkafka logs other lines."
+            )
+        for step in steps:
+            data = {name: int(value) if value.isdigit() else value for name, value in (step.sign.data | step.told).items()}
+            if step.stage == STAGE_OF_SEND or (step.stage > STAGE_OF_SEND and step.sign.actor != "network"):
+                data |= {**run.lane, "first": record, "last": record, "batch": record}
+            if not record:
+                data["stage"] = step.stage
+            run.note(step.sign.actor, step.sign.what, at_ms=step.at_ms, **data)
+        run.told(record, seen.offsets[record], "", steps[-1].at_ms)
+    run.note("network", "frames", stages=seen.frames)
+    run.read()

@@ -1,0 +1,327 @@
+"""The send path's experiments: from the call of `send` to the answer, everything in between that can hold it up, and after.
+
+The source retells two sends from a log, the first of which has to wait for metadata. The other stories
+ask what people ask: why does `send` block, when is a batch given up, how many records share a batch,
+what is lost when the process ends, and whose copies `acks=all` waits for. They are told to the model;
+a real run observes the real one (`kitlib.experiments.send_path.real_send`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from kitlib.experiments.experiment import experiment
+from kitlib.experiments.idempotence.producer_knobs import Acks, DeliveryTimeoutMs, LingerMs, RequestTimeoutMs, Retries
+from kitlib.experiments.knobs import Knob
+from kitlib.experiments.send_path.send_cluster import SendCluster
+from kitlib.experiments.send_path.send_knobs import (
+    BatchSize,
+    BufferMemory,
+    Jitter,
+    MaxBlockMs,
+    MaxInFlight,
+    MetadataMaxAgeMs,
+    MetadataMaxIdleMs,
+    RecordBytes,
+    Records,
+    Release,
+    RetryBackoffMs,
+    RoundTripMs,
+    send_config,
+)
+from kitlib.experiments.send_path.send_run import SendRun
+from kitlib.kafka.broker.leader import BrokerConfig
+from kitlib.kafka.producer.config import MAX_INT
+
+TOPIC = "events"
+WARM_UP_MS = 1_000  # until the producer knows the topic and has a connection to its leader
+
+WaitMs = Annotated[int, Knob("How long the application waits before the first send.", "ms", 0, 60_000)]
+PauseMs = Annotated[int, Knob("How long the application waits between the two.", "ms", 0, 60_000)]
+Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 20)]
+
+
+class SourceTimes:
+    """The times of the source's own log, between the lines that it prints."""
+
+    bootstrap_connect_ms: Annotated[int, Knob("How long the loop is busy with the first connection. Model only.", "ms", 0, 5_000)] = 128
+    metadata_request_ms: Annotated[
+        int, Knob("How long it takes to build the first metadata request. Model only.", "ms", 0, 5_000)
+    ] = 202
+    metadata_answer_ms: Annotated[int, Knob("How long the answer takes to arrive. Model only.", "ms", 0, 5_000)] = 19
+    metadata_parse_ms: Annotated[int, Knob("How long the loop takes to read it. Model only.", "ms", 0, 5_000)] = 161
+    append_ms: Annotated[int, Knob("How long the application's thread takes from there to a new batch. Model only.", "ms", 0, 5_000)] = 72
+    connect_ms: Annotated[int, Knob("How long the connection to the leader takes. Model only.", "ms", 0, 5_000)] = 6
+    produce_request_ms: Annotated[int, Knob("How long the loop is busy with the produce request. Model only.", "ms", 0, 5_000)] = 14
+    produce_answer_ms: Annotated[int, Knob("How long its answer takes to arrive. Model only.", "ms", 0, 5_000)] = 21
+
+
+@experiment("Two sends, nine steps", SendRun, shared=(SourceTimes,))
+def two_sends(
+    run: SendRun,
+    partitions: Partitions = 3,
+    wait_ms: WaitMs = 10_000,
+    pause_ms: PauseMs = 1_000,
+    release: Release = "0.10",
+    request_timeout_ms: RequestTimeoutMs = 30_000,
+    metadata_max_age_ms: MetadataMaxAgeMs = 300_000,
+    retry_backoff_ms: RetryBackoffMs = 100,
+    max_block_ms: MaxBlockMs = 60_000,
+    linger_ms: LingerMs = 0,
+    batch_size: BatchSize = 16_384,
+) -> None:
+    """The first record waits for metadata, the second does not. In which order do the two threads of the producer
+    take turns?
+    """
+    run.shows_loop = run.shows_calls = True
+    run.costs = {name: run.knobs[name] for name in SourceTimes.__annotations__}
+    order = [1, 0, *range(2, partitions)] if partitions > 1 else []
+    run.begin(send_config(run.knobs), SendCluster("test", partitions, order=order))
+    run.run_for(wait_ms)
+    run.send()
+    run.run_for(pause_ms)
+    run.costs = {}
+    run.send()
+    run.finish()
+
+
+WhatIsWrong = Annotated[
+    Literal["none", "dead bootstrap", "missing topic", "wrong advertised address", "buffer full"], Knob("What is wrong.")
+]
+FirstSendAfterMs = Annotated[int, Knob("How long after the producer's start the first send is.", "ms", 0, 10_000)]
+
+
+@experiment("Who holds up send?", SendRun)
+def blocked_send(
+    run: SendRun,
+    fault: WhatIsWrong = "missing topic",
+    records: Records = 5,
+    first_send_after_ms: FirstSendAfterMs = 0,
+    max_block_ms: MaxBlockMs = 2_000,
+    delivery_timeout_ms: DeliveryTimeoutMs = 4_000,
+    request_timeout_ms: RequestTimeoutMs = 1_500,
+    linger_ms: LingerMs = 0,
+    batch_size: BatchSize = 200,
+    buffer_memory: BufferMemory = 500,
+    record_bytes: RecordBytes = 100,
+    retry_backoff_ms: RetryBackoffMs = 100,
+    round_trip_ms: RoundTripMs = 10,
+    jitter: Jitter = False,
+    release: Release = "4.3",
+) -> None:
+    """The broker cannot be reached, or the topic does not exist, or the memory is full. Which of these fails after
+    max.block.ms, and which after delivery.timeout.ms?
+    """
+    run.shows_calls = True
+    cluster = SendCluster(TOPIC, exists=fault != "missing topic")
+    if fault == "dead bootstrap":
+        cluster.unreachable.add(cluster.bootstrap_host)
+    elif fault == "wrong advertised address":
+        cluster.unreachable.add("broker-0")
+    elif fault == "buffer full":
+        cluster.silent.add(0)
+    run.begin(send_config(run.knobs), cluster)
+    run.run_for(first_send_after_ms)
+    for _ in range(records):
+        run.send()
+    run.finish()
+
+
+# -- what becomes of records after `send` --------------------------------------------------------------
+
+
+EveryMs = Annotated[int, Knob("Time between records that the application sends.", "ms", 0, 10_000)]
+
+
+def _warm_up(run: SendRun) -> None:
+    """One record goes all the way, so that what follows meets a producer at work."""
+    run.send()
+    run.settle()
+    run.run_for(WARM_UP_MS)
+
+
+def _send_at_rate(run: SendRun, records: int, every_ms: float) -> None:
+    """The user sends a record every so often; a call that blocks makes the next ones late."""
+    begin_ms = run.now_ms
+    for index in range(records):
+        run.run_for(max(begin_ms + int(index * every_ms) - run.now_ms, 0))
+        run.send()
+
+
+# -- linger and batches -------------------------------------------------------------------------------
+
+
+@experiment("Does linger.ms=0 send every record alone?", SendRun, max_steps=20_000)
+def linger_and_batches(
+    run: SendRun,
+    rate_per_s: Annotated[int, Knob("Records that the application sends per second.", "records/s", 1, 10_000, scale="log")] = 1_000,
+    records: Records = 300,
+    linger_ms: LingerMs = 0,
+    round_trip_ms: RoundTripMs = 20,
+    max_in_flight: MaxInFlight = 1,
+    batch_size: BatchSize = 16_384,
+    record_bytes: RecordBytes = 100,
+    request_cost_ms: Annotated[
+        int, Knob("How long the broker takes per request, whatever it carries. Model only.", "ms", 0, 1_000)
+    ] = 0,
+) -> None:
+    """A thousand records per second, 20 ms per answer, one request at a time, and linger.ms is 0. How many records does
+    a request carry?
+    """
+    run.begin(send_config(run.knobs), SendCluster(TOPIC))
+    _warm_up(run)
+    _send_at_rate(run, records, 1_000 / rate_per_s)
+    run.finish()
+
+
+# -- sends and an exit --------------------------------------------------------------------------------
+
+
+def _produce(run: SendRun, most: int, retries: int, polls: bool) -> None:
+    """Hand one record over to a client whose queue holds at most so many; a full one refuses."""
+    attempts = 0
+    while most and run.numbers.open_records >= most:
+        if polls:
+            run.run_for(1)
+        elif attempts == retries:
+            run.refuse("QUEUE_FULL")
+            return
+        attempts += 1
+    run.send()
+
+
+@experiment("send returned, so was it sent?", SendRun, max_steps=20_000)
+def unflushed_sends(
+    run: SendRun,
+    records: Records = 300,
+    ending: Annotated[Literal["exit", "flush", "close"], Knob("How the program ends.")] = "exit",
+    records_per_ms: Annotated[int, Knob("How fast the application's loop is. Model only.", "records/ms", 1, 1_000)] = 50,
+    queue_records: Annotated[
+        int, Knob("How many records librdkafka's queue holds; 0: enough for all of them.", "records", 0, 100_000)
+    ] = 0,
+    retries_on_full: Annotated[int, Knob("How many times a refused record is sent again immediately.", "retries", 0, 10)] = 1,
+    poll_on_full: Annotated[bool, Knob("Whether the program polls the client before it tries again, until there is room.")] = False,
+    linger_ms: LingerMs = 0,
+    round_trip_ms: RoundTripMs = 20,
+    batch_size: BatchSize = 16_384,
+    record_bytes: RecordBytes = 100,
+) -> None:
+    """A program sends hundreds of records and exits. Every call returned without an error. How many records does the
+    topic hold?
+    """
+    run.begin(send_config(run.knobs), SendCluster(TOPIC))
+    _warm_up(run)
+    for index in range(records):
+        if index % records_per_ms == 0:
+            run.run_for(1)
+        _produce(run, queue_records, retries_on_full, poll_on_full)
+    if ending == "exit":
+        run.exit()
+    else:
+        run.flush()
+    run.finish()
+
+
+# -- stale metadata -----------------------------------------------------------------------------------
+
+
+@experiment("The leader has moved", SendRun)
+def stale_metadata(
+    run: SendRun,
+    records: Records = 20,
+    every_ms: EveryMs = 50,
+    move_at_ms: Annotated[int, Knob("When the leader moves, counted from the first record.", "ms", 0, 600_000)] = 300,
+    idle_ms: Annotated[
+        int, Knob("When one more record is sent, counted from the first one; 0: never.", "ms", 0, 3_600_000, scale="log")
+    ] = 0,
+    names_new_leader: Annotated[bool, Knob("Whether the broker that refuses names the new leader, as brokers have done since 3.7.")] = True,
+    metadata_max_age_ms: MetadataMaxAgeMs = 300_000,
+    metadata_max_idle_ms: MetadataMaxIdleMs = 300_000,
+    retry_backoff_ms: RetryBackoffMs = 100,
+    retries: Retries = MAX_INT,
+    round_trip_ms: RoundTripMs = 10,
+    release: Release = "4.3",
+    shows_loop: Annotated[bool, Knob("Whether each sleep of the sender's loop is recorded as a step.")] = False,
+) -> None:
+    """The partition's leader moves to another broker, and the producer is not notified. How does it find out, and what
+    happens to the records it sends in the meantime?
+    """
+    run.shows_loop = shows_loop
+    run.begin(send_config(run.knobs), SendCluster(TOPIC, brokers=3))
+    _warm_up(run)
+    begin_ms = run.now_ms
+    run.after(move_at_ms, lambda: run.move_leader(1))
+    _send_at_rate(run, records, every_ms)
+    run.run_for(max(begin_ms + idle_ms - run.now_ms, 0))
+    if idle_ms:
+        run.send()
+    run.finish()
+
+
+# -- expired batches ----------------------------------------------------------------------------------
+
+@experiment("Which clock expires a batch?", SendRun)
+def expired_batch(
+    run: SendRun,
+    records: Records = 3,
+    stall: Annotated[
+        Literal["nobody listens", "accepts and never answers", "writes and never answers"], Knob("What the broker does.")
+    ] = "nobody listens",
+    stall_ms: Annotated[int, Knob("How long, until it is back.", "ms", 100, 600_000, scale="log")] = 60_000,
+    request_timeout_ms: RequestTimeoutMs = 1_000,
+    delivery_timeout_ms: DeliveryTimeoutMs = 3_000,
+    linger_ms: LingerMs = 0,
+    retry_backoff_ms: RetryBackoffMs = 100,
+    retries: Retries = MAX_INT,
+    release: Release = "4.3",
+) -> None:
+    """The broker is gone while a batch waits. Is the application notified after request.timeout.ms, or after delivery.timeout.ms?"""
+    cluster = SendCluster(TOPIC)
+    run.begin(send_config(run.knobs), cluster)
+    _warm_up(run)
+    if stall == "accepts and never answers":
+        cluster.silent.add(0)
+    elif stall == "writes and never answers":
+        cluster.mute.add(0)
+    else:
+        cluster.unreachable |= {"broker-0", cluster.bootstrap_host}
+        run.break_connections("the broker is gone")
+    for _ in range(records):
+        run.send()
+    run.run_for(stall_ms, until=lambda: not run.numbers.open_batches)
+    cluster.silent.clear()
+    cluster.mute.clear()
+    cluster.unreachable.clear()
+    run.finish()
+
+
+# -- who is in sync -----------------------------------------------------------------------------------
+
+
+@experiment("Whom does acks=all wait for?", SendRun)
+def acks_and_isr(
+    run: SendRun,
+    records: Records = 10,
+    every_ms: EveryMs = 100,
+    replicas: Annotated[int, Knob("Number of replicas, including the leader.", "replicas", 1, 5)] = 3,
+    followers_stop: Annotated[bool, Knob("Whether the followers stop replicating after the first record.")] = True,
+    min_insync_replicas: Annotated[int, Knob("With fewer replicas in sync, acks=all is refused.", "replicas", 1, 5)] = 1,
+    acks: Acks = "all",
+    delivery_timeout_ms: DeliveryTimeoutMs = 3_000,
+    request_timeout_ms: RequestTimeoutMs = 1_500,
+    retry_backoff_ms: RetryBackoffMs = 100,
+    round_trip_ms: RoundTripMs = 10,
+) -> None:
+    """Three replicas, acks=all, and the two followers fall behind. The producer learns that its records are stored;
+    then the leader is lost for good. Are they still there?
+    """
+    config = BrokerConfig(replicas=replicas, in_sync_replicas=replicas, min_insync_replicas=min_insync_replicas)
+    run.begin(send_config(run.knobs), SendCluster(TOPIC, brokers=replicas, config=config))
+    _warm_up(run)
+    if followers_stop:
+        run.stop_followers()
+    _send_at_rate(run, records, every_ms)
+    run.settle()
+    run.destroy_leader()
+    run.send()
+    run.finish()

@@ -1,1 +1,0 @@
-"""Commits and lag, of a model or of a real cluster: read, judged, and a fault told from what they show alone."""

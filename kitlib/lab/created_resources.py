@@ -1,0 +1,238 @@
+"""Which notebook made which topic, group and checkpoint, so that `kit reset` takes back exactly that.
+
+A learner who starts over wants the leftovers of one notebook gone and those of the others untouched,
+and nobody else's topics even looked at. So whoever makes something says so here: one line for each
+thing, appended to a file of the notebook's own. A line is written before the thing is made: a name
+too many does no harm, a thing that nobody remembers stays for ever. Two things must both say that something
+may go: this list, and the thing itself, by its name (`kit.*` topics) or by a marker file (folders). Links are never followed.
+
+Names: a notebook's topics are `kit.<experiment>.<run>`, a run's trace is `kit.trace.<run>`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from kitlib.errors import DiskError, LabError
+from kitlib.lab import workspace
+
+Kind = Literal["topic", "group", "checkpoint", "offset"]
+MARKER = ".made-by-kit"  # a folder without it is never deleted
+TOPIC_PREFIX = "kit."  # a topic without it is never deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One thing that a notebook has made on the broker or on the disk."""
+
+    kind: Kind
+    name: str  # a topic, a consumer group, a folder (absolute), or the key of a stored offset
+    store: str = ""  # for a stored offset: the compacted topic that holds the key
+
+
+def remember(kind: Kind, name: str | Path, store: str = "") -> None:
+    """Note that the running notebook is about to make this; for a checkpoint the folder is made and marked too.
+
+    Call it before the topic is created, the group joined, the query started or the offset written.
+    """
+    made = Made(kind, str(name), store)
+    if kind == "checkpoint":
+        made = Made(kind, str(mark(Path(name))))
+    if made in read(notebook()):
+        return
+    path = path_of(notebook())
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        line = json.dumps({"kind": made.kind, "name": made.name, "store": made.store}) + "\n"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(handle, line.encode())  # one write: two kernels never mix their lines
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise DiskError(f"{path} could not be written ({error.strerror}). Make room or set KIT_HOME.") from error
+
+
+def mark(folder: Path) -> Path:
+    """Make a folder and put the marker into it without which the kit deletes nothing; its real path."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MARKER).touch(mode=0o600)
+    except OSError as error:
+        raise DiskError(f"{folder} could not be made ({error.strerror}). Make room or choose another one.") from error
+    return folder.resolve()
+
+
+def notebook() -> str:
+    """The name of the running notebook without folder and ending; `terminal` outside of notebooks.
+
+    JupyterLab tells a kernel its notebook's path as JPY_SESSION_NAME; `kit tour` and the tests set KIT_NOTEBOOK.
+    """
+    path = os.environ.get("KIT_NOTEBOOK") or os.environ.get("JPY_SESSION_NAME") or "terminal"
+    return slug(Path(path).name.removesuffix(".ipynb"))
+
+
+def slug(name: str) -> str:
+    """`name` as a file name: letters, digits, `_`, `-` and inner dots, 100 at most."""
+    return re.sub(r"[^\w.-]", "_", name).strip(".")[:100] or "terminal"
+
+
+def folder() -> Path:
+    return workspace.run_dir() / "made"
+
+
+def path_of(name: str) -> Path:
+    return folder() / f"{slug(name)}.jsonl"
+
+
+def notebooks() -> list[str]:
+    """The notebooks that have made something which is still remembered."""
+    return sorted(path.stem for path in folder().glob("*.jsonl"))
+
+
+def read(name: str) -> list[Made]:
+    """What a notebook has made, each thing once. A line that was cut short names nothing and is left out."""
+    try:
+        lines = path_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DiskError(f"{path_of(name)} could not be read ({error.strerror}). Mend its permissions.") from error
+    return list(dict.fromkeys(made for line in lines if (made := parse(line))))
+
+
+def parse(line: str) -> Made | None:
+    try:
+        said = json.loads(line)
+        kind, made, store = said["kind"], said["name"], said.get("store", "")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    known = kind in ("topic", "group", "checkpoint", "offset") and isinstance(made, str) and isinstance(store, str)
+    return Made(kind, made, store) if known else None
+
+
+def forget(name: str, gone: list[Made]) -> None:
+    """Strike out what no longer exists. What a kernel adds at this very moment may be kept or struck out with it."""
+    rest = [made for made in read(name) if made not in gone]
+    if not rest:
+        path_of(name).unlink(missing_ok=True)
+        return
+    lines = [json.dumps({"kind": made.kind, "name": made.name, "store": made.store}) for made in rest]
+    workspace.write_atomic(path_of(name), "\n".join(lines) + "\n")
+
+
+SECONDS = 15.0
+GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND)
+
+
+def chosen(asked: str) -> str:
+    """The remembered notebook that `asked` means: a path, a name, or the beginning of just one name."""
+    name, known = slug(Path(asked).name.removesuffix(".ipynb")), notebooks()
+    matching = [name] if name in known else [each for each in known if each.startswith(name)]
+    if len(matching) == 1:
+        return matching[0]
+    problem = f"could be {', '.join(matching)}" if matching else "has made nothing that is remembered"
+    raise LabError(f"{asked} {problem}. Notebooks that have: {', '.join(known) or 'none'}.")
+
+
+def summary(things: list[Made]) -> str:
+    """`2 topics (kit.a.b, kit.c.d), 1 group (g)`, or `nothing`."""
+    parts = []
+    for kind in ("topic", "group", "offset", "checkpoint"):
+        if names := [thing.name for thing in things if thing.kind == kind]:
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            parts.append(f"{len(names)} {kind}{'s' if len(names) > 1 else ''} ({shown})")
+    return ", ".join(parts) or "nothing"
+
+
+def take_back(things: Iterable[Made], client: dict[str, Any]) -> tuple[list[Made], list[str]]:
+    """Delete `things`; returns what is gone now (or was gone before) and a sentence for each that is not."""
+    by_kind: dict[str, list[Made]] = {}
+    for thing in things:
+        by_kind.setdefault(thing.kind, []).append(thing)
+    gone: list[Made] = []
+    problems: list[str] = []
+    for kind, take in (("offset", take_offsets), ("group", take_groups), ("topic", take_topics)):
+        if kind in by_kind:
+            take(by_kind[kind], client, gone, problems)
+    for thing in by_kind.get("checkpoint", []):
+        problem = delete_folder(Path(thing.name), workspace.spark_dir())
+        if problem:
+            problems.append(problem)
+        else:
+            gone.append(thing)
+    return gone, problems
+
+
+def take_topics(things: list[Made], client: dict[str, Any], gone: list[Made], problems: list[str]) -> None:
+    ours = [thing for thing in things if thing.name.startswith(TOPIC_PREFIX)]
+    problems += [f"Topic {thing.name} does not begin with {TOPIC_PREFIX}" for thing in things if thing not in ours]
+    if ours:
+        admin = AdminClient(client)  # must outlive its answers
+        futures = admin.delete_topics([thing.name for thing in ours], operation_timeout=SECONDS)
+        _answered(ours, lambda thing: futures[thing.name], gone, problems)
+
+
+def take_groups(things: list[Made], client: dict[str, Any], gone: list[Made], problems: list[str]) -> None:
+    admin = AdminClient(client)  # must outlive its answers
+    futures = admin.delete_consumer_groups([thing.name for thing in things])
+    _answered(things, lambda thing: futures[thing.name], gone, problems)
+
+
+def _answered(things: list[Made], future: Callable[[Made], Future[Any]], gone: list[Made], problems: list[str]) -> None:
+    """Wait for the broker's answer about each thing; what it does not know is gone as well."""
+    for thing in things:
+        try:
+            future(thing).result(timeout=SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() not in GONE:
+                problems.append(f"{thing.kind.capitalize()} {thing.name}: {error.args[0].str()}")
+                continue
+        gone.append(thing)
+
+
+def take_offsets(things: list[Made], client: dict[str, Any], gone: list[Made], problems: list[str]) -> None:
+    """Write a tombstone for each key into its compacted topic, which then forgets the key."""
+    producer = Producer({**client, "enable.idempotence": True, "message.timeout.ms": int(SECONDS * 1000)})
+
+    def told_of(thing: Made) -> Callable[[KafkaError | None, Any], None]:
+        def answered(error: KafkaError | None, _: Any) -> None:
+            if error is None or error.code() in GONE:
+                gone.append(thing)
+            else:
+                problems.append(f"Stored offset {thing.name} in {thing.store}: {error.str()}")
+
+        return answered
+
+    for thing in things:
+        producer.produce(thing.store, key=thing.name.encode(), value=None, on_delivery=told_of(thing))
+    producer.flush(SECONDS + 5)
+
+
+def delete_folder(folder: Path, below: Path) -> str | None:
+    """Delete a folder of ours below `below`; a sentence if it is not ours, None if it is gone."""
+    if not folder.exists() and not folder.is_symlink():
+        return None
+    root = below.resolve()
+    if folder.is_symlink() or not folder.is_dir():
+        return f"{folder} is not a folder but a link or a file; it was left alone"
+    if folder.resolve() == root or not folder.resolve().is_relative_to(root):
+        return f"{folder} is outside of {root}; it was left alone"
+    if (folder / MARKER).is_symlink() or not (folder / MARKER).is_file():
+        return f"{folder} has no {MARKER} file in it, so the kit did not make it; it was left alone"
+    try:
+        shutil.rmtree(folder)  # links inside are removed, not followed
+    except OSError as error:
+        return f"{folder} could not be deleted ({error.strerror})"
+    return None

@@ -1,0 +1,228 @@
+"""Sweeps: one experiment, thousands of runs, one row each, on Spark.
+
+    rows = sweep("small_max_offset_behind", over={"max_offset_behind": [1, 5, 20]}, seeds=100)
+    rows.groupBy("max_offset_behind").avg("lost").show()
+
+Spark's executors make the runs and judge them; what they send back is kept in the workspace in Parquet files, so a
+sweep that was stopped goes on where it was, and a larger one makes only the runs that are new. Rows are known
+by all of their knobs and their seed; when the code that makes them changes, they are made again.
+
+The rows are the same whatever the master, and always in the grid's order.
+
+Left out: runs on a real broker, of which one machine can make only a few at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+import time
+import uuid
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+import kitlib
+from kitlib.errors import DiskError
+from kitlib.experiments.grid import MOST_RUNS, Grid, rows_of
+from kitlib.lab import spark as kit_spark
+from kitlib.lab import workspace
+from kitlib.pipelines.topics import one_sentence
+
+SECONDS_PER_JOB = 2.0  # long enough for Spark's own time not to count, short enough to lose little when stopped
+JOBS_AT_ONCE = 2  # the next job fills the cores that the last tasks of this one leave idle
+MOST_PER_TASK = 5_000
+ARROW = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "choice": pa.string()}
+MODELS = ("java", "kafka", "storm", "monitor", "words", "experiments")  # the rooms whose code makes a row
+
+Progress = Callable[[int, int], None]  # rows that are there, rows asked for
+
+
+def sweep(
+    experiment: str,
+    over: Mapping[str, Iterable[Any]] | None = None,
+    seeds: int | Iterable[int] = 1,
+    *,
+    spark: SparkSession | None = None,
+    most: int = MOST_RUNS,
+    progress: Progress | None = None,
+    **fixed: Any,
+) -> DataFrame:
+    """Run every combination of the values in `over` with every seed on the model; one row a run.
+
+    The columns are `experiment`, all knobs, `seed`, `steps`, `appended`, `processed`, `late_ms` (ms), `records_per_s` (of virtual time),
+    `is_violation`, each anomaly's count, the number of its first witness (`lost`, `lost_step`), and `error`: the
+    sentence of a run that raised, whose other columns are then null.
+
+    `seeds` is a number of seeds, or the seeds. `fixed` are knobs that all runs share. The master is that of the session,
+    so `KIT_SPARK_MASTER` moves the work to a cluster, to which the kit's code is sent along.
+    Without `progress`, a bar is shown where somebody watches.
+
+    KnobError as `Grid.of`; LabError when Spark fails; DiskError when a row cannot be kept. Ctrl-C cancels Spark's jobs;
+    finished rows are kept.
+    """
+    grid = Grid.of(experiment, over, seeds, most, **fixed)
+    spark = spark or kit_spark.session()
+    store = Store.open(grid)
+    places = {grid.key(place): place for place in range(len(grid))}
+    found = store.read(places)
+    missing = [place for key, place in places.items() if key not in found]
+    with _shown(progress, grid) as tell:
+        tell(len(found), len(grid))
+        if missing:
+            _run_missing(spark, grid, missing, store, lambda done: tell(len(found) + done, len(grid)))
+            found = store.read(places)
+    rows = pa.Table.from_pylist([found[key] for key in places], schema_of(grid))
+    return spark.createDataFrame(rows)
+
+
+def schema_of(grid: Grid) -> pa.Schema:
+    """The columns of a sweep's rows."""
+    knobs = [(knob.name, ARROW[knob.kind]) for knob in grid.experiment.knobs]
+    counts = [(name, pa.int64()) for name in ("steps", "appended", "processed", "late_ms")]
+    anomalies = [(name, pa.int64()) for kind in grid.kinds for name in (kind, f"{kind}_step")]
+    figures = [("records_per_s", pa.float64()), ("is_violation", pa.bool_())]
+    return pa.schema([("experiment", pa.string()), *knobs, ("seed", pa.int64()), *counts, *figures, *anomalies, ("error", pa.string())])
+
+
+class Store:
+    """The rows of one experiment that the present code has made: Parquet files in the workspace.
+
+    A file appears whole or not at all. Rows that other code has made are removed.
+    """
+
+    def __init__(self, folder: Path, grid: Grid) -> None:
+        self.folder, self.grid, self.schema = folder, grid, schema_of(grid)
+
+    @classmethod
+    def open(cls, grid: Grid) -> Store:
+        """The store of the grid's experiment. DiskError when its folder cannot be made."""
+        own = workspace.home() / "sweeps" / grid.name / code_hash()
+        try:
+            own.mkdir(parents=True, exist_ok=True)
+            for other in own.parent.iterdir():
+                if other != own:
+                    shutil.rmtree(other, ignore_errors=True)
+        except OSError as error:
+            raise _unkept(own, error) from error
+        return cls(own, grid)
+
+    def read(self, wanted: Mapping[tuple[Any, ...], int]) -> dict[tuple[Any, ...], dict[str, Any]]:
+        """The rows that are there, by their knobs and seed."""
+        found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for path in sorted(self.folder.glob("*.parquet")):
+            for row in pq.read_table(path, schema=self.schema).to_pylist():
+                key = (*(row[name] for name in self.grid.knobs), row["seed"])
+                if key in wanted:
+                    found[key] = row
+        return found
+
+    def add(self, rows: pa.Table) -> None:
+        """Keep rows. DiskError when there is no room; then none of them is kept."""
+        temporary = self.folder / f".{uuid.uuid4().hex}"
+        try:
+            pq.write_table(rows, temporary)
+            os.replace(temporary, self.folder / f"{uuid.uuid4().hex}.parquet")
+        except OSError as error:
+            raise _unkept(self.folder, error) from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def code_hash() -> str:
+    """A hash of all the code that a row depends on."""
+    root = Path(kitlib.__file__).parent
+    sources = [*root.glob("*.py"), *(path for room in MODELS for path in (root / room).rglob("*.py"))]
+    digest = hashlib.sha256()
+    for path in sorted(sources):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _run_missing(spark: SparkSession, grid: Grid, missing: list[int], store: Store, tell: Callable[[int], None]) -> None:
+    """Make the rows at these places by jobs that each take about SECONDS_PER_JOB, and keep what each job brings."""
+    context, tag = spark.sparkContext, f"kit-sweep-{uuid.uuid4().hex}"
+    cores, work = context.defaultParallelism, partial(rows_of, grid, store.schema)
+    _send_code(spark)
+
+    def job(places: list[int]) -> tuple[pa.Table, float]:
+        context.addJobTag(tag)
+        began = time.monotonic()
+        frame = spark.createDataFrame(pa.table({"place": places})).repartition(min(cores, len(places)))
+        return frame.mapInArrow(work, _ddl(store.schema)).toArrow().cast(store.schema), time.monotonic() - began
+
+    size, at, done = 4 * cores, 0, 0
+    running: set[Future[tuple[pa.Table, float]]] = set()
+    with one_sentence(f"sweep of {grid.name}"), ThreadPoolExecutor(JOBS_AT_ONCE) as pool:
+        try:
+            while running or at < len(missing):
+                while at < len(missing) and len(running) < JOBS_AT_ONCE:
+                    running.add(pool.submit(job, missing[at : at + size]))
+                    at += size
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for rows, seconds in (each.result() for each in finished):
+                    store.add(rows)
+                    done += rows.num_rows
+                    pace = rows.num_rows / max(seconds, 0.01)
+                    size = min(max(cores, int(pace * SECONDS_PER_JOB)), 4 * size, MOST_PER_TASK * cores)
+                    tell(done)
+        finally:
+            if running:
+                context.cancelJobsWithTag(tag)
+
+
+def _ddl(schema: pa.Schema) -> str:
+    names = {pa.int64(): "long", pa.float64(): "double", pa.bool_(): "boolean", pa.string(): "string"}
+    return ", ".join(f"`{field.name}` {names[field.type]}" for field in schema)
+
+
+_sent: set[str] = set()  # applications that have the code
+_sending = threading.Lock()
+
+
+def _send_code(spark: SparkSession) -> None:
+    """Give executors on other machines the kit's code, once a session."""
+    context = spark.sparkContext
+    with _sending:
+        if str(context.master).startswith("local[") or context.applicationId in _sent:  # the very Python that runs here
+            return
+        root = Path(kitlib.__file__).parent
+        archive = kit_spark.scratch_folder() / "kitlib.zip"  # there as long as the session: executors fetch it when they start
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+            for path in sorted(root.rglob("*.py")):
+                target.write(path, path.relative_to(root.parent))
+        context.addPyFile(str(archive))
+        _sent.add(context.applicationId)
+
+
+def _unkept(folder: Path, error: OSError) -> DiskError:
+    return DiskError(
+        f"{folder}: rows of the sweep could not be kept ({error.strerror or error}). "
+        "Make room or set KIT_HOME to a folder you can write to, and call it again: rows that were kept are not made again."
+    )
+
+
+@contextmanager
+def _shown(progress: Progress | None, grid: Grid) -> Iterator[Progress]:
+    """What is told how many rows there are: `progress`, or a bar in a terminal or a notebook."""
+    if progress is not None:
+        yield progress
+        return
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter)) as bar:
+        task = bar.add_task(f"sweep of {grid.name}", total=len(grid))
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,57 @@
+"""`kit sweep`: what it shows, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from kitlib.experiments.grid import Grid
+from tests.cli.conftest import CommandLine
+
+NAME = "small_max_offset_behind"
+READERS = {".csv": pd.read_csv, ".json": partial(pd.read_json, lines=True), ".parquet": pd.read_parquet}
+
+
+@pytest.fixture
+def without_spark(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kit sweep` ends its Spark, and these tests share theirs."""
+    monkeypatch.setenv("KIT_HOME", str(new_home))
+    monkeypatch.setattr("kitlib.lab.spark.stop", lambda: None)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])
+def test_kit_sweep_shows_shares_and_writes_the_rows(
+    spark: Any, without_spark: None, command_line: CommandLine, tmp_path: Path, ending: str
+) -> None:
+    """A line for each setting, and all rows in the file."""
+    out = tmp_path / f"rows{ending}"
+    asked = ("--over", "max-offset-behind=2..3", "--set", "records=20", "--seeds", "2", "--out", str(out))
+    code, told, complaints = command_line("sweep", NAME, *asked)
+    assert (code, complaints.splitlines()[-1]) == (0, f"4 rows are in {out}.")
+    assert "max_offset_behind" in told and "lost" in told
+    found = READERS[ending](out)
+    grid = Grid.of(NAME, {"max_offset_behind": [2, 3]}, seeds=2, records=20)
+    assert found["lost"].tolist() == [grid.row(place)["lost"] for place in range(len(grid))]
+    assert [path.name for path in tmp_path.iterdir() if "rows" in path.name] == [out.name]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (("--over", "max_offset_behind"), "'max_offset_behind' is no setting, expected KNOB=VALUE"),
+        (("--over", "records=9..1"), "'9..1' is no range"),
+        (("--out", "rows.txt"), "ends in '.txt', expected one of .csv, .json, .parquet"),
+        (("--out", "nowhere/rows.csv"), "there is no folder nowhere"),
+        (("--over", "records=20,many"), "records is 'many', expected"),
+    ],
+)
+def test_kit_sweep_refuses_before_spark_starts(command_line: CommandLine, asked: tuple[str, str], told: str) -> None:
+    """With a sentence, and without a traceback."""
+    code, out, complaints = command_line("sweep", NAME, *asked)
+    assert (code != 0, out) == (True, "")
+    assert told in complaints

@@ -1,0 +1,407 @@
+"""The kit's own producer on a real topic: what it says was stored is stored, once and in order; and no wait is for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.idempotence.protocol_producer import Delivery, ProtocolProducer
+from kitlib.kafka.producer.config import ProducerConfig
+from kitlib.lab.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.wire_records import WireBatch
+from tests.conftest import wait_for
+from tests.lab.wires import Relay, Stub, address, is_silent, new_topic, open_wire, says
+
+pytestmark = pytest.mark.kafka
+
+# As short as the loaded machine allows: a request that gets no answer is given up after half a second.
+QUICK = {"request_timeout_ms": 500, "delivery_timeout_ms": 20_000, "retry_backoff_ms": 20}
+
+
+@pytest.fixture
+def relay(broker: Cluster) -> Iterator[Relay]:
+    with Relay(broker) as opened:
+        yield opened
+
+
+def start(where: Cluster | Stub, topic: str, alter: Any = None, **settings: Any) -> ProtocolProducer:
+    host, port = ("127.0.0.1", where.port) if isinstance(where, Stub) else address(where)
+    names = {"max_in_flight": "max_in_flight_requests_per_connection"}
+    config = ProducerConfig(**QUICK | {names.get(name, name): value for name, value in settings.items()})
+    return ProtocolProducer(host, port, topic, config, alter=alter, timeout_s=5)
+
+
+def stored(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
+    """All values of a partition, in the order of the log."""
+    with open_wire(cluster) as wire:
+        return [value for batch in wire.read_all(topic, partition) for value in batch.values]
+
+
+def values(first: int, count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def check_deliveries(cluster: Cluster, topic: str, producer: ProtocolProducer, sent: dict[int, tuple[int, list[bytes]]]) -> None:
+    """Each record was told of once; each that was told as stored is in the log, where its delivery says."""
+    log = {partition: stored(cluster, topic, partition) for partition in producer.sender.partitions}
+    told: dict[int, list[tuple[int, int]]] = {}
+    for delivery in producer.deliveries:
+        partition, expected = sent[delivery.send]
+        assert delivery.partition == partition
+        told.setdefault(delivery.send, []).append((delivery.first, delivery.count))
+        if delivery.error is None:
+            part = expected[delivery.first : delivery.first + delivery.count]
+            assert log[partition][delivery.offset : delivery.offset + delivery.count] == part
+    for send, (_, expected) in sent.items():
+        at = 0
+        for first, count in sorted(told[send]):
+            assert first == at
+            at += count
+        assert at == len(expected)
+
+
+@pytest.mark.parametrize("in_flight", [1, 5, 10])
+def test_producer_writes_every_record_once_and_in_order(broker: Cluster, in_flight: int) -> None:
+    """Two partitions, batches of several sizes, with so many requests on their way: the logs hold what was sent."""
+    topic = new_topic(broker, 2)
+    sent: dict[int, tuple[int, list[bytes]]] = {}
+    most = 0
+    with start(broker, topic, max_in_flight=in_flight, request_timeout_ms=15_000) as producer:
+        for number in range(40):
+            batch = values(100 * number, 1 + number % 7)
+            sent[producer.send(batch, number % 2)] = (number % 2, batch)
+            most = max(most, len(producer.sender.in_flight_requests))
+        assert producer.flush(20) == 0 and producer.unfinished == 0
+        assert producer.connections_lost == 0
+    assert 1 <= most <= in_flight
+    assert {delivery.error for delivery in producer.deliveries} == {None}
+    check_deliveries(broker, topic, producer, sent)
+    for partition in (0, 1):
+        expected = [value for where, batch in sent.values() if where == partition for value in batch]
+        assert stored(broker, topic, partition) == expected
+
+
+@pytest.mark.parametrize(("in_flight", "copies"), [(1, 1), (5, 1), (10, 2)])
+def test_producer_with_lost_answers_needs_a_broker_that_remembers(relay: Relay, broker: Cluster, in_flight: int, copies: int) -> None:
+    """All requests that may be on their way are written and their answers lost: up to five are recognised when they
+    come again; of ten the broker remembers five, so they are all written twice, and acknowledged."""
+    topic = new_topic(broker)
+    with start(relay, topic, max_in_flight=in_flight, request_timeout_ms=2_000) as producer:
+        producer.send([b"before"])
+        assert producer.flush(10) == 0
+        relay.mode = "silent"
+        for number in range(in_flight):
+            producer.send(values(number, 1))
+        assert len(producer.sender.in_flight_requests) == in_flight
+        assert wait_for(lambda: len(stored(broker, topic)) == 1 + in_flight, 10)
+        relay.mode = "pass"
+        assert producer.flush(15) == 0
+        assert producer.connections_lost >= 1 and "not answered in time" in producer.trouble
+    assert {delivery.error for delivery in producer.deliveries} == {None}
+    assert stored(broker, topic) == [b"before"] + values(0, in_flight) * copies
+
+
+FAULTS = [
+    Rule("lose_answer", percent=4),
+    Rule("cut", percent=4),
+    Rule("duplicate_request", percent=10),
+    Rule("answer_error", percent=10, error="NOT_LEADER_OR_FOLLOWER"),  # the broker never sees the request
+    Rule("delay_answer", percent=20, ms=20),
+]
+
+
+@pytest.mark.parametrize(("in_flight", "seed"), [(1, 1), (5, 2), (5, 3)])
+def test_producer_through_a_proxy_that_does_everything_wrong(broker: Cluster, in_flight: int, seed: int) -> None:
+    """Lost, doubled, delayed, refused, cut: with up to five requests in flight each record is stored once and in order."""
+    topic = new_topic(broker)
+    sent: dict[int, tuple[int, list[bytes]]] = {}
+    with ChaosProxy.before(broker, seed=seed) as proxy:
+        assert proxy.cluster is not None
+        with start(proxy.cluster, topic, max_in_flight=in_flight) as producer:
+            sent[producer.send(values(0, 5))] = (0, values(0, 5))
+            assert producer.flush(10) == 0  # from now on the broker knows the producer
+            for rule in FAULTS:
+                proxy.add(rule)
+            for number in range(1, 60):
+                batch = values(5 * number, 5)
+                sent[producer.send(batch)] = (0, batch)
+            assert producer.flush(25) == 0
+        counts = proxy.counts()
+    assert sum(counts.get(rule.action, 0) for rule in FAULTS) >= 10, counts
+    assert {delivery.error for delivery in producer.deliveries} == {None}
+    assert stored(broker, topic) == values(0, 300)
+    check_deliveries(broker, topic, producer, sent)
+
+
+def test_producer_answer_that_is_left_out_ends_the_connection(broker: Cluster) -> None:
+    """The answers go on without one of them: it will never come, so all that is out is sent again, and recognised."""
+    topic = new_topic(broker)
+    with ChaosProxy.before(broker, [Rule("lose_answer", skip=3, count=1)]) as proxy:
+        assert proxy.cluster is not None
+        with start(proxy.cluster, topic, request_timeout_ms=10_000) as producer:
+            for number in range(30):
+                producer.send(values(number, 1))
+            assert producer.flush(9) == 0
+            assert producer.connections_lost == 1 and "Correlation IDs do not match" in producer.trouble
+    assert stored(broker, topic) == values(0, 30)
+
+
+@pytest.mark.parametrize("ending", ["cut", "garbage"])
+def test_producer_connects_again_and_nothing_is_written_twice(relay: Relay, broker: Cluster, ending: str) -> None:
+    """The connection ends, or brings what is no answer, while requests are out: they are sent again and recognised."""
+    topic = new_topic(broker)
+    sent: dict[int, tuple[int, list[bytes]]] = {}
+    with start(relay, topic, request_timeout_ms=60_000) as producer:
+        for number in range(30):
+            batch = values(10 * number, 10)
+            sent[producer.send(batch)] = (0, batch)
+            if number in (10, 20):
+                if ending == "cut":
+                    relay.cut()
+                else:
+                    relay.mode = "garbage"
+        assert producer.flush(20) == 0
+        assert producer.connections_lost >= 1
+    assert stored(broker, topic) == values(0, 300)
+    check_deliveries(broker, topic, producer, sent)
+
+
+def test_producer_batch_that_is_too_large_is_sent_in_parts(broker: Cluster) -> None:
+    """A batch above the topic's max.message.bytes comes back and is split; each part is told of, and is in its place."""
+    topic = new_topic(broker, max_message_bytes="20000")
+    big, small = [b"%04d" % number * 250 for number in range(50)], [b"small"]
+    with start(broker, topic, batch_size=10_000) as producer:
+        sent = {producer.send(small): (0, small), producer.send(big): (0, big), producer.send(small): (0, small)}
+        assert producer.flush(10) == 0
+    assert stored(broker, topic) == small + big + small
+    assert len(producer.deliveries) > 3 and all(delivery.error is None for delivery in producer.deliveries)
+    check_deliveries(broker, topic, producer, sent)
+
+
+def test_producer_record_that_is_too_large_fails_and_the_next_is_stored(broker: Cluster) -> None:
+    """One record that no part can be smaller than is told as failed; it is not in the log, and what follows is."""
+    topic = new_topic(broker, max_message_bytes="20000")
+    with start(broker, topic) as producer:
+        producer.send([b"x" * 30_000])
+        producer.send([b"next"])
+        assert producer.flush(10) == 0
+    failed, stored_ = sorted(producer.deliveries, key=lambda delivery: delivery.send)
+    assert failed == Delivery(0, 0, 0, 1, "RecordTooLargeException", -1) and stored_.error is None
+    assert stored(broker, topic) == [b"next"]
+
+
+def test_producer_wrong_checksum_on_the_way_is_sent_again(broker: Cluster) -> None:
+    """The broker refuses a damaged batch; the next attempt is whole, and the order is kept."""
+    topic = new_topic(broker)
+    damaged: list[int] = []
+
+    def damage_first_attempts(batch: WireBatch) -> WireBatch:
+        if batch.base_sequence in (3, 6) and batch.base_sequence not in damaged:
+            damaged.append(batch.base_sequence)
+            return replace(batch, damage="checksum")
+        return batch
+
+    with start(broker, topic, damage_first_attempts) as producer:
+        for number in range(5):
+            producer.send(values(3 * number, 3))
+        assert producer.flush(10) == 0
+    assert damaged == [3, 6] and {delivery.error for delivery in producer.deliveries} == {None}
+    assert stored(broker, topic) == values(0, 15)
+
+
+def test_producer_batch_that_is_never_good_fails_in_time_and_is_not_stored(broker: Cluster) -> None:
+    """A batch whose checksum is always wrong is tried until its delivery time-out, then told as failed."""
+    topic = new_topic(broker)
+    begin = time.monotonic()
+    with start(broker, topic, lambda batch: replace(batch, damage="checksum"), delivery_timeout_ms=700) as producer:
+        producer.send([b"never"])
+        assert producer.flush(10) == 0
+    assert 0.6 < time.monotonic() - begin < 10
+    [delivery] = producer.deliveries
+    assert delivery.error is not None and delivery.offset == -1
+    assert stored(broker, topic) == []
+
+
+def test_producer_compressed_batches_are_stored_once(relay: Relay, broker: Cluster) -> None:
+    """Packed batches carry the same numbers: lost answers are recognised, and the values come back."""
+    topic = new_topic(broker)
+    batch = [b"again and again " * 20] * 10
+    with start(relay, topic, lambda made: replace(made, compression="gzip")) as producer:
+        producer.send(batch)
+        assert producer.flush(10) == 0
+        relay.mode = "silent"
+        producer.send(batch)
+        assert wait_for(lambda: len(stored(broker, topic)) == 20, 10)
+        relay.mode = "pass"
+        assert producer.flush(10) == 0
+    assert stored(broker, topic) == batch * 2
+
+
+def test_producer_missing_topic_or_partition_is_told_at_once(broker: Cluster) -> None:
+    """No such topic: a LabError before anything is sent; no such partition: a KnobError with those there are."""
+    with pytest.raises(LabError, match=r"'nobody-made-this' .*UNKNOWN_TOPIC_OR_PARTITION"):
+        start(broker, "nobody-made-this")
+    with start(broker, new_topic(broker, 2)) as producer:
+        for partition in (2, -1):
+            with pytest.raises(KnobError, match=f"no partition {partition}; it has 0, 1"):
+                producer.send([b"x"], partition)
+        assert producer.unfinished == 0
+
+
+def test_producer_refuses_more_than_ten_requests_on_their_way() -> None:
+    """One to ten requests may be out at once; whoever asks for more is told before a connection is made."""
+    with pytest.raises(KnobError, match="takes 1 to 10"):
+        ProtocolProducer("127.0.0.1", 1, "t", ProducerConfig(max_in_flight_requests_per_connection=11))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        pytest.param([], "at least one value", id="no values"),
+        pytest.param(["text"], "not bytes", id="a text"),
+        pytest.param([b"x", None], "not bytes", id="a value that is none"),
+        pytest.param([b"x" * 2_000_000], "max_request_size is 1,048,576", id="a record that no request may hold"),
+        pytest.param([b"x" * 1_000_000] * 106, "Send it in parts", id="a batch that no broker takes"),
+    ],
+)
+def test_producer_wrong_values_are_refused_and_nothing_is_handed_over(broker: Cluster, wrong: list[Any], said: str) -> None:
+    """What cannot be sent is refused before it is numbered, so that the next batch is not disturbed."""
+    topic = new_topic(broker)
+    with start(broker, topic) as producer:
+        with pytest.raises(KnobError, match=said):
+            producer.send(wrong)
+        producer.send([b"good"])
+        assert producer.flush(10) == 0 and [delivery.send for delivery in producer.deliveries] == [0]
+    assert stored(broker, topic) == [b"good"]
+
+
+@pytest.mark.alone
+def test_producer_silent_broker_holds_nobody_beyond_the_deadline(relay: Relay, broker: Cluster) -> None:
+    """No answers any more: flush and close end in time, every record is told of, none as stored."""
+    topic = new_topic(broker)
+    producer = start(relay, topic)
+    producer.send([b"heard"])
+    assert producer.flush(10) == 0
+    relay.mode = "silent"
+    begin = time.monotonic()
+    for number in range(3):
+        producer.send(values(2 * number, 2))
+    assert producer.flush(0.3) == 6
+    assert time.monotonic() - begin < 2
+    producer.close(0.3)
+    producer.close(0.3)
+    assert time.monotonic() - begin < 8  # an attempt to connect again takes up to two seconds
+    lost = [delivery for delivery in producer.deliveries if delivery.error]
+    assert [(each.send, each.first, each.count, each.error, each.offset) for each in lost] == [
+        (number, 0, 2, "KafkaException", -1) for number in (1, 2, 3)
+    ]
+    with pytest.raises(LabError, match="is closed"):
+        producer.send([b"more"])
+
+
+def test_producer_silent_broker_and_a_delivery_timeout(relay: Relay, broker: Cluster) -> None:
+    """Records that nobody answers for are told as failed when their time is over, while one waits."""
+    topic = new_topic(broker)
+    with start(relay, topic, delivery_timeout_ms=3_000) as producer:
+        producer.send([b"heard"])
+        assert producer.flush(10) == 0
+        relay.mode = "silent"
+        producer.send([b"written, but nobody knows"])
+        assert producer.flush(15) == 0
+    assert [delivery.error for delivery in producer.deliveries] == [None, "TimeoutException"]
+
+
+@pytest.mark.parametrize("handler", [is_silent, says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), says(b"", closes=True)])
+def test_producer_no_broker_is_told_within_the_deadline(handler: Any) -> None:
+    """Whoever answers there, if it is no broker the producer does not start, and says so."""
+    begin = time.monotonic()
+    with Stub(handler) as stub, pytest.raises(LabError):
+        ProtocolProducer("127.0.0.1", stub.port, "t", timeout_s=0.3)
+    assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_producer_without_idempotence(broker: Cluster, acks: int) -> None:
+    """With acks 0 records are told of without an offset, and are there; with acks 1 they have one."""
+    topic = new_topic(broker)
+    with start(broker, topic, acks=acks, enable_idempotence=False) as producer:
+        for number in range(5):
+            producer.send(values(number, 1))
+        assert producer.flush(10) == 0
+    assert [delivery.offset for delivery in producer.deliveries] == ([-1] * 5 if acks == 0 else [0, 1, 2, 3, 4])
+    assert wait_for(lambda: stored(broker, topic) == values(0, 5), 10)
+    with open_wire(broker) as wire:
+        assert {batch.producer_id for batch in wire.read_all(topic, 0)} == {-1}
+
+
+def test_producer_records_one_by_one_become_batches(broker: Cluster) -> None:
+    """Records that linger leave together, as long as they fit into a batch."""
+    topic = new_topic(broker)
+    with start(broker, topic, linger_ms=50, batch_size=1_000) as producer:
+        for number in range(300):
+            producer.append(b"%03d" % number)
+        assert producer.flush(10) == 0
+        assert sum(delivery.count for delivery in producer.deliveries) == 300
+    with open_wire(broker) as wire:
+        batches = wire.read_all(topic, 0)
+    assert [value for batch in batches for value in batch.values] == [b"%03d" % number for number in range(300)]
+    assert 3 <= len(batches) <= 30
+
+
+def test_producer_without_a_connection_uses_up_no_attempts(relay: Relay, broker: Cluster) -> None:
+    """As long as nobody answers at the address a batch waits in its queue, without a number, and is not tried."""
+    topic = new_topic(broker)
+    producer = start(relay, topic)
+    producer.send([b"0"])
+    assert producer.flush(10) == 0
+    relay.end(relay.listener)  # from now on nobody listens
+    relay.cut()
+    assert wait_for(lambda: producer.poll(0.01) or producer.wire is None, 5)
+    before = producer.sender.requests
+    producer.send([b"1"])
+    producer.poll(0.3)
+    [waiting] = producer.sender.accumulator.queues[0]
+    assert (producer.sender.requests, waiting.attempts, waiting.has_sequence) == (before, 0, False)
+    assert "No Kafka broker answers" in producer.trouble or "has ended" in producer.trouble
+    producer.close(0.1)
+    assert [delivery.error for delivery in producer.deliveries] == [None, "KafkaException"]
+    assert stored(broker, topic) == [b"0"]
+
+
+def test_producer_close_tells_of_records_that_never_left(broker: Cluster) -> None:
+    """Records that still linger when the time to close is over are told as failed, every one; nothing was stored."""
+    topic = new_topic(broker)
+    producer = start(broker, topic, linger_ms=15_000)
+    for number in range(5):
+        producer.append(b"%d" % number)
+    producer.close(0.1)
+    assert producer.deliveries == [Delivery(0, 0, 0, 5, "KafkaException", -1)] and producer.unfinished == 0
+    assert stored(broker, topic) == []
+
+
+def test_producer_callback_that_fails_loses_no_other_delivery(broker: Cluster) -> None:
+    """An error in the user's callback reaches the user; the deliveries after it are told by the next call."""
+    topic = new_topic(broker)
+    heard: list[int] = []
+
+    def on_delivery(delivery: Delivery) -> None:
+        heard.append(delivery.send)
+        if delivery.send == 1:
+            raise ZeroDivisionError
+
+    host, port = address(broker)
+    with ProtocolProducer(host, port, topic, on_delivery=on_delivery) as producer:
+        failed = 0
+        for work in [*(lambda number=number: producer.send(values(number, 1)) for number in range(4)), lambda: producer.flush(10)]:
+            try:
+                work()
+            except ZeroDivisionError:
+                failed += 1
+        assert producer.flush(10) == 0 and failed == 1
+    assert heard == [0, 1, 2, 3] and producer.deliveries == []
