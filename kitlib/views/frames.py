@@ -51,8 +51,8 @@ class Frames:
 
     @property
     def is_long(self) -> bool:
-        """Whether it takes time to draw all steps: they are many and show partitions."""
-        return self.scene is None and len(self) > 100 and self.has_records
+        """Whether it takes time to draw all steps."""
+        return self.scene is None and len(self) > 100
 
     def lanes_after(self, number: int) -> list[LaneView]:
         """All lanes after a step."""

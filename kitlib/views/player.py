@@ -286,7 +286,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def played(frames: Frames, only: int | None = None) -> bytes:
-    """What the browser needs to show every step of a run, or the step `only` of records, as compact JSON."""
+    """What the browser needs to show every step of a run, or of the strips and curves the step `only`, as compact JSON."""
     film = Film()
     if frames.scene:
         reels = [scene_reel(film, frames.scene)]
