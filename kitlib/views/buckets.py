@@ -70,7 +70,7 @@ def draw_maps(forest: Forest, step: int, top: int) -> Svg:
     """The map of the spout task that emitted the shown tree, and the map of the acker that follows it."""
     tree = forest.focus[step] if step >= 0 else NEVER
     if tree == NEVER:
-        return Svg("")
+        return Svg()
     view = forest.trees[tree]
     parts = []
     if view.spout != NEVER:

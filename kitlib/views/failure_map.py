@@ -91,7 +91,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             told += f" Up to {self.x}={clean[-1]} it never appeared."
         return told
 
-    def svg(self, number: int = 0) -> Svg:
+    def svg(self, number: int = 0) -> str:
         """The picture of the slider's stop with this number."""
         pitch = min(WIDEST_CELL, (WIDTH - LEFT - 20) / len(self.xs))
         cells = [self._cell(column, row, number, pitch) for row in range(len(self.ys)) for column in range(len(self.xs))]
@@ -166,7 +166,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         """The widget; where there are no widgets the picture, and else the sentence."""
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-        return {**(data or {}), "image/svg+xml": str(self.svg(self.picture.at)), "text/plain": self.sentence}, metadata
+        return {**(data or {}), "image/svg+xml": self.svg(self.picture.at), "text/plain": self.sentence}, metadata
 
 
 class MapPicture(anywidget.AnyWidget):

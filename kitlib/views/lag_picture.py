@@ -67,7 +67,7 @@ def draw_window(window: Window, verdict: PartitionStatus | Judgement | None = No
     sentence = plain_text(f"{whose + ' is ' if whose else ''}{judgement}.", 700)
     heading = [
         el("text", QUESTION, cls="ink", x=LEFT, y=22, font_size=14, font_weight="bold"),
-        el("text", whose, cls="grey", x=NOW_RIGHT, y=22, text_anchor="end") if whose else Svg(""),
+        el("text", whose, cls="grey", x=NOW_RIGHT, y=22, text_anchor="end") if whose else Svg(),
     ]
     body = group(*heading, group(drawn, transform="translate(0 30)"))
     return Picture(sentence, document(f"A window of commits: {judgement.status.name}", sentence, body, WIDTH, height + 40))
@@ -123,7 +123,7 @@ def _has_label(slot: int, slots: int) -> bool:
 def _row_name(name: str, detail: str, y: float) -> Svg:
     return group(
         el("text", name, cls="ink", x=LEFT, y=y, font_weight="bold"),
-        el("text", detail, cls="grey", x=LEFT, y=y + 15, font_size=11) if detail else Svg(""),
+        el("text", detail, cls="grey", x=LEFT, y=y + 15, font_size=11) if detail else Svg(),
     )
 
 

@@ -118,7 +118,7 @@ def _draw_band(trace: Trace, xs: list[float]) -> Svg:
     """What the monitor said, from each judgement to the next."""
     found = [(step, x) for step, x in zip(trace.steps, xs, strict=True) if step.what == "judge" and step.actor == "monitor"]
     if not found:
-        return Svg("")
+        return Svg()
     parts = [el("text", "the monitor says", cls="ink", x=LEFT, y=BAND_TALL / 2 + 5, font_weight="bold")]
     for place, (step, x) in enumerate(found):
         end = found[place + 1][1] if place + 1 < len(found) else AXIS_RIGHT * 1.0

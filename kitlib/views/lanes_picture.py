@@ -85,7 +85,7 @@ def draw_space_time(scene: SpaceTime, step: int, part: str, top: int) -> tuple[S
     return group(*drawn, drawn_legend, transform=f"translate(0 {top})"), y + 4 + tall
 
 
-def summary_of(scene: SpaceTime, step: int) -> list[str]:
+def words_of(scene: SpaceTime, step: int) -> list[str]:
     """What is drawn, in words."""
     if step < 0:
         return []

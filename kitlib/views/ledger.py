@@ -42,7 +42,7 @@ def draw_ledger(forest: Forest, step: int, top: int) -> Svg:
     """The ledger of the tree that the step is about."""
     tree = forest.focus[step] if step >= 0 else NEVER
     if tree == NEVER:
-        return Svg("")
+        return Svg()
     parts = [el("text", ledger_name(forest, tree), cls="ink", y=16, font_size=13, font_weight="bold")]
     row = forest.row_of(tree, step)
     if row is None:

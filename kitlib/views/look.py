@@ -2,9 +2,8 @@
 
 A record's *flags* say what happened to it; together with three positions of its partition (start of
 the log, commit, last fetch) they decide its *code*, a letter. `TABLE` is that decision for all
-inputs; the Python SVG and the browser's player both look it up and decide nothing themselves. Every
-code differs from the others by its letter or shape as well as by its colour (Okabe and Ito's set,
-which colour-blind people can tell apart).
+inputs. Every code differs from the others by its letter or shape as well as by its colour (Okabe and
+Ito's set, which colour-blind people can tell apart).
 """
 
 from __future__ import annotations
@@ -122,8 +121,3 @@ LANE_TALL = 162  # height of a lane without a bar
 PLOT_LEFT, PLOT_RIGHT = 150, 740
 ROW = 42  # height of one curve's row
 RISE = 30  # height of a curve at its highest
-GEOMETRY = {
-    "width": WIDTH, "left": LEFT, "strip": STRIP, "tall": TALL, "name_y": NAME_Y, "bar_y": BAR_Y,
-    "bar_tall": BAR_TALL, "cells": CELLS, "strip_y": STRIP_Y, "zoom": ZOOM, "lane_tall": LANE_TALL,
-    "plot_left": PLOT_LEFT, "plot_right": PLOT_RIGHT, "row": ROW, "rise": RISE,
-}  # fmt: skip

@@ -19,14 +19,15 @@ from kitlib.views.curves import QUESTION, draw_curves
 from kitlib.views.forest import Forest
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.lanes import SpaceTime
-from kitlib.views.lanes_picture import PRODUCER_PARTS, draw_space_time, summary_of
+from kitlib.views.lanes_picture import PRODUCER_PARTS, draw_space_time, words_of
 from kitlib.views.ledger import draw_ledger
-from kitlib.views.look import BADGES, LEFT, WIDTH
-from kitlib.views.partition import LaneView, draw_lane, draw_legend, lane_views
+from kitlib.views.look import LEFT, WIDTH
+from kitlib.views.partition_reader import LaneView
+from kitlib.views.partition_strip import draw_lane, lane_tall, seen_in, strip_legend, summary_of
 from kitlib.views.plot import draw_plot, height_of, question_of
 from kitlib.views.scene import Scene, draw_scene
 from kitlib.views.scenes import kind_of
-from kitlib.views.svg import Svg, document, el, group
+from kitlib.views.svg import Svg, document, el, group, legend_of
 from kitlib.views.tree import draw_tree, draw_tree_legend, tree_name, tree_summary
 from kitlib.views.tree_look import TREE_TOP
 from kitlib.words.word import count
@@ -93,9 +94,9 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
     """The picture of frames that are at hand already; `number` is -1 for an empty trace."""
     if frames.scene is not None and part == "all":
         return _draw_scene(frames, frames.scene, number)
-    views = lane_views(frames, number)
+    views = frames.lanes_after(number)
     sentence = _sentence(frames, number, views)
-    has_trees, has_records = frames.forest is not None, any(lane.end > lane.base for lane in frames.lanes)
+    has_trees, has_records = frames.forest is not None, frames.has_records
     parts: list[Svg] = []
     y = 12
     if frames.space_time is not None and part in PRODUCER_PARTS:
@@ -201,23 +202,23 @@ def _draw_log(parts: list[Svg], frames: Frames, number: int, views: list[LaneVie
     y += 26 if len(parts) > 2 else 48
     for view in views:
         parts.append(draw_lane(view, y))
-        y += view.height
-    legend, height = draw_legend(_codes(views), _badges(views), y)
+        y += lane_tall(view.has_bar)
+    legend, height = legend_of(strip_legend(), {key for view in views for key in seen_in(view)}, y)
     parts.append(legend)
     return y + height + 14
 
 
 def _heading(question: str, detail: str, y: int) -> Svg:
     bold = el("tspan", question, font_weight="bold")
-    rest = el("tspan", detail, dx=10) if detail else Svg("")
+    rest = el("tspan", detail, dx=10) if detail else Svg()
     return el("text", bold, rest, cls="ink", x=LEFT, y=y + 10, font_size=14)
 
 
 def _sentence(frames: Frames, number: int, views: list[LaneView]) -> str:
     if number < 0:
         return f"{plain_text(frames.experiment, 60)}: the trace has no steps."
-    found = [f"{view.name}: {view.summary()}" for view in views]
-    found += summary_of(frames.space_time, number) if frames.space_time else []
+    found = [f"{view.name}: {summary_of(view)}" for view in views]
+    found += words_of(frames.space_time, number) if frames.space_time else []
     if frames.forest and frames.forest.focus[number] >= 0:
         found.insert(0, _tree_sentence(frames.forest, frames.forest.focus[number], number))
     told = "; ".join(found) or "no partition"
@@ -232,11 +233,3 @@ def _tree_sentence(forest: Forest, tree: int, number: int) -> str:
     row = forest.row_of(tree, number)
     known = f", the acker's number is {row.after}" if row and row.after and forest.trees[tree].is_tracked else ""
     return f"{tree_name(forest, tree)[0].lower()}{tree_name(forest, tree)[1:]}: {tree_summary(forest, tree, number)}{known}"
-
-
-def _codes(views: list[LaneView]) -> set[str]:
-    return {code for view in views for code in view.codes}
-
-
-def _badges(views: list[LaneView]) -> set[int]:
-    return {int(BADGES[flags]) for view in views for flags in set(view.flags)}

@@ -1,14 +1,13 @@
-// The player: knobs above, the trees, the partitions and the curves below, and a position in time.
+// The player: knobs above, the pictures below, and a position in time.
 // Scrubbing and playing use what the browser has already; only a knob, the seed, a fork and starting
 // over ask the kernel. While one question is under way only the newest further one is kept.
 
 class Player {
   constructor(model, root) {
-    Object.assign(this, { model, root, look: readLook(model.get("look")), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
-    const hatchName = newName("hatch");
-    this.hatch = `url(#${hatchName})`;
-    this.lanes = [];
-    this.make(hatchName);
+    Object.assign(this, { model, root, look: model.get("look"), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
+    this.hatchName = newName("hatch");
+    this.reels = [];
+    this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
     this.onTold = () => this.take();
@@ -34,63 +33,46 @@ class Player {
     this.sentence = html("p", { class: "kit-said", "aria-live": "polite" });
     this.cut = html("p", { class: "kit-cut", hidden: "" });
     this.stepText = html("span", { class: "kit-step" });
-    this.title = svg("title", { text: "Where is each record?" });
-    this.description = svg("desc");
-    const hatch = svg("pattern", { id: hatchName, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-      svg("path", { d: "M0 0V6", stroke: this.look.red, "stroke-width": 3 }));
-    this.strips = svg("g");
-    this.picture = svg("svg", { class: "kit", role: "img" }, this.title, this.description, svg("defs", {}, hatch), this.strips);
-    putAll(this.title, { id: `${hatchName}-title` });
-    putAll(this.description, { id: `${hatchName}-desc` });
-    put(this.picture, "aria-labelledby", `${hatchName}-title ${hatchName}-desc`);
+    this.hatches = svg("svg", { class: "kit-unseen", "aria-hidden": "true" });
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
     this.trees = new TreeStage(this.look, hatchName, () => this.draw());
     this.producer = new ProducerStage(this.look, hatchName);
-    this.scene = new SceneStage(this.look, hatchName, (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); });
-    this.plot = new Plot(this.look, (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); });
-    this.legend = new Legend(this.look, this.hatch);
+    this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.slider);
     this.question = html("b", { text: "Where is each record?" });
-    this.plotHeading = html("p", { class: "kit-heading" }, html("b"));
     this.stage = html("div");
     this.root.replaceChildren(
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
       ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
       html("p", { class: "kit-heading" }, this.question, this.stepText), this.sentence,
-      html("div", { class: "kit-stage" }, this.stage), this.cut);
+      this.controls, html("div", { class: "kit-stage" }, this.hatches, this.stage), this.cut);
   }
 
-  // What the pictures are depends on the trace: partitions, and trees where it follows them.
-  arrange() {
-    const { forest, lanes, space_time: scene, scene: whole } = this.timeline;
-    const hasRecords = !whole && lanes.some(([, base, end]) => end > base);
-    const kind = `${Boolean(forest)} ${hasRecords} ${Boolean(scene)} ${Boolean(whole)}`;
-    put(this.plotHeading.firstChild, "text", this.timeline.question);
-    this.cut.hidden = this.timeline.cut === "";
-    put(this.cut, "text", this.timeline.cut);
+  // Another run: its pictures one below the other.
+  load(run) {
+    this.run = run;
+    this.cut.hidden = run.cut === "";
+    put(this.cut, "text", run.cut);
+    const film = new Film(run, `url(#${this.hatchName})`);
+    const hatch = film.make(run.hatch);
+    hatch.id = this.hatchName;
+    this.hatches.replaceChildren(svg("defs", {}, hatch));
+    while (this.reels.length < run.reels.length) this.reels.push(new ReelView((step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); }));
+    run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
+    const { forest, space_time: scene } = run;
     if (forest) this.trees.load(forest);
     if (scene) this.producer.load(scene);
-    if (whole) {
-      this.scene.load(whole);
-      put(this.question, "text", whole.question);
-    }
-    if (this.kind === kind) return;
-    this.kind = kind;
-    const { picture, transport, plot, trees, producer } = this;
-    const records = forest || scene ? [html("p", { class: "kit-heading" }, html("b", { text: "Where is each record?" })), picture] : [picture];
-    if (!whole) put(this.question, "text", forest ? "Which tuples are out, and is the number zero?" : "Where is each record?");
-    if (whole) {
-      this.scene.controls.replaceChildren(transport.buttons, transport.slider);
-      this.stage.replaceChildren(this.scene.controls, this.scene.picture);
-    } else if (scene) {
-      put(this.question, "text", producer.look.question);
-      producer.controls.replaceChildren(transport.buttons, transport.slider);
-      this.stage.replaceChildren(producer.controls, producer.picture, producer.legend.node, this.plotHeading, plot.node, ...(hasRecords ? records : []));
-    } else if (forest) {
-      trees.chooser.prepend(transport.buttons);
-      this.stage.replaceChildren(trees.chooser, trees.picture, trees.legend.node, this.plotHeading, transport.slider, plot.node, ...(hasRecords ? records : []));
-    } else this.stage.replaceChildren(...records, transport.buttons, this.plotHeading, transport.slider, plot.node);
-    this.legend.node.remove();
-    if (hasRecords || (!forest && !scene && !whole)) this.root.append(this.legend.node);
+    const first = forest ? [this.trees.chooser, this.trees.picture, this.trees.legend.node] : scene ? [this.producer.picture, this.producer.legend.node] : [];
+    put(this.question, "text", forest ? "Which tuples are out, and is the number zero?" : scene ? this.producer.look.question : run.reels[0].question);
+    const below = this.shownReels.flatMap(({ nodes }) => nodes);
+    this.stage.replaceChildren(...first, ...(first.length ? below : below.slice(1)));
+  }
+
+  get shownReels() {
+    return this.reels.slice(0, this.run.reels.length);
+  }
+
+  get last() {
+    return this.run.said.length - 1;
   }
 
   // The kernel has answered (or the page has just opened): show what it says.
@@ -100,25 +82,24 @@ class Player {
     if (!this.isBusy) clearTimeout(this.patience);
     this.error.hidden = told.error === "";
     put(this.error, "text", told.error);
-    if (told.error === "" || !this.timeline) {
-      const wasLast = this.timeline && this.at >= this.timeline.steps - 1;
-      this.timeline = new Timeline(this.model.get("frames"));
-      this.arrange();
-      this.plot.load(this.timeline);
+    if (told.error === "" || !this.run?.isWhole) {
+      const wasLast = this.run && this.at >= this.last;
+      this.load(JSON.parse(WORDS.decode(this.model.get("frames"))));
       this.verdict.draw(told.verdict);
       this.at = -1;
-      const isForked = this.timeline.forked_at >= 0;
-      const start = told.at >= 0 ? told.at : wasLast ? this.timeline.steps - 1 : this.step;
+      const isForked = this.run.forked_at >= 0;
+      const start = told.at >= 0 ? told.at : wasLast ? this.last : this.step;
       this.moveTo(start);
       this.told = told;
       for (const knob of this.knobs) knob.freeze(isForked && !knob.knob.live);
       if (told.set) this.knobs.forEach((knob) => knob.set(told.values[knob.knob.name]));
       if (told.set || this.seed.value === "") this.seed.value = told.seed;
       this.seed.disabled = this.forkButton.disabled = isForked;
-      this.forked = isForked ? `Forked: steps 0 to ${this.timeline.forked_at} stay, your changes act after them.` : "";
+      this.forked = isForked ? `Forked: steps 0 to ${this.run.forked_at} stay, your changes act after them.` : "";
     }
     put(this.mood, "text", this.forked);
-    this.root.dataset.answered = told.number;
+    if (this.root.dataset.answered !== `${told.number}`) this.root.dataset.answered = told.number;
+    this.root.dataset.whole = this.run.isWhole;
     if (this.waiting && !this.isBusy) {
       const next = this.waiting;
       this.waiting = null;
@@ -128,7 +109,8 @@ class Player {
 
   askForRun() {
     const values = Object.fromEntries(this.knobs.filter((knob) => !knob.input.disabled).map((knob) => [knob.knob.name, knob.value]));
-    this.ask({ do: "run", knobs: values, seed: this.seed.value });
+    const shown = this.at >= this.last ? 2 ** 31 : this.at; // the last step stays the last one
+    this.ask({ do: "run", knobs: values, seed: this.seed.value, shown });
   }
 
   ask(question) {
@@ -144,51 +126,34 @@ class Player {
   }
 
   moveTo(step) {
-    const to = Math.max(Math.min(0, this.timeline.steps - 1), Math.min(step, this.timeline.steps - 1));
+    const to = Math.max(Math.min(0, this.last), Math.min(step, this.last));
     if (to === this.at) return;
     this.at = this.step = to;
-    this.timeline.moveTo(to);
     this.draw();
   }
 
   draw() {
-    const { timeline, at } = this;
-    const seen = { codes: new Set(), badges: 0 };
-    while (this.lanes.length < timeline.lanes.length) {
-      this.lanes.push(new LaneStrip(this.look, this.lanes.length, this.hatch));
-      this.strips.append(this.lanes[this.lanes.length - 1].node);
-    }
-    let top = 0;
-    this.lanes.forEach((lane, index) => {
-      const isThere = index < timeline.lanes.length;
-      show(lane.node, isThere);
-      if (isThere) top += lane.draw(timeline, top, seen);
-    });
-    put(this.picture, "viewBox", `0 0 ${this.look.geometry.width} ${Math.max(top, 20)}`);
-    if (timeline.forest) this.trees.draw(at);
-    if (timeline.space_time) this.producer.draw(at);
-    if (timeline.scene) this.scene.draw(at);
-    const sentence = at >= 0 ? timeline.said[at] : "The trace has no steps.";
+    const { run, at } = this;
+    for (const reel of this.shownReels) reel.draw(at);
+    if (run.forest) this.trees.draw(at);
+    if (run.space_time) this.producer.draw(at);
+    const sentence = at >= 0 ? run.said[at] : "The trace has no steps.";
     put(this.sentence, "text", sentence);
-    put(this.stepText, "text", `after step ${at} of ${timeline.steps - 1}`);
-    this.plot.draw(at);
-    this.legend.draw(seen);
-    this.transport.show(at, timeline.steps, this.playing ? "" : sentence);
+    put(this.stepText, "text", `after step ${at} of ${this.last}`);
+    this.transport.show(at, run.said.length, this.playing ? "" : sentence);
     if (!this.playing) this.describe();
     this.root.dataset.step = at;
   }
 
   describe() {
-    const told = this.lanes.slice(0, this.timeline.lanes.length).map((lane) => `${lane.name.textContent}: ${lane.summary.textContent}`);
-    if (this.timeline.forest) this.trees.describe();
-    if (this.timeline.space_time) this.producer.describe(this.at);
-    if (this.timeline.scene) this.scene.describe(this.at, this.timeline);
-    put(this.description, "text", `After step ${this.at} of ${this.timeline.steps - 1}, ${told.join("; ")}.`);
+    for (const reel of this.shownReels) reel.describe(this.at, this.run);
+    if (this.run.forest) this.trees.describe();
+    if (this.run.space_time) this.producer.describe(this.at);
   }
 
   togglePlay() {
     if (this.playing) return this.pause();
-    if (this.at >= this.timeline.steps - 1) this.moveTo(0);
+    if (this.at >= this.last) this.moveTo(0);
     put(this.sentence, "aria-live", "off");
     this.transport.setPlaying(true);
     let last = performance.now();
@@ -199,7 +164,7 @@ class Player {
       const whole = Math.floor(due);
       due -= whole;
       if (whole > 0) this.moveTo(this.at + whole);
-      if (this.at >= this.timeline.steps - 1) this.pause();
+      if (this.at >= this.last) this.pause();
       else this.playing = requestAnimationFrame(tick);
     };
     this.playing = requestAnimationFrame(tick);
@@ -244,14 +209,6 @@ class Player {
     clearTimeout(this.patience);
     this.model.off("change:told", this.onTold);
   }
-}
-
-// The meaning of all codes, as the kernel wrote it, made quick to look up.
-function readLook(look) {
-  const byCode = Object.fromEntries(look.looks.map((one) => [one.code, one]));
-  // The looks are in the order of alarm, so a code's rank is its place among them.
-  const ranks = Uint8Array.from(look.table, (code) => look.looks.indexOf(byCode[code]));
-  return { ...look, byCode, ranks };
 }
 
 export default {

@@ -5,15 +5,19 @@
     Player("poison_record", open_at="anomaly")    # opens where it goes wrong, not at the start
     Player(trace)                                 # a recorded run, to look at
 
-The browser gets the frames of the whole trace at once and moves through them by itself; only a knob,
-the seed, a fork and starting over come back here. The JavaScript beside this file is plain and
+The browser gets the frames of the whole trace and moves through them by itself; only a knob, the seed,
+a fork and starting over come back here. While a knob is turned only the step that is shown is drawn; the
+others follow when it rests. The JavaScript beside this file is plain and
 complete: the parts are joined as they are, nothing is built and nothing is fetched.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +32,18 @@ from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.buckets import FORGOTTEN, MIDDLE, NEWEST, OLDEST, TIMED_OUT
-from kitlib.views.frames import to_frames
+from kitlib.views.film import Film
+from kitlib.views.frames import Frames, to_frames
 from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
-from kitlib.views.look import BADGES, BANDS, GEOMETRY, LOOKS, TABLE, TWICE, WIDTH
+from kitlib.views.look import WIDTH
+from kitlib.views.partition_strip import strip_reel
 from kitlib.views.picture import draw
-from kitlib.views.plot import plots_to_json, question_of
+from kitlib.views.plot import plot_reel
+from kitlib.views.scene import scene_reel
 from kitlib.views.scenes import kind_of
+from kitlib.views.svg import hatch
 from kitlib.views.tree_look import (
     FLIPPED,
     LOOSE_MEANING,
@@ -46,7 +54,7 @@ from kitlib.views.tree_look import (
     TUPLE_LOOKS,
     TUPLE_TABLE,
 )
-from kitlib.words.glyphs import BLUE, PINK, RED
+from kitlib.words.glyphs import BLUE, RED
 
 HERE = Path(__file__).parent
 SCRIPTS = (
@@ -58,27 +66,17 @@ SCRIPTS = (
     "player_stage.js",
     "player_lanes.js",
     "player_batches.js",
-    "player_scene.js",
-    "player_timeline.js",
-    "player_bar.js",
-    "player_lane.js",
-    "player_plot.js",
+    "player_film.js",
     "player_controls.js",
     "player.js",
 )
 MANTISSAS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # the stops of a decade on a logarithmic slider
 MAX_STOPS = 200
+REST_S = 0.25  # how long no knob is turned until all steps are drawn
 LONG_NUMBER = 11  # characters; beside a longer one there is no room for the unit
 LOG_TOP = 10**6  # an unlimited slider counts to here; its last stop is "unlimited"
 
 LOOK = {
-    "looks": [{name: getattr(look, name) for name in look.__slots__} for look in LOOKS],
-    "table": TABLE,
-    "badges": BADGES,
-    "bands": {
-        badge: {"text": text, "colour": colour, "meaning": told} for badge, (text, colour, told) in BANDS.items()
-    },
-    "geometry": GEOMETRY,
     "tree": {
         "looks": [{name: getattr(look, name) for name in look.__slots__} for look in TUPLE_LOOKS],
         "table": TUPLE_TABLE,
@@ -106,10 +104,7 @@ LOOK = {
         "question": PRODUCER_PARTS["all"],
         "red": RED,
     },
-    "twice": TWICE,
-    "blue": BLUE,
     "red": RED,
-    "pink": PINK,
 }
 
 
@@ -160,6 +155,7 @@ class Player(anywidget.AnyWidget):
         self._first = self.trace  # where "start over" goes back to
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
         super().__init__()
+        self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = {
             "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
             "question": self.experiment.question if self.experiment else "",
@@ -194,8 +190,11 @@ class Player(anywidget.AnyWidget):
 
     def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
         """Answer the browser: always, or it would wait for ever; with a sentence when it cannot be done."""
-        number, at, is_set = int(question["number"]), -1, False
-        gc.disable()  # a run makes thousands of small objects; a full collection amid it costs more than the run
+        with _uncollected():
+            self._answer(question)
+
+    def _answer(self, question: dict[str, Any]) -> None:
+        number, at, is_set, shown = int(question["number"]), -1, False, None
         try:
             if question["do"] == "fork":
                 at = self._fork(int(question["at"]))
@@ -203,6 +202,8 @@ class Player(anywidget.AnyWidget):
                 self.trace, self._base, is_set = self._first, None, True
             else:
                 self._rerun(question["knobs"], question["seed"])
+                last = len(self.trace) - 1
+                shown = min(int(question["shown"]), last) if "shown" in question and last >= 0 else None
             self.verdict = judge(self.trace)
         except KitError as error:
             self.told = {**self.told, "number": number, "error": str(error)}
@@ -211,9 +212,7 @@ class Player(anywidget.AnyWidget):
             sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
             self.told = {**self.told, "number": number, "error": sentence}
             raise
-        finally:
-            gc.enable()
-        self._publish(number=number, at=at, is_set=is_set)
+        self._publish(number=number, at=at, is_set=is_set, shown=shown)
 
     def _rerun(self, given: dict[str, Any], seed: Any) -> None:
         """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
@@ -236,12 +235,19 @@ class Player(anywidget.AnyWidget):
         self._base = (base, at)
         return at
 
-    def _publish(self, *, number: int, at: int, is_set: bool) -> None:
+    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None) -> None:
+        """Show the trace: all steps, or first the one that is `shown` and the others when no knob is turned for a while."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
         frames = to_frames(self.trace, self.part)
         values = {name: _value(value) for name, value in self.trace.knobs.items()}
+        if shown is not None and frames.is_long and (loop := _running_loop()):
+            self._rest = loop.call_later(REST_S, self._show_all, frames)
+        else:
+            shown = None
         with self.hold_sync():
-            plots = [] if frames.scene else plots_to_json(frames)
-            self.frames = frames.to_bytes(plots=plots, question=question_of(frames))
+            self.frames = played(frames, shown)
             self.told = {
                 "number": number,
                 "error": "",
@@ -250,7 +256,51 @@ class Player(anywidget.AnyWidget):
                 "values": values,
                 "seed": str(self.trace.seed),
                 "verdict": _verdict(self.verdict),
+                "isWhole": shown is None,
             }
+
+    def _show_all(self, frames: Frames) -> None:
+        """Send the pictures of all steps of the run that is shown."""
+        self._rest = None
+        with _uncollected(), self.hold_sync():
+            self.frames = played(frames)
+            self.told = {**self.told, "isWhole": True}
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A run and its pictures make many small objects; a full collection amid them costs more than both."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The kernel's loop; None where nothing could be sent later."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def played(frames: Frames, only: int | None = None) -> bytes:
+    """What the browser needs to show every step of a run, or of the strips and curves the step `only`, as compact JSON."""
+    film = Film()
+    if frames.scene:
+        reels = [scene_reel(film, frames.scene)]
+    else:
+        plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
+        strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
+        reels = [*strips, plot] if is_alone else [plot, *strips]
+    row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
+    row["isWhole"] = only is None
+    row["forest"] = frames.forest.to_json() if frames.forest else None
+    row["space_time"] = frames.space_time.to_json() if frames.space_time else None
+    row["hatch"] = film.add(hatch())
+    row["reels"] = [reel.to_json() for reel in reels]
+    return json.dumps(row | film.to_json(), separators=(",", ":")).encode()
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -224,7 +224,6 @@ class ProducerStage {
     this.look = readLanesLook(look.lanes);
     const id = `${hatchName}-producer`;
     this.hatch = `url(#${id}-hatch)`;
-    this.controls = html("div", { class: "kit-lanebar" });
     this.title = svg("title", { id: `${id}-title`, text: this.look.question });
     this.description = svg("desc", { id: `${id}-desc` });
     const hatch = svg("pattern", { id: `${id}-hatch`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },

@@ -5,17 +5,6 @@ const GONE = -1;
 const OPEN_TREE = 0, UNTRACKED_TREE = 6, FALSELY_ACKED_TREE = 4;
 const FLAG = { loose: 32, over: 64, isFalse: 128 };
 
-// The place of the last number that is not above `step`, or -1.
-function lastUpTo(steps, step, stepOf = (one) => one) {
-  let [low, high] = [0, steps.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (stepOf(steps[middle]) <= step) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
-}
-
 class Forest {
   constructor(data, look) {
     Object.assign(this, data, { look, pinned: -1 });

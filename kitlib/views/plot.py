@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 from kitlib.views.curves import QUESTION, Sample
+from kitlib.views.film import Cursor, Film, Reel, Track
 from kitlib.views.frames import Frames
-from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW
+from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW, WIDTH
+from kitlib.views.scene import draw_cursor
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, PINK, RED, SKY
+
+PLAYED_TOP = 16  # of the curves, in the player
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +93,6 @@ def height_of(frames: Frames) -> int:
     return ROW * len(curves_of(frames)) + 26
 
 
-def plots_to_json(frames: Frames) -> list[dict[str, Any]]:
-    """The curves as the player needs them, with their ready-made paths."""
-    return [
-        {
-            "name": found.name,
-            "colour": found.colour,
-            "meaning": found.meaning,
-            "values": found.values,
-            "path": curve(found.values),
-        }
-        for found in curves_of(frames)
-    ]
-
-
 def x_of(step: int, steps: int) -> float:
     """Where a step lies on the time axis."""
     return PLOT_LEFT + (PLOT_RIGHT - PLOT_LEFT) * (step / (steps - 1) if steps > 1 else 0)
@@ -127,42 +117,73 @@ def curve(values: list[int]) -> str:
 
 def draw_plot(frames: Frames, number: int, top: int) -> Svg:
     """The curves and the cursor at step `number`, the upper edge at y = `top`."""
-    parts, curves = [], curves_of(frames)
+    curves = curves_of(frames)
+    cursor = group(
+        *_cursor(frames, ROW * len(curves), number), transform=f"translate({x_of(number, len(frames)):.1f} 0)"
+    )
+    return group(*_curves(frames, curves), cursor, *_values(curves, number), transform=f"translate(0 {top})")
+
+
+def plot_reel(film: Film, frames: Frames, only: int | None = None) -> Reel:
+    """The curves with their cursor, after every step; with `only` the numbers of that step, whichever is asked for."""
+    curves, steps = curves_of(frames), len(frames)
+    bottom, names = ROW * len(curves), ", ".join(found.name for found in curves)
+    reel = Reel(f"{names} over the run", question_of(frames), WIDTH, bottom + 44)
+    down = f"translate(0 {PLAYED_TOP})"
+    reel.back = film.add(group(*_curves(frames, curves), transform=down))
+    values, cursor = Track(film, transform=down), Track(film, transform=down)
+    for step, shown in enumerate(range(steps) if only is None else [only]):
+        values.show(step, _values(curves, shown))
+        cursor.show(step, _cursor(frames, bottom, shown))
+    reel.tracks.append(values)
+    xs = [round(x_of(step, steps), 1) for step in range(steps)]
+    reel.cursor = Cursor(xs, PLAYED_TOP - 6, bottom + 6, PLOT_RIGHT, cursor)
+    return reel
+
+
+def _curves(frames: Frames, curves: list[Curve]) -> list[Svg]:
+    """What stays: each curve with its name in its own row, and where the run was forked."""
+    parts = []
     for row, found in enumerate(curves):
-        name, colour, values = found.name, found.colour, found.values
-        path = curve(values)
-        y = row * ROW
-        high = max(values, default=0)
+        path = curve(found.values)
         parts.append(
             group(
                 el("path", d=f"M{PLOT_LEFT} {RISE}H{PLOT_RIGHT}", cls="grey-line", stroke_width=0.7),
-                el("path", d=f"{path}V{RISE}H{PLOT_LEFT}Z", fill=colour, opacity=0.15) if path else Svg(""),
-                el("path", d=path, fill="none", stroke=colour, stroke_width=2),
-                el("text", name, cls="ink", x=20, y=12, font_weight="bold"),
-                el(
-                    "text",
-                    f"{values[number]:,}" if values else "0",
-                    cls="ink",
-                    x=PLOT_LEFT - 10,
-                    y=12,
-                    text_anchor="end",
-                    font_weight="bold",
-                ),
-                el("text", f"highest {high:,}", cls="grey", x=20, y=27, font_size=11),
-                el("title", f"{name}: {found.meaning}"),
-                transform=f"translate(0 {y})",
+                el("path", d=f"{path}V{RISE}H{PLOT_LEFT}Z", fill=found.colour, opacity=0.15) if path else Svg(),
+                el("path", d=path, fill="none", stroke=found.colour, stroke_width=2),
+                el("text", found.name, cls="ink", x=20, y=12, font_weight="bold"),
+                el("text", f"highest {max(found.values, default=0):,}", cls="grey", x=20, y=27, font_size=11),
+                el("title", f"{found.name}: {found.meaning}"),
+                transform=f"translate(0 {row * ROW})",
             )
         )
-    bottom = ROW * len(curves)
-    steps = len(frames)
-    x = x_of(number, steps)
-    parts.append(el("path", d=f"M{x:.1f} -6V{bottom}", cls="ink-line", stroke_width=1.5))
-    parts.append(el("path", d=f"M{x:.1f} {bottom}l-5 7h10Z", cls="ink"))
-    at = f"step {number}, {frames.at_ms[number]:,} ms" if steps else "no steps"
-    anchor = "start" if x < PLOT_LEFT + 90 else "end" if x > PLOT_RIGHT - 90 else "middle"
-    parts.append(el("text", at, cls="ink", x=x, y=bottom + 20, text_anchor=anchor))
     if frames.forked_at >= 0:
-        fork = x_of(frames.forked_at, steps)
-        parts.append(el("path", d=f"M{fork:.1f} -6V{bottom}", cls="ink-line", stroke_width=1, stroke_dasharray="3 3"))
+        fork = x_of(frames.forked_at, len(frames))
+        line = f"M{fork:.1f} -6V{ROW * len(curves)}"
+        parts.append(el("path", d=line, cls="ink-line", stroke_width=1, stroke_dasharray="3 3"))
         parts.append(el("text", "forked here", cls="grey", x=fork + 4, y=-1, font_size=11))
-    return group(*parts, transform=f"translate(0 {top})")
+    return parts
+
+
+def _cursor(frames: Frames, bottom: int, number: int) -> list[Svg]:
+    """The line of the present at x = 0, and at its foot when that is."""
+    x = x_of(number, len(frames))
+    at = f"step {number}, {frames.at_ms[number]:,} ms" if len(frames) else "no steps"
+    line, head = _line(bottom, "start" if x < PLOT_LEFT + 90 else "end" if x > PLOT_RIGHT - 90 else "middle")
+    return [line, Svg(head, [at])]
+
+
+@lru_cache(10)
+def _line(bottom: int, anchor: str) -> tuple[Svg, str]:
+    return group(draw_cursor(-6, bottom)), el("text", cls="ink", x=0, y=bottom + 20, text_anchor=anchor).head
+
+
+def _values(curves: list[Curve], number: int) -> list[Svg]:
+    return [_value(found.values[number] if found.values else 0, row) for row, found in enumerate(curves)]
+
+
+@lru_cache(10_000)
+def _value(value: int, row: int) -> Svg:
+    return el(
+        "text", f"{value:,}", cls="ink", x=PLOT_LEFT - 10, y=row * ROW + 12, text_anchor="end", font_weight="bold"
+    )

@@ -2,9 +2,8 @@
 
 Time runs to the right and the whole run is on the picture, so a scene has two halves. The *body* does
 not depend on the step: it is laid out and drawn once, and what lies right of the cursor is dimmed
-because it has not happened yet. The *panel* below shows what holds after the step; equal panels are
-kept once, and so are equal pieces of them. The SVG of `show` and the browser's player put the same pieces together, so a reader scrubs
-without the kernel.
+because it has not happened yet. The *panel* below shows what holds after the step. The SVG of `show`
+and the browser's player put the same pieces together, so a reader scrubs without the kernel.
 
 `kitlib.views.timeline.compose` makes a scene of rows; it lays out one step after the other:
 
@@ -18,13 +17,12 @@ Left out: which traces have which scene (`kitlib.views.scenes`), and what each d
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kitlib.text import plain_text
+from kitlib.views.film import Cursor, Film, Reel, Track
 from kitlib.views.look import WIDTH
 from kitlib.views.svg import Svg, el, group, legend
 
@@ -32,8 +30,6 @@ AXIS_LEFT, AXIS_RIGHT = 108, 736  # where the time axis begins and ends, unless 
 MOST_SAID, MOST_WORDS = 400, 2_000  # characters of a sentence, and of what a panel shows in words
 HALF_SIGN = 8.0  # half the width of a sign
 DIM = 0.68  # how much of the page's paper lies over what has not happened yet
-
-Node = list[Any]  # ["g", {"transform": "..."}, child, "text", ...]
 
 
 @dataclass(slots=True)
@@ -52,42 +48,26 @@ class Scene:
     legend: list[tuple[Svg, str]] = field(default_factory=list)  # swatches of 26 x 18 with their meanings
     x_of_step: list[float] = field(default_factory=list)  # never falls
     said: list[str] = field(default_factory=list)
-    pieces: list[Svg] = field(default_factory=list)  # of which panels are made, each one once
-    panels: list[tuple[int, ...]] = field(default_factory=list)  # each one once: the places of its pieces
+    panels: list[Svg] = field(default_factory=list)
     words: list[str] = field(default_factory=list)  # what each panel shows, in words
-    panel_of_step: list[int] = field(default_factory=list)
-    _known: dict[object, int] = field(default_factory=dict, repr=False)
 
     def add_step(self, x: float, said: str, panel: Svg | Sequence[Svg] | None = None, words: str = "") -> None:
         """Lay out the next step: its place on the time axis, its sentence and its panel (None: as before).
 
-        A panel in several pieces (its rows) costs a step only the pieces that no step had before.
+        A panel whose rows are the same objects as at steps before costs little.
         """
-        before = self.panel_of_step[-1] if self.panel_of_step else -1
         self.x_of_step.append(max(round(x, 1), self.x_of_step[-1] if self.x_of_step else 0))
         self.said.append(plain_text(said, MOST_SAID))
-        if panel is None and before >= 0:
-            self.panel_of_step.append(before)
-            return
-        parts = () if panel is None else (panel,) if isinstance(panel, Svg) else panel
-        pieces = tuple(self._place_of(self.pieces, part) for part in parts)
-        number = self._known.setdefault((pieces, words), len(self.panels))
-        if number == len(self.panels):
-            self.panels.append(pieces)
+        if panel is None and self.panels:
+            self.panels.append(self.panels[-1])
+            self.words.append(self.words[-1])
+        else:
+            self.panels.append(panel if isinstance(panel, Svg) else Svg("", panel or ()))
             self.words.append(plain_text(words, MOST_WORDS))
-        self.panel_of_step.append(number)
-
-    def _place_of(self, kept: list[Svg], piece: Svg) -> int:
-        number = self._known.setdefault(piece, len(kept))
-        if number == len(kept):
-            kept.append(piece)
-        return number
 
     def panel_after(self, number: int) -> Svg:
         """The panel after a step; nothing before the first one."""
-        return Svg(
-            "".join(self.pieces[place] for place in self.panels[self.panel_of_step[number]]) if number >= 0 else ""
-        )
+        return self.panels[number] if number >= 0 else Svg()
 
     @property
     def foot(self) -> int:
@@ -115,63 +95,51 @@ class Scene:
 
     def words_after(self, number: int) -> str:
         """What the panel shows after a step, in words."""
-        return self.words[self.panel_of_step[number]] if number >= 0 else ""
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it for the player, which builds the same elements without reading markup."""
-        drawn, _ = self.draw_legend()
-        return {
-            "title": self.title,
-            "question": self.question,
-            "width": self.width,
-            "height": self.height,
-            "tall": self.tall,
-            "top": self.top,
-            "foot": self.foot,
-            "right": self.right,
-            "dim": DIM,
-            "x": self.x_of_step,
-            "future": [self.future_after(number) for number in range(len(self.x_of_step))],
-            "panelOf": self.panel_of_step,
-            "words": self.words,
-            "body": to_node(self.body),
-            "legend": to_node(drawn),
-            "panels": self.panels,
-            "pieces": [to_node(piece) for piece in self.pieces],
-        }
+        return self.words[number] if number >= 0 else ""
 
 
 def draw_scene(scene: Scene, number: int, top: int) -> tuple[Svg, int]:
     """A scene after step `number` (-1: before the first), from `top` on; and its height."""
     x = scene.x_of_step[number] if number >= 0 else (scene.x_of_step[0] if scene.x_of_step else scene.right)
-    parts = [scene.body, *draw_cursor(scene, x, scene.future_after(number))]
+    future = scene.future_after(number)
+    wide = max(0.0, scene.right - future)
+    parts = [
+        scene.body,
+        el("rect", cls="paper", x=future, y=scene.top, width=wide, height=scene.foot - scene.top, opacity=f"{DIM:g}"),
+        group(draw_cursor(scene.top, scene.foot), transform=f"translate({x:.1f} 0)"),
+    ]
     if number >= 0:
         parts.append(group(scene.panel_after(number), transform=f"translate(0 {scene.height})"))
     parts.append(scene.draw_legend()[0])
     return group(*parts, transform=f"translate(0 {top})"), scene.tall
 
 
-def draw_cursor(scene: Scene, x: float, future: float) -> list[Svg]:
-    """The thin line of the present at `x`, and the paper over the future from `future` on."""
-    wide = max(0.0, scene.right - future)
-    return [
-        el("rect", cls="paper", x=future, y=scene.top, width=wide, height=scene.foot - scene.top, opacity=f"{DIM:g}"),
-        el("path", d=f"M{x:.1f} {scene.top}V{scene.foot}", cls="ink-line", stroke_width=1.5),
-        el("path", d=f"M{x:.1f} {scene.foot}l-5 7h10Z", cls="ink"),
-    ]
+def rows_of(panel: Svg) -> list[Svg]:
+    """The pieces of a panel, each of which may stay while others change."""
+    return [panel] if panel.head else [piece for piece in panel.inside if isinstance(piece, Svg)]
 
 
-def to_node(drawn: Svg) -> Node:
-    """Markup as nested lists [tag, attributes, children ...], so that the browser need not read markup."""
-    return _node(ET.fromstring(f"<g>{drawn}</g>"))
+def draw_cursor(top: float, foot: float) -> Svg:
+    """The thin line of the present, at x = 0."""
+    line = el("path", d=f"M0 {top}V{foot}", cls="ink-line", stroke_width=1.5)
+    return Svg("", [line, el("path", d=f"M0 {foot}l-5 7h10Z", cls="ink")])
 
 
-def _node(element: ET.Element) -> Node:
-    node: Node = [element.tag, dict(element.attrib)]
-    if element.text:
-        node.append(element.text)
-    for child in element:
-        node.append(_node(child))
-        if child.tail:
-            node.append(child.tail)
-    return node
+def scene_reel(film: Film, scene: Scene) -> Reel:
+    """A scene after every step."""
+    reel = Reel(
+        scene.title,
+        scene.question,
+        scene.width,
+        scene.tall,
+        film.add(group(scene.body, scene.draw_legend()[0])),
+        words=scene.words,
+    )
+    panel, line = Track(film, transform=f"translate(0 {scene.height})"), Track(film)
+    line.show(0, [group(draw_cursor(scene.top, scene.foot))])
+    for step, drawn in enumerate(scene.panels):
+        panel.show(step, rows_of(drawn))
+    reel.tracks.append(panel)
+    futures = [scene.future_after(number) for number in range(len(scene.said))]
+    reel.cursor = Cursor(scene.x_of_step, scene.top, scene.foot - scene.top, scene.right, line, futures, DIM)
+    return reel

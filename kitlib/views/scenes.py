@@ -45,7 +45,7 @@ class SceneKind:
     def to_scene(self, trace: Trace, part: str = "all") -> Scene:
         """The scene of a trace. TraceError when it lays out another number of steps than the trace has."""
         scene: Scene = self.drawer.to_scene(trace, part if part in self.parts else "all")
-        laid = len(scene.x_of_step), len(scene.said), len(scene.panel_of_step)
+        laid = len(scene.x_of_step), len(scene.said), len(scene.panels)
         if laid != (len(trace),) * 3:
             raise TraceError(
                 f"{self.module}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places, {laid[1]} "

@@ -86,7 +86,7 @@ def draw_signs(commits: Sequence[Committed], samples: Sequence[Sample], groups: 
     clock = clock_over(times, CHART_LEFT, CHART_RIGHT)
     top, foot = 40, 40 + SIGNS_TALL
     heading = el("text", QUESTION, cls="ink", x=LEFT, y=22, font_size=14, font_weight="bold")
-    nothing = Svg("") if times else el("text", "nothing was seen in this time", cls="ink", x=CHART_LEFT, y=top + 40)
+    nothing = Svg() if times else el("text", "nothing was seen in this time", cls="ink", x=CHART_LEFT, y=top + 40)
     swatches, height = legend(signs_legend(), foot + 30)
     body = group(
         heading, clock.draw(foot, top), group(draw_rows(seen, clock), transform=f"translate(0 {top})"), nothing, swatches

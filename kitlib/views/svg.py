@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from kitlib.text import show_text
 from kitlib.views.look import DARK_GREY, DARK_INK, DARK_PAPER, GREY, INK, LEFT, PAPER
@@ -11,35 +14,58 @@ from kitlib.words.glyphs import RED
 LEGEND_COLUMN = 370  # from one column of a legend to the next
 
 
-class Svg(str):
-    """Text that is markup already, as only `el` makes it."""
+class Svg:
+    """A piece of drawing: an element with what is inside it, or without a head only what is inside.
 
-    __slots__ = ()
+    Written out by `str`. What is no `Svg` inside it is markup already: text that was escaped.
+    """
+
+    __slots__ = ("head", "inside")
+
+    def __init__(self, head: str = "", inside: Sequence[Svg | str] = ()) -> None:
+        self.head = head  # 'rect x="1" y="2"'
+        self.inside = inside
+
+    def __str__(self) -> str:
+        body = "".join(map(str, self.inside))
+        if not self.head:
+            return body
+        return f"<{self.head}>{body}</{self.head.partition(' ')[0]}>" if body else f"<{self.head}/>"
 
 
 def el(tag: str, *inside: object, **attributes: object) -> Svg:
     """One element. `stroke_width` means stroke-width and `cls` class; attributes that are None are left out."""
-    told = "".join(
-        f' {"class" if name == "cls" else name.replace("_", "-")}="{_value(value)}"'
-        for name, value in attributes.items()
-        if value is not None
-    )
-    body = "".join(part if isinstance(part, Svg) else show_text(part, 500) for part in inside)
-    return Svg(f"<{tag}{told}>{body}</{tag}>" if body else f"<{tag}{told}/>")
+    head = tag
+    for name, value in attributes.items():
+        if value is not None:
+            head += f' {_name(name)}="{value if type(value) is int else _value(value)}"'
+    return Svg(head, [part if isinstance(part, Svg) else show_text(part, 500) for part in inside])
 
 
+@cache
+def _name(name: str) -> str:
+    return "class" if name == "cls" else name.replace("_", "-")
+
+
+@lru_cache(4_000, typed=True)
 def _value(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.1f}".removesuffix(".0")
-    return show_text(value, 20_000)
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else show_text(value, 20_000)
 
 
 def group(*inside: Svg, **attributes: object) -> Svg:
     """The elements as one group."""
-    return el("g", Svg("".join(inside)), **attributes)
+    return el("g", *inside, **attributes)
 
 
-def legend(items: list[tuple[Svg, str]], top: int) -> tuple[Svg, int]:
+class Item(NamedTuple):
+    """One line of a legend."""
+
+    key: str
+    swatch: Svg  # 26 x 18
+    meaning: str
+
+
+def legend(items: Sequence[tuple[Svg, str]], top: int) -> tuple[Svg, int]:
     """Swatches with their meanings, in two columns from `top` on; and its height."""
     rows = (len(items) + 1) // 2
     parts = []
@@ -48,6 +74,11 @@ def legend(items: list[tuple[Svg, str]], top: int) -> tuple[Svg, int]:
         label = el("text", meaning, cls="ink", x=34, y=13)
         parts.append(group(swatch, label, transform=f"translate({LEFT + column * LEGEND_COLUMN} {top + row * 22})"))
     return group(*parts), rows * 22
+
+
+def legend_of(items: Iterable[Item], seen: Collection[str], top: int) -> tuple[Svg, int]:
+    """A legend of the items that occur."""
+    return legend([(item.swatch, item.meaning) for item in items if item.key in seen], top)
 
 
 def _rules(ink: str, paper: str, grey: str) -> str:
@@ -73,29 +104,27 @@ STYLE = (
 )
 
 
-def document(title: str, description: str, body: Svg, width: int, height: int) -> Svg:
+def hatch(name: str | None = None) -> Svg:
+    """The pattern of what is hatched."""
+    line = el("path", d="M0 0V6", stroke=RED, stroke_width=3)
+    return el("pattern", line, id=name, width=6, height=6, patternUnits="userSpaceOnUse", patternTransform="rotate(45)")
+
+
+def document(title: str, description: str, body: Svg, width: int, height: int) -> str:
     """A whole SVG image with its own background, a title and a description; the same input, the same text.
 
     The names of its parts are made from its content, so that several images fit into one page.
     """
-    name = "kit-" + hashlib.sha256(f"{title}{description}{body}".encode()).hexdigest()[:10]
-    hatch = el(
-        "pattern",
-        el("path", d="M0 0V6", stroke=RED, stroke_width=3),
-        id=f"{name}-hatch",
-        width=6,
-        height=6,
-        patternUnits="userSpaceOnUse",
-        patternTransform="rotate(45)",
-    )
-    return el(
+    drawn = str(body)
+    name = "kit-" + hashlib.sha256(f"{title}{description}{drawn}".encode()).hexdigest()[:10]
+    image = el(
         "svg",
         el("title", title, id=f"{name}-title"),
         el("desc", description, id=f"{name}-desc"),
-        el("style", Svg(STYLE)),
-        el("defs", hatch),
+        Svg("style", [STYLE]),
+        el("defs", hatch(f"{name}-hatch")),
         el("rect", cls="paper", width=width, height=height, rx=6),
-        Svg(body.replace(HATCH, f"url(#{name}-hatch)")),
+        Svg("", [drawn.replace(HATCH, f"url(#{name}-hatch)")]),
         xmlns="http://www.w3.org/2000/svg",
         cls="kit",
         viewBox=f"0 0 {width} {height}",
@@ -105,6 +134,7 @@ def document(title: str, description: str, body: Svg, width: int, height: int) -
         aria_labelledby=f"{name}-title {name}-desc",
         style="max-width:100%;height:auto",
     )
+    return str(image)
 
 
 HATCH = "url(#hatch)"  # stands for the document's own hatch until the document is made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page
 
 from tests.clock import loop, slowness
+from tests.views.projector import Leaf, Projector, leaves_of, to_node
 
 ROOT = ".kit-player"
 
@@ -75,3 +76,22 @@ def knob_to_picture(page: Page, count: int, at: int) -> float:
         f"number {at} of {count} {times[at]:.0f} ms, worst {times[-1]:.0f} ms; the machine is {slow:.1f} times as slow as it should be"
     )
     return float(times[at] / slow)
+
+
+def drawn(page: Page) -> list[list[Leaf]]:
+    """What the pictures of the only player show now, above what stays: for each its elements that are no groups."""
+    pictures = page.locator("[data-reel=shown]").evaluate_all("layers => layers.map((layer) => layer.outerHTML)")
+    return [leaves_of(to_node(picture)[2]) for picture in pictures]
+
+
+def check_reels(page: Page, sent: Projector, step: int) -> None:
+    """The browser shows after a step what it was sent for it, and its legends explain what is there."""
+    assert drawn(page) == [sent.leaves(reel, step) for reel in range(len(sent.reels))], step
+    meanings = "lists => lists.map((list) => [...list.querySelectorAll('li:not(.kit-absent) span')].map((item) => item.textContent))"
+    legends = page.locator(".kit-legend").evaluate_all(meanings)
+    assert [set(legend) for legend in legends] == [sent.meanings(reel, step) for reel in range(len(sent.reels))]
+    for reel, row in enumerate(sent.reels):
+        if "cursor" in row:
+            at = page.locator("[data-reel=cursor]").nth(reel).get_attribute("transform")
+            assert at == f"translate({row['cursor']['x'][step]:g} 0)"
+    assert page.locator(".kit-said").inner_text() == sent.row["said"][step]

@@ -9,11 +9,12 @@ from playwright.sync_api import Page
 
 from kitlib.experiments import get
 from kitlib.views.frames import to_frames
-from kitlib.views.partition import lane_views, place_mark
+from kitlib.views.player import played
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import FAINT_WORDS, ROOT, attribute, knob_to_picture, press, watch_answers
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, knob_to_picture, press, watch_answers
 from tests.clock import at_pace, min_until
 from tests.conftest import within
+from tests.views.projector import Projector
 
 pytestmark = pytest.mark.browser
 
@@ -56,6 +57,21 @@ def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest
         best = min_until(within(120), lambda: knob_to_picture(page, 40, at=37))
     assert page.locator(".kit-step").inner_text().endswith("of 999")
     assert best < within(120)
+
+
+def test_all_steps_follow_when_the_knob_rests(page: Page) -> None:
+    """A knob that is turned shows the same step of the new run; soon afterwards every step of it is there."""
+    press(page, "Home", "Shift+ArrowRight")
+    page.locator("input[data-knob=process_ms]").focus()
+    for key in ("ArrowRight", "ArrowLeft"):
+        answered = int(attribute(page, "answered"))
+        page.keyboard.press(key)
+        page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}'][data-whole=false][data-step='10']")
+    sent = Projector(played(to_frames(get("poison_record").run(**KNOBS))))
+    page.wait_for_selector(f"{ROOT}[data-whole=true][data-step='10']")
+    for step in (10, 500, 999):
+        page.get_by_label("Step", exact=True).fill(str(step))
+        check_reels(page, sent, step)
 
 
 @pytest.mark.alone
@@ -104,7 +120,7 @@ def test_scrubbing_asks_the_kernel_nothing_and_the_keyboard_moves(page: Page, wa
         page.get_by_role("button", name=name).click()
         assert int(attribute(page, "step")) == step
     assert press(page, "ArrowRight", "ArrowRight") == 2, "the arrows go on working while a button has the focus"
-    box = page.locator(".kit-scrub").bounding_box()
+    box = page.locator(".kit-scrub > rect").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 20)
     page.mouse.down()
@@ -118,7 +134,7 @@ def test_scrubbing_asks_the_kernel_nothing_and_the_keyboard_moves(page: Page, wa
 
 @pytest.mark.parametrize("name", ["poison_record", "out_of_range", "same_id_other_topic"])
 def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, lab: Lab, name: str) -> None:
-    """At any step, reached from any side, boxes, positions and words are those of the static picture."""
+    """At any step, reached from any side, the pictures are those that were sent, and so those of `show`."""
     trace = get("poison_record").run(**KNOBS)
     if name != "poison_record":
         other = make_page()
@@ -127,23 +143,10 @@ def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, la
         page.wait_for_selector(f"{ROOT}[data-step='0']")
     frames = to_frames(trace)
     steps = len(frames)
+    sent = Projector(played(frames))
     for step in (steps - 1, 0, steps // 3, steps // 2, steps // 4, steps - 2, 7):
         page.get_by_label("Step", exact=True).fill(str(step))
-        drawn = page.evaluate(
-            """() => [...document.querySelector(".kit-stage svg.kit").querySelectorAll(":scope > g > g")].map((lane) => ({
-              boxes: [...lane.querySelectorAll("[data-code]")].filter((box) => box.dataset.code).map((box) => [+box.dataset.offset, box.dataset.code]),
-              marks: Object.fromEntries([...lane.querySelectorAll("[data-mark]")].map((mark) => [mark.dataset.mark, +mark.dataset.x])),
-              words: [...lane.querySelectorAll(":scope > text")].map((text) => text.textContent),
-            }))"""
-        )
-        for lane, view in zip(drawn, lane_views(frames, step), strict=True):
-            first = view.window - view.base
-            codes = view.codes[first : first + view.boxes]
-            assert lane["boxes"] == [[view.window + i, code] for i, code in enumerate(codes)]
-            start, end, committed, emitted = (place_mark(view, mark)[0] for mark in view.marks)
-            assert lane["marks"] == {"start": start, "end": end, "committed": committed, "emitted": emitted}
-            assert lane["words"] == [view.name, view.summary()]
-        assert page.locator(".kit-said").inner_text() == frames.said[step]
+        check_reels(page, sent, step)
 
 
 def test_slider_moves_are_coalesced_and_the_latest_wins(page: Page) -> None:
@@ -243,8 +246,9 @@ def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
     )
     assert wrong == []
     description = page.locator(f"{ROOT} .kit-stage svg desc").first.text_content()
-    assert description is not None and description.startswith(
-        "After step 0 of 999, events, partition 0: 400 not read yet"
+    assert (
+        description
+        == "After step 0 of 999: 400 records arrive in the log: offsets 0 to 399. events, partition 0, 400 not read yet"
     )
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"

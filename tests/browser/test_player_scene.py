@@ -15,12 +15,13 @@ from kitlib.monitor.lag import Window
 from kitlib.views import draw_history, draw_signs, draw_window, scenes
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.scene import Scene, to_node
+from kitlib.views.player import played
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import FAINT_WORDS, ROOT, attribute, press
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, press
 from tests.browser.test_player_lanes import COLLISIONS
 from tests.views.grouping import a_rebalance
 from tests.views.offsetting import a_compacted_topic, a_stale_offset
+from tests.views.projector import Projector
 from tests.views.test_history_picture import commits, rewound
 from tests.views.test_lag_picture import CASES
 from tests.views.test_unclean_scene import a_monitored_run, an_election
@@ -34,36 +35,11 @@ CELL = f"""from kitlib.experiments.transactions.transaction_stories import commi
 from kitlib.views import Player
 player = Player(commit_and_abort, **{KNOBS})
 player"""
-# In a page: what the scene shows now.
-DRAWN = """() => {
-  const panel = document.querySelector("[data-scene=panel]"), cursor = document.querySelector("[data-scene=cursor]");
-  return {
-    words: [...panel.querySelectorAll("text")].map((text) => text.textContent),
-    x: +cursor.getAttribute("transform").match(/[-\\d.]+/)[0],
-    future: cursor.previousElementSibling.getAttribute("width"),
-    tags: [...new Set([...panel.parentNode.querySelectorAll("*")].map((one) => one.localName))],
-  };
-}"""
+TAGS = "() => [...new Set([...document.querySelectorAll('.kit-stage > div > svg.kit *')].map((one) => one.localName))]"
 
 
-def scene_of(**knobs: Any) -> Scene:
-    scene = to_frames(commit_and_abort.run(**knobs)).scene
-    assert scene is not None
-    return scene
-
-
-def words_of(scene: Scene, step: int) -> list[str]:
-    """The texts of a step's panel, in order."""
-
-    def text_of(node: list[Any]) -> str:
-        return "".join(child if isinstance(child, str) else text_of(child) for child in node[2:])
-
-    def walk(node: list[Any]) -> list[str]:
-        if node[0] == "text":
-            return [text_of(node)]
-        return [word for child in node[2:] if not isinstance(child, str) for word in walk(child)]
-
-    return walk(to_node(scene.panel_after(step)))
+def sent_of(**knobs: Any) -> Projector:
+    return Projector(played(to_frames(commit_and_abort.run(**knobs))))
 
 
 @pytest.fixture(scope="module")
@@ -78,34 +54,33 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
 
 def test_the_browser_shows_a_scene_as_python_lays_it_out_without_the_kernel(page: Page, watched: Watched) -> None:
     """At any step, reached from any side: the panel, the cursor, the paper over the future and the sentence."""
-    scene = scene_of(**KNOBS)
-    last = len(scene.said) - 1
+    sent = sent_of(**KNOBS)
+    cursor, last = sent.reels[0]["cursor"], len(sent.row["said"]) - 1
     for step in (last, 0, last // 2, 17, last // 3, 3):
         page.get_by_label("Step", exact=True).fill(str(step))
-        drawn = page.evaluate(DRAWN)
-        assert drawn["words"] == words_of(scene, step)
-        assert drawn["x"] == scene.x_of_step[step]
-        assert float(drawn["future"]) == pytest.approx(max(0, scene.right - scene.future_after(step)))
-        assert page.locator(".kit-said").inner_text() == scene.said[step]
+        check_reels(page, sent, step)
+        future = float(page.locator(".kit-stage rect.paper[opacity]").get_attribute("width") or "nan")
+        assert future == pytest.approx(max(0, cursor["right"] - cursor["future"][step]))
     page.locator(ROOT).focus()
     assert press(page, "Home", "ArrowRight", "ArrowRight", "Shift+ArrowRight") == 12
-    allowed = {"title", "desc", "defs", "pattern", "path", "g", "rect", "text", "tspan", "circle"}
-    assert set(page.evaluate(DRAWN)["tags"]) <= allowed
+    allowed = {"title", "desc", "path", "g", "rect", "text", "tspan", "circle"}
+    assert set(page.evaluate(TAGS)) <= allowed
     assert watched.sent == []
 
 
 def test_dragging_on_the_picture_scrubs(page: Page, watched: Watched) -> None:
     """The step is the last one at or left of the pointer; the kernel hears nothing."""
-    scene = scene_of(**KNOBS)
+    reel = sent_of(**KNOBS).reels[0]
+    xs = reel["cursor"]["x"]
     box = page.locator(".kit-stage > div > svg.kit").first.bounding_box()
     assert box is not None
-    scale = box["width"] / scene.width
-    target = next(n for n, (x, after) in enumerate(pairwise(scene.x_of_step)) if n > 20 and after - x > 4)
-    x, y = box["x"] + (scene.x_of_step[target] + 1) * scale, box["y"] + 20 * scale
+    scale = box["width"] / reel["width"]
+    target = next(n for n, (x, after) in enumerate(pairwise(xs)) if n > 20 and after - x > 4)
+    x, y = box["x"] + (xs[target] + 1) * scale, box["y"] + 20 * scale
     page.mouse.move(x, y)
     page.mouse.down()
     assert int(attribute(page, "step")) == target
-    page.mouse.move(box["x"] + (scene.x_of_step[2] + 0.5) * scale, y)
+    page.mouse.move(box["x"] + (xs[2] + 0.5) * scale, y)
     page.mouse.up()
     assert int(attribute(page, "step")) == 2 and watched.sent == []
 
@@ -116,10 +91,10 @@ def test_a_knob_of_a_scene_runs_the_experiment_anew(page: Page) -> None:
     page.locator("input[data-knob=abort_every]").focus()
     page.keyboard.press("Home")
     page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
-    scene = scene_of(**KNOBS, abort_every=0)
-    page.get_by_label("Step", exact=True).fill(str(len(scene.said) - 1))
-    drawn = page.evaluate(DRAWN)
-    assert drawn["words"] == words_of(scene, len(scene.said) - 1) and drawn["x"] == scene.x_of_step[-1]
+    sent = sent_of(**KNOBS, abort_every=0)
+    last = len(sent.row["said"]) - 1
+    page.get_by_label("Step", exact=True).fill(str(last))
+    check_reels(page, sent, last)
     page.locator("select[data-knob=isolation], [data-knob=isolation]").first.select_option("read_uncommitted")
     page.wait_for_selector(f"{ROOT}[data-answered='{answered + 2}']")
 

@@ -18,6 +18,7 @@ from kitlib.trace import Step, Trace
 from kitlib.views.forest import NEVER, Forest
 from kitlib.views.forest_reader import to_forest
 from kitlib.views.frames import to_frames
+from kitlib.views.player import played
 from kitlib.views.tree_layout import rows_of
 from kitlib.views.tree_look import MOST_TALL, TREE_LEFT, TREE_TOP, TREE_WIDE
 from tests.clock import at_pace, min_until
@@ -362,8 +363,7 @@ def test_broken_data_raise_a_trace_error(what: str, data: dict[str, Any]) -> Non
 
 def test_forest_as_json_is_compact_and_safe_for_javascript() -> None:
     """A thousand steps are less than 250 kB, and no number in them is one that JavaScript would round."""
-    frames = to_frames(large(1000))
-    text = frames.to_bytes()
+    text = played(to_frames(large(1000)))
     assert len(text) < 250_000
 
     def check(value: object) -> None:

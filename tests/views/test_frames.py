@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from kitlib.errors import TraceError
 from kitlib.experiments import get, names
 from kitlib.trace import Step, Trace, from_ranges
-from kitlib.views.frames import MAX_SPAN, NOT_SENT, Frames, cells_of, codes_of, to_frames
+from kitlib.views.frames import to_frames
 from kitlib.views.look import (
     ALARM,
     EXISTS,
@@ -30,8 +28,9 @@ from kitlib.views.look import (
     badge_of,
     code_of,
 )  # fmt: skip
+from kitlib.views.partition_reader import MAX_SPAN
+from kitlib.views.partition_strip import cells_of
 from kitlib.words.word import place
-from tests.clock import at_pace, min_until
 from tests.views.traces import Spout, long_trace, some_steps_of, story
 
 
@@ -94,11 +93,10 @@ def brute_force(trace: Trace, number: int, name: str) -> dict[int, tuple[str, in
 def check(trace: Trace, numbers: list[int]) -> None:
     frames = to_frames(trace)
     for number in numbers:
-        for lane, flags in enumerate(frames.flags_after(number)):
-            base = frames.lanes[lane].base
-            codes = codes_of(flags, base, frames.marks_after(lane, number))
-            expected = brute_force(trace, number, frames.lanes[lane].name)
-            found = {base + i: (code, badge_of(flags[i])) for i, code in enumerate(codes) if base + i in expected}
+        for view in frames.lanes_after(number):
+            expected = brute_force(trace, number, view.name)
+            shown = enumerate(zip(view.codes.ljust(len(view.flags), "."), view.flags, strict=True), view.base)
+            found = {offset: (code, badge_of(flags)) for offset, (code, flags) in shown if offset in expected}
             assert found == expected, (number, frames.said[number])
 
 
@@ -144,23 +142,19 @@ def test_a_refused_record_that_is_emitted_again_is_pending_again() -> None:
     spout.start(0)
     spout.emit()
     frames = to_frames(spout.trace)
-    codes = [codes_of(frames.flags_after(at)[0], 0, frames.marks_after(0, at))[0] for at in range(len(frames))]
+    codes = [frames.lanes_after(at)[0].codes[0] for at in range(len(frames))]
     assert "".join(codes) == "UUPNUP"
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 1000), st.integers(0, 199), st.integers(0, 199))
-def test_toggles_played_back_undo_themselves(seed: int, here: int, there: int) -> None:
-    """Flipping the toggles between two steps leads from either to the other."""
+@given(st.integers(0, 1000))
+def test_views_in_turn_are_those_that_a_jump_leads_to(seed: int) -> None:
+    """Read from the first step to the last, a lane looks at each step as it does when only that step is asked for."""
     frames = to_frames(long_trace(200, seed, records=60))
-    low, high = sorted((here, there))
-    flags = frames.flags_after(high)
-    for step in range(high, low, -1):
-        for at in range(frames.begins[step], frames.begins[step + 1], 3):
-            first, length, flag = frames.toggles[at : at + 3]
-            for offset in range(first, first + length):
-                flags[frames.lane[step]][offset] ^= flag
-    assert flags == frames.flags_after(low)
+    views = dict(frames.lanes[0].views())
+    for step in range(len(frames)):
+        views.setdefault(step, views.get(step - 1))
+        assert views[step] == frames.lanes[0].after(step)
 
 
 def test_frames_count_lag_pending_and_retries() -> None:
@@ -179,9 +173,9 @@ def test_frames_count_lag_pending_and_retries() -> None:
 def test_window_contains_the_record_of_the_step() -> None:
     """The close-up always shows the record that the step is about."""
     frames = to_frames(long_trace(600, records=300))
-    for step, offset in enumerate(frames.offset):
-        if offset >= 0:
-            assert 0 <= offset - frames.window[step] < frames.lanes[0].boxes, frames.said[step]
+    for step in range(len(frames)):
+        view = frames.lanes[0].after(step)
+        assert view.current < 0 or 0 <= view.current - view.window < view.boxes, frames.said[step]
 
 
 def test_frames_of_a_huge_jump_stay_small() -> None:
@@ -193,8 +187,8 @@ def test_frames_of_a_huge_jump_stay_small() -> None:
     state = {"log_start": 100, "log_end": end, "committed_to": end, "emitted_to_offset": end}
     trace.record(1, "spout", "start", **place, offset=end, stored=120, why="too far behind", state=state)
     frames = to_frames(trace)
-    assert len(frames.toggles) == 6
-    codes = codes_of(frames.flags_after(1)[0], 100, frames.marks_after(0, 1))
+    assert list(map(len, frames.lanes[0].toggles)) == [1, 1]
+    codes = frames.lanes[0].after(1).codes
     assert codes.count("S") == len(codes) == end - 100
     assert cells_of(codes, 120) == [(0, len(codes), "S")]
 
@@ -232,7 +226,7 @@ def test_unknown_words_are_told_and_change_nothing() -> None:
     trace.steps.append(Step(0, 0, "acker", "tick", {"colour": "<b>"}))
     frames = to_frames(trace)
     assert frames.said == ["acker: tick colour <b>"]
-    assert frames.lane == [-1] and frames.lanes == []
+    assert frames.lanes == []
 
 
 def test_every_word_of_the_experiments_has_a_sentence() -> None:
@@ -240,14 +234,6 @@ def test_every_word_of_the_experiments_has_a_sentence() -> None:
     traces = [*map(some_steps_of, names()), story()]
     told = [(step, said) for trace in traces for step, said in zip(trace, to_frames(trace).said, strict=True)]
     assert {step.what for step, said in told if said.startswith(f"{step.actor}: {step.what}")} == set()
-
-
-def test_frames_as_json_hold_everything_a_player_needs() -> None:
-    """The JSON has one item a step and reads back as it was."""
-    frames = to_frames(long_trace(100))
-    row = json.loads(frames.to_bytes(plots=["M0 0"]))
-    assert set(row) == set(Frames.__slots__) - NOT_SENT | {"lanes", "forest", "plots"}
-    assert len(row["lane"]) == len(row["said"]) == len(row["begins"]) - 1 == len(row["marks"]) // 4 == 100
 
 
 def test_lane_of_a_real_topic_is_named_without_the_run() -> None:
@@ -262,16 +248,3 @@ def test_cells_show_the_most_alarming_code() -> None:
     cells = cells_of("C" * 500 + "X" + "C" * 499, 100)
     assert [code for *_, code in cells] == ["C", "X", "C"] and cells[0][0] == 0 and cells[-1][1] == 1000
     assert ALARM.startswith("X")
-
-
-@pytest.mark.alone
-def test_frames_of_a_thousand_steps_take_a_few_milliseconds() -> None:
-    """1,000 steps become frames in well under the player's budget of 120 ms (the best of five; a slower machine has longer)."""
-    trace = long_trace(1000)
-
-    def once() -> float:
-        began = time.perf_counter()
-        to_frames(trace).to_bytes()
-        return time.perf_counter() - began
-
-    assert min_until(0.060, lambda: at_pace(once)) < 0.060

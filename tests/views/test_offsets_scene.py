@@ -45,18 +45,18 @@ def steps_of(trace: Trace, what: str) -> list[int]:
 def test_the_last_record_of_each_key_is_live() -> None:
     """One value and one tombstone live; what they replaced does not count, whatever its value."""
     assert LOG.live == {6, 7} and LOG.counts() == (1, 1, 2) and LOG.values == {BILLING: 12, "b": None}
-    drawn = "".join(draw_log(LOG))
+    drawn = "".join(map(str, draw_log(LOG)))
     assert drawn.count(f'fill="{BLUE}"') == 1 and drawn.count(f'stroke="{RED}"') == 1
-    assert "".join(draw_log(LOG, {3, 5})).count(f'fill="{HATCH}"') == 2
+    assert "".join(map(str, draw_log(LOG, {3, 5}))).count(f'fill="{HATCH}"') == 2
 
 
 def test_a_log_that_is_too_long_for_boxes_is_a_bar_filled_as_far_as_it_is_live() -> None:
     """Eighty records of one key: one cell has something live, and the picture has no element for each record."""
     long = KeyedLog([(offset, 0, offset) for offset in range(80)], ["a"])
-    (bar,) = draw_log(long)
+    bar = str(draw_log(long)[0])
     assert bar.count("<rect") == 1 and bar.count("<path") == 2 and "offset 0" in bar
     assert boxes_in([LOG, None]) == MOST_BOXES and boxes_in([LOG, long]) == PER_ROW
-    assert "the log is empty" in "".join(draw_log(KeyedLog()))
+    assert "the log is empty" in "".join(map(str, draw_log(KeyedLog())))
 
 
 def test_keys_of_the_old_format_are_others_to_the_cleaner_and_the_same_to_the_coordinator() -> None:
@@ -67,7 +67,7 @@ def test_keys_of_the_old_format_are_others_to_the_cleaner_and_the_same_to_the_co
     state = {"offsets": {"records": [[0, 0, 3], [1, 1, 9]], "keys": [old, BILLING], "cache": {BILLING: 3}}}
     log = keyed_log(state, labels)
     assert log is not None and log.live == {0, 1} and log.values == {BILLING: 9}
-    told = "".join(draw_cache(log))
+    told = "".join(map(str, draw_cache(log)))
     assert "the log: 9" in told and "differs from the log in billing orders-0" in log_words(log)
 
 
@@ -80,9 +80,9 @@ def test_short_keys_are_their_own_names_and_letters_go_on_after_z() -> None:
 
 def test_the_cache_says_what_it_lacks_and_whether_that_will_still_come() -> None:
     """While it is loaded a key is not read yet; afterwards it is missing. A key that both lack has no offset, and no green tick."""
-    told = "".join(draw_cache(KeyedLog(LOG.records, LOG.keys, cache={}, loading=(1, 4))))
+    told = "".join(map(str, draw_cache(KeyedLog(LOG.records, LOG.keys, cache={}, loading=(1, 4)))))
     assert "not read yet" in told and "loading: 1 of 4 records read" in told
-    told = "".join(draw_cache(KeyedLog(LOG.records, LOG.keys, cache={})))
+    told = "".join(map(str, draw_cache(KeyedLog(LOG.records, LOG.keys, cache={}))))
     assert "the log: 12" in told and told.count(">none<") == 2 and "−1" not in told
     assert told.count("deleted in the log, too") == 1 and "as the log says" not in told, "a group without its offset is no good news"
     assert draw_cache(LOG) == []
@@ -129,7 +129,7 @@ def test_each_part_asks_its_own_question_and_the_load_has_the_room() -> None:
     signs = show(trace, part="signs")
     assert "Rates" in texts(signs.svg) and "1 vanished commit" not in repr(show(a_compacted_topic()))
     player = Player(trace, part="load")
-    assert b'"panels"' in player.frames
+    assert b"What does the cache know" in player.frames
     player.close()
 
 

@@ -164,5 +164,5 @@ def test_show_hostile_names_and_reasons_stay_text(payload: str) -> None:
 def test_el_escapes_text_and_attributes() -> None:
     """Whatever is not made by `el` itself is escaped, inside elements and inside attributes."""
     made = el("text", '<b>&"', el("tspan", "x"), data_x='"><script>', stroke_width=None)
-    assert made == '<text data-x="&quot;&gt;&lt;script&gt;">&lt;b&gt;&amp;&quot;<tspan>x</tspan></text>'
+    assert str(made) == '<text data-x="&quot;&gt;&lt;script&gt;">&lt;b&gt;&amp;&quot;<tspan>x</tspan></text>'
     assert isinstance(made, Svg)

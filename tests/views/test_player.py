@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.player import HERE, SCRIPTS, stops_of
+from kitlib.views.player import HERE, REST_S, SCRIPTS, played, stops_of
 from tests.views.traces import SOME_STEPS, some_steps_of, story
 
 SMALL = "small_max_offset_behind"
@@ -36,6 +37,25 @@ def ask(player: Player, **question: Any) -> dict[str, Any]:
     player._on_question(player, {"number": player.told["number"] + 1, **question}, [])
     told: dict[str, Any] = player.told
     return told
+
+
+def test_the_step_that_is_shown_is_drawn_first_and_all_steps_when_no_knob_is_turned(player: Player) -> None:
+    """In a kernel a knob gets the picture of its step; the others come later, once, of the last run; its answer stays."""
+    turn = {"do": "run", "seed": "1", "knobs": {}, "shown": 2**31}
+
+    async def turn_twice() -> None:
+        for _ in range(2):
+            ask(player, **turn)
+            assert (player.told["isWhole"], json.loads(player.frames)["isWhole"]) == (False, False)
+        first, number = len(player.frames), player.told["number"]
+        ask(player, do="fork", at=-1)
+        assert player.told["error"], "what cannot be done leaves the run, and its pictures still come"
+        await asyncio.sleep(2 * REST_S)
+        assert (player.told["number"], player.told["isWhole"]) == (number + 1, True)
+        assert len(player.frames) > first and player.frames == played(to_frames(player.trace))
+
+    asyncio.run(turn_twice())
+    assert ask(player, **turn)["isWhole"], "without a loop all steps come at once"
 
 
 @pytest.mark.parametrize("name", names())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
 
@@ -14,11 +12,12 @@ from kitlib.experiments import get, names
 from kitlib.trace import Trace
 from kitlib.views import Player, scenes, show
 from kitlib.views.frames import to_frames
-from kitlib.views.scene import Scene, to_node
-from kitlib.views.svg import Svg, el, group
+from kitlib.views.scene import Scene
+from kitlib.views.svg import el
 from kitlib.views.timeline import places
 from tests.views import toy_scene
 from tests.views.payloads import HOSTILE, assert_only_text
+from tests.views.projector import Projector, text_of, to_node
 from tests.views.toy_scene import bell, toy
 
 __all__ = ["toy"]
@@ -76,13 +75,14 @@ def test_a_part_of_a_scene_is_asked_for_by_name_and_others_are_refused() -> None
 def test_the_player_sends_body_and_panels_once_and_nothing_else() -> None:
     """All that a reader scrubs through is in one message: places, sentences, and each panel once; no markup."""
     player = Player(bell(), part="silence")
-    sent = json.loads(player.frames)
-    scene = sent["scene"]
-    assert scene["question"] == "When is it quiet?" and sent["said"][1] == "ring!"
-    assert scene["panelOf"] == [0, 1, 1, 2, 2, 3] and scene["panels"] == [[0], [1], [2], [3]]
-    assert scene["words"] == [f"rung {n} times" for n in range(4)]
-    assert scene["x"] == sorted(scene["x"]) and len(scene["x"]) == 6
-    assert sent["plots"] == [] and sent["lanes"] == [] and b"<" not in player.frames
+    sent = Projector(player.frames)
+    (reel,) = sent.reels
+    assert reel["question"] == "When is it quiet?" and sent.row["said"][1] == "ring!"
+    told = ["".join(map(text_of, sent.track(reel["tracks"][0], step)[2:])) for step in range(6)]
+    assert told == [text_of(to_node(scene_of(bell()).panel_after(step))) for step in range(6)]
+    assert reel["wordsOf"] == [0, 1, 1, 2, 2, 3] and reel["words"] == [f"rung {n} times" for n in range(4)]
+    assert reel["cursor"]["x"] == sorted(reel["cursor"]["x"]) and len(reel["cursor"]["x"]) == 6
+    assert b"<" not in player.frames
     shown = player._repr_mimebundle_()[0]
     assert "When is it quiet?" in shown["image/svg+xml"]
     player.close()
@@ -93,32 +93,8 @@ def test_the_player_sends_body_and_panels_once_and_nothing_else() -> None:
 def test_what_a_record_holds_is_text_in_scenes_too(payload: str) -> None:
     """Hostile content comes out as text, in the picture and in what the browser builds."""
     assert_only_text(show(bell(payload)))
-    tags: set[str] = set()
-
-    def walk(node: list[Any]) -> None:
-        tags.add(node[0])
-        for child in node[2:]:
-            if not isinstance(child, str):
-                walk(child)
-
-    for panel in json.loads(Player(bell(payload)).frames)["scene"]["pieces"]:
-        walk(panel)
-    assert tags == {"g", "text"}
-
-
-def test_nodes_hold_what_the_markup_says() -> None:
-    """Markup becomes [tag, attributes, children ...] with its text in order."""
-    drawn = group(el("text", "a < b", el("tspan", "&", dx=8), "tail", cls="ink", x=1.5), Svg("<path d='M0 0'/>"))
-    assert to_node(drawn) == [
-        "g",
-        {},
-        [
-            "g",
-            {},
-            ["text", {"class": "ink", "x": "1.5"}, "a < b", ["tspan", {"dx": "8"}, "&"], "tail"],
-            ["path", {"d": "M0 0"}],
-        ],
-    ]
+    panels = {node[0] for node in Projector(Player(bell(payload)).frames).all_nodes()}
+    assert panels <= {"g", "text", "tspan", "path", "rect", "pattern"}
 
 
 def test_a_scene_that_forgets_a_step_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch, toy: None) -> None:
@@ -167,11 +143,10 @@ def test_a_step_without_a_panel_keeps_the_one_before() -> None:
     scene.add_step(9, "three", el("text", "a"))
     scene.add_step(10, "four", [el("text", "b"), el("text", "a")])
     scene.add_step(10, "five", [el("text", "b")])
-    assert (scene.panel_of_step, scene.x_of_step) == ([0, 0, 0, 1, 2], [5, 5, 9, 10, 10])
-    assert (scene.panels, len(scene.pieces)) == ([(0,), (1, 0), (1,)], 2)
     scene.add_step(11, "six", [el("text", "b")], "told otherwise")
-    assert scene.panel_of_step[-1] == 3 and scene.words_after(5) == "told otherwise", "other words are another panel"
-    assert scene.panel_after(3) == "<text>b</text><text>a</text>" and scene.panel_after(-1) == ""
+    told = ["".join(text_of(to_node(scene.panel_after(step)))) for step in range(-1, 6)]
+    assert (told, scene.x_of_step) == (["", "a", "a", "a", "ba", "b", "b"], [5, 5, 9, 10, 10, 11])
+    assert scene.words_after(5) == "told otherwise"
 
 
 @pytest.mark.parametrize("kind", scenes.SCENES.values(), ids=lambda kind: kind.module)

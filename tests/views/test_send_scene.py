@@ -36,7 +36,7 @@ def test_scene_of_another_kind_of_run_is_not_claimed(name: str) -> None:
 def test_scene_of_two_sends_numbers_the_nine_steps() -> None:
     """One circle for each of the source's steps, in the rows of those who take them."""
     scene = to_scene(get("two_sends").run(), "all")
-    assert re.findall(r">(\d)</text>", scene.body) == [str(number) for number in range(1, len(STAGES) + 1)]
+    assert re.findall(r">(\d)</text>", str(scene.body)) == [str(number) for number in range(1, len(STAGES) + 1)]
     assert scene.said[2] == "(1) The application calls send for record 0."
     assert "one of the nine steps of a first send" in [meaning for _, meaning in scene.legend]
 
@@ -68,7 +68,7 @@ def test_clock_of_the_scene_says_when_metadata_is_asked_for() -> None:
     """The source's 299,839 ms after the answer; `now` when a topic is wanted; the answer awaited in between."""
     trace = get("two_sends").run()
     scene = to_scene(trace, "clock")
-    drawn = [scene.panel_after(number) for number in range(len(trace))]
+    drawn = [str(scene.panel_after(number)) for number in range(len(trace))]
     wanted = next(step.number for step in trace if step.what == "request_update")
     asked = next(step.number for step in trace if step.data.get("stage") == 3)
     told = next(step.number for step in trace if step.data.get("stage") == 4)

@@ -68,7 +68,7 @@ def test_signs_words_without_a_glyph_are_passed_over_and_not_in_the_legend() -> 
     signs = Signs({"bells": [("hush", 10.0), ("toll", 12.0), ("hush", 13.0)]}, GLYPHS, tall=20)
     (drawn,) = signs.draw(0)
     assert [meaning for _, meaning in signs.legend()] == ["it is quiet"]
-    shown = [each.get("transform") for each in ET.fromstring(drawn).iter("path") if each.get("transform")]
+    shown = [each.get("transform") for each in ET.fromstring(str(drawn)).iter("path") if each.get("transform")]
     assert shown == ["translate(10.0 8)", "translate(21.0 8)"]
 
 

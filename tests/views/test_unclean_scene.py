@@ -92,7 +92,7 @@ def test_what_the_new_leader_does_not_have_is_hatched_until_it_is_cut_off() -> N
     scene = to_frames(trace).scene
     assert scene is not None
     for what, hatched, gone in (("none", 0, "no acknowledged"), ("cut", 1, "5 records gone"), ("truncate", 0, "5 records gone")):
-        panel = scene.panel_after(number_of(trace, what))
+        panel = str(scene.panel_after(number_of(trace, what)))
         assert (panel.count(HATCH), gone in panel) == (hatched, True), what
     assert "−5" in texts(show(trace).svg)
     assert "5 records gone for the readers" in repr(show(trace)) and "there is no leader" in repr(show(trace, number_of(trace, "none")))

@@ -1,41 +1,79 @@
-"""One partition while the steps of a trace go by: which flags of its records each step flips.
+"""One partition while the steps of a trace go by: what each record is after any of them.
 
-A step keeps only its *toggles*: one flag (see `kitlib.views.look`) that flips on a range of offsets.
-`kitlib.views.frames` puts the toggles of all partitions in a row.
+The picture after step n must be there at once, whichever step is asked for. So each step of a partition keeps
+only its *toggles*: one flag (see `kitlib.views.look`) that flips on a range of offsets, and the partition's
+positions. Played from the start they give the views of all steps in turn.
 
-Left out: what the flags together mean (`kitlib.views.look`), and the drawing.
+Left out: what the flags together mean (`kitlib.views.look`), and the drawing (`kitlib.views.partition_strip`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+from kitlib.trace import Step, Trace
 from kitlib.views.look import (
+    ALARM,
     EXISTS,
     FAILED,
     FEW_BOXES,
+    IS_BELOW_COMMIT,
+    IS_GONE,
+    IS_READ,
     MANY_BOXES,
     PENDING,
     PROCESSED,
     REFUSED,
     SKIPPED,
+    TABLE,
     TWICE,
     WAITING,
 )
-from kitlib.words.word import Range
+from kitlib.words.word import Range, place
 
 QUIET_WORDS = frozenset({"append", "commit", "compact"})  # they do not move the close-up
+CALM = ALARM[::-1]
+MAX_SPAN = 8_000_000  # offsets a lane can draw; of a longer log the newest ones
+
+Key = tuple[Any, Any]  # topic and partition
+Marks = tuple[int, int, int, int]  # log start, log end, committed_to, emitted_to
+Toggle = tuple[int, int, int]  # first offset - lane's base, count, flag
+
+
+class LaneView(NamedTuple):
+    """What one lane shows after one step."""
+
+    name: str
+    base: int
+    codes: str  # of offsets base, base + 1, ... as far as the log reaches now
+    flags: bytes  # of all offsets of the lane
+    window: int  # first offset of the close-up
+    marks: Marks
+    current: int  # the offset that the step is about, or -1
+    has_bar: bool
+    boxes: int  # of the close-up
+
+    def counts(self) -> dict[str, int]:
+        """Offsets by code, the calm codes first."""
+        return {code: count for code in CALM if (count := self.codes.count(code))}
 
 
 @dataclass(slots=True)
 class Lane:
-    """One partition, drawn as one strip: offsets base <= offset < end."""
+    """One partition, drawn as one strip: offsets base <= offset < end. The lists have one item for each of its steps."""
 
     name: str
     base: int
     end: int
+    steps: list[int] = field(default_factory=list)
+    toggles: list[list[Toggle]] = field(default_factory=list)
+    marks: list[Marks] = field(default_factory=list)
+    windows: list[int] = field(default_factory=list)  # first offset of the close-up
+    offsets: list[int] = field(default_factory=list)  # the record that the step is about, or -1
 
     @property
     def has_bar(self) -> bool:
@@ -46,6 +84,89 @@ class Lane:
     def boxes(self) -> int:
         """How many offsets the close-up shows."""
         return MANY_BOXES if self.end - self.base > FEW_BOXES and self.end <= 100 else FEW_BOXES
+
+    def after(self, step: int) -> LaneView:
+        """The lane after a step, its own or another lane's."""
+        place = bisect_right(self.steps, step) - 1
+        flags = bytearray(self.end - self.base)
+        for toggles in self.toggles[: place + 1]:
+            flip(flags, toggles)
+        return self._view(place, flags, is_now=place >= 0 and self.steps[place] == step)
+
+    def views(self) -> Iterator[tuple[int, LaneView]]:
+        """Each step from which on the lane looks another way than before, and how; the first one is step 0."""
+        flags = bytearray(self.end - self.base)
+        if not self.steps or self.steps[0] > 0:
+            yield 0, self._view(-1, flags)
+        for at, step in enumerate(self.steps):
+            flip(flags, self.toggles[at])
+            yield step, self._view(at, flags, is_now=True)
+            if self.offsets[at] >= 0 and step + 1 not in self.steps[at + 1 : at + 2]:
+                yield step + 1, self._view(at, flags)
+
+    def _view(self, place: int, flags: bytearray, is_now: bool = False) -> LaneView:
+        marks = self.marks[place] if place >= 0 else (self.base,) * 4
+        codes = codes_of(flags, self.base, marks)[: max(0, marks[1] - self.base)]
+        window, current = (self.windows[place], self.offsets[place]) if place >= 0 else (self.base, -1)
+        return LaneView(
+            self.name,
+            self.base,
+            codes,
+            bytes(flags),
+            window,
+            marks,
+            current if is_now else -1,
+            self.has_bar,
+            self.boxes,
+        )
+
+
+def flip(flags: bytearray, toggles: Iterable[Toggle]) -> None:
+    """Flip what toggles say; flipping again undoes it."""
+    for first, length, flag in toggles:
+        if length == 1:
+            flags[first] ^= flag
+        else:
+            flags[first : first + length] = flags[first : first + length].translate(_FLIP[flag])
+
+
+_FLIP = {1 << bit: bytes(value ^ (1 << bit) for value in range(256)) for bit in range(8)}
+
+
+def lanes_of(trace: Trace) -> dict[Key, Lane]:
+    """The partitions in the order in which the trace names them, and the offsets each must have room for."""
+    lanes: dict[Key, Lane] = {}
+    for step in trace.steps:
+        data = step.data
+        if "topic" not in data or "partition" not in data:
+            continue
+        key = (data["topic"], data["partition"])
+        lane = lanes.get(key)
+        if lane is None:
+            lane = lanes[key] = Lane(place(data, trace.run), -1, 0)
+        if step.what == "append":
+            first = number_of(data.get("first"), 0)
+            lane.base = first if lane.base < 0 else min(lane.base, first)
+            lane.end = max(lane.end, number_of(data.get("last"), first) + 1)
+    for lane in lanes.values():
+        lane.base = max(lane.base, 0, lane.end - MAX_SPAN)
+        lane.end = max(lane.end, lane.base)
+    return lanes
+
+
+def codes_of(flags: bytearray, base: int, marks: tuple[int, int, int, int]) -> str:
+    """The codes of a lane's offsets: its flags, and on which side of the three positions each lies."""
+    start, _, committed, emitted = marks
+    end = base + len(flags)
+    edges = sorted({base, end, *(min(max(mark, base), end) for mark in (start, committed, emitted))})
+    parts = []
+    for first, after in pairwise(edges):
+        positions = (first < start) * IS_GONE | (first < committed) * IS_BELOW_COMMIT | (first < emitted) * IS_READ
+        parts.append(flags[first - base : after - base].translate(_CODES[positions >> 8]).decode("ascii"))
+    return "".join(parts)
+
+
+_CODES = [TABLE[high * 256 : high * 256 + 256].encode("ascii") for high in range(8)]
 
 
 def number_of(value: object, default: int) -> int:
@@ -63,16 +184,15 @@ def _ends(ranges: list[Range]) -> set[int]:
     return found
 
 
-class LaneLedger:
+class LaneReader:
     """What one lane knows while the steps go by, and the toggles that each step makes."""
 
     STATE_FLAGS = (("pending", PENDING), ("failed", FAILED), ("waiting", WAITING))
 
-    def __init__(self, number: int, lane: Lane) -> None:
-        self.number = number
+    def __init__(self, lane: Lane) -> None:
         self.lane = lane
-        self.toggles: list[int] = []
-        self.marks = (lane.base, lane.base, lane.base, lane.base)
+        self.toggles: list[Toggle] = []
+        self.marks: Marks = (lane.base, lane.base, lane.base, lane.base)
         self.window = lane.base
         self.lag = self.pending = self.retries = 0
         self.ranges: dict[str, list[Range]] = {"pending": [], "failed": [], "waiting": []}
@@ -86,8 +206,10 @@ class LaneLedger:
         self.emitted = bytearray(lane.end - lane.base)  # 1: emitted or skipped, so it cannot be skipped any more
         self.appended_to = lane.base
 
-    def follow(self, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
+    def take(self, step: Step) -> None:
         """Take one step of this lane."""
+        what, data, state = step.what, step.data, step.state
+        self.toggles = []
         handle = getattr(self, f"_on_{what}", None)
         if handle is not None:
             handle(data)
@@ -99,6 +221,12 @@ class LaneLedger:
         self.lag = max(0, self.marks[1] - self.marks[2])
         if what not in QUIET_WORDS:
             self._look_at(data.get("offset", data.get("to")))
+        lane = self.lane
+        lane.steps.append(step.number)
+        lane.toggles.append(self.toggles)
+        lane.marks.append(self.marks)
+        lane.windows.append(self.window)
+        lane.offsets.append(number_of(data.get("offset"), -1) if what not in QUIET_WORDS else -1)
 
     def _read_state(self, state: dict[str, Any]) -> None:
         """The partition's own numbers. Where no spout is at work nothing is pending, and the next one starts
@@ -129,7 +257,7 @@ class LaneLedger:
         """Flip a flag on first <= offset < after, as far as the lane reaches."""
         first, after = max(first, self.lane.base), min(after, self.lane.end)
         if first < after:
-            self.toggles += (first - self.lane.base, after - first, flag)
+            self.toggles.append((first - self.lane.base, after - first, flag))
 
     def _look_at(self, offset: object) -> None:
         """Move the close-up when the offset leaves it; a third of it stays on the left."""
@@ -156,7 +284,12 @@ class LaneLedger:
         to, base = max(int(data["to"]), self.lane.base), self.lane.base
         for first, after in _runs(offset for offset in self.exists if offset >= to):
             self._toggle(first, after, EXISTS)
-        for known, flag in ((self.processed, PROCESSED), (self.twice, TWICE), (self.refused, REFUSED), (self.skipped, SKIPPED)):
+        for known, flag in (
+            (self.processed, PROCESSED),
+            (self.twice, TWICE),
+            (self.refused, REFUSED),
+            (self.skipped, SKIPPED),
+        ):
             for first, after in _runs(offset for offset in known if offset >= to):
                 self._toggle(first, after, flag)
             known -= {offset for offset in known if offset >= to}

@@ -1,0 +1,193 @@
+"""A picture of every step of a run, small enough to be sent at once: what two pictures share is kept once.
+
+From one step to the next nearly all of a picture stays. So pictures are kept as numbered nodes: an element with
+the numbers of what is inside it. Equal elements are one node, and a node whose inside differs little from that of
+the last one with its head is told as that difference. The player builds the picture of the first step and changes
+of it what differs at the next one (`player_film.js`); it never reads markup and knows nothing of what is drawn.
+
+A `Reel` is one picture of a player over all steps. Left out: the drawing. Whoever draws fast gives back the same
+object for what it drew before.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.views.svg import Item, Svg, el
+
+LONG = 6  # shorter nodes are told as they are
+Node = tuple[Any, ...]  # the number of its head, then what is inside: numbers of nodes, and text
+
+
+class Film:
+    """Nodes, each one kept once; a picture is the number of its outermost node."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, int] = {}
+        self.numbers: dict[Node, int] = {}
+        self.told: list[list[Any]] = []  # the nodes as they are sent
+        self._known: dict[Svg, int] = {}  # by identity: what was drawn once and is shown again
+        self._last: dict[int, tuple[int, Node]] = {}  # head -> its newest node
+
+    def add(self, drawn: Svg) -> int:
+        """The number of a drawing; its nodes are kept unless they are known."""
+        number = self._known.get(drawn)
+        if number is None:
+            node: list[Any] = [self.heads.setdefault(drawn.head or "g", len(self.heads))]
+            self._put_inside(drawn, node)
+            key = tuple(node)
+            number = self.numbers.get(key)
+            if number is None:
+                number = self.numbers[key] = len(self.told)
+                self.told.append(self._tell(number, key))
+            self._known[drawn] = number
+        return number
+
+    def _put_inside(self, drawn: Svg, node: list[Any]) -> None:
+        """Add the numbers of what is inside a drawing to its node."""
+        known = self._known
+        for part in drawn.inside:
+            if isinstance(part, str):
+                node.append(html.unescape(part) if "&" in part else part)
+            elif part.head:
+                node.append(known[part] if part in known else self.add(part))
+            else:
+                self._put_inside(part, node)
+
+    def _tell(self, number: int, node: Node) -> list[Any]:
+        """The node with the numbers in it told as distances, or where that is shorter what differs from the last one of its head.
+
+        A difference begins with the distance of the other node, below zero: [-distance, place, what is there now, ...].
+        """
+        if len(node) > LONG:
+            before = self._last.get(node[0])
+            self._last[node[0]] = number, node
+            if before is not None and len(before[1]) == len(node):
+                places = [place for place, (part, was) in enumerate(zip(node, before[1], strict=True)) if part != was]
+                if 2 * len(places) < len(node) - 1:
+                    there = ((place, node[place]) for place in places)
+                    return [
+                        before[0] - number,
+                        *(each for place, part in there for each in (place, _distance(number, part))),
+                    ]
+        return [node[0], *[part if type(part) is str else number - part for part in node[1:]]]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for the player."""
+        heads: list[list[Any]] = []
+        last: dict[tuple[str, ...], tuple[int, dict[str, str]]] = {}  # tag and attributes -> the newest such head
+        for number, (tag, attributes) in enumerate(map(_parsed, self.heads)):
+            place, like = last.get((tag, *attributes), (-1, {}))
+            changed = {name: value for name, value in attributes.items() if value != like.get(name)}
+            heads.append([tag, attributes] if place < 0 else [place, changed])
+            last[tag, *attributes] = number, attributes
+        return {"heads": heads, "nodes": self.told}
+
+
+def _distance(number: int, part: int | str) -> int | str:
+    return part if isinstance(part, str) else number - part
+
+
+def _parsed(head: str) -> tuple[str, dict[str, str]]:
+    """`rect x="1"` as its tag and {"x": "1"}."""
+    return head.partition(" ")[0], {
+        name: html.unescape(value) for name, value in re.findall(r'([\w-]+)="([^"]*)"', head)
+    }
+
+
+NOTHING = Svg("g")
+
+
+class Track:
+    """A part of a picture that is moved as a whole: a row of pieces, and at which steps each of them becomes another one."""
+
+    def __init__(self, film: Film, **attributes: Any) -> None:
+        self.film = film
+        self.head = film.add(el("g", **attributes))
+        self.slots: list[tuple[list[int], list[int]]] = []  # steps, and the node from each of them on
+        self._last: list[Svg] = []
+
+    def show(self, step: int, pieces: Iterable[Svg]) -> None:
+        """From this step on it is these pieces. Those that are the same objects as before cost nothing."""
+        last = self._last
+        count = -1
+        for count, piece in enumerate(pieces):
+            if count == len(last):
+                last.append(NOTHING)
+                self.slots.append(([], []))
+            if piece is not last[count] or not step:
+                self._put(step, count, piece)
+        for place in range(count + 1, len(last)):
+            if last[place] is not NOTHING:
+                self._put(step, place, NOTHING)
+
+    def to_json(self) -> list[Any]:
+        """The head, and each slot with its steps and nodes, both told as what they add to the one before."""
+        return [self.head, [[_differences(steps), _differences(nodes)] for steps, nodes in self.slots]]
+
+    def _put(self, step: int, place: int, piece: Svg) -> None:
+        self._last[place] = piece
+        steps, nodes = self.slots[place]
+        node = self.film.add(piece)
+        if steps and steps[-1] == step:
+            nodes[-1] = node
+        elif not nodes or nodes[-1] != node:
+            steps.append(step)
+            nodes.append(node)
+
+
+def _differences(numbers: list[int]) -> list[int]:
+    return [number - before for before, number in zip([0, *numbers], numbers, strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The thin line of the present: where it stands after each step, and where dragging scrubs."""
+
+    x: Sequence[float]  # never falls
+    top: int
+    tall: int
+    right: int
+    track: Track  # the line itself, at x = 0, and what moves with it
+    future: Sequence[float] = ()  # where the paper over what has not happened begins; (): there is none
+    dim: float = 0.0  # how opaque that paper is
+
+
+@dataclass(slots=True)
+class Reel:
+    """One picture of a player: what stays, what it shows after each step, and that in words."""
+
+    title: str
+    question: str
+    width: int
+    tall: int
+    back: int = -1  # the node that stays; -1: there is none
+    tracks: list[Track] = field(default_factory=list)  # the first one lowest
+    words: list[str] = field(default_factory=list)  # per step; (): what stands in its rows says it
+    cursor: Cursor | None = None
+    legend: list[tuple[int, str]] = field(default_factory=list)  # swatch and meaning
+    seen: list[int] = field(default_factory=list)  # per step: a bit for each item of the legend that is in the picture
+
+    def explain(self, film: Film, items: Iterable[Item], seen: list[set[str]]) -> None:
+        """Give it a legend of what occurs in the run, where `seen` says what is in the picture after each step."""
+        found = set().union(*seen)
+        kept = [item for item in items if item.key in found]
+        self.legend = [(film.add(item.swatch), item.meaning) for item in kept]
+        bits = {item.key: 1 << place for place, item in enumerate(kept)}
+        self.seen = [sum(bits.get(key, 0) for key in keys) for keys in seen]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for the player; words that are the same at many steps are told once."""
+        row = {name: getattr(self, name) for name in ("title", "question", "width", "tall", "back", "legend", "seen")}
+        told: dict[str, int] = {}
+        row["wordsOf"] = [told.setdefault(words, len(told)) for words in self.words]
+        row["words"] = list(told)
+        row["tracks"] = [track.to_json() for track in self.tracks]
+        if self.cursor is not None:
+            row["cursor"] = {name: getattr(self.cursor, name) for name in Cursor.__slots__ if name != "track"}
+            row["cursor"]["track"] = self.cursor.track.to_json()
+        return row

@@ -1,0 +1,168 @@
+// Pictures as kitlib/views/film.py keeps them: numbered nodes, each an element with the numbers of what is inside
+// it. The picture of a step is made from that of the step before by changing what differs, and nothing here knows
+// what is drawn. Nodes come as lists and text goes in as text, so nothing is read as markup.
+
+const WORDS = new TextDecoder();
+const DRAWN_TAGS = new Set(["g", "path", "rect", "text", "tspan", "circle", "title", "pattern"]);
+
+class Film {
+  constructor({ heads, nodes }, hatch) {
+    const isSafe = ([name]) => !/^on|href/.test(name);
+    const own = ([name, value]) => [name, value === "url(#hatch)" ? hatch : value];
+    this.heads = [];
+    for (const [like, told] of heads) {
+      const { tag, attributes } = this.heads[like] ?? { tag: DRAWN_TAGS.has(like) ? like : "g", attributes: {} };
+      this.heads.push({ tag, attributes: { ...attributes, ...Object.fromEntries(Object.entries(told).filter(isSafe).map(own)) } });
+    }
+    // Inside a node the others are told by their distance; one that begins below zero is told by what differs.
+    this.nodes = [];
+    nodes.forEach((node, number) => {
+      const part = (one) => (typeof one === "string" ? one : number - one);
+      const whole = node[0] < 0 ? this.nodes[number + node[0]].slice() : [node[0], ...node.slice(1).map(part)];
+      for (let i = 1; node[0] < 0 && i < node.length; i += 2) whole[node[i]] = part(node[i + 1]);
+      this.nodes.push(whole);
+    });
+  }
+
+  // The element of a node, or text.
+  make(part) {
+    if (typeof part === "string") return document.createTextNode(part);
+    const [head, ...inside] = this.nodes[part];
+    const { tag, attributes } = this.heads[head];
+    const made = document.createElementNS(SVG_SPACE, tag);
+    for (const name in attributes) made.setAttribute(name, attributes[name]);
+    made.append(...inside.map((one) => this.make(one)));
+    return made;
+  }
+
+  // Turn the element of one node into that of another one; what stays is not touched.
+  change(made, from, to) {
+    if (from === to) return;
+    const [before, after] = [from, to].map((part) => (typeof part === "string" ? [] : this.nodes[part] ?? []));
+    const [was, is] = [this.heads[before[0]], this.heads[after[0]]];
+    if (was === undefined || was.tag !== is?.tag) {
+      made.replaceWith(this.make(to));
+      return;
+    }
+    if (was !== is) {
+      for (const name in was.attributes) if (!(name in is.attributes)) made.removeAttribute(name);
+      for (const name in is.attributes) if (was.attributes[name] !== is.attributes[name]) made.setAttribute(name, is.attributes[name]);
+    }
+    while (made.childNodes.length > after.length - 1) made.lastChild.remove();
+    for (let i = 1; i < after.length; i++) {
+      if (i < before.length) this.change(made.childNodes[i - 1], before[i], after[i]);
+      else made.append(this.make(after[i]));
+    }
+  }
+}
+
+// One picture: what stays, a cursor that scrubs where there is one, what a step shows, and what its signs mean.
+class ReelView {
+  constructor(onScrub) {
+    const id = newName("reel");
+    this.heading = html("p", { class: "kit-heading" }, html("b"));
+    this.title = svg("title", { id: `${id}-title` });
+    this.description = svg("desc", { id: `${id}-desc` });
+    this.pad = svg("rect", { fill: "transparent" });
+    this.back = svg("g");
+    this.body = svg("g", {}, this.pad, this.back);
+    this.future = svg("rect", { class: "paper", "pointer-events": "none" });
+    this.cursor = svg("g", { "data-reel": "cursor", "pointer-events": "none" });
+    this.front = svg("g", { "data-reel": "shown" });
+    this.picture = svg("svg", { class: "kit", role: "img", "aria-labelledby": `${id}-title ${id}-desc` },
+      this.title, this.description, this.body, this.future, this.cursor, this.front);
+    this.legend = html("ul", { class: "kit-legend", "aria-label": "What the signs and boxes mean" });
+    this.nodes = [this.heading, this.picture, this.legend];
+    this.listen(onScrub);
+  }
+
+  // Dragging on the picture scrubs: the step is the last one at or left of the pointer.
+  listen(onScrub) {
+    const scrub = (event) => {
+      if (!this.reel.cursor || !(event.buttons & 1)) return;
+      const box = this.picture.getBoundingClientRect();
+      const x = ((event.clientX - box.left) / box.width) * this.reel.width;
+      onScrub(Math.max(0, lastUpTo(this.reel.cursor.x, x + 1)));
+      event.preventDefault();
+    };
+    this.body.addEventListener("pointerdown", (event) => { this.body.setPointerCapture(event.pointerId); scrub(event); });
+    this.body.addEventListener("pointermove", scrub);
+  }
+
+  // Of the first step that is there of another run the legend is not known yet: that of the last run stays.
+  load(film, reel, isWhole) {
+    Object.assign(this, { film, reel, isWhole });
+    const { cursor } = reel;
+    put(this.heading.firstChild, "text", reel.question);
+    put(this.picture, "viewBox", `0 0 ${reel.width} ${reel.tall}`);
+    put(this.title, "text", reel.title);
+    this.back.replaceChildren(...(reel.back < 0 ? [] : [film.make(reel.back)]));
+    this.tracks = reel.tracks.map((track) => new Track(film, track));
+    this.front.replaceChildren(...this.tracks.map(({ node }) => node));
+    put(this.body, "class", cursor ? "kit-scrub" : null);
+    show(this.pad, cursor);
+    show(this.future, cursor?.future.length);
+    show(this.cursor, cursor);
+    if (cursor) {
+      const [x, height] = [Math.min(cursor.x[0] ?? 0, cursor.right), cursor.tall];
+      putAll(this.pad, { x, width: cursor.right - x, y: cursor.top, height });
+      putAll(this.future, { y: cursor.top, height, opacity: cursor.dim });
+      this.tracks.push(new Track(film, cursor.track));
+      this.cursor.replaceChildren(this.tracks.at(-1).node);
+    }
+    if (!isWhole) return;
+    this.items = reel.legend.map(([swatch, meaning]) => html("li", {},
+      svg("svg", { viewBox: "0 0 26 18", width: 26, height: 18, class: "kit", "aria-hidden": "true" }, film.make(swatch)), html("span", { text: meaning })));
+    this.legend.replaceChildren(...this.items);
+  }
+
+  draw(step) {
+    const { cursor, seen } = this.reel;
+    if (cursor) {
+      const x = cursor.x[step] ?? cursor.right;
+      const future = cursor.future[step] ?? x;
+      putAll(this.future, { x: future, width: Math.max(0, cursor.right - future) });
+      put(this.cursor, "transform", `translate(${x} 0)`);
+    }
+    for (const track of this.tracks) track.draw(step);
+    // The meanings that do not occur now are dimmed, never moved.
+    if (this.isWhole) this.items.forEach((item, place) => put(item, "class", seen[step] & (1 << place) ? null : "kit-absent"));
+  }
+
+  // A picture without words of its own says what stands in its rows.
+  describe(step, { said }) {
+    const { words, wordsOf } = this.reel;
+    const rows = () => [...this.front.querySelectorAll(":scope > g > text")].map((text) => text.textContent).join(", ");
+    const told = words[wordsOf[step]] ?? rows();
+    put(this.description, "text", step < 0 ? "There are no steps." : `After step ${step} of ${said.length - 1}: ${said[step]} ${told}`.trim());
+  }
+}
+
+// A row of pieces, each of which becomes another one at some steps.
+class Track {
+  constructor(film, [head, slots]) {
+    const sums = (numbers) => { let sum = 0; return numbers.map((number) => (sum += number)); };
+    Object.assign(this, { film, slots: slots.map((one) => one.map(sums)), node: film.make(head), shown: slots.map(() => -1) });
+    this.node.append(...slots.map(() => svg("g")));
+  }
+
+  draw(step) {
+    this.slots.forEach(([steps, nodes], place) => {
+      const node = nodes[lastUpTo(steps, step)] ?? -1;
+      if (node >= 0) this.film.change(this.node.childNodes[place], this.shown[place], node);
+      else this.node.childNodes[place].replaceWith(svg("g"));
+      this.shown[place] = node;
+    });
+  }
+}
+
+// The place of the last number that is not above `step`, or -1.
+function lastUpTo(steps, step, stepOf = (one) => one) {
+  let [low, high] = [0, steps.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (stepOf(steps[middle]) <= step) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}

@@ -1,0 +1,112 @@
+"""What a player was sent, read back: the drawing of any step as nested lists [tag, attributes, children ...]."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+from kitlib.views.svg import Svg
+
+Node = list[Any]
+Leaf = tuple[float, float, str, str, str]  # where its groups lie, its tag, attributes and text
+
+
+class Projector:
+    """Reads the bytes that `kitlib.views.player.played` makes."""
+
+    def __init__(self, sent: bytes) -> None:
+        self.row = json.loads(sent)
+        self.reels = self.row["reels"]
+        self.heads: list[tuple[str, dict[str, str]]] = []
+        for like, told in self.row["heads"]:
+            tag, attributes = (like, {}) if isinstance(like, str) else self.heads[like]
+            self.heads.append((tag, attributes | told))
+        self.nodes: list[list[Any]] = []
+        for number, node in enumerate(self.row["nodes"]):
+            self.nodes.append(self._whole(number, node))
+
+    def _whole(self, number: int, node: list[Any]) -> list[Any]:
+        def part(one: Any) -> Any:
+            return one if isinstance(one, str) else number - one
+
+        if node[0] >= 0:
+            return [node[0], *map(part, node[1:])]
+        whole = list(self.nodes[number + node[0]])
+        for place, one in zip(node[1::2], node[2::2], strict=True):
+            whole[place] = part(one)
+        return whole
+
+    def node(self, number: int) -> Node:
+        """A node with all that is inside it."""
+        head, *inside = self.nodes[number]
+        tag, attributes = self.heads[head]
+        return [tag, dict(attributes), *(one if isinstance(one, str) else self.node(one) for one in inside)]
+
+    def track(self, track: Any, step: int) -> Node:
+        """A track after a step."""
+        head, slots = track
+        sums = [(list(accumulate(steps)), list(accumulate(nodes))) for steps, nodes in slots]
+        shown = [nodes[bisect_right(steps, step) - 1] for steps, nodes in sums if steps[0] <= step]
+        return [*self.node(head), *map(self.node, shown)]
+
+    def leaves(self, reel: int, step: int) -> list[Leaf]:
+        """What is drawn of a picture after a step, above what stays."""
+        return [leaf for track in self.reels[reel]["tracks"] for leaf in leaves_of(self.track(track, step))]
+
+    def meanings(self, reel: int, step: int) -> set[str]:
+        """What the legend explains after a step."""
+        row = self.reels[reel]
+        return {meaning for place, (_, meaning) in enumerate(row["legend"]) if row["seen"][step] >> place & 1}
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node that was sent."""
+        return map(self.node, range(len(self.nodes)))
+
+
+def to_node(drawn: Svg | str) -> Node:
+    """Markup as nested lists."""
+    return _node(ET.fromstring(f"<g>{drawn}</g>"))
+
+
+def _node(element: ET.Element) -> Node:
+    tag = element.tag.rpartition("}")[2]
+    node: Node = [tag, dict(element.attrib), *([element.text] if element.text else [])]
+    for child in element:
+        node.append(_node(child))
+        node += [child.tail] if child.tail else []
+    return node
+
+
+def placed(node: Node, x: float = 0, y: float = 0) -> Iterator[tuple[float, float, Node]]:
+    """The elements that are no groups, in order, with where their groups lie; how they are grouped does not matter."""
+    tag, attributes, *inside = node
+    if tag not in ("g", "svg"):
+        yield round(x, 1), round(y, 1), node
+        return
+    moved = attributes.get("transform", "translate(0 0)").removeprefix("translate(").removesuffix(")").split()
+    for one in inside:
+        if not isinstance(one, str):
+            yield from placed(one, x + float(moved[0]), y + float(moved[1]))
+
+
+def leaves_of(node: Node) -> list[Leaf]:
+    """The same with their attributes and text."""
+
+    def told(attributes: dict[str, str]) -> str:
+        return " ".join(
+            f"{name}={value}" for name, value in sorted(attributes.items()) if not value.startswith("url(#")
+        )
+
+    return [
+        (x, y, tag, told(attributes), text_of([tag, attributes, *inside]))
+        for x, y, (tag, attributes, *inside) in placed(node)
+    ]
+
+
+def text_of(node: Node) -> str:
+    """All text inside a node."""
+    return "".join(one if isinstance(one, str) else text_of(one) for one in node[2:])

@@ -1,0 +1,137 @@
+"""A film: pictures of all steps, each piece kept once, and what is read back from it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from kitlib.experiments import get
+from kitlib.views.film import NOTHING, Film, Reel, Track
+from kitlib.views.frames import to_frames
+from kitlib.views.partition_strip import draw_lane, lane_tall, seen_in, strip_legend
+from kitlib.views.player import played
+from kitlib.views.plot import draw_plot
+from kitlib.views.svg import Item, Svg, el, group
+from tests.clock import at_pace, min_until
+from tests.views.payloads import HOSTILE
+from tests.views.projector import Projector, leaves_of, text_of, to_node
+from tests.views.traces import long_trace, story
+
+
+def project(film: Film, *tracks: Track) -> Projector:
+    """A film and its only picture, as a player gets them."""
+    reel = Reel("t", "q", 10, 10, tracks=list(tracks))
+    return Projector(json.dumps({**film.to_json(), "reels": [reel.to_json()]}).encode())
+
+
+def test_what_is_read_back_is_what_was_drawn() -> None:
+    """Elements, attributes, text in order, and pieces without a head; text that looks like markup is text again."""
+    film = Film()
+    drawn = group(
+        el("text", "a < b", el("tspan", "&", dx=8), "tail", cls="ink", x=1.5), Svg("", [el("path", d='M0 "0"')])
+    )
+    number = film.add(drawn)
+    assert project(film).node(number) == to_node(drawn)[2]
+    assert (
+        film.add(group(el("text", "a < b", el("tspan", "&", dx=8), "tail", cls="ink", x=1.5), el("path", d='M0 "0"')))
+        == number
+    )
+
+
+def test_a_long_row_that_changes_little_is_told_as_what_differs() -> None:
+    """Rows of forty boxes of which one changes cost a few numbers each, and are read back whole."""
+    film = Film()
+    boxes = [el("rect", x=place) for place in range(40)]
+    rows = [group(*boxes[:at], el("text", str(at)), *boxes[at + 1 :]) for at in range(40)]
+    numbers = [film.add(row) for row in rows]
+    assert [project(film).node(number) for number in numbers] == [to_node(row)[2] for row in rows]
+    assert max(len(film.told[number]) for number in numbers[1:]) == 5
+
+
+def test_a_track_keeps_the_steps_at_which_a_piece_changes() -> None:
+    """A piece that stays is told once; one that goes leaves nothing; the last word on a step counts."""
+    film, (a, b) = Film(), (el("text", "a"), el("text", "b"))
+    track = Track(film, transform="translate(3 4)")
+    for step, pieces in ((0, [a, b]), (1, [a, b]), (2, [b]), (5, [a]), (5, [b, a])):
+        track.show(step, pieces)
+    told = [
+        [text_of(node) for node in project(film, track).track(track.to_json(), step)[2:]] for step in (0, 1, 2, 4, 5)
+    ]
+    assert told == [["a", "b"], ["a", "b"], ["b", ""], ["b", ""], ["b", "a"]]
+    assert [steps for steps, _ in track.slots] == [[0, 2, 5], [0, 2, 5]]
+    assert leaves_of(to_node(NOTHING)) == []
+
+
+def test_a_legend_explains_what_occurs_in_the_run_and_says_when() -> None:
+    """Items that never occur are left out; the bits of a step say which of the others are in its picture."""
+    film, items = Film(), [Item(key, el("rect"), key * 3) for key in "abc"]
+    reel = Reel("t", "q", 10, 10)
+    reel.explain(film, items, [{"a"}, {"c", "a"}, set()])
+    assert ([meaning for _, meaning in reel.legend], reel.seen) == (["aaa", "ccc"], [1, 3, 0])
+
+
+RUNS: list[tuple[str, dict[str, Any]]] = [
+    ("poison_record", {"records": 400, "max_steps": 300}),
+    ("out_of_range", {"seed": 5}),
+    ("same_id_other_topic", {"seed": 5}),
+    ("small_max_offset_behind", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "knobs"), RUNS, ids=str)
+def test_a_player_is_sent_the_strips_and_curves_that_a_picture_has(name: str, knobs: dict[str, Any]) -> None:
+    """After any step the boxes, positions, words and legend are those of the static picture."""
+    frames = to_frames(get(name).run(**knobs))
+    sent = Projector(played(frames))
+    for step in (0, 1, 7, len(frames) // 3, len(frames) // 2, len(frames) - 2, len(frames) - 1):
+        y, drawn, seen = 0, [], set()
+        for view in frames.lanes_after(step):
+            drawn.append(draw_lane(view, y))
+            y += lane_tall(view.has_bar)
+            seen.update(seen_in(view))
+        assert sent.leaves(0, step) == leaves_of(to_node(Svg("", drawn))), step
+        assert sent.meanings(0, step) == {item.meaning for item in strip_legend() if item.key in seen - {"."}}
+        stays, moves = sent.node(sent.reels[1]["back"]), sent.track(sent.reels[1]["cursor"]["track"], step)
+        moves[1]["transform"] = f"translate({sent.reels[1]['cursor']['x'][step]} 16)"
+        found = [*leaves_of(stays), *leaves_of(moves), *sent.leaves(1, step)]
+        assert found == leaves_of(to_node(draw_plot(frames, step, 16)))
+
+
+def test_a_film_of_one_step_shows_what_the_whole_one_shows_there() -> None:
+    """Its strips and numbers are those of that step in the film of all steps."""
+    frames = to_frames(get("poison_record").run(records=60, max_steps=300))
+    whole = Projector(played(frames))
+    for step in (0, 1, 120, len(frames) - 1):
+        sent = Projector(played(frames, step))
+        assert [sent.leaves(reel, step) for reel in (0, 1)] == [whole.leaves(reel, step) for reel in (0, 1)]
+        assert (sent.row["isWhole"], whole.row["isWhole"]) == (False, True)
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
+def test_hostile_content_is_sent_as_text(payload: str) -> None:
+    """A topic or a reason made of markup is text in a node: no element but those that are drawn, no line end or control in it."""
+    trace = story()
+    place = {"topic": payload, "partition": 0}
+    trace.record(10**6, "log", "append", **place, first=0, last=40)
+    trace.record(10**6, "spout", "start", **place, offset=3, stored=None, why=payload)
+    for tag, _, *inside in Projector(played(to_frames(trace))).all_nodes():
+        assert tag in {"g", "path", "rect", "text", "tspan", "circle", "title", "pattern"}
+        assert all(one.isprintable() for one in inside if isinstance(one, str))
+
+
+@pytest.mark.alone
+def test_a_thousand_steps_are_drawn_within_150_ms_and_sent_in_300_kb() -> None:
+    """The best of five, in processor time; a slower machine has longer. The sentences are not counted."""
+    trace = long_trace(1000)
+    frames = to_frames(trace)
+    assert len(played(frames)) - len(json.dumps(frames.said)) < 300_000
+
+    def once() -> float:
+        began = time.process_time()
+        played(to_frames(trace))
+        return time.process_time() - began
+
+    assert min_until(0.150, lambda: at_pace(once)) < 0.150
