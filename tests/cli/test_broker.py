@@ -49,7 +49,7 @@ def test_up_status_logs_down_tell_a_script_what_it_needs(new_home: Path) -> None
         return kit(new_home, "logs", "--lines", "2").stdout
 
     # The broker writes into its log as well, and at any moment.
-    assert wait_for(lambda: last_two() == "node-1: one\nnode-1: two ?]0;evil?\n", 20)
+    assert wait_for(lambda: last_two() == "node-1: one\nnode-1: two \\x1b]0;evil\\x07\n", 20)
     assert kit(new_home, "logs", "--lines", "-1").returncode == 2
     assert follow(new_home, log)
     down = kit(new_home, "down")

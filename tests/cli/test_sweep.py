@@ -16,7 +16,7 @@ NAME = "small_max_offset_behind"
 READERS = {".csv": pd.read_csv, ".json": partial(pd.read_json, lines=True), ".parquet": pd.read_parquet}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def without_spark(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`kit sweep` ends its Spark, and these tests share theirs."""
     monkeypatch.setenv("KIT_HOME", str(new_home))
@@ -26,7 +26,7 @@ def without_spark(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])
 def test_kit_sweep_shows_shares_and_writes_the_rows(
-    spark: Any, without_spark: None, command_line: CommandLine, tmp_path: Path, ending: str
+    spark: Any, command_line: CommandLine, tmp_path: Path, ending: str
 ) -> None:
     """A line for each setting, and all rows in the file."""
     out = tmp_path / f"rows{ending}"

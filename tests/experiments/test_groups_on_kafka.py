@@ -142,8 +142,8 @@ def test_what_no_group_can_be_is_refused_in_a_sentence(group: KafkaGroup) -> Non
         (MemberSettings(library="sarama"), "expected one of librdkafka, java, kafka-python"),  # type: ignore[arg-type]
         (MemberSettings(strategies=("sticky",)), "librdkafka has no sticky assignor"),
         (MemberSettings(library="kafka-python", protocol="consumer"), "does not speak the consumer protocol"),
-        (MemberSettings(library="java", auto_store=False), "librdkafka's alone"),
-        (MemberSettings(release="1.4.1"), "the model's alone"),
+        (MemberSettings(library="java", auto_store=False), "only librdkafka has auto_store"),
+        (MemberSettings(release="1.4.1"), "exists only in the model"),
     ):
         with pytest.raises(KnobError, match=words):
             group.join("A", settings)

@@ -30,7 +30,7 @@ from kitlib.lab.processes import wait_until
 pytestmark = pytest.mark.kafka
 RECORDS = 10  # in the group's topic
 # A group that is left without an offset may be deleted by the coordinator's next look, within the second.
-GONE = ("excused: the topic has been deleted", "excused: the group has been deleted")
+GONE = ("excused: the topic was deleted", "excused: the group was deleted")
 
 
 @dataclass

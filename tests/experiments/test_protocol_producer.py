@@ -102,7 +102,7 @@ def test_producer_with_lost_answers_needs_a_broker_that_remembers(relay: Relay, 
         assert wait_for(lambda: len(stored(broker, topic)) == 1 + in_flight, 10)
         relay.mode = "pass"
         assert producer.flush(15) == 0
-        assert producer.connections_lost >= 1 and "not answered in time" in producer.trouble
+        assert producer.connections_lost >= 1
     assert {delivery.error for delivery in producer.deliveries} == {None}
     assert stored(broker, topic) == [b"before"] + values(0, in_flight) * copies
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 import pytest
@@ -54,7 +55,8 @@ def test_the_step_that_is_shown_is_drawn_first_and_all_steps_when_no_knob_is_tur
         assert (player.told["number"], player.told["isWhole"]) == (number + 1, True)
         assert len(player.frames) > first and player.frames == played(to_frames(player.trace))
 
-    asyncio.run(turn_twice())
+    with ThreadPoolExecutor(1) as other:  # this thread may have a loop already: Playwright's
+        other.submit(asyncio.run, turn_twice()).result()
     assert ask(player, **turn)["isWhole"], "without a loop all steps come at once"
 
 
