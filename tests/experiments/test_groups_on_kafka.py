@@ -149,7 +149,7 @@ def test_what_no_group_can_be_is_refused_in_a_sentence(group: KafkaGroup) -> Non
             group.join("A", settings)
     with pytest.raises(Refused, match=r"must be >= `session\.timeout\.ms`"):
         group.join("A", MemberSettings(max_poll_interval_ms=100))
-    with pytest.raises(KnobError, match="no protocol 'consumer', only a real broker has"):
+    with pytest.raises(KnobError, match="no protocol 'consumer', only a real broker does"):
         rebalance_protocols.run(protocol="consumer")
 
 

@@ -57,7 +57,7 @@ def test_the_step_that_is_shown_is_drawn_first_and_all_steps_when_no_knob_is_tur
 
     with ThreadPoolExecutor(1) as other:  # this thread may have a loop already: Playwright's
         other.submit(asyncio.run, turn_twice()).result()
-    assert ask(player, **turn)["isWhole"], "without a loop all steps come at once"
+        assert other.submit(lambda: ask(player, **turn)).result()["isWhole"], "without a loop all steps come at once"
 
 
 @pytest.mark.parametrize("name", names())
