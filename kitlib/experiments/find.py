@@ -10,11 +10,12 @@ not need them, and numbers of records and the like become as small as they can b
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from kitlib.errors import KnobError
+from kitlib.experiments import run
 from kitlib.experiments.grid import Grid
 from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.trace import Trace
@@ -35,7 +36,7 @@ class Found:
 
     def run(self) -> Trace:
         """The run itself."""
-        return Grid.of(self.experiment).experiment.run(seed=self.seed, **self.knobs)
+        return run(self.experiment, seed=self.seed, **self.knobs)
 
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in self.knobs.items())
@@ -52,7 +53,7 @@ def find(experiment: str, where: str | Callable[[Row], Any], *, runs: int = 1_00
     KnobError for an unknown experiment, knob or anomaly, and for what is neither a name nor a function.
     """
     grid = Grid.of(experiment, **fixed)
-    search = Search(grid, _condition(grid, where), dict.fromkeys(fixed))
+    search = Search(grid, _condition(grid, where), fixed)
     chance = random.Random(0)
     drawn = search.defaults
     while not search.holds(drawn):
@@ -68,14 +69,13 @@ def find(experiment: str, where: str | Callable[[Row], Any], *, runs: int = 1_00
 class Search:
     """Runs of a grid that are drawn, tried and made smaller; a run is named by its knobs and its seed."""
 
-    def __init__(self, grid: Grid, condition: Callable[[Row], Any], fixed: Row) -> None:
+    def __init__(self, grid: Grid, condition: Callable[[Row], Any], fixed: Collection[str]) -> None:
         self.grid, self.condition, self.runs = grid, condition, 0
         self.free = [knob for knob in grid.experiment.knobs if knob.name not in fixed and knob.name != "max_steps"]
         self.defaults: Row = {**grid.fixed, "seed": 1}
 
     def row(self, drawn: Row) -> Row:
-        knobs = {name: value for name, value in drawn.items() if name != "seed"}
-        return Grid(self.grid.name, {}, knobs, [drawn["seed"]]).row(0)
+        return self.grid.row_of({name: drawn[name] for name in self.grid.knobs}, drawn["seed"])
 
     def holds(self, drawn: Row) -> bool:
         self.runs += 1

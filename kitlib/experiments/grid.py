@@ -66,7 +66,7 @@ class Grid:
             )
         return grid
 
-    @cached_property
+    @property
     def experiment(self) -> Experiment:
         """The experiment itself."""
         return get(self.name)
@@ -94,9 +94,12 @@ class Grid:
         return (*(values[name] for name in self.knobs), self.seeds[seed])
 
     def row(self, place: int) -> dict[str, Any]:
-        """Run the run at this place and judge it: one row of a sweep. A run that raises is a row with its error."""
+        """Run the run at this place and judge it: one row of a sweep."""
         *values, seed = self.key(place)
-        knobs = dict(zip(self.knobs, values, strict=True))
+        return self.row_of(dict(zip(self.knobs, values, strict=True)), seed)
+
+    def row_of(self, knobs: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """The row of any run of the experiment, in the grid or not. A run that raises is a row with its error."""
         row: dict[str, Any] = {"experiment": self.name, **knobs, "seed": seed, "error": None}
         try:
             trace = self.experiment.run(seed=seed, **knobs)

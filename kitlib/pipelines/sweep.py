@@ -82,10 +82,15 @@ def sweep(
     missing = [place for key, place in places.items() if key not in found]
     with _shown(progress, grid) as tell:
         tell(len(found), len(grid))
+
+        def keep(made: pa.Table) -> None:
+            store.add(made)
+            found.update(store.keyed(made))
+            tell(len(found), len(grid))
+
         if missing:
-            _run_missing(spark, grid, missing, store, lambda done: tell(len(found) + done, len(grid)))
-            found = store.read(places)
-    rows = pa.Table.from_pylist([found[key] for key in places], schema_of(grid))
+            _run_missing(spark, grid, missing, store.schema, keep)
+    rows = pa.Table.from_pylist([found[key] for key in places], store.schema)
     return spark.createDataFrame(rows)
 
 
@@ -124,11 +129,13 @@ class Store:
         """The rows that are there, by their knobs and seed."""
         found: dict[tuple[Any, ...], dict[str, Any]] = {}
         for path in sorted(self.folder.glob("*.parquet")):
-            for row in pq.read_table(path, schema=self.schema).to_pylist():
-                key = (*(row[name] for name in self.grid.knobs), row["seed"])
-                if key in wanted:
-                    found[key] = row
+            rows = self.keyed(pq.read_table(path, schema=self.schema))
+            found.update((key, row) for key, row in rows.items() if key in wanted)
         return found
+
+    def keyed(self, rows: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
+        """Rows by their knobs and seed, as `Grid.key` has them."""
+        return {(*(row[name] for name in self.grid.knobs), row["seed"]): row for row in rows.to_pylist()}
 
     def add(self, rows: pa.Table) -> None:
         """Keep rows. DiskError when there is no room; then none of them is kept."""
@@ -152,19 +159,21 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def _run_missing(spark: SparkSession, grid: Grid, missing: list[int], store: Store, tell: Callable[[int], None]) -> None:
-    """Make the rows at these places by jobs that each take about SECONDS_PER_JOB, and keep what each job brings."""
+def _run_missing(
+    spark: SparkSession, grid: Grid, missing: list[int], schema: pa.Schema, keep: Callable[[pa.Table], None]
+) -> None:
+    """Make the rows at these places by jobs that each take about SECONDS_PER_JOB, and `keep` what each job brings."""
     context, tag = spark.sparkContext, f"kit-sweep-{uuid.uuid4().hex}"
-    cores, work = context.defaultParallelism, partial(rows_of, grid, store.schema)
+    cores, work = context.defaultParallelism, partial(rows_of, grid, schema)
     _send_code(spark)
 
     def job(places: list[int]) -> tuple[pa.Table, float]:
         context.addJobTag(tag)
         began = time.monotonic()
         frame = spark.createDataFrame(pa.table({"place": places})).repartition(min(cores, len(places)))
-        return frame.mapInArrow(work, _ddl(store.schema)).toArrow().cast(store.schema), time.monotonic() - began
+        return frame.mapInArrow(work, _ddl(schema)).toArrow().cast(schema), time.monotonic() - began
 
-    size, at, done = 4 * cores, 0, 0
+    size, at = 4 * cores, 0
     running: set[Future[tuple[pa.Table, float]]] = set()
     with one_sentence(f"sweep of {grid.name}"), ThreadPoolExecutor(JOBS_AT_ONCE) as pool:
         try:
@@ -174,11 +183,9 @@ def _run_missing(spark: SparkSession, grid: Grid, missing: list[int], store: Sto
                     at += size
                 finished, running = wait(running, return_when=FIRST_COMPLETED)
                 for rows, seconds in (each.result() for each in finished):
-                    store.add(rows)
-                    done += rows.num_rows
+                    keep(rows)
                     pace = rows.num_rows / max(seconds, 0.01)
                     size = min(max(cores, int(pace * SECONDS_PER_JOB)), 4 * size, MOST_PER_TASK * cores)
-                    tell(done)
         finally:
             if running:
                 context.cancelJobsWithTag(tag)

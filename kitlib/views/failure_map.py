@@ -46,13 +46,13 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         self.rows: pd.DataFrame = rows.toPandas() if hasattr(rows, "toPandas") else rows
         self.x, self.y, self.by, self.anomaly = x, y, by, anomaly
         self.experiment = self._experiment()
-        axes = [name for name in (x, y, by) if name is not None]
-        for name in (*axes, anomaly):
+        self.axes = [name for name in (x, y, by) if name is not None]
+        for name in (*self.axes, anomaly):
             if name not in self.rows:
                 columns = ", ".join(map(str, self.rows.columns))
                 raise KnobError(f"FailureMap: the rows have no column {name[:60]!r}, expected one of {columns}.")
         bad = self.rows.assign(bad=self.rows[anomaly].fillna(0) > 0)
-        self.shares = bad.groupby(axes, sort=True)["bad"].mean()
+        self.shares = bad.groupby(self.axes, sort=True)["bad"].mean()
         self.slices = sorted(self.rows[by].unique()) if by else [None]
         self.xs, self.ys = sorted(self.rows[x].unique()), sorted(self.rows[y].unique())
         if len(self.xs) * len(self.ys) > MOST_CELLS:
@@ -68,10 +68,9 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         super().__init__([self.picture])
 
     def _experiment(self) -> str:
-        found = self.rows.attrs.get("experiment") or (self.rows["experiment"].iloc[0] if "experiment" in self.rows else "")
-        if not found:
+        if "experiment" not in self.rows:
             raise KnobError("FailureMap: the rows do not say which experiment they are of, expected those of `sweep`.")
-        return str(found)
+        return str(self.rows["experiment"].iloc[0])
 
     @property
     def sentence(self) -> str:
@@ -80,7 +79,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         if failing.empty:
             return f"{self.anomaly.capitalize()}: in none of the {len(self.shares)} settings."
         first, share = failing.index[0], failing.iloc[0]
-        setting = ", ".join(f"{name}={value}" for name, value in zip(self.shares.index.names, first, strict=True))
+        setting = ", ".join(f"{name}={value}" for name, value in zip(self.axes, first, strict=True))
         of = f"{len(failing)} of {len(self.shares)}"
         told = f"{self.anomaly.capitalize()}: in {of} settings, the smallest of them {setting} ({share:.0%} of its seeds)."
         hit = set(failing.index.get_level_values(0))
@@ -123,8 +122,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         where = (self.xs[column], self.ys[row], *([self.slices[number]] if self.by else []))
         share = self.shares.get(where)
         x, y = LEFT + column * pitch, TOP + (len(self.ys) - 1 - row) * CELL_TALL
-        names = (self.x, self.y, *([self.by] if self.by else []))
-        setting = ", ".join(f"{name}={value}" for name, value in zip(names, where, strict=True))
+        setting = ", ".join(f"{name}={value}" for name, value in zip(self.axes, where, strict=True))
         told = "not run" if share is None else f"{share:.0%} of its seeds"
         box = {"x": x + 1, "y": y + 1, "width": pitch - 2, "height": CELL_TALL - 2, "rx": 2}
         parts = [
@@ -136,7 +134,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         if share is not None and pitch >= NARROWEST_LABEL:
             ink = {"fill": "#000000"} if share else {"cls": "ink"}
             parts.append(el("text", f"{share * 100:.0f}", x=x + pitch / 2, y=y + 17, text_anchor="middle", font_size=11, **ink))
-        if self.mine and all(self.mine.get(name, value) == value for name, value in zip(names, where, strict=True)):
+        if self.mine and all(self.mine.get(name, value) == value for name, value in zip(self.axes, where, strict=True)):
             parts.append(el("rect", cls="ink-line", fill="none", stroke_width=3, **box))
         return group(*parts, data_cell=f"{column},{row}")
 

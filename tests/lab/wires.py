@@ -121,7 +121,7 @@ class Relay(Stub):
     def __init__(self, cluster: Cluster) -> None:
         self.target = address(cluster)
         self.mode = "pass"
-        self.swallowed_bytes = 0
+        self.swallowed = b""
         super().__init__(self.join)
 
     def join(self, client: socket.socket) -> None:
@@ -145,8 +145,15 @@ class Relay(Stub):
                     self.mode = "pass"
                     client.sendall(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
                 else:
-                    self.swallowed_bytes += len(data)
+                    self.swallowed += data
         self.end(broker, client)
+
+    def answers_swallowed(self) -> int:
+        """How many whole answers were thrown away; of one connection alone."""
+        rest, count = self.swallowed, 0
+        while len(rest) >= 4 and len(rest) >= (size := 4 + int.from_bytes(rest[:4], "big")):
+            rest, count = rest[size:], count + 1
+        return count
 
     def end(self, *connections: socket.socket) -> None:
         for each in connections:
