@@ -7,6 +7,9 @@ class Player {
     Object.assign(this, { model, root, look: model.get("look"), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
     this.hatchName = newName("hatch");
     this.reels = [];
+    // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
+    this.above = [];
+    this.below = [];
     this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
@@ -40,11 +43,12 @@ class Player {
     this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.slider);
     this.question = html("b", { text: "Where is each record?" });
     this.stage = html("div");
+    const nodesOf = (panels) => panels.flatMap(({ nodes }) => nodes);
     this.root.replaceChildren(
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
       ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
       html("p", { class: "kit-heading" }, this.question, this.stepText), this.sentence,
-      this.controls, html("div", { class: "kit-stage" }, this.hatches, this.stage), this.cut);
+      ...nodesOf(this.above), this.controls, html("div", { class: "kit-stage" }, this.hatches, this.stage), ...nodesOf(this.below), this.cut);
   }
 
   // Another run: its pictures one below the other.
@@ -58,6 +62,7 @@ class Player {
     this.hatches.replaceChildren(svg("defs", {}, hatch));
     while (this.reels.length < run.reels.length) this.reels.push(new ReelView((step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); }));
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
+    for (const panel of this.panels) panel.load(run);
     const { forest, space_time: scene } = run;
     if (forest) this.trees.load(forest);
     if (scene) this.producer.load(scene);
@@ -69,6 +74,10 @@ class Player {
 
   get shownReels() {
     return this.reels.slice(0, this.run.reels.length);
+  }
+
+  get panels() {
+    return [...this.above, ...this.below];
   }
 
   get last() {
@@ -134,7 +143,7 @@ class Player {
 
   draw() {
     const { run, at } = this;
-    for (const reel of this.shownReels) reel.draw(at);
+    for (const panel of [...this.shownReels, ...this.panels]) panel.draw(at);
     if (run.forest) this.trees.draw(at);
     if (run.space_time) this.producer.draw(at);
     const sentence = at >= 0 ? run.said[at] : "The trace has no steps.";
@@ -146,7 +155,7 @@ class Player {
   }
 
   describe() {
-    for (const reel of this.shownReels) reel.describe(this.at, this.run);
+    for (const panel of [...this.shownReels, ...this.panels]) panel.describe(this.at, this.run);
     if (this.run.forest) this.trees.describe();
     if (this.run.space_time) this.producer.describe(this.at);
   }

@@ -196,14 +196,15 @@ class Player(anywidget.AnyWidget):
     def _answer(self, question: dict[str, Any]) -> None:
         number, at, is_set, shown = int(question["number"]), -1, False, None
         try:
-            if question["do"] == "fork":
-                at = self._fork(int(question["at"]))
-            elif question["do"] == "start over":
-                self.trace, self._base, is_set = self._first, None, True
-            else:
-                self._rerun(question["knobs"], question["seed"])
-                last = len(self.trace) - 1
-                shown = min(int(question["shown"]), last) if "shown" in question and last >= 0 else None
+            match question["do"]:
+                case "fork":
+                    at = self._fork(int(question["at"]))
+                case "start over":
+                    self.trace, self._base, is_set = self._first, None, True
+                case _:
+                    self._rerun(question["knobs"], question["seed"])
+                    last = len(self.trace) - 1
+                    shown = min(int(question["shown"]), last) if "shown" in question and last >= 0 else None
             self.verdict = judge(self.trace)
         except KitError as error:
             self.told = {**self.told, "number": number, "error": str(error)}
