@@ -21,7 +21,6 @@ from kitlib.experiments.groups.group_knobs import (
     meanwhile,
     settings_of,
     take_all,
-    until,
     work_wave,
 )
 from kitlib.experiments.groups.group_run import GroupRun
@@ -185,7 +184,7 @@ def commit_during_rebalance(
     work_wave(run, ["A", "B"], wave, is_committed=False)
     run.commit_done("B")
     run.join("C", settings)
-    until(run, lambda: run.group.view().state == "PreparingRebalance", "the rebalance for C", lambda: run.poll("C", 0))
+    run.until(lambda: run.group.view().state == "PreparingRebalance", "the rebalance for C", lambda: run.poll("C", 0))
     meanwhile(run, ["A"], 3 * HEARTBEAT_MS)  # A joins again and waits for B, which does not poll
     error = run.commit_done("A")
     if error != "NONE" and handler == "fatal":
@@ -237,7 +236,7 @@ def static_member(
     if what == "two with one id":
         join("A twin", "a")
         polls = partial(meanwhile, run, ["A twin", "B", "A"], 50)
-        until(run, lambda: bool(run.members["A"].error), "the refusal of A's next heartbeat", polls)
+        run.until(lambda: bool(run.members["A"].error), "the refusal of A's next heartbeat", polls)
         run.commit("A", dict.fromkeys(run.members["A"].held or run.ends, 5))
         run.kill("A")
         return _go_on(run, ["A twin", "B"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, until
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.offsets.reset_stories import read_on, settings_under
@@ -48,7 +48,7 @@ def lag_is_zero(
     run.work("A", handed[:done])
     run.tell_lag("all is handed out")
     if is_pool:
-        until(run, lambda: run.committed[0] == run.ends[0], "the commit in the background", lambda: _idle(run, "A"))
+        run.until(lambda: run.committed[0] == run.ends[0], "the commit in the background", lambda: _idle(run, "A"))
     else:
         run.commit_done("A")
     run.tell_lag("after the commit")
@@ -132,7 +132,7 @@ def flat_lag(
         monitor.look()
 
     most_ms = 2 * commits * every_ms + SETTLE_MS
-    until(run, lambda: monitor.status != "OK", "the monitor's alarm", goes_by, most_ms)
+    run.until(lambda: monitor.status != "OK", "the monitor's alarm", goes_by, most_ms)
     monitor.tell("nobody commits")
     run.join("B", settings)
     evicted(run, "A", ["B"])

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import MemberSettings
-from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, until
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 
@@ -83,7 +83,7 @@ def settings_under(run: GroupRun, policy: str = "earliest") -> MemberSettings:
 def read_on(run: GroupRun, name: str) -> None:
     """Let it read to the end and commit, or notice that it cannot."""
     member = run.members[name]
-    until(run, lambda: bool(member.error) or not member.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
+    run.until(lambda: bool(member.error) or not member.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
     if not member.error:
         run.drain(name)
 
@@ -167,7 +167,7 @@ def retention_overtakes(
         run.delete_before(0, records + deleted)
     run.tell_lag("A is paused")
     member = run.members["A"]
-    until(run, lambda: bool(member.error) or run.is_in_log(0, member.position[0]), "A's next position", lambda: run.poll("A"))
+    run.until(lambda: bool(member.error) or run.is_in_log(0, member.position[0]), "A's next position", lambda: run.poll("A"))
     run.append(0, after)
     read_on(run, "A")
     run.tell_lag("A goes on")
@@ -244,10 +244,12 @@ def new_partition_latest(
     run.add_partitions(2)  # right after A has asked, so it will not know for as long as it can
     run.append(1, max(1, records_a_second * metadata_max_age_ms // 1_000))
     member = run.members["A"]
-    until(
-        run, lambda: bool(member.error) or (1 in member.held and member.is_placed), "the new partition's owner", lambda: run.poll("A", 0),
+    run.until(
+        lambda: bool(member.error) or (1 in member.held and member.is_placed),
+        "the new partition's owner",
+        lambda: run.poll("A", 0),
         metadata_max_age_ms + SETTLE_MS,
-    )  # fmt: skip
+    )
     run.append(1, 10)
     read_on(run, "A")
     run.tell_lag("after all")
