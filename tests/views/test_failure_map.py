@@ -56,6 +56,15 @@ def test_own_setting_is_marked_and_a_setting_that_was_not_run_is_dashed(rows: pd
     assert svg.count('stroke-dasharray="2 3"') == 1
 
 
+def test_a_small_grid_is_run_at_once_and_an_unlimited_knob_is_called_so() -> None:
+    """Rows of a grid are those of a sweep over it; 2^63 - 1 is a word in the picture and in the sentence."""
+    over = {"max_offset_behind": [5, "unlimited"], "fetch_records": [10]}
+    found = FailureMap(Grid.of(NAME, over), "max_offset_behind", "fetch_records")
+    pd.testing.assert_frame_equal(found.rows, swept(over, 1))
+    assert found.sentence.endswith("From max_offset_behind=unlimited on it never appeared.")
+    assert ">unlimited<" in found.svg() and "9223372036854775807" not in found.svg() + found.sentence
+
+
 def test_third_knob_has_a_picture_for_each_value() -> None:
     """The slider begins at one's own value."""
     rows = swept({"max_offset_behind": [2, 30], "fetch_records": [2, 20], "process_ms": [20, 40]})
