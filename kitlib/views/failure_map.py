@@ -90,7 +90,9 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         told = f"{self.anomaly.capitalize()}: in {of} settings, the smallest of them {setting} ({share:.0%} of its seeds)."
         hit = set(failing.index.get_level_values(0))
         clean = [value for value in self.xs if value not in hit]
-        if clean and clean == self.xs[-len(clean) :]:
+        if len(clean) == 1:
+            told += f" With {self._setting(clean)} it never appeared."
+        elif clean and clean == self.xs[-len(clean) :]:
             told += f" From {self._setting(clean[:1])} on it never appeared."
         elif clean and clean == self.xs[: len(clean)]:
             told += f" Up to {self._setting(clean[-1:])} it never appeared."

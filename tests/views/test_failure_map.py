@@ -40,7 +40,7 @@ def test_smallest_failing_setting_is_named(rows: pd.DataFrame) -> None:
     """With its share, and from which value on the anomaly is gone."""
     found = FailureMap(rows, "max_offset_behind", "fetch_records").sentence
     assert "the smallest of them max_offset_behind=5, fetch_records=2 (100% of its seeds)" in found
-    assert found.endswith("From max_offset_behind=24 on it never appeared.")
+    assert found.endswith("With max_offset_behind=24 it never appeared.")
     turned = FailureMap(rows, "fetch_records", "max_offset_behind").sentence
     assert "never appeared" not in turned
     none = FailureMap(rows, "max_offset_behind", "fetch_records", "duplicated").sentence
@@ -61,7 +61,7 @@ def test_a_small_grid_is_run_at_once_and_an_unlimited_knob_is_called_so() -> Non
     over = {"max_offset_behind": [5, "unlimited"], "fetch_records": [10]}
     found = FailureMap(Grid.of(NAME, over), "max_offset_behind", "fetch_records")
     pd.testing.assert_frame_equal(found.rows, swept(over, 1))
-    assert found.sentence.endswith("From max_offset_behind=unlimited on it never appeared.")
+    assert found.sentence.endswith("With max_offset_behind=unlimited it never appeared.")
     assert ">unlimited<" in found.svg() and "9223372036854775807" not in found.svg() + found.sentence
 
 
