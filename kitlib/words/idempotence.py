@@ -144,6 +144,7 @@ def _restart(who: str, data: Data) -> str:
     begin = {
         "kill": "The broker is killed and restarts",
         "clean": "The broker is shut down cleanly and restarts",
+        "up": "The broker is back up",
     }.get(str(how), f"The broker restarts ({plain_text(how, 40)})")
     return f"{begin}: it remembers only the last batch of each producer."
 
@@ -193,6 +194,7 @@ IDEMPOTENCE = Domain(
         "write": Word(_write, "batch offset", "copy epoch first is_late last pid request seq", judged="write"),
         "recognise": Word(_recognise, "batch offset", "arrival epoch first last pid request seq"),
         "refuse": Word(_refuse, "batch error", "epoch first last pid request seq"),
+        "down": Word("The broker goes down. Its connections end, and it answers no one until it is back."),
         "restart": Word(_restart, "", "how", judged="restart"),
         "expire": Word(
             "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire"
