@@ -31,39 +31,23 @@ from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.buckets import FORGOTTEN, MIDDLE, NEWEST, OLDEST, TIMED_OUT
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
-from kitlib.views.look import WIDTH
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.picture import draw
 from kitlib.views.plot import plot_reel
 from kitlib.views.scene import scene_reel
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import hatch
-from kitlib.views.tree_look import (
-    FLIPPED,
-    LOOSE_MEANING,
-    LOOSE_PAINT,
-    STATUSES,
-    TONES,
-    TREE_GEOMETRY,
-    TUPLE_LOOKS,
-    TUPLE_TABLE,
-)
-from kitlib.words.glyphs import BLUE, RED
+from kitlib.views.tree import tree_reel
+from kitlib.words.glyphs import RED
 
 HERE = Path(__file__).parent
 SCRIPTS = (
     "player_dom.js",
-    "player_forest.js",
-    "player_tree.js",
-    "player_ledger.js",
-    "player_buckets.js",
-    "player_stage.js",
     "player_lanes.js",
     "player_batches.js",
     "player_film.js",
@@ -77,19 +61,6 @@ LONG_NUMBER = 11  # characters; beside a longer one there is no room for the uni
 LOG_TOP = 10**6  # an unlimited slider counts to here; its last stop is "unlimited"
 
 LOOK = {
-    "tree": {
-        "looks": [{name: getattr(look, name) for name in look.__slots__} for look in TUPLE_LOOKS],
-        "table": TUPLE_TABLE,
-        "loosePaint": LOOSE_PAINT,
-        "looseMeaning": LOOSE_MEANING,
-        "statuses": STATUSES,
-        "tones": TONES,
-        "flipped": FLIPPED,
-        "labels": {"pending": [NEWEST, MIDDLE, OLDEST, TIMED_OUT], "entries": [NEWEST, MIDDLE, OLDEST, FORGOTTEN]},
-        "geometry": TREE_GEOMETRY | {"width": WIDTH},
-        "red": RED,
-        "blue": BLUE,
-    },
     "lanes": {
         "marks": [{name: getattr(look, name) for name in look.__slots__} for look in MARKS],
         "ways": [{name: getattr(look, name) for name in look.__slots__} for look in WAYS],
@@ -195,6 +166,7 @@ class Player(anywidget.AnyWidget):
 
     def _answer(self, question: dict[str, Any]) -> None:
         number, at, is_set, shown = int(question["number"]), -1, False, None
+        chosen = int(question.get("chosen", -1))
         try:
             match question["do"]:
                 case "fork":
@@ -213,7 +185,7 @@ class Player(anywidget.AnyWidget):
             sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
             self.told = {**self.told, "number": number, "error": sentence}
             raise
-        self._publish(number=number, at=at, is_set=is_set, shown=shown)
+        self._publish(number=number, at=at, is_set=is_set, shown=shown, chosen=chosen)
 
     def _rerun(self, given: dict[str, Any], seed: Any) -> None:
         """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
@@ -236,8 +208,11 @@ class Player(anywidget.AnyWidget):
         self._base = (base, at)
         return at
 
-    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None) -> None:
-        """Show the trace: all steps, or first the one that is `shown` and the others when no knob is turned for a while."""
+    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None, chosen: int = -1) -> None:
+        """Show the trace: all steps, or first the one that is `shown` and the others when no knob is turned for a while.
+
+        What is `chosen` in a picture's list, or -1, is what is shown then.
+        """
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
@@ -248,7 +223,7 @@ class Player(anywidget.AnyWidget):
         else:
             shown = None
         with self.hold_sync():
-            self.frames = played(frames, shown)
+            self.frames = played(frames, shown, chosen)
             self.told = {
                 "number": number,
                 "error": "",
@@ -286,18 +261,18 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def played(frames: Frames, only: int | None = None) -> bytes:
-    """What the browser needs to show every step of a run, or of the strips and curves the step `only`, as compact JSON."""
+def played(frames: Frames, only: int | None = None, chosen: int = -1) -> bytes:
+    """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON."""
     film = Film()
     if frames.scene:
         reels = [scene_reel(film, frames.scene)]
     else:
         plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
         strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
-        reels = [*strips, plot] if is_alone else [plot, *strips]
+        trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
+        reels = [*strips, plot] if is_alone else [*trees, plot, *strips]
     row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
     row["isWhole"] = only is None
-    row["forest"] = frames.forest.to_json() if frames.forest else None
     row["space_time"] = frames.space_time.to_json() if frames.space_time else None
     row["hatch"] = film.add(hatch())
     row["reels"] = [reel.to_json() for reel in reels]
