@@ -10,6 +10,7 @@ Player("happy_path", batch=5)  # sliders, play, scrub, fork
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 draw_history(history)          # what groups committed over time; where it went back or vanished
 draw_signs(commits, samples)   # the signs of an offset that goes back, on one time axis
+life(trace, "record:orders/0/17")  # what happened to one record, when and by which rule
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kitlib.views.history_picture import draw_history
     from kitlib.views.lag_picture import draw_window
+    from kitlib.views.lives import life
     from kitlib.views.picture import Picture, show
     from kitlib.views.player import Player
     from kitlib.views.signs_picture import draw_signs
 
-__all__ = ["Picture", "Player", "draw_history", "draw_signs", "draw_window", "show"]
+__all__ = ["Picture", "Player", "draw_history", "draw_signs", "draw_window", "life", "show"]
 
 _MODULES = {
     "Picture": "picture",
@@ -32,6 +34,7 @@ _MODULES = {
     "draw_history": "history_picture",
     "draw_signs": "signs_picture",
     "draw_window": "lag_picture",
+    "life": "lives",
     "show": "picture",
 }
 

@@ -37,6 +37,7 @@ from kitlib.views.frames import Frames, to_frames
 from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
+from kitlib.views.lives import Life, life
 from kitlib.views.look import WIDTH
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.picture import draw
@@ -163,6 +164,10 @@ class Player(anywidget.AnyWidget):
         }
         self._publish(number=0, at=self._opening(open_at), is_set=True)
         self.on_msg(self._on_question)
+
+    def life(self, ref: str) -> Life:
+        """What happened to one thing of the run that is shown, such as "record:orders/0/17". TraceError when it does not occur."""
+        return life(self.trace, ref)
 
     def _opening(self, asked: int | str) -> int:
         """The step to open at."""
