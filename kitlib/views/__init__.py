@@ -7,6 +7,7 @@ show(trace, 40, part="tree")   # a topology's tree of tuples, and the acker's nu
 show(trace, part="lanes")      # of a producer's run: what crosses between it and the broker
 show(trace, part="curves")     # throughput, queues and timeouts of a long run, over time
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
+FailureMap(rows, "x", "y")     # how often an anomaly appears, knob by knob
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 draw_history(history)          # what groups committed over time; where it went back or vanished
 draw_signs(commits, samples)   # the signs of an offset that goes back, on one time axis
@@ -19,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kitlib.views.failure_map import FailureMap
     from kitlib.views.history_picture import draw_history
     from kitlib.views.lag_picture import draw_window
     from kitlib.views.lives import life
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
     from kitlib.views.player import Player
     from kitlib.views.signs_picture import draw_signs
 
-__all__ = ["Picture", "Player", "draw_history", "draw_signs", "draw_window", "life", "show"]
+__all__ = ["FailureMap", "Picture", "Player", "draw_history", "draw_signs", "draw_window", "life", "show"]
 
 _MODULES = {
+    "FailureMap": "failure_map",
     "Picture": "picture",
     "Player": "player",
     "draw_history": "history_picture",

@@ -144,6 +144,7 @@ def _restart(who: str, data: Data) -> str:
     begin = {
         "kill": "The broker is killed and restarts",
         "clean": "The broker is shut down cleanly and restarts",
+        "up": "The broker is back up",
     }.get(str(how), f"The broker restarts ({plain_text(how, 40)})")
     return f"{begin}: it remembers only the last batch of each producer."
 
@@ -279,6 +280,7 @@ IDEMPOTENCE = Domain(
                 "kafka.broker.producer_state:ProducerStateManager.check",
             ),
         ),
+        "down": Word("The broker goes down. Its connections end, and it answers no one until it is back."),
         "restart": Word(
             _restart, "", "how", judged="restart",
             rule=Rule(

@@ -12,7 +12,7 @@ from kitlib.experiments import get
 from kitlib.views.film import NOTHING, Film, Reel, Track
 from kitlib.views.frames import to_frames
 from kitlib.views.partition_strip import draw_lane, lane_tall, seen_in, strip_legend
-from kitlib.views.player import played
+from kitlib.views.played import played
 from kitlib.views.plot import draw_plot
 from kitlib.views.svg import Item, Svg, el, group
 from tests.clock import at_pace, min_until

@@ -18,7 +18,7 @@ from kitlib.trace import Step, Trace
 from kitlib.views.forest import NEVER, Forest
 from kitlib.views.forest_reader import to_forest
 from kitlib.views.frames import to_frames
-from kitlib.views.player import played
+from kitlib.views.played import played
 from kitlib.views.tree_layout import rows_of
 from kitlib.views.tree_look import MOST_TALL, TREE_LEFT, TREE_TOP, TREE_WIDE
 from tests.clock import at_pace, min_until
