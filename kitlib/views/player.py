@@ -29,6 +29,7 @@ from kitlib.views.frames import to_frames
 from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
+from kitlib.views.lives import Life, life
 from kitlib.views.picture import draw
 from kitlib.views.session import Session
 from kitlib.words.glyphs import RED
@@ -117,6 +118,10 @@ class Player(anywidget.AnyWidget):
     def verdict(self) -> Verdict:
         """The verdict on the run that is shown now."""
         return self.session.verdict
+
+    def life(self, ref: str) -> Life:
+        """What happened to one thing of the run that is shown, such as "record:orders/0/17". TraceError when it does not occur."""
+        return life(self.trace, ref)
 
     def __repr__(self) -> str:
         return f"<Player of {plain_text(self.trace.experiment, 60)}: {self.verdict.sentence}>"
