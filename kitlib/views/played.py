@@ -7,6 +7,7 @@ from typing import Any
 
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames
+from kitlib.views.lanes_picture import sequence_reel
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.plot import plot_reel
 from kitlib.views.scene import scene_reel
@@ -23,10 +24,10 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1) -> bytes:
         plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
         strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
         trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
-        reels = [*strips, plot] if is_alone else [*trees, plot, *strips]
+        first = [sequence_reel(film, frames.space_time, only)] if frames.space_time else trees
+        reels = [*strips, plot] if is_alone else [*first, plot, *strips]
     row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
     row["isWhole"] = only is None
-    row["space_time"] = frames.space_time.to_json() if frames.space_time else None
     row["hatch"] = film.add(hatch())
     row["reels"] = [reel.to_json() for reel in reels]
     return json.dumps(row | film.to_json(), separators=(",", ":")).encode()
