@@ -17,9 +17,9 @@ from inspect import signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
-from kitlib.errors import KnobError, ScriptError, TraceError
-from kitlib.experiments.interventions import Intervention, Interventions
-from kitlib.experiments.knobs import Knob, bind, settle
+from kitlib.errors import KnobError, TraceError
+from kitlib.experiments.interventions import Intervention, Interventions, ScriptError
+from kitlib.experiments.knobs import Knob, bind, check_seed, settle
 from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.experiments.script import Script, check_takes
 from kitlib.monitor.figures import Figure
@@ -54,19 +54,19 @@ class Experiment:
         """The lines of a script that its kind of run takes, with N, D, T and TASK for what a line names."""
         return getattr(self.kind, "takes", ())
 
-    def run(self, backend: str = "model", seed: int | None = None, script: Script | str | None = None, **knobs: Any) -> Trace:
+    def run(self, backend: str = "model", seed: int = 1, script: Script | str | None = None, **knobs: Any) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
 
-        `script` gives seed (else 1), knobs and interventions; a seed and knobs beside it come before its own. On "kafka" the
+        `script` gives seed, knobs and interventions; another seed than 1 and knobs beside it replace its own. On "kafka" the
         trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob, seed or backend; ScriptError for a
         script that cannot be read, is another experiment's, or does not fit; LabError when no broker can be had.
         """
         if script is None:
-            return self._run(backend, 1 if seed is None else seed, knobs, None)
+            return self._run(backend, seed, knobs, None)
         found = script if isinstance(script, Script) else Script.parse(script)
         if found.experiment != self.name:
             raise ScriptError(f"{self.name}: the script is one of {found.experiment}. Run it with that experiment.")
-        return self._run(backend, found.seed if seed is None else seed, {**found.knobs, **knobs}, None, found.interventions)
+        return self._run(backend, found.seed if seed == 1 else seed, {**found.knobs, **knobs}, None, found.interventions)
 
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
@@ -121,8 +121,7 @@ class Experiment:
             raise KnobError(f"{self.name}: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-            raise KnobError(f"{self.name}: seed is {str(seed)[:40]!r}, expected a whole number from 0 to 2^63 - 1.")
+        check_seed(seed, self.name)
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
         domain = self.domain or getattr(self.kind, "domain", "")

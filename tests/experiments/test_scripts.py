@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.errors import KitError, ScriptError
+from kitlib.errors import KitError
 from kitlib.experiments import every, get, run
-from kitlib.experiments.interventions import MOST_MS, THINGS, Intervention
+from kitlib.experiments.interventions import MOST_MS, THINGS, Intervention, ScriptError
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
