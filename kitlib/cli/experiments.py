@@ -29,11 +29,17 @@ def _parameter(knob: Knob) -> inspect.Parameter:
     )
 
 
-def _run(experiment: Experiment, backend: str, seed: int, as_json: bool, trace_file: str | None, **given: Any) -> None:
+def _run(
+    experiment: Experiment, backend: str, seed: int, as_json: bool, trace_file: str | None, page: str | None, **given: Any
+) -> None:
     knobs = {name: value for name, value in given.items() if value is not None}
     trace = experiment.run(backend=backend, seed=seed, **knobs)
     if trace_file:
         workspace.write_atomic(Path(trace_file), "".join(line + "\n" for line in trace.to_json_lines()))
+    if page:
+        from kitlib.views.saved_page import save  # here, because the pictures take a while to load
+
+        save(trace, Path(page), overwrite=True, who="--html")
     verdict = judge(trace)
     if as_json:
         told = {"run": trace.run, "experiment": trace.experiment, "backend": backend, "seed": seed}
@@ -57,9 +63,12 @@ def _add(experiment: Experiment) -> None:
         trace_file: Annotated[
             str | None, typer.Option("--trace", metavar="FILE", help="Keep the trace as JSON lines.")
         ] = None,
+        page: Annotated[
+            str | None, typer.Option("--html", metavar="FILE", help="Keep the run as a page that can be scrubbed and played.")
+        ] = None,
         **given: str | None,
     ) -> None:
-        _run(experiment, backend, seed, as_json, trace_file, **given)
+        _run(experiment, backend, seed, as_json, trace_file, page, **given)
 
     own = list(inspect.signature(call, eval_str=True).parameters.values())[:-1]
     parameters = [*own, *(_parameter(knob) for knob in experiment.knobs)]
