@@ -107,6 +107,7 @@ class Session:
 
     def _answer(self, question: dict[str, Any], may_wait: bool) -> None:
         number, at, is_set, shown = int(question["number"]), -1, False, None
+        chosen = int(question.get("chosen", -1))
         try:
             match question["do"]:
                 case "fork":
@@ -125,7 +126,7 @@ class Session:
             sentence = f"The kit itself failed ({type(error).__name__}), which is a bug. Its log has the details; start over."
             self.told = {**self.told, "number": number, "error": sentence}
             raise
-        self._publish(number=number, at=at, is_set=is_set, shown=shown)
+        self._publish(number=number, at=at, is_set=is_set, shown=shown, chosen=chosen)
 
     def _rerun(self, given: dict[str, Any], seed: Any) -> None:
         """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
@@ -148,11 +149,14 @@ class Session:
         self._base = (base, at)
         return at
 
-    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None) -> None:
-        """Draw the trace: all steps, or of a long one first the one that is `shown`."""
+    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None, chosen: int = -1) -> None:
+        """Draw the trace: all steps, or of a long one first the one that is `shown`.
+
+        What is `chosen` in a picture's list, or -1, is what is shown then.
+        """
         frames = to_frames(self.trace, self.part)
         self._undrawn = frames if shown is not None and frames.is_long else None
-        self.frames = played(frames, None if self.is_whole else shown)
+        self.frames = played(frames, None if self.is_whole else shown, chosen)
         self.told = {
             "number": number,
             "error": "",
