@@ -130,7 +130,7 @@ class Player {
     this.isBusy = true;
     this.asked = Math.max(this.asked, this.model.get("told").number) + 1; // another view may have asked too
     this.model.send({ ...question, number: this.asked });
-    this.patience = setTimeout(() => put(this.mood, "text", "Waiting for the kernel. If it was restarted, run the cell again."), 2000);
+    this.patience = setTimeout(() => put(this.mood, "text", this.model.get("waiting") ?? "Waiting for the kernel. If it was restarted, run the cell again."), 2000);
   }
 
   moveTo(step) {

@@ -4,6 +4,7 @@
     Player("poison_record", seed=3, records=60)
     Player("poison_record", open_at="anomaly")    # opens where it goes wrong, not at the start
     Player(trace)                                 # a recorded run, to look at
+    Player("poison_record").save("poison.html")   # one file that anyone can scrub, without a kernel
 
 The browser gets the frames of the whole trace and moves through them by itself; only a knob, the seed,
 a fork and starting over come back here, to a `Session` (kitlib/views/session.py). While a knob is turned
@@ -118,6 +119,16 @@ class Player(anywidget.AnyWidget):
     def verdict(self) -> Verdict:
         """The verdict on the run that is shown now."""
         return self.session.verdict
+
+    def save(self, path: str | Path, *, open_at: int | str = 0, overwrite: bool = False) -> Path:
+        """Write the run that is shown now as one HTML file that anyone can scrub and play, without a kernel; the file's path.
+
+        KnobError when the name does not end in .html, or for a bad `open_at`; DiskError when the file is there already, unless
+        `overwrite`, or cannot be written.
+        """
+        from kitlib.views.saved_page import save
+
+        return save(self.trace, Path(path), part=self.session.part, open_at=open_at, overwrite=overwrite, who="Player.save")
 
     def life(self, ref: str) -> Life:
         """What happened to one thing of the run that is shown, such as "record:orders/0/17". TraceError when it does not occur."""

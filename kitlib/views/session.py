@@ -123,7 +123,7 @@ class Session:
             self.told = {**self.told, "number": number, "error": str(error)}
             return
         except Exception as error:
-            sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
+            sentence = f"The kit itself failed ({type(error).__name__}), which is a bug. Its log has the details; start over."
             self.told = {**self.told, "number": number, "error": sentence}
             raise
         self._publish(number=number, at=at, is_set=is_set, shown=shown, chosen=chosen)
@@ -133,7 +133,7 @@ class Session:
         if self.experiment is None:
             raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
         if self._base is None:
-            self.trace = self.experiment.run(backend=self.trace.backend, seed=_whole_seed(seed), **given)
+            self.trace = self.experiment.run(backend=self.trace.backend, seed=whole_seed(seed), **given)
             return
         by_name = {knob.name: knob for knob in self.knobs if knob.live}
         checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
@@ -188,7 +188,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {"sentence": verdict.sentence, "anomalies": anomalies}
 
 
-def _whole_seed(seed: Any) -> int:
+def whole_seed(seed: Any) -> int:
+    """A seed that a page has sent, as a number. KnobError unless it is a whole number below 10^18."""
     text = str(seed).strip()
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise KnobError(f"seed is {plain_text(seed, 40)!r}, expected a whole number from 0 on.")
