@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,7 @@ SCRIPTS = (
     "player_batches.js",
     "player_film.js",
     "player_controls.js",
+    "player_knobs.js",
     "player.js",
 )
 MANTISSAS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # the stops of a decade on a logarithmic slider
@@ -128,13 +129,15 @@ class Player(anywidget.AnyWidget):
         seed: int = 1,
         part: str = "all",
         open_at: int | str = 0,
+        front: Sequence[str] = (),
         **knobs: Any,
     ) -> None:
-        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at`.
+        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at` or `front`.
 
         `part` is for traces that are drawn as a scene: which part of it (`kitlib.views.scenes`).
         `open_at` is the step that is shown first: its number, or "anomaly" for the first witness of the anomaly that
         the verdict names first (the start of a run without one). Where there are no widgets the picture is the last step's.
+        `front` names the knobs that stand beside the picture, instead of those that the experiment puts there.
         """
         if isinstance(what, Trace) and (knobs or seed != 1):
             raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
@@ -160,6 +163,7 @@ class Player(anywidget.AnyWidget):
             "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
             "question": self.experiment.question if self.experiment else "",
             "knobs": [_control(knob, self.trace) for knob in self.knobs],
+            "front": self._front(front),
         }
         self._publish(number=0, at=self._opening(open_at), is_set=True)
         self.on_msg(self._on_question)
@@ -174,6 +178,15 @@ class Player(anywidget.AnyWidget):
             told = plain_text(repr(asked), 40)
             raise KnobError(f'Player: open_at is {told}, expected "anomaly" or a step of this run, 0 to {last}.')
         return asked
+
+    def _front(self, asked: Sequence[str]) -> list[str]:
+        """The names of the knobs beside the picture."""
+        known = [knob.name for knob in self.knobs]
+        for name in asked:
+            if name not in known:
+                told = f"Its knobs are {', '.join(known)}." if known else "A recorded trace has no knobs."
+                raise KnobError(f"Player: front names {plain_text(name, 40)!r}, which is no knob here. {told}")
+        return list(asked or (self.experiment.front if self.experiment and known else ()))
 
     def __repr__(self) -> str:
         return f"<Player of {plain_text(self.trace.experiment, 60)}: {self.verdict.sentence}>"
@@ -255,6 +268,7 @@ class Player(anywidget.AnyWidget):
                 "at": at,  # the step to show; -1 leaves it to the browser
                 "set": is_set,  # whether the controls are to follow
                 "values": values,
+                "labels": {knob.name: _label(knob, self.trace.knobs[knob.name]) for knob in self.knobs},
                 "seed": str(self.trace.seed),
                 "verdict": _verdict(self.verdict),
                 "isWhole": shown is None,

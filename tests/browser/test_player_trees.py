@@ -38,7 +38,8 @@ READ = """() => {
 
 
 def player_of(name: str, **knobs: Any) -> str:
-    return f"from kitlib.views import Player\nplayer = Player({name!r}, **{knobs})\nplayer"
+    front = [knob.name for knob in get(name).knobs]  # none is folded
+    return f"from kitlib.views import Player\nplayer = Player({name!r}, front={front}, **{knobs})\nplayer"
 
 
 @pytest.fixture(scope="module")

@@ -121,7 +121,10 @@ class SizeRun(Run):
         self.record(LOG, "result", commits=self.commits, keys=offsets, records=records, load_ms=ms)
 
 
-@experiment("How long the offsets topic gets", SizeRun)
+@experiment(
+    "How long the offsets topic gets", SizeRun,
+    front=("cleaner", "keys", "segments", "commits_per_s", "load_records_per_s"),
+)
 def size_of_offsets_topic(
     run: SizeRun,
     cleaner: Annotated[

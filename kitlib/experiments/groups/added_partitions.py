@@ -174,7 +174,10 @@ class PartitionRun(Run):
         return {"orders": dict(self.effects)}
 
 
-@experiment("More partitions, different partitions", PartitionRun)
+@experiment(
+    "More partitions, different partitions", PartitionRun,
+    front=("partitions", "partitions_after", "backlog", "sink", "updates"),
+)
 def partitions_added(
     run: PartitionRun,
     partitions: Annotated[int, Knob("How many partitions the topic has at first.", "partitions", 1, 24)] = 6,

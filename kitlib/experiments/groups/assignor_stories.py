@@ -77,7 +77,7 @@ def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: in
     )  # fmt: skip
 
 
-@experiment("A new assignor for a running group", GroupRun)
+@experiment("A new assignor for a running group", GroupRun, front=("deploy", "partitions", "wave"))
 def mixed_assignors(
     run: GroupRun,
     deploy: Annotated[

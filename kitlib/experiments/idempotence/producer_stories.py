@@ -64,7 +64,10 @@ class BrokerKnobs:
     older_is_duplicate: OlderIsDuplicate = False
 
 
-@experiment("The answer that never came", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+@experiment(
+    "The answer that never came", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    front=("lost_answers", "max_in_flight", "delay_ms", "linger_ms", "idempotence"),
+)
 def answers_lost(
     run: ProducerRun,
     records: Records = 60,
@@ -91,7 +94,10 @@ def answers_lost(
     run.finish()
 
 
-@experiment("Why five", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+@experiment(
+    "Why five", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    front=("batches", "max_in_flight", "remembered_batches", "older_is_duplicate", "idempotence"),
+)
 def six_in_flight(
     run: ProducerRun,
     batches: Batches = 6,
@@ -111,7 +117,10 @@ Fault = Annotated[
 ]
 
 
-@experiment("A retry arrives late", ProducerRun, shared=(IdempotentClientKnobs,))
+@experiment(
+    "A retry arrives late", ProducerRun, shared=(IdempotentClientKnobs,),
+    front=("idempotence", "max_in_flight", "fault", "failing_batch", "batches"),
+)
 def reordering_by_retry(
     run: ProducerRun,
     batches: Batches = 5,
@@ -139,7 +148,10 @@ Restart = Annotated[
 ]
 
 
-@experiment("What a broker forgets", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+@experiment(
+    "What a broker forgets", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    front=("restart", "max_in_flight", "idempotence", "batches"),
+)
 def broker_restart(
     run: ProducerRun,
     batches: Batches = 5,
@@ -167,7 +179,10 @@ OutageMs = Annotated[int, Knob("How long nothing gets through.", "ms", 0, 60_000
 Again = Annotated[bool, Knob("Whether the application sends records again that were reported as failed.")]
 
 
-@experiment("The timeout that says nothing", ProducerRun, shared=(IdempotentClientKnobs,))
+@experiment(
+    "The timeout that says nothing", ProducerRun, shared=(IdempotentClientKnobs,),
+    front=("lost", "outage_ms", "delivery_timeout_ms", "again", "idempotence"),
+)
 def batch_expires(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
@@ -206,7 +221,10 @@ SecondEpoch = Annotated[
 ]
 
 
-@experiment("Two producers, one id", ProducerRun, shared=(ClientKnobs,))
+@experiment(
+    "Two producers, one id", ProducerRun, shared=(ClientKnobs,),
+    front=("second_epoch", "batch_records", "delivery_timeout_ms"),
+)
 def two_producers_one_id(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
@@ -238,7 +256,10 @@ Expires = Annotated[
 ]
 
 
-@experiment("A producer that no broker knows", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+@experiment(
+    "A producer that no broker knows", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    front=("expires", "release", "idempotence"),
+)
 def producer_id_expired(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
@@ -259,7 +280,10 @@ def producer_id_expired(
     run.finish()
 
 
-@experiment("The records are gone, the memory is not", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs))
+@experiment(
+    "The records are gone, the memory is not", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    front=("restart", "release", "idempotence", "batches"),
+)
 def log_start_moved(
     run: ProducerRun,
     batches: Batches = 3,

@@ -25,7 +25,7 @@ def _idle(run: GroupRun, name: str) -> None:
     run.poll(name, 0)
 
 
-@experiment("The lag is 0, and nothing is done", GroupRun)
+@experiment("The lag is 0, and nothing is done", GroupRun, front=("rule", "records", "done"))
 def lag_is_zero(
     run: GroupRun,
     rule: Annotated[
@@ -98,7 +98,7 @@ class _Monitor:
         self.run.record_lane("monitor", "judge", 0, status=self.status, why=why, stored_lag=stored_lag, lag=window.current_lag, when=when)
 
 
-@experiment("The lag was flat, and then it jumped", GroupRun)
+@experiment("The lag was flat, and then it jumped", GroupRun, front=("commits", "every_ms", "produced"))
 def flat_lag(
     run: GroupRun,
     commits: Annotated[int, Knob("How many times A commits.", "commits", 2, 50)] = 6,
@@ -145,7 +145,7 @@ def flat_lag(
 # -- a commit that is never replaced -------------------------------------------------------------------------
 
 
-@experiment("A large lag, and nothing to read", GroupRun)
+@experiment("A large lag, and nothing to read", GroupRun, front=("commits", "policy", "deleted", "restarts"))
 def stale_commit_lag(
     run: GroupRun,
     commits: Annotated[

@@ -114,7 +114,10 @@ class TransactionalLagRun(Run):
         )
 
 
-@experiment("A lag that never becomes 0", TransactionalLagRun)
+@experiment(
+    "A lag that never becomes 0", TransactionalLagRun,
+    front=("commits", "transactions", "silence_s", "library"),
+)
 def transactional_lag(
     run: TransactionalLagRun,
     commits: Annotated[

@@ -119,7 +119,10 @@ Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "r
 # -- the stale offset --------------------------------------------------------------------------------
 
 
-@experiment("The stale offset", incident_run, max_steps=4_000, domain="incidents")
+@experiment(
+    "The stale offset", incident_run, max_steps=4_000, domain="incidents",
+    front=("asks_after_min", "offsets_retention_days", "days", "coordinator_rules", "log_rules"),
+)
 @on_both
 def stale_offset(
     run: IncidentRun,
@@ -161,7 +164,10 @@ def stale_offset(
 # -- the dead cleaner --------------------------------------------------------------------------------
 
 
-@experiment("The dead cleaner", incident_run, max_steps=4_000, domain="incidents")
+@experiment(
+    "The dead cleaner", incident_run, max_steps=4_000, domain="incidents",
+    front=("dies_on_day", "days", "cleaner", "load_records_per_s", "coordinator_rules"),
+)
 @on_both
 def dead_cleaner(
     run: IncidentRun,

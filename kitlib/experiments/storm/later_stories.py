@@ -24,7 +24,10 @@ from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun, Time
 from kitlib.experiments.storm.stories import RecordsWhileDown
 
 
-@experiment("A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,))
+@experiment(
+    "A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,),
+    front=("fail_offset", "delete_before", "use_start_offset_time_if_offset_out_of_range", "release", "max_offset_behind"),
+)
 def failed_offset_deleted(
     run: SpoutRun,
     records: Records = 40,
@@ -50,7 +53,10 @@ def failed_offset_deleted(
     run.finish(1_000)
 
 
-@experiment("A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,))
+@experiment(
+    "A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,),
+    front=("max_uncommitted_offsets", "retries_may_poll", "fail_offset", "fail_after_ms"),
+)
 def uncommitted_cap(
     run: SpoutRun,
     records: Records = 60,

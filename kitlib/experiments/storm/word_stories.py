@@ -106,7 +106,10 @@ def _faults(knobs: dict[str, Any]) -> list[Fault]:
     return found
 
 
-@experiment("The word count, lines in and counts out", TopologyStory, shared=(TopologyKnobs,), max_steps=20_000)
+@experiment(
+    "The word count, lines in and counts out", TopologyStory, shared=(TopologyKnobs,), max_steps=20_000,
+    front=("crash", "fail_percent", "lose_percent", "topology_ackers", "anchored"),
+)
 def word_count(
     story: TopologyStory,
     lines: Annotated[int, Knob("How many lines the topic holds.", "lines", 1, 5_000)] = 24,

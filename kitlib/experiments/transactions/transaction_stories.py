@@ -56,7 +56,10 @@ Overlap = Annotated[bool, Knob("Whether two producers' transactions overlap at t
 Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits at the end.")]
 
 
-@experiment("Seen, or never", TransactionRun, shared=(TransactionKnobs,))
+@experiment(
+    "Seen, or never", TransactionRun, shared=(TransactionKnobs,),
+    front=("isolation", "transactions", "abort_every", "overlap", "commits"),
+)
 def commit_and_abort(
     run: TransactionRun,
     transactions: Transactions = 4,
@@ -156,7 +159,10 @@ Crash = Annotated[
 CrashIn = Annotated[int, Knob("In which batch: the first (0) or the second (1).", "", 0, 1)]
 
 
-@experiment("Read, transform, write, crash", TransactionRun, shared=(TransactionKnobs,))
+@experiment(
+    "Read, transform, write, crash", TransactionRun, shared=(TransactionKnobs,),
+    front=("transactional", "offsets", "order", "crash", "isolation"),
+)
 def consume_transform_produce(
     run: TransactionRun,
     records: Records = 9,
@@ -208,7 +214,10 @@ Pause = Annotated[
 ]
 
 
-@experiment("The worker that comes back", TransactionRun, shared=(TransactionKnobs,))
+@experiment(
+    "The worker that comes back", TransactionRun, shared=(TransactionKnobs,),
+    front=("ids", "offsets", "generation", "pause", "transaction_timeout_ms"),
+)
 def zombie(
     run: TransactionRun,
     records: Records = 6,
@@ -263,7 +272,10 @@ NextCall = Annotated[
 ]
 
 
-@experiment("Left open", TransactionRun, shared=(TransactionKnobs,))
+@experiment(
+    "Left open", TransactionRun, shared=(TransactionKnobs,),
+    front=("cause", "successor", "on_fenced", "next_call", "transaction_timeout_ms"),
+)
 def transaction_timeout(
     run: TransactionRun,
     records: Records = 9,
@@ -321,7 +333,10 @@ def transaction_timeout(
 LateMarker = Annotated[bool, Knob("Whether the first transaction's abort marker arrives a second time.")]
 
 
-@experiment("A marker too late", TransactionRun, shared=(TransactionKnobs,))
+@experiment(
+    "A marker too late", TransactionRun, shared=(TransactionKnobs,),
+    front=("late_marker", "version", "isolation"),
+)
 def delayed_marker(
     run: TransactionRun,
     tx_records: TxRecords = 3,
@@ -351,7 +366,10 @@ Verification = Annotated[bool, Knob("Whether a leader asks the coordinator befor
 Rescue = Annotated[bool, Knob("Whether an administrator aborts it by hand (kafka-transactions.sh abort).")]
 
 
-@experiment("A transaction that no one ends", TransactionRun, shared=(TransactionKnobs,))
+@experiment(
+    "A transaction that no one ends", TransactionRun, shared=(TransactionKnobs,),
+    front=("verification", "rescue", "transaction_timeout_ms", "isolation"),
+)
 def hanging_transaction(
     run: TransactionRun,
     tx_records: TxRecords = 3,
@@ -386,7 +404,10 @@ def hanging_transaction(
 UniqueKey = Annotated[bool, Knob("Whether the database refuses a second row for the same record.")]
 
 
-@experiment("What the transaction does not cover", TransactionRun, shared=(TransactionKnobs,))
+@experiment(
+    "What the transaction does not cover", TransactionRun, shared=(TransactionKnobs,),
+    front=("unique_key", "crash", "tx_records", "isolation"),
+)
 def outside_effect(
     run: TransactionRun,
     records: Records = 9,
