@@ -15,6 +15,7 @@ plain and complete: the parts are joined as they are, nothing is built and nothi
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ SCRIPTS = (
     "player_batches.js",
     "player_film.js",
     "player_controls.js",
+    "player_knobs.js",
     "player.js",
 )
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
@@ -85,15 +87,17 @@ class Player(anywidget.AnyWidget):
         seed: int = 1,
         part: str = "all",
         open_at: int | str = 0,
+        front: Sequence[str] = (),
         **knobs: Any,
     ) -> None:
-        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at`.
+        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at` or `front`.
 
         `part` is for traces that are drawn as a scene: which part of it (`kitlib.views.scenes`).
         `open_at` is the step that is shown first: its number, or "anomaly" for the first witness of the anomaly that
         the verdict names first (the start of a run without one). Where there are no widgets the picture is the last step's.
+        `front` names the knobs that stand beside the picture, instead of those that the experiment puts there.
         """
-        self.session = Session(what, backend=backend, seed=seed, part=part, open_at=open_at, knobs=knobs)
+        self.session = Session(what, backend=backend, seed=seed, part=part, open_at=open_at, front=front, knobs=knobs)
         super().__init__()
         self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = self.session.heading

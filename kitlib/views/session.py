@@ -10,7 +10,7 @@ A notebook's `Player` puts a session behind a widget; the site of `kit page` put
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.controls import to_control, to_text
+from kitlib.views.controls import to_control, to_label, to_text
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.played import played
 from kitlib.views.scenes import kind_of
@@ -42,6 +42,7 @@ class Session:
         seed: int = 1,
         part: str = "all",
         open_at: int | str = 0,
+        front: Sequence[str] = (),
         knobs: dict[str, Any] | None = None,
     ) -> None:
         """As `Player`. KnobError for a bad knob, seed, backend, part or `open_at`, and for knobs beside a recorded trace."""
@@ -70,6 +71,7 @@ class Session:
             "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
             "question": self.experiment.question if self.experiment else "",
             "knobs": [to_control(knob, self.trace) for knob in self.knobs],
+            "front": self._front(front),
         }
         self._publish(number=0, at=self._opening(open_at), is_set=True)
 
@@ -93,6 +95,15 @@ class Session:
             with _uncollected():
                 self.frames, self._undrawn = played(self._undrawn), None
             self.told = {**self.told, "isWhole": True}
+
+    def _front(self, asked: Sequence[str]) -> list[str]:
+        """The names of the knobs beside the picture."""
+        known = [knob.name for knob in self.knobs]
+        for name in asked:
+            if name not in known:
+                told = f"Its knobs are {', '.join(known)}." if known else "A recorded trace has no knobs."
+                raise KnobError(f"Player: front names {plain_text(name, 40)!r}, which is no knob here. {told}")
+        return list(asked or (self.experiment.front if self.experiment and known else ()))
 
     def _opening(self, asked: int | str) -> int:
         """The step to open at."""
@@ -163,6 +174,7 @@ class Session:
             "at": at,  # the step to show; -1 leaves it to the browser
             "set": is_set,  # whether the controls are to follow
             "values": {name: to_text(value) for name, value in self.trace.knobs.items()},
+            "labels": {knob.name: to_label(knob, self.trace.knobs[knob.name]) for knob in self.knobs},
             "seed": str(self.trace.seed),
             "verdict": _verdict(self.verdict),
             "isWhole": self.is_whole,

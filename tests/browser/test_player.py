@@ -19,7 +19,7 @@ from tests.views.projector import Projector
 pytestmark = pytest.mark.browser
 
 KNOBS = {"records": 400, "max_steps": 1000, "duration_ms": 5000}
-CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', **{KNOBS})\nplayer"
+CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', front=('records', 'process_ms', 'fail_percent'), **{KNOBS})\nplayer"
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,8 @@ KNOBS = {"id_bits": 8, "records": 12, "fan_out": 3, "max_spout_pending": 5, "fau
 
 
 def player_of(name: str, **knobs: Any) -> str:
-    return f"from kitlib.views import Player\nplayer = Player({name!r}, **{knobs})\nplayer"
+    front = [knob.name for knob in get(name).knobs]  # none is folded
+    return f"from kitlib.views import Player\nplayer = Player({name!r}, front={front}, **{knobs})\nplayer"
 
 
 @pytest.fixture(scope="module")
