@@ -38,11 +38,14 @@ from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
 from kitlib.views.look import WIDTH
+from kitlib.views.marks import marks_of, signs_of
+from kitlib.views.marks import to_json as marks_to_json
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.picture import draw
 from kitlib.views.plot import plot_reel
 from kitlib.views.scene import scene_reel
 from kitlib.views.scenes import kind_of
+from kitlib.views.stage_picture import staged
 from kitlib.views.svg import hatch
 from kitlib.views.tree_look import (
     FLIPPED,
@@ -67,6 +70,8 @@ SCRIPTS = (
     "player_lanes.js",
     "player_batches.js",
     "player_film.js",
+    "player_actors.js",
+    "player_ruler.js",
     "player_controls.js",
     "player.js",
 )
@@ -257,6 +262,7 @@ class Player(anywidget.AnyWidget):
                 "values": values,
                 "seed": str(self.trace.seed),
                 "verdict": _verdict(self.verdict),
+                "marks": marks_to_json(signs_of(marks_of(self.trace, self.verdict), frames.clock)),
                 "isWhole": shown is None,
             }
 
@@ -299,6 +305,8 @@ def played(frames: Frames, only: int | None = None) -> bytes:
     row["isWhole"] = only is None
     row["forest"] = frames.forest.to_json() if frames.forest else None
     row["space_time"] = frames.space_time.to_json() if frames.space_time else None
+    row["clock"] = frames.clock.to_json()
+    row["stage"] = staged(film, frames, only)
     row["hatch"] = film.add(hatch())
     row["reels"] = [reel.to_json() for reel in reels]
     return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

@@ -82,6 +82,7 @@ CONNECT = Domain(
         "sync": Word(_sync, "generation leader members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2)),
         "idle": Word(_idle, "tasks", "longest_ms moved shuffled"),
     },
+    marks={"kill": "crash", "leave": "leaves", "evict": "time-out"},
 )
 
 
@@ -145,6 +146,7 @@ STREAMS = Domain(
             "longest_ms threads_counting",
         ),
     },
+    marks={"kill": "crash", "evict": "time-out"},
 )
 
 
@@ -166,6 +168,7 @@ SOURCE = Domain(
         ),
         "begins": Word("The task restarts from record {position:,}.", "position"),
     },
+    marks={"crash": "crash", "begins": "restart", "aborted": "aborted"},
 )
 
 

@@ -201,4 +201,9 @@ IDEMPOTENCE = Domain(
         "fail_over": Word("Another broker becomes the leader; it knows only the batches it had replicated.", judged="fail_over"),
         "read": Word(_read, "first_offset records", judged="read"),
     },
+    marks={
+        "restart": "restart", "lose_request": "request lost", "lose_answer": "answer lost", "duplicate_request": "sent twice",
+        "cut": "cut", "expire": "id expires", "refuse": "refused", "delete": "log start moves", "fail_over": "new leader",
+        "undelivered": lambda data: "time-out" if "Timeout" in str(data["error"]) else "fails", "differs": "disagree",
+    },
 )

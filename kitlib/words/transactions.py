@@ -238,4 +238,9 @@ TRANSACTIONS = Domain(
         "effect": Word(_effect, "charged record", "by", judged="effect"),
         "commit_offsets": Word(_commit_offsets, "offset", "error group"),
     },
+    marks={
+        "kill": "crash", "fenced": "fenced", "freeze": "frozen", "thaw": "resumes", "refuse": "refused", "unknown": "error",
+        "late_marker": "late marker", "release": "arrives late",
+        "transition": lambda data: "time-out" if "timeout" in data.get("why", "") else "",
+    },
 )
