@@ -35,13 +35,17 @@ def _run(experiment: Experiment, backend: str, seed: int, as_json: bool, trace_f
     if trace_file:
         workspace.write_atomic(Path(trace_file), "".join(line + "\n" for line in trace.to_json_lines()))
     verdict = judge(trace)
+    figure = experiment.figure.measure(trace, verdict) if experiment.figure else None
     if as_json:
         told = {"run": trace.run, "experiment": trace.experiment, "backend": backend, "seed": seed}
-        typer.echo(json.dumps({**told, "knobs": trace.knobs, "steps": len(trace), "verdict": verdict.to_json()}))
+        judged = {"verdict": verdict.to_json(), "figure": figure and figure.to_json()}
+        typer.echo(json.dumps({**told, "knobs": trace.knobs, "steps": len(trace), **judged}))
         return
     typer.echo(f"{experiment.title}\n{experiment.question}\n")
     typer.echo(repr(trace))
     typer.echo(verdict.sentence)
+    if figure:
+        typer.echo(f"{figure.sentence}.")
     if backend == "kafka":
         typer.echo(f"The trace is in topic kit.trace.{trace.run}; `kit audit {trace.run}` judges it on Spark.")
 

@@ -29,7 +29,7 @@ class Frames:
 
     experiment: str
     backend: str
-    trace: Trace | None = None  # what is drawn
+    trace: Trace | None = None  # the one they were read from
     clock: PlayClock = field(default_factory=PlayClock)  # where its steps lie in time
     lanes: list[Lane] = field(default_factory=list)
     at_ms: list[int] = field(default_factory=list)

@@ -407,11 +407,13 @@ def becomes(state: str, *names: Name) -> Deed:
 
 
 def blinks(name: Name) -> Deed:
-    """An actor dies and is back in the same step."""
+    """An actor is back; one that was not down until now dies in the same step."""
 
     def deed(play: Play, step: Step) -> None:
-        play.be(_name(name, step), DOWN)
-        play.be(_name(name, step), BACK, after=BACK_S)
+        who = _name(name, step)
+        was_up = play.has(who) and play.stage.actors[who].is_up
+        play.be(who, DOWN)
+        play.be(who, BACK, after=BACK_S if was_up else 0.0)
 
     return deed
 

@@ -468,6 +468,7 @@ IDEMPOTENCE = Setting(
         "write": (_arrived(ANSWER, lambda play, step: "broker"),),
         "recognise": (_arrived(ANSWER, lambda play, step: "broker"), says("broker", "known: not written again")),
         "refuse": (_arrived(BAD_ANSWER, lambda play, step: "broker"), says("broker", lambda step: str(step.data["error"]), True)),
+        "down": (_cut, becomes(DOWN, "broker")),
         "restart": (_cut, blinks("broker")),
         "expire": (says("broker", lambda step: f"forgets producer id {step.data['pid']}", True),),
         "delete": (says("broker", lambda step: f"log deleted up to {step.data['to']}", True),),
