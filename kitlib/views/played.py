@@ -10,6 +10,7 @@ from kitlib.views.frames import Frames
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.plot import plot_reel
 from kitlib.views.scene import scene_reel
+from kitlib.views.stage_picture import staged
 from kitlib.views.svg import hatch
 from kitlib.views.tree import tree_reel
 
@@ -27,6 +28,8 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1) -> bytes:
     row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
     row["isWhole"] = only is None
     row["space_time"] = frames.space_time.to_json() if frames.space_time else None
+    row["clock"] = frames.clock.to_json()
+    row["stage"] = staged(film, frames, only)
     row["hatch"] = film.add(hatch())
     row["reels"] = [reel.to_json() for reel in reels]
     return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

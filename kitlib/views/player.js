@@ -41,7 +41,9 @@ class Player {
     this.hatches = svg("svg", { class: "kit-unseen", "aria-hidden": "true" });
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
     this.producer = new ProducerStage(this.look, hatchName);
-    this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.slider);
+    this.actors = new ActorStage(this.transport.clock, () => { this.root.focus({ preventScroll: true }); this.togglePlay(); });
+    this.above.push(this.actors);
+    this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.ruler.node);
     this.question = html("b", { text: "Where is each record?" });
     this.stage = html("div");
     const nodesOf = (panels) => panels.flatMap(({ nodes }) => nodes);
@@ -75,7 +77,8 @@ class Player {
     const scrub = (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); };
     while (this.reels.length < run.reels.length) this.reels.push(new ReelView(scrub, () => this.draw()));
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
-    for (const panel of this.panels) panel.load(run);
+    this.transport.load(run.clock, this.model.get("told").marks ?? []);
+    for (const panel of this.panels) panel.load(run, film);
     const scene = run.space_time;
     if (scene) this.producer.load(scene);
     const first = scene ? [this.producer.picture, this.producer.legend.node] : [];
@@ -148,6 +151,7 @@ class Player {
   moveTo(step) {
     const to = Math.max(Math.min(0, this.last), Math.min(step, this.last));
     if (to === this.at) return;
+    if (this.at >= 0) this.root.dataset.played = true;
     this.at = this.step = to;
     this.draw();
   }
@@ -173,16 +177,15 @@ class Player {
     if (this.playing) return this.pause();
     if (this.at >= this.last) this.moveTo(0);
     put(this.sentence, "aria-live", "off");
-    this.transport.setPlaying(true);
+    this.root.dataset.played = true;
+    this.transport.start(this.at);
     let last = performance.now();
-    let due = 0; // steps, with a fraction
     const tick = (now) => {
-      due += ((now - last) / 1000) * +this.transport.speed.value;
+      const { step, place, isOver } = this.transport.advance(now - last);
       last = now;
-      const whole = Math.floor(due);
-      due -= whole;
-      if (whole > 0) this.moveTo(this.at + whole);
-      if (this.at >= this.last) this.pause();
+      this.moveTo(step);
+      for (const panel of this.panels) panel.move?.(place);
+      if (isOver) this.pause();
       else this.playing = requestAnimationFrame(tick);
     };
     this.playing = requestAnimationFrame(tick);
@@ -192,7 +195,7 @@ class Player {
     if (!this.playing) return;
     cancelAnimationFrame(this.playing);
     this.playing = 0;
-    this.transport.setPlaying(false);
+    this.transport.stop();
     put(this.sentence, "aria-live", "polite");
     this.describe();
   }
@@ -213,6 +216,8 @@ class Player {
       ArrowLeft: () => this.moveTo(this.at - stride),
       Home: () => this.moveTo(0),
       End: () => this.moveTo(Infinity),
+      "[": () => this.moveTo(this.transport.ruler.markFrom(this.at, -1)),
+      "]": () => this.moveTo(this.transport.ruler.markFrom(this.at, 1)),
       " ": () => this.togglePlay(),
     };
     if (!moves[event.key]) return;

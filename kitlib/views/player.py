@@ -42,6 +42,8 @@ SCRIPTS = (
     "player_lanes.js",
     "player_batches.js",
     "player_film.js",
+    "player_actors.js",
+    "player_ruler.js",
     "player_controls.js",
     "player_knobs.js",
     "player.js",

@@ -23,6 +23,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.controls import to_control, to_label, to_text
 from kitlib.views.frames import Frames, to_frames
+from kitlib.views.marks import marks_of, signs_of, to_json
 from kitlib.views.played import played
 from kitlib.views.scenes import kind_of
 
@@ -177,6 +178,7 @@ class Session:
             "labels": {knob.name: to_label(knob, self.trace.knobs[knob.name]) for knob in self.knobs},
             "seed": str(self.trace.seed),
             "verdict": _verdict(self.verdict),
+            "marks": to_json(signs_of(marks_of(self.trace, self.verdict), frames.clock)),
             "isWhole": self.is_whole,
         }
 
