@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kitlib.views.figure_curve import figure_reel
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames
+from kitlib.views.outcome import Comparison
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.plot import plot_reel
 from kitlib.views.scene import scene_reel
 from kitlib.views.svg import hatch
 
 
-def played(frames: Frames, only: int | None = None) -> bytes:
-    """What the browser needs to show every step of a run, or of the strips and curves the step `only`, as compact JSON."""
+def played(frames: Frames, only: int | None = None, comparison: Comparison | None = None) -> bytes:
+    """What the browser needs to show every step of a run, or of the strips and curves the step `only`, as compact JSON.
+
+    With a `comparison` the curve of the run's figure comes last, and in grey that of the run it is compared with.
+    """
     film = Film()
     if frames.scene:
         reels = [scene_reel(film, frames.scene)]
@@ -22,6 +27,9 @@ def played(frames: Frames, only: int | None = None) -> bytes:
         plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
         strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
         reels = [*strips, plot] if is_alone else [plot, *strips]
+    axis = next((reel.cursor for reel in reels if reel.cursor), None)
+    if comparison and axis and (figure := figure_reel(film, comparison, axis, only)):
+        reels.append(figure)
     row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
     row["isWhole"] = only is None
     row["forest"] = frames.forest.to_json() if frames.forest else None

@@ -57,6 +57,7 @@ SCRIPTS = (
     "player_batches.js",
     "player_film.js",
     "player_controls.js",
+    "player_outcome.js",
     "player.js",
 )
 REST_S = 0.25  # how long no knob is turned until all steps are drawn

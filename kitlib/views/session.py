@@ -23,6 +23,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.controls import to_control, to_text
 from kitlib.views.frames import Frames, to_frames
+from kitlib.views.outcome import Comparison, Outcome
 from kitlib.views.played import played
 from kitlib.views.scenes import kind_of
 
@@ -63,6 +64,7 @@ class Session:
             raise KnobError(f"Player: there is no part {plain_text(part, 40)!r} to play. Expected one of {parts}.")
         self._first = self.trace  # where "start over" goes back to
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
+        self.comparison = Comparison()
         self._undrawn: Frames | None = None  # the run of which only one step is drawn yet
         self.frames = b""
         self.told: dict[str, Any] = {}
@@ -91,7 +93,7 @@ class Session:
         """Draw the steps that are not drawn yet."""
         if self._undrawn is not None:
             with _uncollected():
-                self.frames, self._undrawn = played(self._undrawn), None
+                self.frames, self._undrawn = played(self._undrawn, None, self.comparison), None
             self.told = {**self.told, "isWhole": True}
 
     def _opening(self, asked: int | str) -> int:
@@ -113,6 +115,10 @@ class Session:
                     at = self._fork(int(question["at"]))
                 case "start over":
                     self.trace, self._base, is_set = self._first, None, True
+                case "keep":
+                    self.comparison.keep()
+                case "drop":
+                    self.comparison.drop()
                 case _:
                     self._rerun(question["knobs"], question["seed"])
                     last = len(self.trace) - 1
@@ -151,8 +157,9 @@ class Session:
     def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None) -> None:
         """Draw the trace: all steps, or of a long one first the one that is `shown`."""
         frames = to_frames(self.trace, self.part)
+        self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment))
         self._undrawn = frames if shown is not None and frames.is_long else None
-        self.frames = played(frames, None if self.is_whole else shown)
+        self.frames = played(frames, None if self.is_whole else shown, self.comparison)
         self.told = {
             "number": number,
             "error": "",
@@ -161,6 +168,7 @@ class Session:
             "values": {name: to_text(value) for name, value in self.trace.knobs.items()},
             "seed": str(self.trace.seed),
             "verdict": _verdict(self.verdict),
+            "outcome": self.comparison.to_json(),
             "isWhole": self.is_whole,
         }
 
