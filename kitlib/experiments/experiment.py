@@ -17,9 +17,11 @@ from inspect import signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
-from kitlib.errors import KnobError, TraceError
+from kitlib.errors import KnobError, ScriptError, TraceError
+from kitlib.experiments.interventions import Intervention, Interventions
 from kitlib.experiments.knobs import Knob, bind, settle
 from kitlib.experiments.run import Fork, RunIsOver
+from kitlib.experiments.script import Script, check_takes
 from kitlib.monitor.figures import Figure
 from kitlib.trace import Trace
 
@@ -47,13 +49,24 @@ class Experiment:
     domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
     figure: Figure | None = None  # the number that the question asks for
 
-    def run(self, backend: str = "model", seed: int = 1, **knobs: Any) -> Trace:
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The lines of a script that its kind of run takes, with N, D, T and TASK for what a line names."""
+        return getattr(self.kind, "takes", ())
+
+    def run(self, backend: str = "model", seed: int | None = None, script: Script | str | None = None, **knobs: Any) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
 
-        On "kafka" the trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob,
-        seed or backend; LabError when no broker can be had.
+        `script` gives seed (else 1), knobs and interventions; a seed and knobs beside it come before its own. On "kafka" the
+        trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob, seed or backend; ScriptError for a
+        script that cannot be read, is another experiment's, or does not fit; LabError when no broker can be had.
         """
-        return self._run(backend, seed, knobs, None)
+        if script is None:
+            return self._run(backend, 1 if seed is None else seed, knobs, None)
+        found = script if isinstance(script, Script) else Script.parse(script)
+        if found.experiment != self.name:
+            raise ScriptError(f"{self.name}: the script is one of {found.experiment}. Run it with that experiment.")
+        return self._run(backend, found.seed if seed is None else seed, {**found.knobs, **knobs}, None, found.interventions)
 
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
@@ -90,14 +103,20 @@ class Experiment:
                 )
         before = {name: value for name, value in trace.knobs.items() if name in {knob.name for knob in self.knobs}}
         changed = settle(self.knobs, before | knobs, self.name)
-        forked = self._run(trace.backend, trace.seed, before, Fork(at, {name: changed[name] for name in knobs}))
+        script = [Intervention.parse(line) for line in trace.script]
+        forked = self._run(trace.backend, trace.seed, before, Fork(at, {name: changed[name] for name in knobs}), script)
         forked.knobs, forked.parent = forked.knobs | changed, {"run": trace.run, "at": at}
         if trace.backend == "model":
             forked.run = f"{trace.run}.fork{at}"  # on a broker the fork has topics and a name of its own
         return forked
 
-    def _run(self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None) -> Trace:
+    def _run(
+        self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None, script: Sequence[Intervention] = ()
+    ) -> Trace:
         knobs = settle(self.knobs, given, self.name)
+        for each in script:
+            check_takes(self, each)
+        interventions = Interventions.of(script)
         if backend not in BACKENDS:
             raise KnobError(f"{self.name}: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
         if backend == "kafka" and self.model_only:
@@ -106,15 +125,19 @@ class Experiment:
             raise KnobError(f"{self.name}: seed is {str(seed)[:40]!r}, expected a whole number from 0 to 2^63 - 1.")
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
-        trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=self.domain or getattr(self.kind, "domain", ""))
+        domain = self.domain or getattr(self.kind, "domain", "")
+        trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=domain, script=[*map(str, script)])
         place = open_backend(backend, run_name)
         try:
             twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
             run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)
+            if script:
+                run.interventions = interventions
             try:
                 run.tell(self.story, **{name: knobs[name] for name in _parameters(self.story)})
             except RunIsOver as over:
                 trace.halt(over.max_steps)
+            interventions.check_met(self.name, trace.steps[-1].at_ms if trace.steps else 0)
             place.publish(trace)
         finally:
             place.close()

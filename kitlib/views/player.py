@@ -25,34 +25,18 @@ from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import Verdict
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.buckets import FORGOTTEN, MIDDLE, NEWEST, OLDEST, TIMED_OUT
 from kitlib.views.frames import to_frames
 from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
-from kitlib.views.look import WIDTH
+from kitlib.views.lives import Life, life
 from kitlib.views.picture import draw
 from kitlib.views.session import Session
-from kitlib.views.tree_look import (
-    FLIPPED,
-    LOOSE_MEANING,
-    LOOSE_PAINT,
-    STATUSES,
-    TONES,
-    TREE_GEOMETRY,
-    TUPLE_LOOKS,
-    TUPLE_TABLE,
-)
-from kitlib.words.glyphs import BLUE, RED
+from kitlib.words.glyphs import RED
 
 HERE = Path(__file__).parent
 SCRIPTS = (
     "player_dom.js",
-    "player_forest.js",
-    "player_tree.js",
-    "player_ledger.js",
-    "player_buckets.js",
-    "player_stage.js",
     "player_lanes.js",
     "player_batches.js",
     "player_film.js",
@@ -63,19 +47,6 @@ SCRIPTS = (
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 LOOK = {
-    "tree": {
-        "looks": [{name: getattr(look, name) for name in look.__slots__} for look in TUPLE_LOOKS],
-        "table": TUPLE_TABLE,
-        "loosePaint": LOOSE_PAINT,
-        "looseMeaning": LOOSE_MEANING,
-        "statuses": STATUSES,
-        "tones": TONES,
-        "flipped": FLIPPED,
-        "labels": {"pending": [NEWEST, MIDDLE, OLDEST, TIMED_OUT], "entries": [NEWEST, MIDDLE, OLDEST, FORGOTTEN]},
-        "geometry": TREE_GEOMETRY | {"width": WIDTH},
-        "red": RED,
-        "blue": BLUE,
-    },
     "lanes": {
         "marks": [{name: getattr(look, name) for name in look.__slots__} for look in MARKS],
         "ways": [{name: getattr(look, name) for name in look.__slots__} for look in WAYS],
@@ -148,6 +119,10 @@ class Player(anywidget.AnyWidget):
     def verdict(self) -> Verdict:
         """The verdict on the run that is shown now."""
         return self.session.verdict
+
+    def life(self, ref: str) -> Life:
+        """What happened to one thing of the run that is shown, such as "record:orders/0/17". TraceError when it does not occur."""
+        return life(self.trace, ref)
 
     def __repr__(self) -> str:
         return f"<Player of {plain_text(self.trace.experiment, 60)}: {self.verdict.sentence}>"

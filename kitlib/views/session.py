@@ -93,7 +93,7 @@ class Session:
         """Draw the steps that are not drawn yet."""
         if self._undrawn is not None:
             with _uncollected():
-                self.frames, self._undrawn = played(self._undrawn, None, self.comparison), None
+                self.frames, self._undrawn = played(self._undrawn, comparison=self.comparison), None
             self.told = {**self.told, "isWhole": True}
 
     def _opening(self, asked: int | str) -> int:
@@ -109,6 +109,7 @@ class Session:
 
     def _answer(self, question: dict[str, Any], may_wait: bool) -> None:
         number, at, is_set, shown = int(question["number"]), -1, False, None
+        chosen = int(question.get("chosen", -1))
         try:
             match question["do"]:
                 case "fork":
@@ -131,7 +132,7 @@ class Session:
             sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
             self.told = {**self.told, "number": number, "error": sentence}
             raise
-        self._publish(number=number, at=at, is_set=is_set, shown=shown)
+        self._publish(number=number, at=at, is_set=is_set, shown=shown, chosen=chosen)
 
     def _rerun(self, given: dict[str, Any], seed: Any) -> None:
         """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
@@ -154,12 +155,15 @@ class Session:
         self._base = (base, at)
         return at
 
-    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None) -> None:
-        """Draw the trace: all steps, or of a long one first the one that is `shown`."""
+    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None, chosen: int = -1) -> None:
+        """Draw the trace: all steps, or of a long one first the one that is `shown`.
+
+        What is `chosen` in a picture's list, or -1, is what is shown then.
+        """
         frames = to_frames(self.trace, self.part)
         self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment))
         self._undrawn = frames if shown is not None and frames.is_long else None
-        self.frames = played(frames, None if self.is_whole else shown, self.comparison)
+        self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison)
         self.told = {
             "number": number,
             "error": "",

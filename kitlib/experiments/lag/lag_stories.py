@@ -47,7 +47,7 @@ def lag_is_zero(
     run.settle()
     handed = run.take("A", records)
     run.work("A", handed[:done])
-    run.tell_lag("all is handed out")
+    run.tell_lag("everything is fetched")
     if is_pool:
         run.until(lambda: run.committed[0] == run.ends[0], "the commit in the background", lambda: _idle(run, "A"))
     else:
