@@ -35,6 +35,8 @@ class Player {
     const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), ...(canFork ? [this.forkButton] : []), this.overButton, this.mood);
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
     this.verdict = new VerdictLine((step) => this.moveTo(step));
+    this.outcome = new OutcomeLine(isRun, (what) => this.ask({ do: what }));
+    this.verdict.node.append(this.outcome.node);
     this.sentence = html("p", { class: "kit-said", "aria-live": "polite" });
     this.cut = html("p", { class: "kit-cut", hidden: "" });
     this.stepText = html("span", { class: "kit-step" });
@@ -110,6 +112,7 @@ class Player {
       const wasLast = this.run && this.at >= this.last;
       this.load(JSON.parse(WORDS.decode(this.model.get("frames"))));
       this.verdict.draw(told.verdict);
+      this.outcome.draw(told.outcome);
       this.at = -1;
       const isForked = this.run.forked_at >= 0;
       const start = told.at >= 0 ? told.at : wasLast ? this.last : this.step;

@@ -46,6 +46,7 @@ SCRIPTS = (
     "player_ruler.js",
     "player_controls.js",
     "player_knobs.js",
+    "player_outcome.js",
     "player.js",
 )
 REST_S = 0.25  # how long no knob is turned until all steps are drawn

@@ -24,6 +24,7 @@ from kitlib.trace import Trace
 from kitlib.views.controls import to_control, to_label, to_text
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.marks import marks_of, signs_of, to_json
+from kitlib.views.outcome import Comparison, Outcome
 from kitlib.views.played import played
 from kitlib.views.scenes import kind_of
 
@@ -65,6 +66,7 @@ class Session:
             raise KnobError(f"Player: there is no part {plain_text(part, 40)!r} to play. Expected one of {parts}.")
         self._first = self.trace  # where "start over" goes back to
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
+        self.comparison = Comparison()
         self._undrawn: Frames | None = None  # the run of which only one step is drawn yet
         self.frames = b""
         self.told: dict[str, Any] = {}
@@ -94,7 +96,7 @@ class Session:
         """Draw the steps that are not drawn yet."""
         if self._undrawn is not None:
             with _uncollected():
-                self.frames, self._undrawn = played(self._undrawn), None
+                self.frames, self._undrawn = played(self._undrawn, comparison=self.comparison), None
             self.told = {**self.told, "isWhole": True}
 
     def _front(self, asked: Sequence[str]) -> list[str]:
@@ -126,6 +128,10 @@ class Session:
                     at = self._fork(int(question["at"]))
                 case "start over":
                     self.trace, self._base, is_set = self._first, None, True
+                case "keep":
+                    self.comparison.keep()
+                case "drop":
+                    self.comparison.drop()
                 case _:
                     self._rerun(question["knobs"], question["seed"])
                     last = len(self.trace) - 1
@@ -167,8 +173,9 @@ class Session:
         What is `chosen` in a picture's list, or -1, is what is shown then.
         """
         frames = to_frames(self.trace, self.part)
+        self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment))
         self._undrawn = frames if shown is not None and frames.is_long else None
-        self.frames = played(frames, None if self.is_whole else shown, chosen)
+        self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison)
         self.told = {
             "number": number,
             "error": "",
@@ -179,6 +186,7 @@ class Session:
             "seed": str(self.trace.seed),
             "verdict": _verdict(self.verdict),
             "marks": to_json(signs_of(marks_of(self.trace, self.verdict), frames.clock)),
+            "outcome": self.comparison.to_json(),
             "isWhole": self.is_whole,
         }
 

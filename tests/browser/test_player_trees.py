@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from kitlib.experiments import get
-from kitlib.views.frames import to_frames
-from kitlib.views.played import played
+from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import (
     FAINT_WORDS,
@@ -65,7 +63,7 @@ def test_the_browser_draws_the_trees_that_python_draws(
     """At any step, reached from any side, the pictures are those that were sent, and so those of `show`."""
     watched = make_page()
     page = watched.page
-    sent = Projector(played(to_frames(get(name).run(**knobs))))
+    sent = Projector(Session(name, knobs=knobs).frames)
     lab.open(page, player_of(name, **knobs))
     page.wait_for_selector(f"{ROOT}[data-step='0']")
     last = len(sent.row["said"]) - 1

@@ -55,7 +55,7 @@ def test_the_step_that_is_shown_is_drawn_first_and_all_steps_when_no_knob_is_tur
         assert player.told["error"], "what cannot be done leaves the run, and its pictures still come"
         await asyncio.sleep(2 * REST_S)
         assert (player.told["number"], player.told["isWhole"]) == (number + 1, True)
-        assert len(player.frames) > first and player.frames == played(to_frames(player.trace))
+        assert len(player.frames) > first and player.frames == played(to_frames(player.trace), comparison=player.session.comparison)
 
     with ThreadPoolExecutor(1) as other:  # this thread may have a loop already: Playwright's
         other.submit(asyncio.run, turn_twice()).result()
