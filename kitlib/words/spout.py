@@ -142,6 +142,13 @@ SPOUT = Domain(
             "The spout gives up on offset {offset:d}: no retries are left.", "offset", judged="give_up"
         ),
         "crash": Word(_crash, "", "lost on_their_way"),
+        "lose": Word("A tuple of offset {offset:d} is lost: the bolt never sees it, and the spout waits.", "offset", "attempt"),
+        "lose_ack": Word(
+            "The ack of offset {offset:d} is lost: its effect has happened, and the spout waits.", "offset", "attempt",
+            judged="lose_ack",
+        ),
+        "delay": Word("A tuple of offset {offset:d} is held back for {ms:,} ms.", "ms offset", "attempt"),
+        "double": Word("A tuple of offset {offset:d} is delivered twice.", "offset", "attempt"),
         "commit": Word(_commit, "offset", "txid written", judged="commit"),
         "reset": Word(_reset, "from to", "asked", judged="reset"),
         "idle": Word("The spout finds nothing to emit."),
