@@ -28,9 +28,9 @@ from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import show
+from kitlib.views.controls import stops_of
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import PARTS
-from kitlib.views.player import stops_of
 from kitlib.views.scenes import kind_of
 
 SMALL = Path(__file__).parent / "net_small.json"

@@ -59,14 +59,18 @@ def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, pr
     if trace_file:
         workspace.write_atomic(Path(trace_file), "".join(line + "\n" for line in trace.to_json_lines()))
     verdict = judge(trace)
+    figure = experiment.figure.measure(trace, verdict) if experiment.figure else None
     if as_json:
         told = {"run": trace.run, "experiment": trace.experiment, "backend": backend, "seed": trace.seed}
         told |= {"script": trace.script} if trace.script else {}
-        typer.echo(json.dumps({**told, "knobs": trace.knobs, "steps": len(trace), "verdict": verdict.to_json()}))
+        judged = {"verdict": verdict.to_json(), "figure": figure and figure.to_json()}
+        typer.echo(json.dumps({**told, "knobs": trace.knobs, "steps": len(trace), **judged}))
         return
     typer.echo(f"{experiment.title}\n{experiment.question}\n")
     typer.echo(repr(trace))
     typer.echo(verdict.sentence)
+    if figure:
+        typer.echo(f"{figure.sentence}.")
     if backend == "kafka" and script.interventions:
         _compare_with_model(trace, verdict, experiment.run(script=script))
     if backend == "kafka":

@@ -148,7 +148,7 @@ def a_default(answer: Any, what: str = "the answer") -> tuple[int, str]:
     given: Mapping[str, Any] = mapping(answer, what)
     for name in ("max_offset_behind", "poison"):
         if given.get(name, ...) is ...:
-            raise NotYet(f"there is no answer for {name} yet.", "Decide on the bound first, with the table of round 2.")
+            raise NotYet(f"there is no answer for {name} yet.", "Decide on the bound first, with the map of round 2.")
     return a_bound(given["max_offset_behind"]), one_of(given["poison"], ("stalled", "lost"), "poison")
 
 
@@ -158,7 +158,7 @@ def a_default(answer: Any, what: str = "the answer") -> tuple[int, str]:
     'records: `"stalled"` (the commit stays there) or `"lost"` (the commit passes it silently). There is more '
     'than one right answer; write one sentence below it: why this one?',
     Given(a_default),
-    "The table of round 2 shows which bounds survive every column.",
+    "The map of round 2 shows which bounds survive every fetch size, at every stop of its slider.",
     "For the poison record, run `poison_record` with `records=200` and your bound, and look at the verdict.",
     solution={"max_offset_behind": 40, "poison": "lost"},
 )
@@ -170,7 +170,7 @@ def choose_a_default(choice: tuple[int, str]) -> Rows:
         yield verdict.processed < verdict.appended and NotYet(
             f"with a bound of {bound_said(bound)} and fetches of {size} records, {verdict.processed} of {verdict.appended} records get "
             f"through the outage: {verdict.counts['lost']} are lost, the others stay pending.",
-            "Look at the table of round 2, in every column.",
+            "Look at the map of round 2, in every row and at every stop of its slider.",
             show(trace),
         )
     trace = run("poison_record", max_offset_behind=bound, records=200, duration_ms=5_000)

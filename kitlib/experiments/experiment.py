@@ -22,6 +22,7 @@ from kitlib.experiments.interventions import Intervention, Interventions, Script
 from kitlib.experiments.knobs import Knob, bind, check_seed, settle
 from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.experiments.script import Script, check_takes
+from kitlib.monitor.figures import Figure
 from kitlib.trace import Trace
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Experiment:
     kind: RunKind[Any]
     model_only: str = ""  # why there is nothing real to run it on; "" when there is
     domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
+    figure: Figure | None = None  # the number that the question asks for
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -152,8 +154,11 @@ def experiment(
     max_steps: int = 2_000,
     domain: str = "",
     model_only: str = "",
+    figure: Figure | None = None,
 ) -> Callable[[Callable[Concatenate[Run, ...], None]], Experiment]:
     """The story that this decorates, as an experiment: its docstring is the question, its parameters are the knobs.
+
+    `figure` is the number that the question asks for (`kitlib.monitor.figures`).
 
     The story is called with each knob's first value. It reads a live knob from `run.knobs` where it needs the value of
     that moment, as a fork may change it. Knobs that a run reads by itself are declared as the annotated attributes of a
@@ -169,7 +174,7 @@ def experiment(
                 knobs.setdefault(name, bind(name, hint, getattr(group, name)))
         knobs["max_steps"] = replace(MAX_STEPS, default=max_steps)
         question = " ".join((story.__doc__ or "").split())
-        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain)
+        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure)
 
     return declare
 

@@ -117,7 +117,7 @@ class KestrelSpout(Spout):
         super().open(conf, context, collector)
         self.client = context.task
         self.sync_at_ms = context.now_ms + self.sync_every_ms
-        context.note("start", offset=self.queue.done_to, why="the queue's open messages were given back")
+        context.note("start", offset=self.queue.done_to, why="the queue's open messages were returned")
 
     def next_tuple(self) -> None:
         if self.context.now_ms >= self.sync_at_ms:

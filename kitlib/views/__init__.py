@@ -7,9 +7,11 @@ show(trace, 40, part="tree")   # a topology's tree of tuples, and the acker's nu
 show(trace, part="lanes")      # of a producer's run: what crosses between it and the broker
 show(trace, part="curves")     # throughput, queues and timeouts of a long run, over time
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
+FailureMap(rows, "x", "y")     # how often an anomaly appears, knob by knob
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 draw_history(history)          # what groups committed over time; where it went back or vanished
 draw_signs(commits, samples)   # the signs of an offset that goes back, on one time axis
+life(trace, "record:orders/0/17")  # what happened to one record, when and by which rule
 """
 
 from __future__ import annotations
@@ -18,20 +20,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kitlib.views.failure_map import FailureMap
     from kitlib.views.history_picture import draw_history
     from kitlib.views.lag_picture import draw_window
+    from kitlib.views.lives import life
     from kitlib.views.picture import Picture, show
     from kitlib.views.player import Player
     from kitlib.views.signs_picture import draw_signs
 
-__all__ = ["Picture", "Player", "draw_history", "draw_signs", "draw_window", "show"]
+__all__ = ["FailureMap", "Picture", "Player", "draw_history", "draw_signs", "draw_window", "life", "show"]
 
 _MODULES = {
+    "FailureMap": "failure_map",
     "Picture": "picture",
     "Player": "player",
     "draw_history": "history_picture",
     "draw_signs": "signs_picture",
     "draw_window": "lag_picture",
+    "life": "lives",
     "show": "picture",
 }
 

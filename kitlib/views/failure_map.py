@@ -2,6 +2,7 @@
 
     rows = sweep("small_max_offset_behind", over={"max_offset_behind": range(1, 21), "records": [20, 40, 60]}, seeds=20)
     FailureMap(rows, "max_offset_behind", "records", "lost", mine={"max_offset_behind": 5, "records": 60})
+    FailureMap(Grid.of("slow_group", {"poll_records": [15, 20], "work_ms": [50, 100]}), "poll_records", "work_ms", "duplicated")
 
 A cell is one setting: its number is the percentage of seeds with the anomaly, and its colour repeats it. A click on a cell
 opens one of its runs in a player, with the anomaly when there is such a run. Where there are no widgets it is a picture.
@@ -21,6 +22,8 @@ import traitlets
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
+from kitlib.experiments.grid import Grid
+from kitlib.experiments.knobs import UNLIMITED
 from kitlib.views.player import Player
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.words.glyphs import RED
@@ -34,8 +37,9 @@ LINE = 110  # characters
 class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
     """The map of a sweep's rows, and the player of the run that was opened last (`.player`).
 
-    `rows` is a sweep's DataFrame, of Spark or pandas; `x` and `y` are two of its knobs, and `by` a third one, which gets a
-    slider. `mine` is a setting to mark. KnobError for columns that the rows do not have, and for more than 2,500 cells.
+    `rows` is a sweep's DataFrame, of Spark or pandas, or a small grid, whose runs are then made here. `x` and `y` are two of
+    its knobs, and `by` a third one, which gets a slider. `mine` is a setting to mark. KnobError for columns that the rows do
+    not have, and for more than 2,500 cells.
     """
 
     player: Player | None = None
@@ -43,6 +47,8 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
     def __init__(
         self, rows: Any, x: str, y: str, anomaly: str = "lost", *, by: str | None = None, mine: Mapping[str, Any] | None = None
     ) -> None:
+        if isinstance(rows, Grid):
+            rows = pd.DataFrame([rows.row(place) for place in range(len(rows))])
         self.rows: pd.DataFrame = rows.toPandas() if hasattr(rows, "toPandas") else rows
         self.x, self.y, self.by, self.anomaly = x, y, by, anomaly
         self.experiment = self._experiment()
@@ -61,7 +67,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
                 "Sweep fewer values of each."
             )
         self.mine = dict(mine or {})
-        labels = [f"{by} = {value}" for value in self.slices] if by else []
+        labels = [f"{by} = {_label(value)}" for value in self.slices] if by else []
         at = self.slices.index(self.mine[by]) if by and self.mine.get(by) in self.slices else 0
         self.picture = MapPicture(pictures=[self.svg(number) for number in range(len(self.slices))], labels=labels, at=at)
         self.picture.observe(self._on_chosen, "chosen")
@@ -79,16 +85,23 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         if failing.empty:
             return f"{self.anomaly.capitalize()}: in none of the {len(self.shares)} settings."
         first, share = failing.index[0], failing.iloc[0]
-        setting = ", ".join(f"{name}={value}" for name, value in zip(self.axes, first, strict=True))
+        setting = self._setting(first)
         of = f"{len(failing)} of {len(self.shares)}"
         told = f"{self.anomaly.capitalize()}: in {of} settings, the smallest of them {setting} ({share:.0%} of its seeds)."
         hit = set(failing.index.get_level_values(0))
         clean = [value for value in self.xs if value not in hit]
-        if clean and clean == self.xs[-len(clean) :]:
-            told += f" From {self.x}={clean[0]} on it never appeared."
+        if len(clean) == 1:
+            told += f" With {self._setting(clean)} it never appeared."
+        elif clean and clean == self.xs[-len(clean) :]:
+            told += f" From {self._setting(clean[:1])} on it never appeared."
         elif clean and clean == self.xs[: len(clean)]:
-            told += f" Up to {self.x}={clean[-1]} it never appeared."
+            told += f" Up to {self._setting(clean[-1:])} it never appeared."
         return told
+
+    def _setting(self, values: Any) -> str:
+        """Values of the first axes, as in `max_offset_behind=5, fetch_records=10`."""
+        named = zip(self.axes, values if isinstance(values, tuple | list) else [values], strict=False)
+        return ", ".join(f"{name}={_label(value)}" for name, value in named)
 
     def svg(self, number: int = 0) -> str:
         """The picture of the slider's stop with this number."""
@@ -98,17 +111,17 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         every = max(1, -(-NARROWEST_LABEL // int(max(pitch, 1))))
         middle = {"text_anchor": "middle", "cls": "ink", "font_size": 11}
         across = [
-            el("text", value, x=LEFT + (at + 0.5) * pitch, y=bottom + 16, **middle)
+            el("text", _label(value), x=LEFT + (at + 0.5) * pitch, y=bottom + 16, **middle)
             for at, value in enumerate(self.xs)
             if at % every == 0
         ]
         down = [
-            el("text", value, x=LEFT - 8, y=bottom - (at + 0.5) * CELL_TALL + 4, text_anchor="end", cls="ink", font_size=11)
+            el("text", _label(value), x=LEFT - 8, y=bottom - (at + 0.5) * CELL_TALL + 4, text_anchor="end", cls="ink", font_size=11)
             for at, value in enumerate(self.ys)
         ]
         title = f"{get(self.experiment).title}: seeds with records {self.anomaly}, in %"
         if self.by:
-            title += f" ({self.by} = {self.slices[number]})"
+            title += f" ({self.by} = {_label(self.slices[number])})"
         names = [
             el("text", title, x=16, y=24, cls="ink", font_size=14, font_weight="bold"),
             el("text", self.y, x=16, y=TOP - 10, cls="ink"),
@@ -122,7 +135,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         where = (self.xs[column], self.ys[row], *([self.slices[number]] if self.by else []))
         share = self.shares.get(where)
         x, y = LEFT + column * pitch, TOP + (len(self.ys) - 1 - row) * CELL_TALL
-        setting = ", ".join(f"{name}={value}" for name, value in zip(self.axes, where, strict=True))
+        setting = self._setting(where)
         told = "not run" if share is None else f"{share:.0%} of its seeds"
         box = {"x": x + 1, "y": y + 1, "width": pitch - 2, "height": CELL_TALL - 2, "rx": 2}
         parts = [
@@ -165,6 +178,10 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown, {})
         return {**(data or {}), "image/svg+xml": self.svg(self.picture.at), "text/plain": self.sentence}, metadata
+
+
+def _label(value: Any) -> str:
+    return "unlimited" if value == UNLIMITED and not isinstance(value, bool) else f"{value}"
 
 
 class MapPicture(anywidget.AnyWidget):

@@ -27,6 +27,7 @@ class Frames:
 
     experiment: str
     backend: str
+    trace: Trace | None = None  # the one they were read from
     lanes: list[Lane] = field(default_factory=list)
     at_ms: list[int] = field(default_factory=list)
     lag: list[int] = field(default_factory=list)  # log end - committed_to, summed over the lanes
@@ -75,7 +76,7 @@ def to_frames(trace: Trace, part: str = "all") -> Frames:
 
 
 def _to_frames(trace: Trace, part: str) -> Frames:
-    frames = Frames(trace.experiment, trace.backend)
+    frames = Frames(trace.experiment, trace.backend, trace)
     kind = kind_of(trace)
     if kind is not None:
         frames.scene = kind.to_scene(trace, part)

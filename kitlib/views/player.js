@@ -38,7 +38,6 @@ class Player {
     this.stepText = html("span", { class: "kit-step" });
     this.hatches = svg("svg", { class: "kit-unseen", "aria-hidden": "true" });
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
-    this.trees = new TreeStage(this.look, hatchName, () => this.draw());
     this.producer = new ProducerStage(this.look, hatchName);
     this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.slider);
     this.question = html("b", { text: "Where is each record?" });
@@ -60,14 +59,14 @@ class Player {
     const hatch = film.make(run.hatch);
     hatch.id = this.hatchName;
     this.hatches.replaceChildren(svg("defs", {}, hatch));
-    while (this.reels.length < run.reels.length) this.reels.push(new ReelView((step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); }));
+    const scrub = (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); };
+    while (this.reels.length < run.reels.length) this.reels.push(new ReelView(scrub, () => this.draw()));
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
     for (const panel of this.panels) panel.load(run);
-    const { forest, space_time: scene } = run;
-    if (forest) this.trees.load(forest);
+    const scene = run.space_time;
     if (scene) this.producer.load(scene);
-    const first = forest ? [this.trees.chooser, this.trees.picture, this.trees.legend.node] : scene ? [this.producer.picture, this.producer.legend.node] : [];
-    put(this.question, "text", forest ? "Which tuples are out, and is the number zero?" : scene ? this.producer.look.question : run.reels[0].question);
+    const first = scene ? [this.producer.picture, this.producer.legend.node] : [];
+    put(this.question, "text", scene ? this.producer.look.question : run.reels[0].question);
     const below = this.shownReels.flatMap(({ nodes }) => nodes);
     this.stage.replaceChildren(...first, ...(first.length ? below : below.slice(1)));
   }
@@ -119,7 +118,7 @@ class Player {
   askForRun() {
     const values = Object.fromEntries(this.knobs.filter((knob) => !knob.input.disabled).map((knob) => [knob.knob.name, knob.value]));
     const shown = this.at >= this.last ? 2 ** 31 : this.at; // the last step stays the last one
-    this.ask({ do: "run", knobs: values, seed: this.seed.value, shown });
+    this.ask({ do: "run", knobs: values, seed: this.seed.value, shown, chosen: this.reels[0].chosen });
   }
 
   ask(question) {
@@ -144,7 +143,6 @@ class Player {
   draw() {
     const { run, at } = this;
     for (const panel of [...this.shownReels, ...this.panels]) panel.draw(at);
-    if (run.forest) this.trees.draw(at);
     if (run.space_time) this.producer.draw(at);
     const sentence = at >= 0 ? run.said[at] : "The trace has no steps.";
     put(this.sentence, "text", sentence);
@@ -156,7 +154,6 @@ class Player {
 
   describe() {
     for (const panel of [...this.shownReels, ...this.panels]) panel.describe(this.at, this.run);
-    if (this.run.forest) this.trees.describe();
     if (this.run.space_time) this.producer.describe(this.at);
   }
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from kitlib.experiments import get
 from kitlib.views.frames import to_frames
-from kitlib.views.player import played
+from kitlib.views.played import played
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, knob_to_picture, press, watch_answers
 from tests.clock import at_pace, min_until

@@ -15,7 +15,7 @@ from kitlib.monitor.lag import Window
 from kitlib.views import draw_history, draw_signs, draw_window, scenes
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.player import played
+from kitlib.views.played import played
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, press
 from tests.browser.test_player_lanes import COLLISIONS

@@ -26,23 +26,28 @@ def kit(command_line: CommandLine) -> CommandLine:
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_run_prints_question_trace_and_sentence(kit: Callable[..., Any], name: str) -> None:
-    """An experiment on the model prints its title, its question, its trace's words and the verdict's sentence."""
+    """An experiment on the model prints its title, its question, its trace's words, the verdict's sentence and its figure."""
     code, out, err = kit(name)
-    trace = get(name).run()
-    assert (code, err) == (0, "")
-    assert out == f"{get(name).title}\n{get(name).question}\n\n{trace!r}\n{judge(trace).sentence}\n"
+    trace, figure = get(name).run(), get(name).figure
+    verdict = judge(trace)
+    assert (code, err) == (0, "") and figure
+    told = f"{trace!r}\n{verdict.sentence}\n{figure.measure(trace, verdict).sentence}.\n"
+    assert out == f"{get(name).title}\n{get(name).question}\n\n{told}"
 
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_run_json_is_one_line_that_parses(kit: Callable[..., Any], name: str) -> None:
-    """--json prints one object with run, knobs, seed and verdict, and nothing else."""
+    """--json prints one object with run, knobs, seed, verdict and figure, and nothing else."""
     code, out, err = kit(name, "--json", "--seed", "3")
     told = json.loads(out)
     assert (code, err, len(out.splitlines())) == (0, "", 1)
     assert (told["experiment"], told["backend"], told["seed"]) == (name, "model", 3)
     assert set(told["knobs"]) == {knob.name for knob in get(name).knobs}
     assert tuple(told["verdict"]["counts"]) in (ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES)
-    assert told["verdict"] == json.loads(json.dumps(judge(get(name).run(seed=3)).to_json()))
+    trace, figure = get(name).run(seed=3), get(name).figure
+    verdict = judge(trace)
+    assert told["verdict"] == json.loads(json.dumps(verdict.to_json()))
+    assert figure and told["figure"] == figure.measure(trace, verdict).to_json()
 
 
 def test_run_that_is_cut_is_printed_as_such(kit: Callable[..., Any]) -> None:
@@ -103,7 +108,7 @@ def test_run_on_kafka_says_where_the_trace_is(kit: Callable[..., Any], broker: A
     code, out, err = kit("several_tuples", "--backend", "kafka")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[-2] == judge(get("several_tuples").run()).sentence
+    assert lines[-3:-1] == [judge(get("several_tuples").run()).sentence, "2 records processed again."]
     assert lines[-1].startswith("The trace is in topic kit.trace.several-tuples-")
     told = json.loads(kit("several_tuples", "--backend", "kafka", "--json")[1])
     assert told["backend"] == "kafka" and told["verdict"]["counts"]["duplicated"] == 2

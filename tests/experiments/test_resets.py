@@ -121,7 +121,7 @@ def lags(trace: Trace) -> list[tuple[str, int | None, int]]:
 def test_lag_is_zero_before_and_after_the_loss() -> None:
     """It is 200 while nothing is committed, 0 when the pool still works, and 0 when its records are lost."""
     assert lags(get("lag_is_zero").run()) == [
-        ("all is handed out", None, 160), ("after the commit", 0, 160), ("B has taken over", 0, 160),
+        ("everything is fetched", None, 160), ("after the commit", 0, 160), ("B has taken over", 0, 160),
     ]  # fmt: skip
     honest = get("lag_is_zero").run(rule="committed after the work")
     assert lags(honest)[1:] == [("after the commit", 160, 160), ("B has taken over", 0, 0)]

@@ -16,7 +16,7 @@ from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.player import stops_of
+from kitlib.views.controls import stops_of
 from tests.conftest import REPOSITORY
 
 ARGUMENTS = ("part", "seed", "open_at")  # of a player, beside its knobs

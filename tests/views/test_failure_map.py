@@ -40,7 +40,7 @@ def test_smallest_failing_setting_is_named(rows: pd.DataFrame) -> None:
     """With its share, and from which value on the anomaly is gone."""
     found = FailureMap(rows, "max_offset_behind", "fetch_records").sentence
     assert "the smallest of them max_offset_behind=5, fetch_records=2 (100% of its seeds)" in found
-    assert found.endswith("From max_offset_behind=24 on it never appeared.")
+    assert found.endswith("With max_offset_behind=24 it never appeared.")
     turned = FailureMap(rows, "fetch_records", "max_offset_behind").sentence
     assert "never appeared" not in turned
     none = FailureMap(rows, "max_offset_behind", "fetch_records", "duplicated").sentence
@@ -54,6 +54,15 @@ def test_own_setting_is_marked_and_a_setting_that_was_not_run_is_dashed(rows: pd
     assert svg.count('stroke-width="3"') == 1 + 1  # and the hatch, which every document has
     assert "max_offset_behind=9, fetch_records=2: not run" in svg
     assert svg.count('stroke-dasharray="2 3"') == 1
+
+
+def test_a_small_grid_is_run_at_once_and_an_unlimited_knob_is_called_so() -> None:
+    """Rows of a grid are those of a sweep over it; 2^63 - 1 is a word in the picture and in the sentence."""
+    over = {"max_offset_behind": [5, "unlimited"], "fetch_records": [10]}
+    found = FailureMap(Grid.of(NAME, over), "max_offset_behind", "fetch_records")
+    pd.testing.assert_frame_equal(found.rows, swept(over, 1))
+    assert found.sentence.endswith("With max_offset_behind=unlimited it never appeared.")
+    assert ">unlimited<" in found.svg() and "9223372036854775807" not in found.svg() + found.sentence
 
 
 def test_third_knob_has_a_picture_for_each_value() -> None:

@@ -18,9 +18,11 @@ from kitlib.experiments.knobs import UNLIMITED, Knob, bind
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import Player, show
+from kitlib.views.controls import stops_of
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.player import HERE, REST_S, SCRIPTS, played, stops_of
+from kitlib.views.played import played
+from kitlib.views.player import HERE, REST_S, SCRIPTS
 from tests.views.traces import SOME_STEPS, some_steps_of, story
 
 SMALL = "small_max_offset_behind"

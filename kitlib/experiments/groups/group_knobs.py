@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from kitlib.errors import LabError
 from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
@@ -48,18 +47,6 @@ def meanwhile(run: GroupRun, names: Sequence[str], ms: int) -> None:
     run.look()
 
 
-def until(run: GroupRun, condition: Callable[[], bool], what: str, act: Callable[[], object], most_ms: int = SETTLE_MS) -> None:
-    """Act again and again until it is so. LabError that says what did not happen, and how the group is, after `most_ms`."""
-    deadline = run.group.now_ms + most_ms
-    while not condition():
-        if run.group.now_ms >= deadline:
-            raise LabError(
-                f"{run.trace.run}: {what} did not happen within {most_ms} ms; {run.group.view()}. Look at the trace, or at "
-                "`kit status` on kafka."
-            )
-        act()
-
-
 def take_all(run: GroupRun, names: Sequence[str]) -> None:
     """These members are handed all that is left of what they hold, and work on it."""
     for name in names:
@@ -82,5 +69,5 @@ def work_wave(run: GroupRun, names: Sequence[str], count: int, is_committed: boo
 def evicted(run: GroupRun, name: str, by: Sequence[str], most_ms: int = SETTLE_MS) -> None:
     """Wait until the coordinator has removed this member; `by` poll meanwhile. LabError after `most_ms`."""
     deadline = run.group.now_ms + most_ms
-    until(run, lambda: name not in run.group.view().members, f"the removal of {name}", lambda: meanwhile(run, by, 50), most_ms)
+    run.until(lambda: name not in run.group.view().members, f"the removal of {name}", lambda: meanwhile(run, by, 50), most_ms)
     run.settle(by, max(1, deadline - run.group.now_ms))

@@ -259,7 +259,7 @@ class GroupRun(Run):
 
     def _wait_if_nobody_is_left(self) -> None:
         if not any(member.is_there for member in self.members.values()):
-            self.wait_until(lambda: not self.group.view().members, SETTLE_MS, "the end of the last member's session")
+            self.until(lambda: not self.group.view().members, "the end of the last member's session")
         self.look()
 
     def delete_before(self, partition: int, offset: int) -> int:
@@ -336,40 +336,48 @@ class GroupRun(Run):
         self.group.pass_ms(ms)
         self.look()
 
-    def wait_until(self, condition: Callable[[], bool], most_ms: int, what: str) -> None:
-        """Let time pass until the condition holds. LabError when it does not within `most_ms`."""
+    def until(
+        self, condition: Callable[[], bool], what: str, act: Callable[[], object] | None = None, most_ms: int = SETTLE_MS
+    ) -> None:
+        """Act again and again (let time pass) until it is so.
+
+        LabError that says what did not happen, and how the group is, after `most_ms`.
+        """
         deadline = self.group.now_ms + most_ms
         while not condition():
             if self.group.now_ms >= deadline:
+                held = {name: sorted(member.held) for name, member in self.members.items() if member.is_there}
                 raise LabError(
-                    f"{self.trace.run}: {what} did not happen within {most_ms} ms; {self.group.view()}. Look at the trace."
+                    f"{self.trace.run}: {what} did not happen within {most_ms} ms; {self.group.view()}, the members hold {held}. "
+                    "Look at the trace, or at `kit status` on kafka."
                 )
-            self.pass_ms(20)
+            if act is None:
+                self.pass_ms(20)
+            else:
+                act()
 
     def settle(self, names: Sequence[str] | None = None, most_ms: int = SETTLE_MS) -> None:
         """Let these members (all that run) take part until the group is stable and each holds what it was dealt."""
         wanted = list(names or self.running)
-        deadline = self.group.now_ms + most_ms
-        while not self.is_settled(wanted):
-            if self.group.now_ms > deadline:
-                held = {name: sorted(self.members[name].held) for name in wanted}
-                raise LabError(
-                    f"{self.trace.run}: the group is not stable with {', '.join(wanted)} after {most_ms} ms; "
-                    f"{self.group.view()}, they hold {held}. Look at the trace, or at `kit status` on kafka."
-                )
+
+        def polls() -> None:
             for name in wanted:
                 self.poll(name, 0)
 
+        self.until(lambda: self.is_settled(wanted), f"a stable group with {', '.join(wanted)}", polls, most_ms)
+
     def drain(self, name: str, most_ms: int = SETTLE_MS) -> None:
         """Let this member work on all that is left of what it holds, and commit it."""
-        member, deadline = self.members[name], self.group.now_ms + most_ms
-        while any(member.position.get(p, 0) < self.ends[p] for p in member.held) or member.waiting:
-            if self.group.now_ms > deadline:
-                raise LabError(
-                    f"{self.trace.run}: {name} did not reach the end within {most_ms} ms. Look at the trace."
-                )
+        member = self.members[name]
+
+        def works() -> None:
             self.poll(name)
             self.work(name, list(member.waiting))
+
+        def is_at_end() -> bool:
+            return not member.waiting and all(member.position.get(p, 0) >= self.ends[p] for p in member.held)
+
+        self.until(is_at_end, f"{name}'s arrival at the log end", works, most_ms)
         self.commit_done(name)
 
     # -- what the calls showed --------------------------------------------------------------------------------

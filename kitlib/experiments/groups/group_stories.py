@@ -21,11 +21,11 @@ from kitlib.experiments.groups.group_knobs import (
     meanwhile,
     settings_of,
     take_all,
-    until,
     work_wave,
 )
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
+from kitlib.monitor.figures import COMMITTED, NO_OWNER, PROCESSED_AGAIN, REBALANCES, SPEED, WAITED
 
 Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)]
 ShortSessionMs = Annotated[int, Knob("A member without a heartbeat for this long is removed.", "ms", 1_000, 2_000)]
@@ -34,7 +34,7 @@ Wave = Annotated[int, Knob("Records that each partition receives at a time.", "r
 
 # -- three consumers joining and leaving ---------------------------------------------------------------
 
-@experiment("Three consumers join, one leaves", GroupRun)
+@experiment("Three consumers join, one leaves", GroupRun, figure=NO_OWNER)
 def rebalance(
     run: GroupRun,
     strategy: Annotated[
@@ -70,7 +70,7 @@ def rebalance(
 # -- too late: slow work, a frozen process, a dead one ---------------------------------------------------
 
 
-@experiment("Slow, frozen or dead", GroupRun)
+@experiment("Slow, frozen or dead", GroupRun, figure=WAITED)
 def poll_too_late(
     run: GroupRun,
     trouble: Annotated[
@@ -131,7 +131,7 @@ def _work_together(run: GroupRun, until_ms: int) -> None:
         run.pass_ms(5)
 
 
-@experiment("A batch that takes too long", GroupRun, max_steps=6_000)
+@experiment("A batch that takes too long", GroupRun, max_steps=6_000, figure=COMMITTED)
 def slow_group(
     run: GroupRun,
     members: Annotated[int, Knob("Number of members, and of partitions.", "members", 2, 8)] = 4,
@@ -162,7 +162,7 @@ def slow_group(
 # -- a commit in the middle of a rebalance -----------------------------------------------------------------
 
 
-@experiment("A commit in the middle of a rebalance", GroupRun)
+@experiment("A commit in the middle of a rebalance", GroupRun, figure=PROCESSED_AGAIN)
 def commit_during_rebalance(
     run: GroupRun,
     handler: Annotated[
@@ -185,7 +185,7 @@ def commit_during_rebalance(
     work_wave(run, ["A", "B"], wave, is_committed=False)
     run.commit_done("B")
     run.join("C", settings)
-    until(run, lambda: run.group.view().state == "PreparingRebalance", "the rebalance for C", lambda: run.poll("C", 0))
+    run.until(lambda: run.group.view().state == "PreparingRebalance", "the rebalance for C", lambda: run.poll("C", 0))
     meanwhile(run, ["A"], 3 * HEARTBEAT_MS)  # A joins again and waits for B, which does not poll
     error = run.commit_done("A")
     if error != "NONE" and handler == "fatal":
@@ -208,7 +208,7 @@ def _go_on(run: GroupRun, names: list[str]) -> None:
         run.commit_done(name)
 
 
-@experiment("A member with a name of its own", GroupRun)
+@experiment("A member with a name of its own", GroupRun, figure=WAITED)
 def static_member(
     run: GroupRun,
     what: Annotated[
@@ -237,7 +237,7 @@ def static_member(
     if what == "two with one id":
         join("A twin", "a")
         polls = partial(meanwhile, run, ["A twin", "B", "A"], 50)
-        until(run, lambda: bool(run.members["A"].error), "the refusal of A's next heartbeat", polls)
+        run.until(lambda: bool(run.members["A"].error), "the refusal of A's next heartbeat", polls)
         run.commit("A", dict.fromkeys(run.members["A"].held or run.ends, 5))
         run.kill("A")
         return _go_on(run, ["A twin", "B"])
@@ -256,7 +256,7 @@ def static_member(
 # -- a member whose network is gone --------------------------------------------------------------------------
 
 
-@experiment("One client cut off", GroupRun)
+@experiment("One client cut off", GroupRun, figure=REBALANCES)
 def client_cut_off(
     run: GroupRun,
     cut_ms: Annotated[int, Knob("How long nothing from A gets through.", "ms", 0, 8_000)] = 2_500,
@@ -292,7 +292,7 @@ def client_cut_off(
 # -- more consumers than partitions ---------------------------------------------------------------------------
 
 
-@experiment("More consumers than partitions", GroupRun)
+@experiment("More consumers than partitions", GroupRun, figure=SPEED)
 def more_consumers(
     run: GroupRun,
     partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)] = 6,

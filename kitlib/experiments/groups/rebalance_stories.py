@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal, cast
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import Library, MemberSettings
-from kitlib.experiments.groups.group_knobs import until
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
+from kitlib.monitor.figures import NO_OWNER
 from kitlib.trace import Step, Trace
 
 Protocol = Annotated[
@@ -91,10 +91,10 @@ class Stream:
             quiet = quiet + 1 if run.is_settled() else 0
 
         what = f"a quiet group of {', '.join(run.running)}"
-        until(run, lambda: quiet >= QUIET_ROUNDS, what, round_, run.knobs["session_timeout_ms"] + LONGEST_MS)
+        run.until(lambda: quiet >= QUIET_ROUNDS, what, round_, run.knobs["session_timeout_ms"] + LONGEST_MS)
 
 
-@experiment("Who stands still", GroupRun, max_steps=20_000)
+@experiment("Who stands still", GroupRun, max_steps=20_000, figure=NO_OWNER)
 def rebalance_protocols(
     run: GroupRun,
     protocol: Protocol = "eager",

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, until
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.offsets.reset_stories import read_on, settings_under
+from kitlib.monitor.figures import HIDDEN_LAG, LAG, LOST
 from kitlib.monitor.lag import Commit, PartitionStatus
 from kitlib.monitor.lag_window import LagStorage
 
@@ -25,7 +26,7 @@ def _idle(run: GroupRun, name: str) -> None:
     run.poll(name, 0)
 
 
-@experiment("The lag is 0, and nothing is done", GroupRun)
+@experiment("The lag is 0, and nothing is done", GroupRun, figure=LOST)
 def lag_is_zero(
     run: GroupRun,
     rule: Annotated[
@@ -46,9 +47,9 @@ def lag_is_zero(
     run.settle()
     handed = run.take("A", records)
     run.work("A", handed[:done])
-    run.tell_lag("all is handed out")
+    run.tell_lag("everything is fetched")
     if is_pool:
-        until(run, lambda: run.committed[0] == run.ends[0], "the commit in the background", lambda: _idle(run, "A"))
+        run.until(lambda: run.committed[0] == run.ends[0], "the commit in the background", lambda: _idle(run, "A"))
     else:
         run.commit_done("A")
     run.tell_lag("after the commit")
@@ -98,7 +99,7 @@ class _Monitor:
         self.run.record_lane("monitor", "judge", 0, status=self.status, why=why, stored_lag=stored_lag, lag=window.current_lag, when=when)
 
 
-@experiment("The lag was flat, and then it jumped", GroupRun)
+@experiment("The lag was flat, and then it jumped", GroupRun, figure=HIDDEN_LAG)
 def flat_lag(
     run: GroupRun,
     commits: Annotated[int, Knob("How many times A commits.", "commits", 2, 50)] = 6,
@@ -132,7 +133,7 @@ def flat_lag(
         monitor.look()
 
     most_ms = 2 * commits * every_ms + SETTLE_MS
-    until(run, lambda: monitor.status != "OK", "the monitor's alarm", goes_by, most_ms)
+    run.until(lambda: monitor.status != "OK", "the monitor's alarm", goes_by, most_ms)
     monitor.tell("nobody commits")
     run.join("B", settings)
     evicted(run, "A", ["B"])
@@ -145,7 +146,7 @@ def flat_lag(
 # -- a commit that is never replaced -------------------------------------------------------------------------
 
 
-@experiment("A large lag, and nothing to read", GroupRun)
+@experiment("A large lag, and nothing to read", GroupRun, figure=LAG)
 def stale_commit_lag(
     run: GroupRun,
     commits: Annotated[

@@ -107,6 +107,7 @@ class IncidentRun(Run):
     """One run on the model: the offsets topic, who coordinates, and the partition that one consumer reads."""
 
     domain: ClassVar[str] = "incidents"
+    on_kafka: ClassVar[str] = "kitlib.experiments.offsets.incident_stories:RealIncident"
 
     now_ms: int = 0
     log: SegmentedLog = field(default_factory=lambda: SegmentedLog("__consumer_offsets-0"))

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import Annotated, Any, Concatenate, Literal, ParamSpec
+from typing import Annotated, Any, Literal
 
-from kitlib.experiments.backend import Backend, ModelBackend
+from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.offsets.incident_run import LATER, MINUTE_MS, NAME, OTHERS, SECOND_MS, IncidentRun
-from kitlib.experiments.run import Fork, RunIsOver
+from kitlib.experiments.run import RunIsOver
+from kitlib.monitor.figures import WENT_BACK
 from kitlib.trace import Step, Trace
 
 
@@ -40,13 +40,13 @@ class RealIncident(GroupRun):
     answered: int | None = None  # what the model's coordinator said last; None: no offset
     pending: int = 0  # records that A has been handed by the model and not yet for real
 
-    def replay(self, story: Callable[[IncidentRun], None]) -> None:
+    def tell(self, story: Callable[..., None], /, **given: Any) -> None:
         """Tell the story to the model, then do it."""
         name = self.trace.run
         imagined = IncidentRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelBackend(name), dict(self.knobs))
         cut: RunIsOver | None = None
         try:
-            story(imagined)
+            story(imagined, **given)
         except RunIsOver as over:  # what it had told until then is done
             cut = over
         self.create(1)
@@ -91,27 +91,6 @@ class RealIncident(GroupRun):
         self.commit(NAME, {0: next_offset})
 
 
-def incident_run(trace: Trace, backend: Backend, knobs: dict[str, Any], fork: Fork | None = None) -> IncidentRun | RealIncident:
-    """The run of an incident on its backend."""
-    return (RealIncident if backend.name == "kafka" else IncidentRun)(trace, backend, knobs, fork)
-
-
-P = ParamSpec("P")
-
-
-def on_both(story: Callable[Concatenate[IncidentRun, P], None]) -> Callable[Concatenate[IncidentRun | RealIncident, P], None]:
-    """The story on the model, or on a real broker: there the model tells what happens, and it is done for real."""
-
-    @wraps(story)
-    def tell(run: IncidentRun | RealIncident, /, *args: P.args, **knobs: P.kwargs) -> None:
-        if isinstance(run, RealIncident):
-            run.replay(lambda imagined: story(imagined, *args, **knobs))
-        else:
-            story(run, *args, **knobs)
-
-    return tell
-
-
 Reset = Annotated[Literal["earliest", "latest"], Knob("Where A starts without a usable offset.", live=True)]
 OffsetsRetentionDays = Annotated[int, Knob("How long a committed offset is retained.", "days", 1, 60)]
 Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "records", 1, 100)]
@@ -119,8 +98,7 @@ Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "r
 # -- the stale offset --------------------------------------------------------------------------------
 
 
-@experiment("The stale offset", incident_run, max_steps=4_000, domain="incidents")
-@on_both
+@experiment("The stale offset", IncidentRun, max_steps=4_000, figure=WENT_BACK)
 def stale_offset(
     run: IncidentRun,
     coordinator_rules: Annotated[
@@ -161,8 +139,7 @@ def stale_offset(
 # -- the dead cleaner --------------------------------------------------------------------------------
 
 
-@experiment("The dead cleaner", incident_run, max_steps=4_000, domain="incidents")
-@on_both
+@experiment("The dead cleaner", IncidentRun, max_steps=4_000, figure=WENT_BACK)
 def dead_cleaner(
     run: IncidentRun,
     coordinator_rules: Annotated[Literal["0.8.2", "0.9.0", "4.3.1"], Knob("Which release's rules the coordinator follows.")] = "0.8.2",

@@ -11,9 +11,10 @@ from typing import Annotated, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import MemberSettings
-from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, until
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
+from kitlib.monitor.figures import LOST, LOST_OR_AGAIN, PROCESSED_AGAIN
 
 MIRROR = "mirror"
 
@@ -83,7 +84,7 @@ def settings_under(run: GroupRun, policy: str = "earliest") -> MemberSettings:
 def read_on(run: GroupRun, name: str) -> None:
     """Let it read to the end and commit, or notice that it cannot."""
     member = run.members[name]
-    until(run, lambda: bool(member.error) or not member.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
+    run.until(lambda: bool(member.error) or not member.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
     if not member.error:
         run.drain(name)
 
@@ -91,7 +92,7 @@ def read_on(run: GroupRun, name: str) -> None:
 # -- nine questions and more -----------------------------------------------------------------------------
 
 
-@experiment("When the reset policy applies", GroupRun)
+@experiment("When the reset policy applies", GroupRun, figure=LOST_OR_AGAIN)
 def reset_policy(
     run: GroupRun,
     state: Annotated[
@@ -135,7 +136,7 @@ def reset_policy(
 # -- retention is faster than the consumer ------------------------------------------------------------------
 
 
-@experiment("Retention is faster than the consumer", GroupRun)
+@experiment("Retention is faster than the consumer", GroupRun, figure=LOST)
 def retention_overtakes(
     run: GroupRun,
     policy: Policy = "latest",
@@ -167,7 +168,7 @@ def retention_overtakes(
         run.delete_before(0, records + deleted)
     run.tell_lag("A is paused")
     member = run.members["A"]
-    until(run, lambda: bool(member.error) or run.is_in_log(0, member.position[0]), "A's next position", lambda: run.poll("A"))
+    run.until(lambda: bool(member.error) or run.is_in_log(0, member.position[0]), "A's next position", lambda: run.poll("A"))
     run.append(0, after)
     read_on(run, "A")
     run.tell_lag("A goes on")
@@ -176,7 +177,7 @@ def retention_overtakes(
 # -- two groups, one answer each ------------------------------------------------------------------------------
 
 
-@experiment("What one repeats, the other loses", MirrorRun)
+@experiment("What one repeats, the other loses", MirrorRun, figure=LOST_OR_AGAIN)
 def mirror(
     run: MirrorRun,
     policy: Annotated[Literal["earliest", "latest"], Knob("The mirror's auto.offset.reset; the consumer's is earliest.")] = "latest",
@@ -225,7 +226,7 @@ def mirror(
 # -- a partition that is new ---------------------------------------------------------------------------------
 
 
-@experiment("A new partition that the consumer does not know yet", GroupRun, max_steps=10_000)
+@experiment("A new partition that the consumer does not know yet", GroupRun, max_steps=10_000, figure=LOST)
 def new_partition_latest(
     run: GroupRun,
     policy: Policy = "latest",
@@ -244,10 +245,12 @@ def new_partition_latest(
     run.add_partitions(2)  # right after A has asked, so it will not know for as long as it can
     run.append(1, max(1, records_a_second * metadata_max_age_ms // 1_000))
     member = run.members["A"]
-    until(
-        run, lambda: bool(member.error) or (1 in member.held and member.is_placed), "the new partition's owner", lambda: run.poll("A", 0),
+    run.until(
+        lambda: bool(member.error) or (1 in member.held and member.is_placed),
+        "the new partition's owner",
+        lambda: run.poll("A", 0),
         metadata_max_age_ms + SETTLE_MS,
-    )  # fmt: skip
+    )
     run.append(1, 10)
     read_on(run, "A")
     run.tell_lag("after all")
@@ -289,7 +292,7 @@ def _insert(run: GroupRun, table: set[int], offset: int) -> None:
     table.add(offset)
 
 
-@experiment("An offset is reset by hand", GroupRun)
+@experiment("An offset is reset by hand", GroupRun, figure=PROCESSED_AGAIN)
 def reset_by_hand(
     run: GroupRun,
     check: Annotated[

@@ -67,7 +67,7 @@ class SendNetwork:
         need_before = self.run.producer.metadata.need_update
         attempts = self.run.producer.metadata.attempts
         self.run.producer.client.disconnected(node, self.run.now_ms)
-        self.run.record("network", "disconnected", node=node.id, why="nobody listens there")
+        self.run.record("network", "disconnected", node=node.id, why="connection refused")
         if self.run.producer.metadata.attempts > attempts:
             self.run.record("metadata", "failed_update", attempts=self.run.producer.metadata.attempts)
         elif not need_before:

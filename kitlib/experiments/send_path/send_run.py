@@ -137,7 +137,7 @@ class SendRun(AgendaRun):
         sending = self.producer.send(value, self.now_ms, key, partition)
         if self.producer.metadata.need_update and not wants_before:
             self.record("metadata", "request_update", name=self.cluster.topic, version=self.producer.metadata.version,
-                        full=self.producer.metadata.need_full_update, why="a topic that is not known")  # fmt: skip
+                        full=self.producer.metadata.need_full_update, why="an unknown topic")  # fmt: skip
         if not sending.is_over:
             self.record("user", "blocked", record=record, on=sending.state, most_ms=sending.deadline_ms - self.now_ms)
         self.look_at_sendings()

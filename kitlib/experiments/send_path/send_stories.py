@@ -32,6 +32,7 @@ from kitlib.experiments.send_path.send_knobs import (
 from kitlib.experiments.send_path.send_run import SendRun
 from kitlib.kafka.broker.leader import BrokerConfig
 from kitlib.kafka.producer.config import MAX_INT
+from kitlib.monitor.figures import LOST, RECORDS_A_REQUEST, SEND_TIME
 
 TOPIC = "events"
 WARM_UP_MS = 1_000  # until the producer knows the topic and has a connection to its leader
@@ -56,7 +57,7 @@ class SourceTimes:
     produce_answer_ms: Annotated[int, Knob("How long its answer takes to arrive. Model only.", "ms", 0, 5_000)] = 21
 
 
-@experiment("Two sends, nine steps", SendRun, shared=(SourceTimes,))
+@experiment("Two sends, nine steps", SendRun, shared=(SourceTimes,), figure=SEND_TIME)
 def two_sends(
     run: SendRun,
     partitions: Partitions = 3,
@@ -91,7 +92,7 @@ WhatIsWrong = Annotated[
 FirstSendAfterMs = Annotated[int, Knob("How long after the producer's start the first send is.", "ms", 0, 10_000)]
 
 
-@experiment("Who holds up send?", SendRun)
+@experiment("Who holds up send?", SendRun, figure=SEND_TIME)
 def blocked_send(
     run: SendRun,
     fault: WhatIsWrong = "missing topic",
@@ -151,7 +152,7 @@ def _send_at_rate(run: SendRun, records: int, every_ms: float) -> None:
 # -- linger and batches -------------------------------------------------------------------------------
 
 
-@experiment("Does linger.ms=0 send every record alone?", SendRun, max_steps=20_000)
+@experiment("Does linger.ms=0 send every record alone?", SendRun, max_steps=20_000, figure=RECORDS_A_REQUEST)
 def linger_and_batches(
     run: SendRun,
     rate_per_s: Annotated[int, Knob("Records that the application sends per second.", "records/s", 1, 10_000, scale="log")] = 1_000,
@@ -190,7 +191,7 @@ def _produce(run: SendRun, most: int, retries: int, polls: bool) -> None:
     run.send()
 
 
-@experiment("send returned, so was it sent?", SendRun, max_steps=20_000)
+@experiment("send returned, so was it sent?", SendRun, max_steps=20_000, figure=LOST)
 def unflushed_sends(
     run: SendRun,
     records: Records = 300,
@@ -225,7 +226,7 @@ def unflushed_sends(
 # -- stale metadata -----------------------------------------------------------------------------------
 
 
-@experiment("The leader has moved", SendRun)
+@experiment("The leader has moved", SendRun, figure=SEND_TIME)
 def stale_metadata(
     run: SendRun,
     records: Records = 20,
@@ -260,7 +261,7 @@ def stale_metadata(
 
 # -- expired batches ----------------------------------------------------------------------------------
 
-@experiment("Which clock expires a batch?", SendRun)
+@experiment("Which clock expires a batch?", SendRun, figure=SEND_TIME)
 def expired_batch(
     run: SendRun,
     records: Records = 3,
@@ -298,7 +299,7 @@ def expired_batch(
 # -- who is in sync -----------------------------------------------------------------------------------
 
 
-@experiment("Whom does acks=all wait for?", SendRun)
+@experiment("Whom does acks=all wait for?", SendRun, figure=LOST)
 def acks_and_isr(
     run: SendRun,
     records: Records = 10,

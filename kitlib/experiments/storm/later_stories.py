@@ -22,9 +22,10 @@ from kitlib.experiments.storm.knobs import (
 )
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun, Times
 from kitlib.experiments.storm.stories import RecordsWhileDown
+from kitlib.monitor.figures import LOST, RESETS, RETRY_WAIT
 
 
-@experiment("A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,))
+@experiment("A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,), figure=RESETS)
 def failed_offset_deleted(
     run: SpoutRun,
     records: Records = 40,
@@ -50,7 +51,7 @@ def failed_offset_deleted(
     run.finish(1_000)
 
 
-@experiment("A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,))
+@experiment("A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,), figure=RETRY_WAIT)
 def uncommitted_cap(
     run: SpoutRun,
     records: Records = 60,
@@ -89,7 +90,7 @@ def _ledger(committed_to: int, emitted_to: int) -> dict[str, object]:
     return ledgers | {"committed_to": committed_to, "emitted_to_offset": emitted_to, "retries": 0}
 
 
-@experiment("Where a consumer group starts", SpoutRun)
+@experiment("Where a consumer group starts", SpoutRun, figure=LOST)
 def start_position(
     run: SpoutRun,
     records: Annotated[int, Knob("How many records the topic holds at the start.", "records", 1, 500)] = 30,

@@ -23,9 +23,10 @@ from kitlib.experiments.storm.knobs import (
     WorkKnobs,
 )
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, PATIENCE_MS, SpoutRun
+from kitlib.monitor.figures import LOST, PROCESSED_AGAIN, RETRIES, STANDSTILL, UNCLAIMED
 
 
-@experiment("Every record once", SpoutRun, shared=(SpoutKnobs,))
+@experiment("Every record once", SpoutRun, shared=(SpoutKnobs,), figure=UNCLAIMED)
 def happy_path(run: SpoutRun, records: Records = 40) -> None:
     """Many records are in flight at once and finish in any order. What may the spout record as done?"""
     topic = run.create(records)
@@ -39,7 +40,7 @@ OutageMs = Annotated[
 ]
 
 
-@experiment("A bound smaller than a fetch", SpoutRun, shared=(SpoutKnobs,))
+@experiment("A bound smaller than a fetch", SpoutRun, shared=(SpoutKnobs,), figure=LOST)
 def small_max_offset_behind(
     run: SpoutRun,
     records: Records = 60,
@@ -65,7 +66,7 @@ PoisonOffset = Annotated[int, Knob("The record whose tuple always fails; -1 for 
 DurationMs = Annotated[int, Knob("How long the story runs, in virtual time.", "ms", 100, 60_000, live=True)]
 
 
-@experiment("One record that never succeeds", SpoutRun, shared=(SpoutKnobs,))
+@experiment("One record that never succeeds", SpoutRun, shared=(SpoutKnobs,), figure=STANDSTILL)
 def poison_record(
     run: SpoutRun, records: Records = 40, poison_offset: PoisonOffset = 13, duration_ms: DurationMs = 1_500
 ) -> None:
@@ -73,7 +74,7 @@ def poison_record(
     _read_poison(run, records)
 
 
-@experiment("The later retry manager", SpoutRun, shared=(WorkKnobs,))
+@experiment("The later retry manager", SpoutRun, shared=(WorkKnobs,), figure=RETRIES)
 def retry_with_backoff(
     run: SpoutRun,
     records: Records = 40,
@@ -105,7 +106,7 @@ def _read_poison(run: SpoutRun, records: int) -> None:
 RecordsWhileDown = Annotated[int, Knob("How many records arrive while the spout is down.", "records", 0, 5_000)]
 
 
-@experiment("Retention was faster", SpoutRun, shared=(SpoutKnobs,))
+@experiment("Retention was faster", SpoutRun, shared=(SpoutKnobs,), figure=LOST)
 def out_of_range(
     run: SpoutRun,
     records: Records = 40,
@@ -134,7 +135,7 @@ def _committed(run: SpoutRun) -> int:
     return run.manager.committed_to if run.manager else 0
 
 
-@experiment("A crash, and the start after it", SpoutRun, shared=(SpoutKnobs,))
+@experiment("A crash, and the start after it", SpoutRun, shared=(SpoutKnobs,), figure=PROCESSED_AGAIN)
 def restart(
     run: SpoutRun,
     records: Records = 40,
@@ -158,7 +159,7 @@ def restart(
     run.finish()
 
 
-@experiment("The same spout id on another topic", SpoutRun, shared=(SpoutKnobs,))
+@experiment("The same spout id on another topic", SpoutRun, shared=(SpoutKnobs,), figure=LOST)
 def same_id_other_topic(
     run: SpoutRun,
     records: Records = 40,
@@ -176,7 +177,7 @@ def same_id_other_topic(
     run.finish()
 
 
-@experiment("A record that becomes several tuples", SpoutRun, shared=(SpoutKnobs,))
+@experiment("A record that becomes several tuples", SpoutRun, shared=(SpoutKnobs,), figure=PROCESSED_AGAIN)
 def several_tuples(
     run: SpoutRun,
     records: Records = 20,

@@ -167,7 +167,7 @@ class ConnectCluster:
                 if worker.member_id in self.order:
                     self._forget(worker.member_id)
                     self._tell("group", "evict", member=worker.name, why="session")
-                    self.prepare(f"{worker.name} was given up")
+                    self.prepare(f"{worker.name} was removed")
         if self.rebalance_ms is not None and self._completes_ms() <= self.now_ms:
             self._complete()
         over = [
@@ -243,7 +243,7 @@ class ConnectCluster:
         for name in asking:
             self.published[name] = self.wanted[name]
         if moved:
-            self.prepare("work was taken away")
+            self.prepare("tasks were revoked")
         elif asking:
             self.prepare(f"{', '.join(sorted(asking))} ask{'' if len(asking) > 1 else 's'} for tasks")
 

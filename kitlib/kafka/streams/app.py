@@ -190,7 +190,7 @@ class StreamsApp:
             if found.dies_ms is not None and found.dies_ms <= self.now_ms:
                 found.dies_ms, found.is_member = None, False
                 self._tell("group", "evict", member=found.name)
-                self._prepare(f"{found.name} was given up")
+                self._prepare(f"{found.name} was removed")
         if self.probing_ms is not None and self.probing_ms <= self.now_ms:
             self.probing_ms = None
             self._prepare("probing: has a warm-up caught up?")

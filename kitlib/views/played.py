@@ -1,0 +1,32 @@
+"""What a page needs to show every step of a run: its sentences and its pictures, as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kitlib.views.film import Film
+from kitlib.views.frames import Frames
+from kitlib.views.partition_strip import strip_reel
+from kitlib.views.plot import plot_reel
+from kitlib.views.scene import scene_reel
+from kitlib.views.svg import hatch
+from kitlib.views.tree import tree_reel
+
+
+def played(frames: Frames, only: int | None = None, chosen: int = -1) -> bytes:
+    """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON."""
+    film = Film()
+    if frames.scene:
+        reels = [scene_reel(film, frames.scene)]
+    else:
+        plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
+        strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
+        trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
+        reels = [*strips, plot] if is_alone else [*trees, plot, *strips]
+    row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
+    row["isWhole"] = only is None
+    row["space_time"] = frames.space_time.to_json() if frames.space_time else None
+    row["hatch"] = film.add(hatch())
+    row["reels"] = [reel.to_json() for reel in reels]
+    return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

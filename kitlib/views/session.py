@@ -1,0 +1,195 @@
+"""A run and what it answers to the page that plays it: the player's half beside the models, without any widget.
+
+    session = Session("poison_record", seed=3, knobs={"records": 60})
+    session.answer({"number": 1, "do": "fork", "at": 40})
+    session.told, session.frames              # what the page is to show now
+
+A notebook's `Player` puts a session behind a widget; the site of `kit page` puts one behind a web worker.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kitlib.errors import KitError, KnobError
+from kitlib.experiments import get, names
+from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.knobs import Knob
+from kitlib.monitor.delivery import Verdict, judge
+from kitlib.text import plain_text
+from kitlib.trace import Trace
+from kitlib.views.controls import to_control, to_text
+from kitlib.views.frames import Frames, to_frames
+from kitlib.views.played import played
+from kitlib.views.scenes import kind_of
+
+
+class Session:
+    """A trace, the experiment it came from, and what a page is told of it.
+
+    `heading` never changes: title, question and knobs. `frames` are the pictures of `trace` (kitlib.views.played);
+    `told` is the answer to the question with its `number`: a dict that JSON can hold.
+    """
+
+    def __init__(
+        self,
+        what: str | Experiment | Trace,
+        *,
+        backend: str = "model",
+        seed: int = 1,
+        part: str = "all",
+        open_at: int | str = 0,
+        knobs: dict[str, Any] | None = None,
+    ) -> None:
+        """As `Player`. KnobError for a bad knob, seed, backend, part or `open_at`, and for knobs beside a recorded trace."""
+        if isinstance(what, Trace) and (knobs or seed != 1):
+            raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
+        self.experiment: Experiment | None
+        self.knobs: tuple[Knob, ...] = ()
+        if isinstance(what, Trace):
+            self.experiment = get(what.experiment) if what.experiment in names() else None
+            self.trace = what
+        else:
+            self.experiment = get(what) if isinstance(what, str) else what
+            self.knobs = self.experiment.knobs
+            self.trace = self.experiment.run(backend=backend, seed=seed, **(knobs or {}))
+        self.verdict: Verdict = judge(self.trace)
+        self.part = part
+        if part != "all" and ((kind := kind_of(self.trace)) is None or part not in kind.parts):
+            parts = ", ".join(kind.parts) if kind else "all"
+            raise KnobError(f"Player: there is no part {plain_text(part, 40)!r} to play. Expected one of {parts}.")
+        self._first = self.trace  # where "start over" goes back to
+        self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
+        self._undrawn: Frames | None = None  # the run of which only one step is drawn yet
+        self.frames = b""
+        self.told: dict[str, Any] = {}
+        self.heading = {
+            "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
+            "question": self.experiment.question if self.experiment else "",
+            "knobs": [to_control(knob, self.trace) for knob in self.knobs],
+        }
+        self._publish(number=0, at=self._opening(open_at), is_set=True)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all steps of the run are drawn."""
+        return self._undrawn is None
+
+    def answer(self, question: dict[str, Any], *, may_wait: bool = False) -> None:
+        """Do what the page asks; `told` has the answer always, with a sentence when it cannot be done.
+
+        With `may_wait` only the step that is shown may be drawn; `complete` then draws the others.
+        What is not a KitError is told too, and raised again.
+        """
+        with _uncollected():
+            self._answer(question, may_wait)
+
+    def complete(self) -> None:
+        """Draw the steps that are not drawn yet."""
+        if self._undrawn is not None:
+            with _uncollected():
+                self.frames, self._undrawn = played(self._undrawn), None
+            self.told = {**self.told, "isWhole": True}
+
+    def _opening(self, asked: int | str) -> int:
+        """The step to open at."""
+        if asked == "anomaly":
+            found = (self.verdict.first(kind).witness for kind in self.verdict.kinds)
+            return next((witness for witness in found if witness is not None), 0)
+        last = max(0, len(self.trace) - 1)
+        if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked <= last:
+            told = plain_text(repr(asked), 40)
+            raise KnobError(f'Player: open_at is {told}, expected "anomaly" or a step of this run, 0 to {last}.')
+        return asked
+
+    def _answer(self, question: dict[str, Any], may_wait: bool) -> None:
+        number, at, is_set, shown = int(question["number"]), -1, False, None
+        chosen = int(question.get("chosen", -1))
+        try:
+            match question["do"]:
+                case "fork":
+                    at = self._fork(int(question["at"]))
+                case "start over":
+                    self.trace, self._base, is_set = self._first, None, True
+                case _:
+                    self._rerun(question["knobs"], question["seed"])
+                    last = len(self.trace) - 1
+                    shown = min(int(question["shown"]), last) if may_wait and "shown" in question and last >= 0 else None
+            self.verdict = judge(self.trace)
+        except KitError as error:
+            self.told = {**self.told, "number": number, "error": str(error)}
+            return
+        except Exception as error:
+            sentence = f"The kit itself failed ({type(error).__name__}). The kernel's log has the details; start over."
+            self.told = {**self.told, "number": number, "error": sentence}
+            raise
+        self._publish(number=number, at=at, is_set=is_set, shown=shown, chosen=chosen)
+
+    def _rerun(self, given: dict[str, Any], seed: Any) -> None:
+        """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
+        if self.experiment is None:
+            raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
+        if self._base is None:
+            self.trace = self.experiment.run(backend=self.trace.backend, seed=_whole_seed(seed), **given)
+            return
+        by_name = {knob.name: knob for knob in self.knobs if knob.live}
+        checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
+        self.trace = self.experiment.fork(*self._base, **checked)
+
+    def _fork(self, at: int) -> int:
+        if self.experiment is None or not self.knobs:
+            raise KnobError("Player: this is a recorded trace and cannot be forked. Open its experiment instead.")
+        if self._base is not None:
+            raise KnobError("Player: this run is forked already. Start over to fork it elsewhere.")
+        base = self.trace
+        self.trace = self.experiment.fork(base, at)
+        self._base = (base, at)
+        return at
+
+    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None, chosen: int = -1) -> None:
+        """Draw the trace: all steps, or of a long one first the one that is `shown`.
+
+        What is `chosen` in a picture's list, or -1, is what is shown then.
+        """
+        frames = to_frames(self.trace, self.part)
+        self._undrawn = frames if shown is not None and frames.is_long else None
+        self.frames = played(frames, None if self.is_whole else shown, chosen)
+        self.told = {
+            "number": number,
+            "error": "",
+            "at": at,  # the step to show; -1 leaves it to the browser
+            "set": is_set,  # whether the controls are to follow
+            "values": {name: to_text(value) for name, value in self.trace.knobs.items()},
+            "seed": str(self.trace.seed),
+            "verdict": _verdict(self.verdict),
+            "isWhole": self.is_whole,
+        }
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A run and its pictures make many small objects; a full collection amid them costs more than both."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    anomalies = []
+    for kind, count in verdict.counts.items():
+        first = verdict.first(kind)
+        row = {"kind": kind, "count": count, "witness": first.witness, "reason": first.reason}
+        anomalies.append(row | {"isViolation": kind in verdict.violations})
+    return {"sentence": verdict.sentence, "anomalies": anomalies}
+
+
+def _whole_seed(seed: Any) -> int:
+    text = str(seed).strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise KnobError(f"seed is {plain_text(seed, 40)!r}, expected a whole number from 0 on.")
+    return int(text)
