@@ -158,8 +158,8 @@ class Interventions:
             if each.verb == "break":
                 had = f"the run was over at {now_ms:,} ms"
             elif each.thing in self.seen:
-                had = f"the last {each.thing} of this run is number {self.seen[each.thing]}"
+                had = f"the last {each.thing.replace('ack of', 'acked')} of this run is number {self.seen[each.thing]}"
                 had = "it did not come to that attempt" if " attempt " in each.target else had
             else:
-                had = f"this run has no {each.thing}"
+                had = f"this run has no {each.thing.replace('ack of', 'acked')}"
             raise ScriptError(f'{where}: "{each}" never happened: {had}. Change that line of the script, or leave it out.')

@@ -108,6 +108,8 @@ def _fault(who: str, data: Data) -> str:
         "ack_twice": f"{who} acks {which} a second time",
         "unanchored": f"{who} forgets to anchor the tuples it sends for {which}",
         "lose": f"{which} to {who} is lost in transit",
+        "delay": f"{which} to {who} is held back for {data.get('ms', 0):,} ms",
+        "double": f"{which} to {who} is delivered twice",
     }
     return f"A fault: {told[kind]}."
 

@@ -37,6 +37,19 @@ def test_script_does_to_real_messages_what_it_does_to_the_models(broker: Cluster
     assert run(script=Script.of(real)).steps == model.steps
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "small_max_offset_behind\nlose ack of record 7",
+        "happy_path\ndouble record 7\nbreak spout at 100 ms for 250 ms",
+        "tuple_tree\nlose tuple 5\nbreak events-1 at 60 ms for 100 ms",
+    ],
+)
+def test_script_does_the_same_to_a_spout_on_a_real_topic(broker: Cluster, script: str) -> None:
+    """A spout or a topology that reads a real topic and keeps real offsets comes to the same verdict under the same script."""
+    assert judge(run(backend="kafka", script=script)).counts == judge(run(script=script)).counts
+
+
 @pytest.mark.alone
 def test_broken_broker_is_killed_for_real_and_comes_back(broker: Cluster) -> None:
     """A break kills the real broker's process; the run then takes the model's steps, and the log is the model's."""
