@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help setup lab test bench notebooks lint lock clean
+.PHONY: help setup lab test quick bench notebooks lint lock clean
 
 help: ## List these commands
 	@echo "Delivery Lab: learn what at least once and exactly once mean, on a real Kafka and Spark."
@@ -31,6 +31,10 @@ lab: setup ## Start Kafka and JupyterLab and open the first notebook; Ctrl-C end
 
 test: setup ## Run every test: lint, unit, conformance, properties, Kafka, Spark, notebooks, browser
 	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+quick: setup ## Run what fails most often in a few minutes: lint, the models, conformance, one notebook on Kafka
+	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+		-m "quick or not (kafka or spark or browser or notebooks or slow)" $(ARGS)
 
 bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json
 	@mkdir -p build

@@ -79,6 +79,7 @@ class Trace:
     parent: dict[str, Any] | None = None
     steps: list[Step] = field(default_factory=list)
     domain: str = "spout"  # whose words the steps are told in; TraceError when there is no such domain
+    script: list[str] = field(default_factory=list)  # what was done to the run, a line each (`kitlib.experiments.interventions`)
     vocabulary: Domain = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -138,6 +139,7 @@ class Trace:
             parent={"run": self.run, "at": number},
             steps=self.steps[: number + 1],
             domain=self.domain,
+            script=list(self.script),
         )
 
     def sentence(self, step: Step) -> str:
@@ -180,6 +182,8 @@ class Trace:
             "knobs": self.knobs,
             "parent": self.parent,
         }
+        if self.script:
+            row["script"] = self.script
         return json.dumps(row, separators=(",", ":"))
 
     def to_json_lines(self) -> Iterator[str]:

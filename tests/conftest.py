@@ -31,6 +31,7 @@ MARKERS = {
     "browser": "needs a Chromium",
     "notebooks": "runs a notebook in a kernel of its own",
     "slow": "takes more than five seconds",
+    "quick": "runs in `make quick` although it needs more than Python",
     "alone": "has so near a deadline that no other test may run beside it",
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.script import Script
 from kitlib.trace import Trace
 
 # In the order of the lessons: the modules below this one, and the experiments that each of them tells.
@@ -76,6 +77,13 @@ def every() -> Iterator[Experiment]:
     return map(get, _MODULES)
 
 
-def run(name: str, backend: str = "model", seed: int = 1, **knobs: Any) -> Trace:
-    """Run an experiment by name; as Experiment.run."""
-    return get(name).run(backend=backend, seed=seed, **knobs)
+def run(
+    name: str | None = None, backend: str = "model", seed: int = 1, script: Script | str | None = None, **knobs: Any
+) -> Trace:
+    """Run an experiment by name, or by its script; as Experiment.run."""
+    if isinstance(script, str):
+        script = Script.parse(script)
+    name = name or (script.experiment if script else None)
+    if name is None:
+        raise KnobError("run: neither an experiment's name nor a script was given. Give one of them.")
+    return get(name).run(backend=backend, seed=seed, script=script, **knobs)

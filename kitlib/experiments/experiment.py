@@ -18,8 +18,11 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.experiments.knobs import Knob, bind, settle
+from kitlib.experiments.interventions import Intervention, Interventions, ScriptError
+from kitlib.experiments.knobs import Knob, bind, check_seed, settle
 from kitlib.experiments.run import Fork, RunIsOver
+from kitlib.experiments.script import Script, check_takes
+from kitlib.monitor.figures import Figure
 from kitlib.trace import Trace
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("model", "kafka")
 MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "steps", 10, 20_000, name="max_steps")
+
+MOST_IN_FRONT = 5  # knobs beside a picture
 
 Run = TypeVar("Run")
 RunKind = Callable[[Trace, "Backend", dict[str, Any], Fork | None], Run]
@@ -44,14 +49,27 @@ class Experiment:
     kind: RunKind[Any]
     model_only: str = ""  # why there is nothing real to run it on; "" when there is
     domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
+    figure: Figure | None = None  # the number that the question asks for
+    front: tuple[str, ...] = ()  # the knobs that a player puts beside the picture, three to five where there are so many
 
-    def run(self, backend: str = "model", seed: int = 1, **knobs: Any) -> Trace:
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The lines of a script that its kind of run takes, with N, D, T and TASK for what a line names."""
+        return getattr(self.kind, "takes", ())
+
+    def run(self, backend: str = "model", seed: int = 1, script: Script | str | None = None, **knobs: Any) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
 
-        On "kafka" the trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob,
-        seed or backend; LabError when no broker can be had.
+        `script` gives seed, knobs and interventions; another seed than 1 and knobs beside it replace its own. On "kafka" the
+        trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob, seed or backend; ScriptError for a
+        script that cannot be read, is another experiment's, or does not fit; LabError when no broker can be had.
         """
-        return self._run(backend, seed, knobs, None)
+        if script is None:
+            return self._run(backend, seed, knobs, None)
+        found = script if isinstance(script, Script) else Script.parse(script)
+        if found.experiment != self.name:
+            raise ScriptError(f"{self.name}: the script is one of {found.experiment}. Run it with that experiment.")
+        return self._run(backend, found.seed if seed == 1 else seed, {**found.knobs, **knobs}, None, found.interventions)
 
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
@@ -88,31 +106,40 @@ class Experiment:
                 )
         before = {name: value for name, value in trace.knobs.items() if name in {knob.name for knob in self.knobs}}
         changed = settle(self.knobs, before | knobs, self.name)
-        forked = self._run(trace.backend, trace.seed, before, Fork(at, {name: changed[name] for name in knobs}))
+        script = [Intervention.parse(line) for line in trace.script]
+        forked = self._run(trace.backend, trace.seed, before, Fork(at, {name: changed[name] for name in knobs}), script)
         forked.knobs, forked.parent = forked.knobs | changed, {"run": trace.run, "at": at}
         if trace.backend == "model":
             forked.run = f"{trace.run}.fork{at}"  # on a broker the fork has topics and a name of its own
         return forked
 
-    def _run(self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None) -> Trace:
+    def _run(
+        self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None, script: Sequence[Intervention] = ()
+    ) -> Trace:
         knobs = settle(self.knobs, given, self.name)
+        for each in script:
+            check_takes(self, each)
+        interventions = Interventions.of(script)
         if backend not in BACKENDS:
             raise KnobError(f"{self.name}: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-            raise KnobError(f"{self.name}: seed is {str(seed)[:40]!r}, expected a whole number from 0 to 2^63 - 1.")
+        check_seed(seed, self.name)
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
-        trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=self.domain or getattr(self.kind, "domain", ""))
+        domain = self.domain or getattr(self.kind, "domain", "")
+        trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=domain, script=[*map(str, script)])
         place = open_backend(backend, run_name)
         try:
             twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
             run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)
+            if script:
+                run.interventions = interventions
             try:
                 run.tell(self.story, **{name: knobs[name] for name in _parameters(self.story)})
             except RunIsOver as over:
                 trace.halt(over.max_steps)
+            interventions.check_met(self.name, trace.steps[-1].at_ms if trace.steps else 0)
             place.publish(trace)
         finally:
             place.close()
@@ -128,15 +155,20 @@ def experiment(
     *,
     shared: Sequence[type] = (),
     max_steps: int = 2_000,
+    front: Sequence[str] = (),
     domain: str = "",
     model_only: str = "",
+    figure: Figure | None = None,
 ) -> Callable[[Callable[Concatenate[Run, ...], None]], Experiment]:
     """The story that this decorates, as an experiment: its docstring is the question, its parameters are the knobs.
+
+    `figure` is the number that the question asks for (`kitlib.monitor.figures`).
 
     The story is called with each knob's first value. It reads a live knob from `run.knobs` where it needs the value of
     that moment, as a fork may change it. Knobs that a run reads by itself are declared as the annotated attributes of a
     class, for all experiments that have them; `shared` names those classes. A parameter may give one of these knobs
-    another default.
+    another default. `front` names the three to five knobs that answer the question; without it they are the first of the
+    story's own.
     """
 
     def declare(story: Callable[Concatenate[Run, ...], None]) -> Experiment:
@@ -145,9 +177,13 @@ def experiment(
         for group in shared:
             for name, hint in get_type_hints(group, include_extras=True).items():
                 knobs.setdefault(name, bind(name, hint, getattr(group, name)))
+        beside = tuple(front) or tuple(knobs)[:MOST_IN_FRONT]
+        for name in beside:
+            if name not in knobs:
+                raise KnobError(f"{story.__name__}: front names {name}, expected some of its knobs, {', '.join(knobs)}.")
         knobs["max_steps"] = replace(MAX_STEPS, default=max_steps)
         question = " ".join((story.__doc__ or "").split())
-        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain)
+        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure, beside)
 
     return declare
 

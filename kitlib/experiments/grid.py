@@ -107,8 +107,8 @@ class Grid:
         except Exception as error:  # noqa: BLE001 - whatever a run raises is its result
             return row | {"error": f"{type(error).__name__}: {error}"[:LONGEST_ERROR]}
         row |= {name: getattr(verdict, name) for name in COUNTS[1:]} | {"steps": len(trace)}
-        seconds = trace.at(len(trace) - 1).at_ms / 1000 if len(trace) else 0
-        row["records_per_s"] = verdict.processed / seconds if seconds else None
+        figure = self.experiment.figure
+        row["figure"] = float(figure.measure(trace, verdict).value) if figure else None
         row["is_violation"] = bool(verdict.violations)
         for kind in self.kinds:
             row[kind] = verdict.counts.get(kind, 0)

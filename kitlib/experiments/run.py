@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kitlib.experiments.interventions import Interventions
 from kitlib.trace import Trace, add_to_ranges
 from kitlib.words.word import Range
 
@@ -79,12 +80,14 @@ class Run:
     """One run of a story, on the model or on a real broker."""
 
     domain: ClassVar[str]  # whose words its trace is told in
+    takes: ClassVar[tuple[str, ...]] = ()  # the interventions of a script: their lines, with N, D, T or TASK for what a line names
     on_kafka: ClassVar[str] = ""  # the run that takes this one's place on Kafka, "module:Class"; "" where one does for both
 
     trace: Trace
     backend: Backend
     knobs: dict[str, Any]  # the live ones change at the fork
     fork: Fork | None = None
+    interventions: Interventions = field(default_factory=Interventions)
 
     @property
     def now_ms(self) -> int:

@@ -44,6 +44,7 @@ class Anomaly:
     reason: str = ""  # the setting that explains most of them; empty when count is 0 or none does
     unexplained: int = 0  # of `count`, those that no setting explains
     unit: str = "offset"  # what `offset` counts: "offset", or "record" where records are numbered as they were sent
+    steps: tuple[int, ...] = field(default=(), repr=False, compare=False)  # of all `count` witnesses, ascending
 
     @property
     def is_violation(self) -> bool:
@@ -68,10 +69,12 @@ class Tally:
     reasons: dict[str, int] = field(default_factory=dict)  # -> how many of `count` it explains
     unexplained: int = 0
     unit: str = "offset"
+    steps: list[int] = field(default_factory=list)
 
     def add(self, step: int, offset: int, reason: str) -> None:
         """One more, seen at `step`; an empty reason makes it a violation."""
         self.count += 1
+        self.steps.append(step)
         if self.witness is None or step < self.witness:
             self.witness, self.offset = step, offset
         if reason:
@@ -84,7 +87,8 @@ class Tally:
         reason, explained = max(self.reasons.items(), key=lambda item: item[1], default=("", 0))
         if 0 < explained < self.count - self.unexplained:
             reason = f"{reason} ({explained} of {self.count})"
-        return Anomaly(self.kind, self.count, self.witness, self.offset, reason, self.unexplained, self.unit)
+        steps = tuple(sorted(self.steps))
+        return Anomaly(self.kind, self.count, self.witness, self.offset, reason, self.unexplained, self.unit, steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,10 @@ class Verdict:
     def violations(self) -> tuple[str, ...]:
         """The kinds of anomaly that no setting explains."""
         return tuple(kind for kind in self.kinds if any(found.is_violation for found in self._all(kind)))
+
+    def steps(self, kind: str) -> list[int]:
+        """The steps of all witnesses of one anomaly, ascending: as many as its count."""
+        return sorted(step for found in self._all(kind) for step in found.steps)
 
     def first(self, kind: str) -> Anomaly:
         """The anomaly of this kind with the earliest witness; one with count 0 when there is none."""

@@ -63,9 +63,9 @@ def sweep(
 ) -> DataFrame:
     """Run every combination of the values in `over` with every seed on the model; one row a run.
 
-    The columns are `experiment`, all knobs, `seed`, `steps`, `appended`, `processed`, `late_ms` (ms), `records_per_s` (of virtual time),
-    `is_violation`, each anomaly's count, the number of its first witness (`lost`, `lost_step`), and `error`: the
-    sentence of a run that raised, whose other columns are then null.
+    The columns are `experiment`, all knobs, `seed`, `steps`, `appended`, `processed`, `late_ms` (ms), `figure` (the experiment's figure
+    of merit, in its unit), `is_violation`, each anomaly's count, the number of its first witness (`lost`, `lost_step`), and `error`:
+    the sentence of a run that raised, whose other columns are then null.
 
     `seeds` is a number of seeds, or the seeds. `fixed` are knobs that all runs share. The master is that of the session,
     so `KIT_SPARK_MASTER` moves the work to a cluster, to which the kit's code is sent along.
@@ -99,7 +99,7 @@ def schema_of(grid: Grid) -> pa.Schema:
     knobs = [(knob.name, ARROW[knob.kind]) for knob in grid.experiment.knobs]
     counts = [(name, pa.int64()) for name in ("steps", "appended", "processed", "late_ms")]
     anomalies = [(name, pa.int64()) for kind in grid.kinds for name in (kind, f"{kind}_step")]
-    figures = [("records_per_s", pa.float64()), ("is_violation", pa.bool_())]
+    figures = [("figure", pa.float64()), ("is_violation", pa.bool_())]
     return pa.schema([("experiment", pa.string()), *knobs, ("seed", pa.int64()), *counts, *figures, *anomalies, ("error", pa.string())])
 
 

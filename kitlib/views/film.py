@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,36 +102,64 @@ def _parsed(head: str) -> tuple[str, dict[str, str]]:
 NOTHING = Svg("g")
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A piece at its own place in a picture: when it becomes another one, and what it is then."""
+
+    steps: Sequence[int]  # in order; the piece changes at these alone, and before the first one it is not there
+    at: Callable[[int], Svg]  # what it is after a step from the first one on
+
+
+def pieces_at(slots: Iterable[Slot], step: int) -> list[Svg]:
+    """What is there after one step."""
+    return [slot.at(step) for slot in slots if slot.steps and slot.steps[0] <= step]
+
+
 class Track:
-    """A part of a picture that is moved as a whole: a row of pieces, and at which steps each of them becomes another one."""
+    """A part of a picture that is moved as a whole: a row of pieces, and at which steps each of them becomes another one.
 
-    def __init__(self, film: Film, **attributes: Any) -> None:
+    Where the reader chooses what a picture is about, a track has several rows; `of` says for each choice which row it shows,
+    -1 for none.
+    """
+
+    def __init__(self, film: Film, rows: int = 1, of: Sequence[int] = (), **attributes: Any) -> None:
         self.film = film
+        self.of = list(of)
         self.head = film.add(el("g", **attributes))
-        self.slots: list[tuple[list[int], list[int]]] = []  # steps, and the node from each of them on
-        self._last: list[Svg] = []
+        self.rows: list[list[tuple[list[int], list[int]]]] = [[] for _ in range(rows)]  # steps, and the node from each of them on
+        self._last: list[list[Svg]] = [[] for _ in range(rows)]
 
-    def show(self, step: int, pieces: Iterable[Svg]) -> None:
-        """From this step on it is these pieces. Those that are the same objects as before cost nothing."""
-        last = self._last
+    def show(self, step: int, pieces: Iterable[Svg], row: int = 0) -> None:
+        """From this step on the row is these pieces. Those that are the same objects as before cost nothing."""
+        last = self._last[row]
         count = -1
         for count, piece in enumerate(pieces):
             if count == len(last):
-                last.append(NOTHING)
-                self.slots.append(([], []))
+                self._add(row)
             if piece is not last[count] or not step:
-                self._put(step, count, piece)
+                self._put(step, count, piece, row)
         for place in range(count + 1, len(last)):
             if last[place] is not NOTHING:
-                self._put(step, place, NOTHING)
+                self._put(step, place, NOTHING, row)
+
+    def play(self, slots: Iterable[Slot], row: int = 0) -> None:
+        """Show these slots after every step."""
+        for place, slot in enumerate(slots):
+            self._add(row)
+            for step in slot.steps:
+                self._put(step, place, slot.at(step), row)
 
     def to_json(self) -> list[Any]:
-        """The head, and each slot with its steps and nodes, both told as what they add to the one before."""
-        return [self.head, [[_differences(steps), _differences(nodes)] for steps, nodes in self.slots]]
+        """The head, of each row the slots with their steps and nodes, both told as what they add to the one before, and `of`."""
+        return [self.head, [[[_differences(steps), _differences(nodes)] for steps, nodes in row] for row in self.rows], self.of]
 
-    def _put(self, step: int, place: int, piece: Svg) -> None:
-        self._last[place] = piece
-        steps, nodes = self.slots[place]
+    def _add(self, row: int) -> None:
+        self._last[row].append(NOTHING)
+        self.rows[row].append(([], []))
+
+    def _put(self, step: int, place: int, piece: Svg, row: int) -> None:
+        self._last[row][place] = piece
+        steps, nodes = self.rows[row][place]
         node = self.film.add(piece)
         if steps and steps[-1] == step:
             nodes[-1] = node
@@ -157,6 +185,16 @@ class Cursor:
     dim: float = 0.0  # how opaque that paper is
 
 
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """What a reader may choose a picture to be about, at all steps."""
+
+    label: str  # of the list to choose from
+    otherwise: str  # the list's first line: nothing was chosen
+    names: list[str]
+    default: Sequence[int]  # per step: what the picture is about where nothing was chosen, by its place in `names` or after them
+
+
 @dataclass(slots=True)
 class Reel:
     """One picture of a player: what stays, what it shows after each step, and that in words."""
@@ -169,20 +207,32 @@ class Reel:
     tracks: list[Track] = field(default_factory=list)  # the first one lowest
     words: list[str] = field(default_factory=list)  # per step; (): what stands in its rows says it
     cursor: Cursor | None = None
+    chooser: Chooser | None = None
     legend: list[tuple[int, str]] = field(default_factory=list)  # swatch and meaning
-    seen: list[int] = field(default_factory=list)  # per step: a bit for each item of the legend that is in the picture
+    seen: list[tuple[list[int], list[int]]] = field(default_factory=list)
+    # per choice (one where there is none): steps, and from each of them on a bit for each item of the legend that is in the picture
 
-    def explain(self, film: Film, items: Iterable[Item], seen: list[set[str]]) -> None:
-        """Give it a legend of what occurs in the run, where `seen` says what is in the picture after each step."""
-        found = set().union(*seen)
+    def explain(self, film: Film, items: Iterable[Item], *seen: Iterable[tuple[int, Collection[str]]]) -> None:
+        """Give it a legend of what occurs in the run, where `seen` says for each choice what is in the picture from which steps on."""
+        told = [list(one) for one in seen]
+        found = {key for one in told for _, keys in one for key in keys}
         kept = [item for item in items if item.key in found]
         self.legend = [(film.add(item.swatch), item.meaning) for item in kept]
         bits = {item.key: 1 << place for place, item in enumerate(kept)}
-        self.seen = [sum(bits.get(key, 0) for key in keys) for keys in seen]
+        for one in told:
+            steps: list[int] = []
+            masks: list[int] = []
+            for step, keys in one:
+                mask = sum(bits.get(key, 0) for key in set(keys))
+                if not masks or masks[-1] != mask:
+                    steps.append(step)
+                    masks.append(mask)
+            self.seen.append((steps, masks))
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for the player; words that are the same at many steps are told once."""
-        row = {name: getattr(self, name) for name in ("title", "question", "width", "tall", "back", "legend", "seen")}
+        row = {name: getattr(self, name) for name in ("title", "question", "width", "tall", "back", "legend")}
+        row["seen"] = [[_differences(steps), masks] for steps, masks in self.seen]
         told: dict[str, int] = {}
         row["wordsOf"] = [told.setdefault(words, len(told)) for words in self.words]
         row["words"] = list(told)
@@ -190,4 +240,6 @@ class Reel:
         if self.cursor is not None:
             row["cursor"] = {name: getattr(self.cursor, name) for name in Cursor.__slots__ if name != "track"}
             row["cursor"]["track"] = self.cursor.track.to_json()
+        if self.chooser is not None:
+            row["chooser"] = {name: getattr(self.chooser, name) for name in Chooser.__slots__}
         return row

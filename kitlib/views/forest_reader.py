@@ -58,7 +58,6 @@ class _Reader:
         self.ackers = AckerReader(self.growth, is_renewing=not is_later)
         self.tasks: dict[str, int] = {}
         self.numbers: dict[Any, int] = {}  # a tuple's number in the trace -> its place in `tuples`
-        self.roots: list[int | None] = []  # of each tree
         self.by_root: dict[int, int] = {}  # root -> its newest tree
         self.by_record: dict[tuple[Any, ...], int] = {}  # (topic, partition, offset) -> its newest tree
         self.pending: dict[int, list[int]] = {}  # spout task -> trees in its map
@@ -82,25 +81,25 @@ class _Reader:
 
     # Trees and tuples
 
-    def _new_tree(self, view: TreeView, root: int | None) -> int:
+    def _new_tree(self, view: TreeView) -> int:
         number = len(self.forest.trees)
         self.forest.trees.append(view)
-        self.roots.append(root)
         self.growth.open_counts.append(0)
-        if root is not None:
-            self.by_root[root] = number
+        if view.root is not None:
+            self.by_root[view.root] = number
         return number
 
     def _tree(self, root: int) -> int:
         """The newest tree of a root. One that nobody has emitted is a tree without tuples."""
         if root not in self.by_root:
             shown = to_root(root)
-            self._new_tree(TreeView(f"root {shown}", shown, "never emitted", NEVER, True), root)
+            self._new_tree(TreeView(f"root {shown}", shown, "never emitted", NEVER, root))
         return self.by_root[root]
 
     def _new_tuple(self, step: Step, number: object, to: object, ids: dict[int, int], parents: list[int]) -> int:
         place = self.numbers[number] = len(self.tuples)
         heard = self.last_heard.get(number, NEVER)
+        self.forest.names.append(number)
         self.forest.values.append(_told(step.data.get("values")))
         self.tuples.append(GivenTuple(self._task(to), ids, parents, last_heard=heard))
         for name, _ in STATES:
@@ -130,8 +129,8 @@ class _Reader:
         attempt = f"attempt {data['attempt']:d}, " if data.get("attempt", 1) > 1 else ""
         detail = f"root {to_root(root)}" if is_tracked else "no root id: nobody follows it"
         name = f"{'message' if offset is None else 'offset'} {short}"
-        view = TreeView(name, short, attempt + detail, spout, is_tracked)
-        tree = self.by_record[data.get("topic"), data.get("partition"), offset] = self._new_tree(view, root)
+        view = TreeView(name, short, attempt + detail, spout, root)
+        tree = self.by_record[data.get("topic"), data.get("partition"), offset] = self._new_tree(view)
         view.status.put(step.number, OPEN if is_tracked else UNTRACKED)
         if is_tracked:
             view.bucket.put(step.number, 0)
@@ -148,7 +147,7 @@ class _Reader:
         parents = [self.numbers[number] for number in data["parents"] if number in self.numbers]
         ids = {}
         for root, value in data["ids"]:
-            known = (tree for parent in parents for tree in self.tuples[parent].ids if self.roots[tree] == root)
+            known = (tree for parent in parents for tree in self.tuples[parent].ids if self.forest.trees[tree].root == root)
             tree = next(known, NEVER)
             ids[self._tree(root) if tree == NEVER else tree] = value
         if not parents:  # unanchored: it came from the tuple that the bolt is working on

@@ -6,7 +6,11 @@ is seen to flip the bit above. Numbers of up to 16 bits are a row of cells; one 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache, partial
+
 from kitlib.text import plain_text
+from kitlib.views.film import NOTHING, Slot, pieces_at
 from kitlib.views.forest import NEVER, Forest
 from kitlib.views.ledger_rows import LedgerRow
 from kitlib.views.svg import Svg, el, group
@@ -38,38 +42,6 @@ def ledger_title(row: LedgerRow, step: int) -> str:
     return f"now: {row.title}" if row.step == step else f"last, step {row.step}: {row.title}"
 
 
-def draw_ledger(forest: Forest, step: int, top: int) -> Svg:
-    """The ledger of the tree that the step is about."""
-    tree = forest.focus[step] if step >= 0 else NEVER
-    if tree == NEVER:
-        return Svg()
-    parts = [el("text", ledger_name(forest, tree), cls="ink", y=16, font_size=13, font_weight="bold")]
-    row = forest.row_of(tree, step)
-    if row is None:
-        told = NO_MESSAGE if forest.trees[tree].is_tracked else NOBODY
-        parts.append(el("text", told, cls="grey", y=33))
-    else:
-        title = plain_text(ledger_title(row, step), 44)
-        parts.append(el("text", title, cls="ink", y=33, font_weight="bold" if row.step == step else None))
-        parts += _square(row) if forest.bits > 16 else _rows(row, forest.bits)
-        y = BITS_TOP + (112 if forest.bits > 16 else 3 * BIT_PITCH + 4)
-        parts += _lines(row, y)
-    return group(*parts, transform=f"translate({SIDE_LEFT} {top})")
-
-
-def numbers_of(row: LedgerRow) -> list[tuple[str, str | None, str]]:
-    """The three numbers with their labels: (label, number or None, what it is)."""
-    return [
-        ("before" if row.before is not None else "before: no entry, counts as 0", row.before, "before"),
-        ("⊕ message" if row.message is not None else "no number in it", row.message, "message"),
-        (
-            "= after" + (": zero" if is_zero(row.after) else ": nothing" if row.after is None else ""),
-            row.after,
-            "after",
-        ),
-    ]
-
-
 def is_zero(number: str | None) -> bool:
     """Whether the number is there and zero."""
     return number is not None and int(number, 16) == 0
@@ -80,76 +52,127 @@ def bits_of_number(number: str | None, bits: int) -> str:
     return " " * bits if number is None else f"{int(number, 16):0{bits}b}"[-bits:]
 
 
-def _rows(row: LedgerRow, bits: int) -> list[Svg]:
-    cell = min(30, SIDE_WIDE // bits)
+def draw_ledger(forest: Forest, step: int, top: int) -> Svg:
+    """The ledger of the tree that the step is about."""
+    pieces = pieces_at(ledger_slots(forest, forest.focus[step] if step >= 0 else NEVER), step)
+    return group(*pieces, transform=f"translate({SIDE_LEFT} {top})")
+
+
+def ledger_slots(forest: Forest, tree: int) -> list[Slot]:
+    """The pieces of one tree's ledger: whose it is, what happened last, the three numbers, the bits that flipped, and sentences."""
+    if tree == NEVER:
+        return []
+    view, bits = forest.trees[tree], forest.bits
+    name = el("text", ledger_name(forest, tree), cls="ink", y=16, font_size=13, font_weight="bold")
+    unheard = el("text", NO_MESSAGE if view.is_tracked else NOBODY, cls="grey", y=33)
+    rows = {row.step: row for row in view.ledger}  # of a step the last one
+    steps, last = sorted(rows), len(forest.focus) - 1
+    titled = sorted({0, *steps, *(step + 1 for step in steps if step < last)})
+
+    def title_at(step: int) -> Svg:
+        row = forest.row_of(tree, step)
+        if row is None:
+            return unheard
+        bold = "bold" if row.step == step else None
+        return el("text", plain_text(ledger_title(row, step), 44), cls="ink", y=33, font_weight=bold)
+
+    def row_at(draw: Callable[[LedgerRow, int], Svg], step: int) -> Svg:
+        row = forest.row_of(tree, step)
+        return NOTHING if row is None else draw(row, bits)
+
+    parts: list[Callable[[LedgerRow, int], Svg]] = [*(partial(_number_of, index) for index in range(3)), _flips, _sentences]
+    return [Slot([0], lambda step: name), Slot(titled, title_at), *(Slot(steps, partial(row_at, draw)) for draw in parts)]
+
+
+def _number_of(index: int, row: LedgerRow, bits: int) -> Svg:
+    """The number before, the message or the number after, with its label."""
+    kind, number = (("before", row.before), ("message", row.message), ("after", row.after))[index]
+    is_wide, zero = bits > 16, kind == "after" and is_zero(row.after)
+    if kind == "before":
+        label = kind if is_wide or number is not None else "before: no entry, counts as 0"
+    elif kind == "message":
+        label = kind if is_wide else "no number in it" if number is None else "⊕ message"
+    else:
+        label = f"{'' if is_wide else '= '}after{': zero' if zero else ': nothing' if number is None else ''}"
+    paint = "message" if kind == "message" else "plain" if not zero else "false" if row.is_false else "zero"
+    return _number(index, label, number, paint, bits)
+
+
+@lru_cache(4_000)
+def _number(index: int, label: str, number: str | None, paint: str, bits: int) -> Svg:
+    """Cells in lines of eight: a narrow number's lines side by side below its label, a wide one's below each other."""
+    digits = bits_of_number(number, bits)
+    cell, tall = (GRID_CELL, GRID_CELL - 1) if bits > 16 else (min(30, SIDE_WIDE // bits), BIT_TALL)
+    lines = [_cells(digits[place : place + 8], paint, cell, tall) for place in range(0, bits, 8)]
+    name = el("text", label, cls="ink", y=-4, font_size=11)
+    parts = [group(line, transform=_line_at(place, cell, bits)) for place, line in enumerate(lines)]
+    if bits > 16:
+        side = 8 * GRID_CELL
+        parts += [] if not index else [el("text", "⊕="[index - 1], cls="ink", x=-11, y=side / 2 + 5, text_anchor="middle", font_size=14)]
+        told = ("none" if index else "no entry") if number is None else f"{int(number, 16):016x}"
+        parts += [el("text", told[at : at + 8], cls="ink", y=side + 14 + line * 13, font_size=11) for line, at in enumerate((0, 8))]
+    return group(name, *parts, transform=_number_at(index, bits))
+
+
+def _number_at(index: int, bits: int) -> str:
+    """Where the cells of one of the three numbers begin."""
+    x, y = (index * (8 * GRID_CELL + 22), BITS_TOP + 14) if bits > 16 else (0, BITS_TOP + index * BIT_PITCH + 14)
+    return f"translate({x} {y})"
+
+
+def _line_at(place: int, cell: int, bits: int) -> str:
+    return f"translate(0 {place * cell + 0.5})" if bits > 16 else f"translate({place * 8 * cell} 0)"
+
+
+@lru_cache(4_000)
+def _cells(digits: str, paint: str, wide: int, tall: int) -> Svg:
+    """Up to eight bits: a one is filled, a zero hollow, no number is dashed; a one of the message is orange, zero as a whole blue."""
     parts = []
-    flips = bits_of_number(row.message, bits)
-    for index, (label, number, kind) in enumerate(numbers_of(row)):
-        y = BITS_TOP + index * BIT_PITCH
-        parts.append(el("text", label, cls="ink", y=y + 10, font_size=11))
-        for place, bit in enumerate(bits_of_number(number, bits)):
-            paint = cell_paint(bit, kind, row, is_flipped=flips[place] == "1")
-            frame = {"x": place * cell + 0.5, "y": y + 14, "width": cell - 1, "height": BIT_TALL}
-            parts.append(el("rect", **frame, **paint))
-            if bit != " ":
-                x, ink = place * cell + cell / 2, digit_paint(bit, kind)
-                parts.append(el("text", bit, x=x, y=y + 28, text_anchor="middle", font_size=12, **ink))
-    return parts
+    for place, bit in enumerate(digits):
+        box = {"x": place * wide + 0.5, "y": 0, "width": wide - 1, "height": tall}
+        parts.append(el("rect", **box, **_cell_paint(bit, paint)))
+        if bit != " " and tall != wide - 1:
+            ink = {"cls": "ink"} if bit == "0" else {"fill": "#000000"} if paint == "message" else {"cls": "paper"}
+            parts.append(el("text", bit, x=place * wide + wide / 2, y=14, text_anchor="middle", font_size=12, **ink))
+    return group(*parts)
 
 
-def _square(row: LedgerRow) -> list[Svg]:
-    parts = []
-    side = 8 * GRID_CELL
-    flips = bits_of_number(row.message, 64)
-    for index, ((label, number, kind), sign) in enumerate(zip(numbers_of(row), ("", "⊕", "="), strict=True)):
-        left, y = index * (side + 22), BITS_TOP + 14
-        short = {"before": "before", "message": "message", "after": label.removeprefix("= ")}[kind]
-        parts.append(el("text", short, cls="ink", x=left, y=y - 4, font_size=11))
-        if sign:
-            parts.append(
-                el("text", sign, cls="ink", x=left - 11, y=y + side / 2 + 5, text_anchor="middle", font_size=14)
-            )
-        for place, bit in enumerate(bits_of_number(number, 64)):
-            paint = cell_paint(bit, kind, row, is_flipped=flips[place] == "1")
-            down, across = divmod(place, 8)
-            x = left + across * GRID_CELL + 0.5
-            parts.append(
-                el("rect", x=x, y=y + down * GRID_CELL + 0.5, width=GRID_CELL - 1, height=GRID_CELL - 1, **paint)
-            )
-        digits = (
-            "no entry"
-            if number is None and kind == "before"
-            else "none"
-            if number is None
-            else f"{int(number, 16):016x}"
-        )
-        for line, text in enumerate((digits[:8], digits[8:])):
-            parts.append(el("text", text, cls="ink", x=left, y=y + side + 14 + line * 13, font_size=11))
-    return parts
-
-
-def cell_paint(bit: str, kind: str, row: LedgerRow, *, is_flipped: bool) -> dict[str, object]:
-    """The box of one bit: a one is filled, a zero hollow; what the message flips is orange; zero as a whole is blue."""
+def _cell_paint(bit: str, paint: str) -> dict[str, object]:
     if bit == " ":
         return {"fill": "none", "cls": "grey-line", "stroke_width": 0.7, "stroke_dasharray": "2 2"}
-    if kind == "message" and bit == "1":
-        return {"fill": FLIPPED, "stroke": "#000000", "stroke_width": 1}
-    if kind == "after" and is_zero(row.after):
-        return {"fill": "none", "stroke": RED if row.is_false else BLUE, "stroke_width": 2}
-    edge: dict[str, object] = {"cls": "ink-line", "stroke_width": 1}
-    if kind == "after" and is_flipped:
-        edge = {"stroke": FLIPPED, "stroke_width": 2}
-    if bit == "1":
-        shared = edge.pop("cls", None)
-        return {**edge, "cls": f"ink {shared}" if shared else "ink"}
-    return {**edge, "fill": "none"}
-
-
-def digit_paint(bit: str, kind: str) -> dict[str, object]:
-    """The colour of a digit in its box."""
+    if paint in ("zero", "false"):
+        return {"fill": "none", "stroke": RED if paint == "false" else BLUE, "stroke_width": 2}
     if bit == "0":
-        return {"cls": "ink"}
-    return {"fill": "#000000"} if kind == "message" else {"cls": "paper"}
+        return {"fill": "none", "cls": "ink-line", "stroke_width": 1}
+    if paint == "message":
+        return {"fill": FLIPPED, "stroke": "#000000", "stroke_width": 1}
+    return {"cls": "ink ink-line", "stroke_width": 1}
+
+
+def _flips(row: LedgerRow, bits: int) -> Svg:
+    """A border around the bits that the message flipped."""
+    if row.after is None or row.message is None or is_zero(row.after):
+        return NOTHING
+    return _flips_of(bits_of_number(row.message, bits), bits)
+
+
+@lru_cache(4_000)
+def _flips_of(digits: str, bits: int) -> Svg:
+    cell, tall = (GRID_CELL, GRID_CELL - 1) if bits > 16 else (min(30, SIDE_WIDE // bits), BIT_TALL)
+    lines = (_borders(digits[place : place + 8], cell, tall) for place in range(0, bits, 8))
+    parts = (group(line, transform=_line_at(place, cell, bits)) for place, line in enumerate(lines))
+    return group(*parts, transform=_number_at(2, bits))
+
+
+@lru_cache(4_000)
+def _borders(digits: str, wide: int, tall: int) -> Svg:
+    flips = [place for place, bit in enumerate(digits) if bit == "1"]
+    paint = {"fill": "none", "stroke": FLIPPED, "stroke_width": 2}
+    return group(*(el("rect", x=place * wide + 0.5, y=0, width=wide - 1, height=tall, **paint) for place in flips))
+
+
+def _sentences(row: LedgerRow, bits: int) -> Svg:
+    return group(*_lines(row, BITS_TOP + (112 if bits > 16 else 3 * BIT_PITCH + 4)))
 
 
 def _lines(row: LedgerRow, y: int) -> list[Svg]:

@@ -33,7 +33,7 @@ from kitlib.views.look import (
     TWICE,
     WAITING,
 )
-from kitlib.words.word import Range, place
+from kitlib.words.word import Range, place, place_name
 
 QUIET_WORDS = frozenset({"append", "commit", "compact"})  # they do not move the close-up
 CALM = ALARM[::-1]
@@ -80,6 +80,7 @@ class Lane:
     name: str
     base: int
     end: int
+    place: str = ""  # its topic and partition in refs: "orders/0"
     steps: list[int] = field(default_factory=list)
     toggles: list[list[Toggle]] = field(default_factory=list)
     marks: list[Marks] = field(default_factory=list)
@@ -156,7 +157,7 @@ def lanes_of(trace: Trace) -> dict[Key, Lane]:
         key = (data["topic"], data["partition"])
         lane = lanes.get(key)
         if lane is None:
-            lane = lanes[key] = Lane(place(data, trace.run), -1, 0)
+            lane = lanes[key] = Lane(place(data, trace.run), -1, 0, place_name(data, trace.run))
         if step.what == "append":
             first = number_of(data.get("first"), 0)
             lane.base = first if lane.base < 0 else min(lane.base, first)

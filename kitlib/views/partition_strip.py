@@ -159,7 +159,7 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
         reel.tracks += (head, row)
         top += lane_tall(lane.has_bar)
         reel.tall = top
-    reel.explain(film, [item for item in strip_legend() if item.key != "."], seen)
+    reel.explain(film, [item for item in strip_legend() if item.key != "."], enumerate(seen))
     return reel
 
 

@@ -28,7 +28,8 @@ from kitlib.views.plot import draw_plot, height_of, question_of
 from kitlib.views.scene import Scene, draw_scene
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import Svg, document, el, group, legend_of
-from kitlib.views.tree import draw_tree, draw_tree_legend, tree_name, tree_summary
+from kitlib.views.tree import QUESTION as TREE_QUESTION
+from kitlib.views.tree import draw_tree, seen_at, tree_legend, tree_name, tree_summary
 from kitlib.views.tree_look import TREE_TOP
 from kitlib.words.word import count
 
@@ -175,7 +176,7 @@ def _said(frames: Frames, number: int, question: str, y: int) -> list[Svg]:
 def _draw_trees(parts: list[Svg], frames: Frames, forest: Forest, number: int, part: str, y: int) -> int:
     """Add the tree with its ledger, the maps, or both; where the next picture begins."""
     question = (
-        "For what does the spout still wait?" if part == "pending" else "Which tuples are out, and is the number zero?"
+        "For what does the spout still wait?" if part == "pending" else TREE_QUESTION
     )
     parts += _said(frames, number, question, y)
     y += 46
@@ -186,10 +187,7 @@ def _draw_trees(parts: list[Svg], frames: Frames, forest: Forest, number: int, p
         parts.append(draw_maps(forest, number, y))
         y += map_tall(forest)
     if part != "pending" and number >= 0 and forest.focus[number] >= 0:
-        nodes, codes = forest.trees[forest.focus[number]].layout.nodes, forest.codes_of(forest.focus[number], number)
-        shown = [(node, code) for node, code in zip(nodes, codes, strict=True) if code != "."]
-        told = {code for node, code in shown if node.number >= 0 or not node.is_loose}
-        legend, height = draw_tree_legend(told, any(node.is_loose for node, _ in shown), y)
+        legend, height = legend_of(tree_legend(), seen_at(forest, forest.focus[number], number), y)
         parts.append(legend)
         y += height
     return y + 14

@@ -4,6 +4,7 @@
     Player("poison_record", seed=3, records=60)
     Player("poison_record", open_at="anomaly")    # opens where it goes wrong, not at the start
     Player(trace)                                 # a recorded run, to look at
+    Player("poison_record").save("poison.html")   # one file that anyone can scrub, without a kernel
 
 The browser gets the frames of the whole trace and moves through them by itself; only a knob, the seed,
 a fork and starting over come back here, to a `Session` (kitlib/views/session.py). While a knob is turned
@@ -14,6 +15,7 @@ plain and complete: the parts are joined as they are, nothing is built and nothi
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,56 +27,31 @@ from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import Verdict
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.buckets import FORGOTTEN, MIDDLE, NEWEST, OLDEST, TIMED_OUT
 from kitlib.views.frames import to_frames
 from kitlib.views.lanes import MOST_DONE
 from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
 from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
-from kitlib.views.look import WIDTH
+from kitlib.views.lives import Life, life
 from kitlib.views.picture import draw
 from kitlib.views.session import Session
-from kitlib.views.tree_look import (
-    FLIPPED,
-    LOOSE_MEANING,
-    LOOSE_PAINT,
-    STATUSES,
-    TONES,
-    TREE_GEOMETRY,
-    TUPLE_LOOKS,
-    TUPLE_TABLE,
-)
-from kitlib.words.glyphs import BLUE, RED
+from kitlib.words.glyphs import RED
 
 HERE = Path(__file__).parent
 SCRIPTS = (
     "player_dom.js",
-    "player_forest.js",
-    "player_tree.js",
-    "player_ledger.js",
-    "player_buckets.js",
-    "player_stage.js",
     "player_lanes.js",
     "player_batches.js",
     "player_film.js",
+    "player_actors.js",
+    "player_ruler.js",
     "player_controls.js",
+    "player_knobs.js",
+    "player_outcome.js",
     "player.js",
 )
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 LOOK = {
-    "tree": {
-        "looks": [{name: getattr(look, name) for name in look.__slots__} for look in TUPLE_LOOKS],
-        "table": TUPLE_TABLE,
-        "loosePaint": LOOSE_PAINT,
-        "looseMeaning": LOOSE_MEANING,
-        "statuses": STATUSES,
-        "tones": TONES,
-        "flipped": FLIPPED,
-        "labels": {"pending": [NEWEST, MIDDLE, OLDEST, TIMED_OUT], "entries": [NEWEST, MIDDLE, OLDEST, FORGOTTEN]},
-        "geometry": TREE_GEOMETRY | {"width": WIDTH},
-        "red": RED,
-        "blue": BLUE,
-    },
     "lanes": {
         "marks": [{name: getattr(look, name) for name in look.__slots__} for look in MARKS],
         "ways": [{name: getattr(look, name) for name in look.__slots__} for look in WAYS],
@@ -113,15 +90,17 @@ class Player(anywidget.AnyWidget):
         seed: int = 1,
         part: str = "all",
         open_at: int | str = 0,
+        front: Sequence[str] = (),
         **knobs: Any,
     ) -> None:
-        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at`.
+        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at` or `front`.
 
         `part` is for traces that are drawn as a scene: which part of it (`kitlib.views.scenes`).
         `open_at` is the step that is shown first: its number, or "anomaly" for the first witness of the anomaly that
         the verdict names first (the start of a run without one). Where there are no widgets the picture is the last step's.
+        `front` names the knobs that stand beside the picture, instead of those that the experiment puts there.
         """
-        self.session = Session(what, backend=backend, seed=seed, part=part, open_at=open_at, knobs=knobs)
+        self.session = Session(what, backend=backend, seed=seed, part=part, open_at=open_at, front=front, knobs=knobs)
         super().__init__()
         self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = self.session.heading
@@ -147,6 +126,20 @@ class Player(anywidget.AnyWidget):
     def verdict(self) -> Verdict:
         """The verdict on the run that is shown now."""
         return self.session.verdict
+
+    def save(self, path: str | Path, *, open_at: int | str = 0, overwrite: bool = False) -> Path:
+        """Write the run that is shown now as one HTML file that anyone can scrub and play, without a kernel; the file's path.
+
+        KnobError when the name does not end in .html, or for a bad `open_at`; DiskError when the file is there already, unless
+        `overwrite`, or cannot be written.
+        """
+        from kitlib.views.saved_page import save
+
+        return save(self.trace, Path(path), part=self.session.part, open_at=open_at, overwrite=overwrite, who="Player.save")
+
+    def life(self, ref: str) -> Life:
+        """What happened to one thing of the run that is shown, such as "record:orders/0/17". TraceError when it does not occur."""
+        return life(self.trace, ref)
 
     def __repr__(self) -> str:
         return f"<Player of {plain_text(self.trace.experiment, 60)}: {self.verdict.sentence}>"

@@ -16,7 +16,7 @@ function svg(tag, attributes = {}, ...children) {
 const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
 
 function html(tag, attributes = {}, ...children) {
-  const keys = /^(input|select|button)$/.test(tag) ? KEYS_ARE_MINE : {};
+  const keys = /^(input|select|button|summary)$/.test(tag) ? KEYS_ARE_MINE : {};
   return fill(document.createElement(tag), { ...keys, ...attributes }, children);
 }
 
@@ -41,10 +41,9 @@ function edgePaint(edge) {
   return edge === "ink" || edge === "grey" ? { class: `${edge}-line`, stroke: null } : { class: null, stroke: edge };
 }
 
-function textPaint(look) {
-  if (look.text !== "ink") return { class: null, fill: look.text, "stroke-width": null, "paint-order": null };
-  const halo = look.hatch ? { "stroke-width": 4, "paint-order": "stroke" } : { "stroke-width": null, "paint-order": null };
-  return { class: look.hatch ? "ink paper-line" : "ink", fill: null, ...halo };
+function wordPaint(text) {
+  const none = { "stroke-width": null, "paint-order": null };
+  return text === "ink" || text === "grey" ? { class: text, fill: null, ...none } : { class: null, fill: text, ...none };
 }
 
 function putAll(node, attributes) {

@@ -56,9 +56,11 @@ class Film {
   }
 }
 
-// One picture: what stays, a cursor that scrubs where there is one, what a step shows, and what its signs mean.
+// One picture: what stays, a cursor that scrubs where there is one, what a step shows, and what its signs mean;
+// where there are several things to show, a list to choose from.
 class ReelView {
-  constructor(onScrub) {
+  constructor(onScrub, onChoice) {
+    Object.assign(this, { onChoice, chosen: -1 });
     const id = newName("reel");
     this.heading = html("p", { class: "kit-heading" }, html("b"));
     this.title = svg("title", { id: `${id}-title` });
@@ -72,11 +74,14 @@ class ReelView {
     this.picture = svg("svg", { class: "kit", role: "img", "aria-labelledby": `${id}-title ${id}-desc` },
       this.title, this.description, this.body, this.future, this.cursor, this.front);
     this.legend = html("ul", { class: "kit-legend", "aria-label": "What the signs and boxes mean" });
-    this.nodes = [this.heading, this.picture, this.legend];
+    this.choice = html("select");
+    this.chooser = html("label", { class: "kit-chooser" }, html("span"), this.choice);
+    this.nodes = [this.heading, this.chooser, this.picture, this.legend];
     this.listen(onScrub);
   }
 
-  // Dragging on the picture scrubs: the step is the last one at or left of the pointer.
+  // Dragging on the picture scrubs: the step is the last one at or left of the pointer. A click on what stands for a
+  // choice makes it, and unmakes it.
   listen(onScrub) {
     const scrub = (event) => {
       if (!this.reel.cursor || !(event.buttons & 1)) return;
@@ -87,12 +92,17 @@ class ReelView {
     };
     this.body.addEventListener("pointerdown", (event) => { this.body.setPointerCapture(event.pointerId); scrub(event); });
     this.body.addEventListener("pointermove", scrub);
+    this.choice.addEventListener("change", () => this.choose(+this.choice.value));
+    this.front.addEventListener("click", (event) => {
+      const choice = +(event.target.closest("[data-choice]")?.dataset.choice ?? NaN);
+      if (choice >= 0) this.choose(choice === this.chosen ? -1 : choice);
+    });
   }
 
-  // Of the first step that is there of another run the legend is not known yet: that of the last run stays.
+  // Of the first step that is there of another run the legend and the choices are not known yet: those of the last run stay.
   load(film, reel, isWhole) {
     Object.assign(this, { film, reel, isWhole });
-    const { cursor } = reel;
+    const { cursor, chooser } = reel;
     put(this.heading.firstChild, "text", reel.question);
     put(this.picture, "viewBox", `0 0 ${reel.width} ${reel.tall}`);
     put(this.title, "text", reel.title);
@@ -114,19 +124,36 @@ class ReelView {
     this.items = reel.legend.map(([swatch, meaning]) => html("li", {},
       svg("svg", { viewBox: "0 0 26 18", width: 26, height: 18, class: "kit", "aria-hidden": "true" }, film.make(swatch)), html("span", { text: meaning })));
     this.legend.replaceChildren(...this.items);
+    this.seen = reel.seen.map(([steps, bits]) => [sumsOf(steps), bits]);
+    const { names, label, otherwise } = chooser ?? { names: [], label: "", otherwise: "" };
+    put(this.chooser.firstChild, "text", label);
+    this.chooser.hidden = !chooser;
+    this.choice.replaceChildren(...[otherwise, ...names].map((text, place) => html("option", { value: place - 1, text })));
+    if (this.chosen >= names.length) this.chosen = -1;
+    this.choice.value = this.chosen;
+  }
+
+  // Show one thing at all steps, or with -1 what each step is about.
+  choose(choice) {
+    this.choice.value = this.chosen = choice;
+    this.onChoice();
   }
 
   draw(step) {
-    const { cursor, seen } = this.reel;
+    const { cursor, chooser } = this.reel;
     if (cursor) {
       const x = cursor.x[step] ?? cursor.right;
       const future = cursor.future[step] ?? x;
       putAll(this.future, { x: future, width: Math.max(0, cursor.right - future) });
       put(this.cursor, "transform", `translate(${x} 0)`);
     }
-    for (const track of this.tracks) track.draw(step);
+    const choice = this.chosen >= 0 ? this.chosen : chooser?.default[step] ?? 0;
+    for (const track of this.tracks) track.draw(step, choice);
+    if (!this.isWhole || !this.items.length) return;
     // The meanings that do not occur now are dimmed, never moved.
-    if (this.isWhole) this.items.forEach((item, place) => put(item, "class", seen[step] & (1 << place) ? null : "kit-absent"));
+    const [steps, bits] = this.seen[choice] ?? [[], []];
+    const now = bits[lastUpTo(steps, step)] ?? 0;
+    this.items.forEach((item, place) => put(item, "class", now & (1 << place) ? null : "kit-absent"));
   }
 
   // A picture without words of its own says what stands in its rows.
@@ -138,22 +165,32 @@ class ReelView {
   }
 }
 
-// A row of pieces, each of which becomes another one at some steps.
+// Rows of pieces, each of which becomes another one at some steps; which row is shown depends on what was chosen.
 class Track {
-  constructor(film, [head, slots]) {
-    const sums = (numbers) => { let sum = 0; return numbers.map((number) => (sum += number)); };
-    Object.assign(this, { film, slots: slots.map((one) => one.map(sums)), node: film.make(head), shown: slots.map(() => -1) });
-    this.node.append(...slots.map(() => svg("g")));
+  constructor(film, [head, rows, of]) {
+    Object.assign(this, { film, of, rows: rows.map((row) => row.map((slot) => slot.map(sumsOf))), node: film.make(head), shown: [] });
   }
 
-  draw(step) {
-    this.slots.forEach(([steps, nodes], place) => {
+  draw(step, choice) {
+    const row = this.rows[this.of.length ? this.of[choice] : 0] ?? [];
+    while (this.shown.length < row.length) {
+      this.node.append(svg("g"));
+      this.shown.push(-1);
+    }
+    this.shown.forEach((was, place) => {
+      const [steps, nodes] = row[place] ?? [[], []];
       const node = nodes[lastUpTo(steps, step)] ?? -1;
-      if (node >= 0) this.film.change(this.node.childNodes[place], this.shown[place], node);
+      if (node === was) return;
+      if (node >= 0) this.film.change(this.node.childNodes[place], was, node);
       else this.node.childNodes[place].replaceWith(svg("g"));
       this.shown[place] = node;
     });
   }
+}
+
+function sumsOf(numbers) {
+  let sum = 0;
+  return numbers.map((number) => (sum += number));
 }
 
 // The place of the last number that is not above `step`, or -1.

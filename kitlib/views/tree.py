@@ -7,13 +7,23 @@ nothing was heard of it, and crossed out where it was lost.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from typing import Any
+
+from kitlib.views.buckets import MapsOf, map_tall
+from kitlib.views.film import NOTHING, Chooser, Film, Reel, Slot, Track, pieces_at
 from kitlib.views.forest import NEVER, Forest
+from kitlib.views.ledger import ledger_slots
+from kitlib.views.look import WIDTH
 from kitlib.views.paint import letter_paint, line_paint
-from kitlib.views.svg import HATCH, Svg, el, group, legend
+from kitlib.views.svg import HATCH, Item, Svg, el, group
 from kitlib.views.tree_layout import Layout, Node
 from kitlib.views.tree_look import (
     LOOSE_MEANING,
     LOOSE_PAINT,
+    SIDE_LEFT,
     STATUSES,
     TREE_LEFT,
     TREE_TOP,
@@ -22,7 +32,9 @@ from kitlib.views.tree_look import (
     TupleLook,
 )
 
+QUESTION = "Which tuples are out, and is the number zero?"
 NO_TREE = "No record has been emitted yet."
+MOST_NAMED = 500  # trees in the list to choose from; the others are chosen in the maps
 INSET = 6  # of the words in a box
 
 
@@ -34,10 +46,10 @@ def tree_name(forest: Forest, tree: int) -> str:
 
 def tree_summary(forest: Forest, tree: int, step: int) -> str:
     """`pending: 3 of 5 tuples not acked`."""
+    if step < forest.begin_of(tree):
+        return "not emitted yet"
     told = STATUSES[forest.status_of(tree, step)][0]
-    nodes = zip(forest.codes_of(tree, step), forest.trees[tree].layout.nodes, strict=True)
-    loose = sum(code != "." and node.is_loose and node.number >= 0 for code, node in nodes)
-    count, total = forest.open_of(tree, step)
+    count, total, loose = forest.open_of(tree, step)
     parts = [f"{count:,} of {total:,} tuples not acked"] if total else []
     parts += [f"{loose:,} unanchored"] if loose else []
     hidden = forest.trees[tree].layout.hidden
@@ -45,27 +57,127 @@ def tree_summary(forest: Forest, tree: int, step: int) -> str:
     return f"{told}: {', '.join(parts)}" if parts else told
 
 
+def tree_reel(film: Film, forest: Forest, only: int | None = None, chosen: int = NEVER) -> Reel:
+    """The tree that each step is about, or the one that the reader chose, with the acker's ledger and the maps.
+
+    With `only` those after that step alone, of the `chosen` tree if there is such a tree.
+    """
+    down = TREE_TOP + forest.tall + 10
+    reel = Reel("The tree of tuples, the acker's number and the pending map", QUESTION, WIDTH, down + map_tall(forest))
+    places: list[dict[str, Any]] = [{}, {"transform": f"translate({SIDE_LEFT} 0)"}, *[{"transform": f"translate(0 {down})"}] * 4]
+    maps = MapsOf(forest)
+    if only is not None:
+        tree = chosen if 0 <= chosen < len(forest.trees) else forest.focus[only]
+        drawn = [pieces_at(slots, only) for slots in (tree_slots(forest, tree), ledger_slots(forest, tree))]
+        for pieces, place in zip([*drawn, *maps.pieces_at(tree, only)], places, strict=True):
+            reel.tracks.append(Track(film, **place))
+            reel.tracks[-1].show(0, pieces)
+        return reel
+    choices = [*range(len(forest.trees)), NEVER]
+    for slots_of, place in zip((tree_slots, ledger_slots), places, strict=False):
+        reel.tracks.append(Track(film, len(choices), range(len(choices)), **place))
+        for row, tree in enumerate(choices):
+            reel.tracks[-1].play(slots_of(forest, tree), row)
+    reel.tracks += maps.play(film, **places[-1])
+    reel.explain(film, tree_legend(), *(seen_over(forest, tree) for tree in range(len(forest.trees))), [])
+    names = [f"{view.name}, {view.detail}" for view in forest.trees[:MOST_NAMED]]
+    default = [len(forest.trees) if tree == NEVER else tree for tree in forest.focus]
+    reel.chooser = Chooser("tree shown: ", "the one that the step is about", names, default)
+    return reel
+
+
 def draw_tree(forest: Forest, step: int, top: int) -> Svg:
     """The tree that the step is about, its upper edge at y = `top`."""
-    tree = forest.focus[step] if step >= 0 else NEVER
+    pieces = pieces_at(tree_slots(forest, forest.focus[step] if step >= 0 else NEVER), step)
+    return group(*pieces, transform=f"translate(0 {top})")
+
+
+def tree_slots(forest: Forest, tree: int) -> list[Slot]:
+    """The pieces of one tree's picture: its name and counts, its edges below its boxes, and the ring of the present one."""
     if tree == NEVER:
-        return group(el("text", NO_TREE, cls="grey", x=TREE_LEFT, y=16, font_size=13), transform=f"translate(0 {top})")
-    layout, codes = forest.trees[tree].layout, forest.codes_of(tree, step)
-    parts = [
-        el("text", tree_name(forest, tree), cls="ink", x=TREE_LEFT, y=16, font_size=13, font_weight="bold"),
-        el("text", tree_summary(forest, tree, step), cls="ink", x=TREE_LEFT, y=33),
-    ]
-    parts += [el("text", head, cls="grey", x=x, y=TREE_TOP + 9, font_size=11) for x, head in layout.heads]
-    shown = [(node, code) for node, code in zip(layout.nodes, codes, strict=True) if code != "." and node.x >= 0]
-    if not layout.is_grid:
-        parts += [
-            draw_edge(layout, layout.nodes[parent], node, code) for node, code in shown for parent in node.parents
-        ]
-    for node, code in shown:
-        fault = forest.faulty.get(node.number)
-        kind = fault[1] if fault and fault[0] <= step else ""
-        parts.append(draw_tuple(layout, node, code, kind, is_current=NEVER != node.number == forest.current[step]))
-    return group(*parts, transform=f"translate(0 {top})")
+        nothing = el("text", NO_TREE, cls="grey", x=TREE_LEFT, y=16, font_size=13)
+        return [Slot([NEVER], lambda step: nothing)]
+    layout = forest.trees[tree].layout
+    name = el("text", tree_name(forest, tree), cls="ink", x=TREE_LEFT, y=16, font_size=13, font_weight="bold")
+    heads = group(*(el("text", head, cls="grey", x=x, y=TREE_TOP + 9, font_size=11) for x, head in layout.heads))
+    counted = sorted({0, *forest.tally_of(tree).steps, *forest.trees[tree].status.steps})
+    words = Slot(counted, lambda step: el("text", tree_summary(forest, tree, step), cls="ink", x=TREE_LEFT, y=33))
+    slots = [Slot([0], lambda step: name), words, Slot([0], lambda step: heads)]
+    edges, boxes = [], []
+    for place, node in enumerate(layout.nodes):
+        if node.x < 0:
+            continue
+        steps = forest.changes_of(tree, place)
+        for parent in [] if layout.is_grid else node.parents:
+            edges.append(Slot(steps, partial(_edge_at, forest, tree, place, parent)))
+        boxes.append(Slot(steps, partial(_box_at, forest, tree, place)))
+    return [*slots, *edges, *boxes, _ring_slot(forest, layout)]
+
+
+def _edge_at(forest: Forest, tree: int, place: int, parent: int, step: int) -> Svg:
+    layout = forest.trees[tree].layout
+    return draw_edge(layout, layout.nodes[parent], layout.nodes[place], forest.code_of(tree, place, step))
+
+
+def _box_at(forest: Forest, tree: int, place: int, step: int) -> Svg:
+    """One node at its place: what it holds as a tip, and its box."""
+    layout = forest.trees[tree].layout
+    node, code = layout.nodes[place], forest.code_of(tree, place, step)
+    since, kind = forest.faulty.get(node.number, (NEVER, ""))
+    fault = kind if NEVER != since <= step else ""
+    is_root = node.number < 0
+    box = draw_box(layout.wide, layout.tall, layout.lines, code, node.task, node.id, fault, is_loose=node.is_loose, is_root=is_root)
+    values = "" if is_root else forest.values[node.number]
+    ref = forest.trees[tree].ref if is_root else forest.ref_of(node.number)
+    tip = [el("title", values)] if values else []
+    return group(*tip, box, transform=f"translate({node.x} {node.y})", data_ref=ref)
+
+
+def _ring_slot(forest: Forest, layout: Layout) -> Slot:
+    """The ring around the tuple that a step is about, where it is in this tree."""
+    places = {node.number: (node.x, node.y) for node in layout.nodes if node.number >= 0 and node.x >= 0}
+    steps = [step for step, number in enumerate(forest.current) if number in places]
+    after = (step + 1 for step in steps if step + 1 < len(forest.current))
+
+    def ring_at(step: int) -> Svg:
+        place = places.get(forest.current[step])
+        return NOTHING if place is None else _ring(layout.wide + 7, layout.tall + 7, *place)
+
+    return Slot(sorted({*steps, *after}), ring_at)
+
+
+@lru_cache(4_000)
+def _ring(wide: int, tall: int, x: int, y: int) -> Svg:
+    return el("rect", x=x - wide / 2, y=y - tall / 2, width=wide, height=tall, cls="ink-line", rx=5, fill="none", stroke_width=2.5)
+
+
+def seen_over(forest: Forest, tree: int) -> Iterator[tuple[int, list[str]]]:
+    """The keys of the legend's items that occur in a tree, from each step on at which they may change."""
+    changes: dict[int, list[int]] = {}
+    shown = [place for place, node in enumerate(forest.trees[tree].layout.nodes) if node.x >= 0]
+    for place in shown:
+        for step in forest.changes_of(tree, place):
+            changes.setdefault(step, []).append(place)
+    keys: dict[int, tuple[str, ...]] = {}
+    counts: Counter[str] = Counter()
+    for step in sorted(changes):
+        for place in changes[step]:
+            counts.subtract(keys.get(place, ()))
+            keys[place] = _keys_of(forest, tree, place, step)
+            counts.update(keys[place])
+        yield step, [key for key, count in counts.items() if count]
+
+
+def seen_at(forest: Forest, tree: int, step: int) -> set[str]:
+    """The keys of the legend's items that occur in a tree after a step."""
+    return next((set(keys) for at, keys in reversed(list(seen_over(forest, tree))) if at <= step), set())
+
+
+def _keys_of(forest: Forest, tree: int, place: int, step: int) -> tuple[str, ...]:
+    """An unanchored tuple's own look is explained beside the dashes; those of a record that nobody follows are its whole look."""
+    node = forest.trees[tree].layout.nodes[place]
+    code = () if node.is_loose and node.number < 0 else (forest.code_of(tree, place, step),)
+    return (*code, "loose") if node.is_loose else code
 
 
 def draw_edge(layout: Layout, parent: Node, node: Node, code: str) -> Svg:
@@ -89,19 +201,20 @@ def draw_edge(layout: Layout, parent: Node, node: Node, code: str) -> Svg:
     return el("path", d=way, fill="none", cls="grey-line", stroke_width=1.2, stroke_dasharray=dash)
 
 
-def draw_tuple(layout: Layout, node: Node, code: str, fault: str, *, is_current: bool) -> Svg:
-    """The box of one tuple: its task, its id, its sign; a flag with the planted fault that met it."""
+@lru_cache(4_000)
+def draw_box(wide: int, tall: int, lines: int, code: str, task: str, text: str, fault: str, *, is_loose: bool, is_root: bool) -> Svg:
+    """The box of one tuple around 0, 0: its task, its id, its sign; a flag with the planted fault that met it."""
     look = TUPLE_LOOK_OF[code]
-    paint = look_paint(look, node.is_loose)
-    left, top = node.x - layout.wide / 2, node.y - layout.tall / 2
+    paint = look_paint(look, is_loose)
+    left, top = -wide / 2, -tall / 2
     parts = [
         el(
             "rect",
             x=left,
             y=top,
-            width=layout.wide,
-            height=layout.tall,
-            rx=9 if node.number < 0 and layout.lines else 2,
+            width=wide,
+            height=tall,
+            rx=9 if is_root and lines else 2,
             fill=paint["fill"],
             stroke_dasharray=paint["dash"] or None,
             stroke_width=1.5 if paint["fill"] == "none" or look.hatch else 1,
@@ -109,23 +222,20 @@ def draw_tuple(layout: Layout, node: Node, code: str, fault: str, *, is_current:
         )
     ]
     words = letter_paint(paint["text"], 4 * look.hatch)
-    x, y = float(node.x), float(node.y)
-    if layout.lines >= 2:
-        rows = [node.task, *node.id.split("\n")]
-        first = y - 7.5 * len(rows) + 12
-        for row, text in enumerate(rows):
+    x = y = 0.0
+    if lines >= 2:
+        rows = [task, *text.split("\n")]
+        first = 12 - 7.5 * len(rows)
+        for row, told in enumerate(rows):
             bold = "bold" if row == 0 else None
-            parts.append(el("text", text, x=left + INSET, y=first + 15 * row, font_size=11, font_weight=bold, **words))
-        x, y = left + layout.wide - 11, node.y + layout.tall / 2 - 10
-    elif layout.lines:
-        parts.append(el("text", node.task, x=left + INSET, y=y + 4, font_size=11, **words))
-        x = left + layout.wide - 11
+            parts.append(el("text", told, x=left + INSET, y=first + 15 * row, font_size=11, font_weight=bold, **words))
+        x, y = left + wide - 11, tall / 2 - 10
+    elif lines:
+        parts.append(el("text", task, x=left + INSET, y=4, font_size=11, **words))
+        x = left + wide - 11
     parts.append(group(draw_sign(look, paint["text"]), transform=f"translate({x:.1f} {y:.1f})"))
     if fault:
-        parts.append(_flag(fault, node.x + layout.wide / 2, top, is_small=layout.lines < 2))
-    if is_current:
-        ring = {"x": left - 3.5, "y": top - 3.5, "width": layout.wide + 7, "height": layout.tall + 7}
-        parts.append(el("rect", **ring, cls="ink-line", rx=5, fill="none", stroke_width=2.5))
+        parts.append(_flag(fault, wide / 2, top, is_small=lines < 2))
     return group(*parts)
 
 
@@ -177,17 +287,11 @@ def draw_sign(look: TupleLook, text: str) -> Svg:
     )
 
 
-def draw_tree_legend(codes: set[str], has_loose: bool, top: int) -> tuple[Svg, int]:
-    """What the boxes mean, only those that occur, in two columns; and its height."""
-    items = [(_swatch(look), look.meaning) for look in reversed(TUPLE_LOOKS) if look.code in codes]
-    if has_loose:
-        items.append(
-            (
-                el("rect", x=2, y=0.5, width=22, height=17, fill="none", stroke_dasharray="4 3", cls="ink-line"),
-                LOOSE_MEANING,
-            )
-        )
-    return legend(items, top)
+def tree_legend() -> list[Item]:
+    """What the boxes mean."""
+    looks = [Item(look.code, _swatch(look), look.meaning) for look in reversed(TUPLE_LOOKS)]
+    dashed = el("rect", x=2, y=0.5, width=22, height=17, fill="none", stroke_dasharray="4 3", cls="ink-line")
+    return [*looks, Item("loose", dashed, LOOSE_MEANING)]
 
 
 def _swatch(look: TupleLook) -> Svg:

@@ -1,7 +1,7 @@
 """What a tuple's box means and looks like in the picture of a tree, and where things stand in it.
 
-As in `kitlib.views.look`: flags decide a code by a table that the browser looks up, too, and every
-code differs from the others by its sign as well as by its colour. A tuple sent to one task goes the
+As in `kitlib.views.look`: flags decide a code by a table, and every code differs from the others
+by its sign as well as by its colour. A tuple sent to one task goes the
 way *in flight*, *executed*, *acked*: orange, green, blue.
 """
 
@@ -104,13 +104,6 @@ PENDING_CHIP = 86  # width of a tree's box in the spout's map
 MAP_TOP = 42  # the first bucket, below the map's name and its counts
 MAP_LABEL = 16
 MOST_CHIP_ROWS = 2
-
-TREE_GEOMETRY = {
-    "left": TREE_LEFT, "wide": TREE_WIDE, "sideLeft": SIDE_LEFT, "sideWide": SIDE_WIDE, "top": TREE_TOP,
-    "lineTall": LINE_TALL, "bitsTop": BITS_TOP, "bitTall": BIT_TALL, "bitPitch": BIT_PITCH, "gridCell": GRID_CELL,
-    "chipTall": CHIP_TALL, "chipGap": CHIP_GAP, "pendingChip": PENDING_CHIP,
-    "mapTop": MAP_TOP, "mapLabel": MAP_LABEL,
-}  # fmt: skip
 
 
 def chips_across(wide: int, chip: int) -> int:

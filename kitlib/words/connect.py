@@ -15,7 +15,7 @@ from kitlib.words.glyphs import (
     RED,
     Glyph,
 )
-from kitlib.words.word import Data, Domain, Word
+from kitlib.words.word import Data, Domain, Rule, Word
 
 MOST_TOLD = 6  # tasks that a sentence names
 
@@ -63,25 +63,56 @@ CONNECT = Domain(
             lambda who, data: f"{who} dies without leaving the group; it was running {_work(data)}.",
             "connectors tasks",
             glyph=Glyph("a worker dies", CROSS, RED, 2.6),
+            about="task:tasks",
         ),
         "evict": Word(
             "The coordinator removes {member}: no heartbeat within the session timeout.",
             "member",
             "why",
             glyph=Glyph("removed by the coordinator", CROSSED_DISC, RED, 1.8, "paper"),
+            about="member:member",
+            rule=Rule(
+                "A worker that is silent for the session timeout is removed.",
+                "kafka.connect.cluster:ConnectCluster._step",
+            ),
         ),
-        "prepare": Word("A rebalance begins: {why}.", "why"),
-        "assigned": Word(lambda who, data: f"{who} must start {_work(data)}.", "connectors tasks"),
-        "revoked": Word(lambda who, data: f"{who} must stop {_work(data)}.", "connectors tasks"),
+        "prepare": Word(
+            "A rebalance begins: {why}.", "why",
+            rule=Rule(
+                "A worker that joins, leaves or times out starts a rebalance.",
+                "kafka.connect.cluster:ConnectCluster.prepare",
+            ),
+        ),
+        "assigned": Word(
+            lambda who, data: f"{who} must start {_work(data)}.", "connectors tasks",
+            about="task:tasks",
+            rule=Rule(
+                "The leader balances connectors and tasks over the workers.",
+                "kafka.connect.assignors:IncrementalCooperativeAssignor.balance",
+            ),
+        ),
+        "revoked": Word(
+            lambda who, data: f"{who} must stop {_work(data)}.", "connectors tasks",
+            about="task:tasks",
+            rule=Rule(
+                "A worker with more than its share must stop some of its work.",
+                "kafka.connect.assignors:balancing_revocations",
+            ),
+        ),
         "delay": Word(
             lambda who, data: f"The lost work stays unassigned for {_seconds(data['delay_ms'])}, in case its worker comes back.",
             "delay_ms",
             "until_ms",
             glyph=Glyph("the scheduled delay begins", CLOCK, ORANGE, 1.8, "paper"),
+            rule=Rule(
+                "scheduled.rebalance.max.delay.ms: lost work waits this long for its worker.",
+                "kafka.connect.assignors:IncrementalCooperativeAssignor.handle_lost",
+            ),
         ),
         "sync": Word(_sync, "generation leader members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2)),
         "idle": Word(_idle, "tasks", "longest_ms moved shuffled"),
     },
+    marks={"kill": "crash", "leave": "leaves", "evict": "time-out"},
 )
 
 
@@ -120,22 +151,53 @@ STREAMS = Domain(
             lambda who, data: f"{who} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",
             "tasks",
             glyph=Glyph("an instance dies", CROSS, RED, 2.6),
+            about="task:tasks",
         ),
         "evict": replace(CONNECT.words["evict"], may="why", needs="member"),
         "prepare": CONNECT.words["prepare"],
         "assigned": Word(
-            _assigned, "active generation probing_needed", "standby", Glyph("a rebalance ends", BAR, "ink", 1.2)
+            _assigned, "active generation probing_needed", "standby", Glyph("a rebalance ends", BAR, "ink", 1.2),
+            rule=Rule(
+                "A task goes to an instance whose store has caught up, if there is one.",
+                "kafka.streams.assignor:HighAvailabilityTaskAssignor.assign",
+            ),
         ),
-        "restoring": Word("{who} restores {task}: {behind:,} changelog records to read.", "behind task"),
+        "restoring": Word(
+            "{who} restores {task}: {behind:,} changelog records to read.", "behind task",
+            about="task:task",
+            rule=Rule(
+                "A stateful task reads its changelog before it processes.",
+                "kafka.streams.app:StreamsApp._take",
+            ),
+        ),
         "running": Word(
             lambda who, data: (
                 f"{who} processes {data['task']}"
                 + (f", after restoring {data['restored']:,} records." if data["restored"] else ".")
             ),
             "restored task",
+            about="task:task",
+            rule=Rule(
+                "A task processes once its store has caught up.",
+                "kafka.streams.app:StreamsApp._read_changelogs",
+            ),
         ),
-        "standby": Word("{who} keeps a standby of {task}, {behind:,} records behind.", "behind task"),
-        "ask": Word(_answer, "behind key outcome stale truth value why", "task"),
+        "standby": Word(
+            "{who} keeps a standby of {task}, {behind:,} records behind.", "behind task",
+            about="task:task",
+            rule=Rule(
+                "num.standby.replicas: other instances keep copies of the store.",
+                "kafka.streams.assignor:HighAvailabilityTaskAssignor.assign",
+            ),
+        ),
+        "ask": Word(
+            _answer, "behind key outcome stale truth value why", "task",
+            about="task:task",
+            rule=Rule(
+                "A key belongs to one task; only its instance, or a standby, can answer.",
+                "kafka.streams.app:query",
+            ),
+        ),
         "idle": Word(
             lambda who, data: (
                 f"{_idle(who, data)} {data['restored']:,} records were restored; {data['threads_idle']} of "
@@ -145,6 +207,7 @@ STREAMS = Domain(
             "longest_ms threads_counting",
         ),
     },
+    marks={"kill": "crash", "evict": "time-out"},
 )
 
 
@@ -152,20 +215,41 @@ SOURCE = Domain(
     "source",
     {
         "send": Word(
-            "Records {first:,} to {last:,} are read from the source and produced.", "first last", judged="send"
+            "Records {first:,} to {last:,} are read from the source and produced.", "first last", judged="send",
+            about="record:first-last",
+            rule=Rule(
+                "A task reads from its position in the source on.",
+                "kafka.connect.source_task:SourceTask.poll",
+            ),
         ),
         "write": Word(
             "Records {first:,} to {last:,} become readable in the topic, starting at offset {offset:,}.",
             "first last offset",
             judged="write",
+            about="record:first-last",
         ),
-        "flush": Word("The source offset {offset:,} is stored.", "offset"),
+        "flush": Word(
+            "The source offset {offset:,} is stored.", "offset",
+            rule=Rule(
+                "offset.flush.interval.ms: source offsets are stored this often.",
+                "kafka.connect.source_task:SourceTask.maybe_flush",
+            ),
+        ),
         "crash": Word("The worker dies at record {position:,}; the stored source offset is {stored:,}.", "position stored"),
         "aborted": Word(
-            "Its open transaction is aborted: records {first:,} to {last:,} never become readable.", "first last"
+            "Its open transaction is aborted: records {first:,} to {last:,} never become readable.", "first last",
+            about="record:first-last",
+            rule=Rule(
+                "With exactly-once support, a crash aborts the open transaction.",
+                "kafka.connect.source_task:SourceTask.crash",
+            ),
         ),
-        "begins": Word("The task restarts from record {position:,}.", "position"),
+        "begins": Word(
+            "The task restarts from record {position:,}.", "position",
+            rule=Rule("A task restarts at the stored source offset.", "kafka.connect.source_task:SourceTask.start"),
+        ),
     },
+    marks={"crash": "crash", "begins": "restart", "aborted": "aborted"},
 )
 
 
@@ -178,15 +262,21 @@ PARTITIONS = Domain(
     {
         "partitions": Word("The topic has {count} partitions: {why}.", "count why"),
         "append": Word(
-            "Partition {partition} receives records {first} to {last}.", "first last", room=0.2, judged="append"
+            "Partition {partition} receives records {first} to {last}.", "first last", room=0.2, judged="append",
+            about="record:first-last",
+            rule=Rule("A record with a key goes to the partition of its key's hash.", "kafka.hashes:partition_of_key"),
         ),
-        "process": Word(_processed, "effect key offset value", judged="process"),
+        "process": Word(
+            _processed, "effect key offset value", judged="process",
+            about="record:offset",
+        ),
         "commit": Word(
             lambda who, data: f"{who.capitalize()} commits {data['offset']}.",
             "offset",
             "written",
             room=0.2,
             judged="commit",
+            about="partition:@",
         ),
         "result": Word(
             "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "

@@ -19,7 +19,7 @@ from kitlib.words.glyphs import (
     RED,
     Glyph,
 )
-from kitlib.words.word import Data, Domain, Word, count, span, with_room
+from kitlib.words.word import Data, Domain, Rule, Word, count, span, with_room
 
 
 def partitions(data: Data) -> str:
@@ -220,30 +220,76 @@ GROUPS = Domain(
     "groups",
     with_room(
         {
-            "append": Word(_append, "first last", judged="append"),
+            "append": Word(
+                _append, "first last", judged="append",
+                about="record:first-last",
+            ),
             "start": Word(
-                _start, "offset", "why", judged="start", glyph=Glyph("starts reading", PLAY, "ink", 1.6, "paper")
+                _start, "offset", "why", judged="start", glyph=Glyph("starts reading", PLAY, "ink", 1.6, "paper"),
+                about="partition:@",
+                rule=Rule(
+                    "A consumer starts at the committed offset; without one, auto.offset.reset decides.",
+                    "kafka.positions:start_position",
+                ),
             ),
             "emit": Word(
-                "{who}'s poll returns offset {offset:d} of partition {partition:d}.", "offset", judged="emit"
+                "{who}'s poll returns offset {offset:d} of partition {partition:d}.", "offset", judged="emit",
+                about="record:offset",
+                rule=Rule(
+                    "A poll returns records from the position on, max.poll.records at most.",
+                    "kafka.groups.consumer:GroupConsumer.hand_out",
+                ),
             ),
             "process": Word(
                 "{who} processes offset {offset:d} of partition {partition:d}: the effect happens now.",
                 "offset",
                 judged="process",
+                about="record:offset",
             ),
-            "commit": Word(_commit, "offset", "error written", judged="commit"),
-            "store": Word(_store, "offset", "error"),
+            "commit": Word(
+                _commit, "offset", "error written", judged="commit",
+                about="partition:@",
+                rule=Rule(
+                    "A commit is a claim: the next owner starts there, so everything below it counts as done.",
+                    "kafka.groups.coordinator:GroupCoordinator._commit",
+                ),
+            ),
+            "store": Word(
+                _store, "offset", "error",
+                about="partition:@",
+                rule=Rule(
+                    "A stored offset is committed with the next background commit.",
+                    "kafka.groups.consumer:GroupConsumer.store",
+                ),
+            ),
             "join": Word(
-                _join, "", "instance_id library member_id strategies", glyph=Glyph("joins the group", PLUS, "ink", 2.2)
+                _join, "", "instance_id library member_id strategies", glyph=Glyph("joins the group", PLUS, "ink", 2.2),
+                rule=Rule("A member that joins starts a rebalance.", "kafka.groups.coordinator:GroupCoordinator._join"),
             ),
-            "assigned": Word(_assigned, "partitions", "generation"),
+            "assigned": Word(
+                _assigned, "partitions", "generation",
+                about="partition:partitions",
+                rule=Rule(
+                    "The group's leader assigns the partitions with the strategy that all members support.",
+                    "kafka.groups.assignors:assign",
+                ),
+            ),
             "revoked": Word(
-                lambda who, data: f"{who} gives up {partitions(data)}; it may still commit.", "partitions"
+                lambda who, data: f"{who} gives up {partitions(data)}; it may still commit.", "partitions",
+                about="partition:partitions",
+                rule=Rule(
+                    "An eager member gives up everything before it rejoins; a cooperative one only what moves.",
+                    "kafka.groups.member:GroupMembership._prepare",
+                ),
             ),
             "lost": Word(
                 lambda who, data: f"{who} has lost {partitions(data)}: another member may already have taken over.",
                 "partitions",
+                about="partition:partitions",
+                rule=Rule(
+                    "A member that the group has removed loses its partitions without being able to commit.",
+                    "kafka.groups.member:GroupMembership._give_up",
+                ),
             ),
             "leave": Word("{who} leaves the group.", glyph=Glyph("leaves the group", EXIT, "ink", 2)),
             "kill": Word("{who} is killed, with no chance to tell anyone.", "", "offset", glyph=IS_KILLED),
@@ -260,6 +306,10 @@ GROUPS = Domain(
             "late": Word(
                 "{who} has not polled within max.poll.interval.ms and leaves the group of its own accord.",
                 glyph=Glyph("has not polled for too long", CLOCK, RED, 1.8, "paper"),
+                rule=Rule(
+                    "max.poll.interval.ms: a member that does not poll in time leaves the group.",
+                    "kafka.groups.member:GroupMembership.tick",
+                ),
             ),
             "cut_off": Word(
                 "{who} is cut off: nothing it sends reaches the broker, and nothing comes back.",
@@ -282,12 +332,14 @@ GROUPS = Domain(
                 "before error",
                 judged="alter",
                 glyph=Glyph("an operator sets the offset", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
+                about="partition:@",
             ),
             "forget": Word(
                 _forget,
                 "",
                 "before error",
                 glyph=Glyph("an operator deletes the offset", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
+                about="partition:@",
             ),
             "reset": Word(
                 _reset,
@@ -295,9 +347,15 @@ GROUPS = Domain(
                 "why",
                 judged="reset",
                 glyph=Glyph("moved by auto.offset.reset", DIAMOND, RED, 1.8, "paper"),
+                about="partition:@",
+                rule=Rule(
+                    "auto.offset.reset decides where a position outside the log moves to.",
+                    "kafka.groups.consumer:GroupConsumer.check_positions",
+                ),
             ),
             "refuse": Word(
-                "The {who} already has a row for offset {offset:d}: the effect is not repeated.", "offset"
+                "The {who} already has a row for offset {offset:d}: the effect is not repeated.", "offset",
+                about="record:offset",
             ),
             "rows": Word(
                 lambda who, data: (
@@ -308,21 +366,61 @@ GROUPS = Domain(
             ),
             "partitions": Word(lambda who, data: f"The topic now has {count(data['count'], 'partition')}.", "count"),
             "throw": Word(
-                "{who} fails at offset {offset:d} of partition {partition:d}, and nothing catches the error.", "offset"
+                "{who} fails at offset {offset:d} of partition {partition:d}, and nothing catches the error.", "offset",
+                about="record:offset partition:@",
             ),
-            "lag": Word(_lag, "lag", "committed end log_end position unprocessed when"),
-            "judge": Word(_judge, "status why", "lag rule silence_s stored_lag when"),
+            "lag": Word(
+                _lag, "lag", "committed end log_end position unprocessed when",
+                about="partition:@",
+            ),
+            "judge": Word(
+                _judge, "status why", "lag rule silence_s stored_lag when",
+                about="partition:@",
+                rule=Rule(
+                    "Burrow's rules are tried in order, and the first that holds decides.",
+                    "monitor.lag:calculate",
+                ),
+            ),
             "delete": Word(
                 "The log now begins at offset {to:d}: everything below it is deleted.",
                 "to",
                 judged="delete",
                 glyph=Glyph("the start of the log is deleted", BRACKET, RED, 1.8),
+                about="partition:@",
+                aside=Rule(
+                    "Retention deletes the oldest records, read or not.",
+                    "experiments.groups.model_topic:ModelTopic.delete_before",
+                ),
             ),
-            "prepare": Word(_prepare, "", "state why"),
-            "sync": Word(_sync, "", "generation leader protocol"),
-            "stable": Word(_stable, "", "generation owners"),
+            "prepare": Word(
+                _prepare, "", "state why",
+                rule=Rule(
+                    "A member that joins, leaves or times out starts a rebalance.",
+                    "kafka.groups.coordinator:GroupCoordinator._maybe_prepare_rebalance",
+                ),
+            ),
+            "sync": Word(
+                _sync, "", "generation leader protocol",
+                rule=Rule(
+                    "When all members have rejoined, or the rebalance timeout is over, the next generation begins.",
+                    "kafka.groups.coordinator:GroupCoordinator._complete_join",
+                ),
+            ),
+            "stable": Word(
+                _stable, "", "generation owners",
+                about="partition:owners member:owners.2",
+                rule=Rule(
+                    "With the leader's assignment the group is stable.",
+                    "kafka.groups.coordinator:GroupCoordinator._sync",
+                ),
+            ),
             "evict": Word(
-                _evict, "member", "why", glyph=Glyph("removed from the group", CROSSED_DISC, RED, 1.8, "paper")
+                _evict, "member", "why", glyph=Glyph("removed from the group", CROSSED_DISC, RED, 1.8, "paper"),
+                about="member:member",
+                rule=Rule(
+                    "A member that is silent for session.timeout.ms, or does not rejoin in time, is removed.",
+                    "kafka.groups.coordinator:GroupCoordinator._remove",
+                ),
             ),
             "empty": Word("The group has no members left; its committed offsets remain.", "", "generation"),
             "restarted": Word(_restarted, "strategies", "error paused protocol"),
@@ -331,20 +429,31 @@ GROUPS = Domain(
                     f"ZooKeeper notifies {_names(data['members'])} that something has changed, but not what."
                 ),
                 "members",
+                about="member:members",
+                rule=Rule(
+                    "ZooKeeper notifies all who watch, once, that something has changed.",
+                    "kafka.groups.zookeeper:ZooKeeper.fire",
+                ),
             ),
             "heard": Word(
                 "{who} gets the notification: it gives up its partitions, reads the whole group's state, and picks its own share.",
                 glyph=Glyph("notified that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
+                rule=Rule(
+                    "Each consumer reads the whole group's state and computes its own share.",
+                    "kafka.groups.zookeeper:OldConsumer.decide",
+                ),
             ),
             "known": Word(
                 "{who} finds that offset {offset:d} of partition {partition:d} is already done, and skips it.",
                 "offset",
+                about="record:offset",
             ),
             "refused": Word(
                 _not_taken,
                 "",
                 "error partitions says",
                 glyph=Glyph("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
+                about="partition:partitions",
             ),
             "failed": Word(
                 lambda who, data: (
@@ -352,6 +461,10 @@ GROUPS = Domain(
                 ),
                 "tries",
                 glyph=Glyph("gives up: cannot claim its partitions", CROSSED_SQUARE, "ink", 1.6, "paper"),
+                rule=Rule(
+                    "rebalance.max.retries: a consumer that cannot claim its partitions gives up.",
+                    "kafka.groups.zookeeper:OldConsumer.take",
+                ),
             ),
             "expired": Word(
                 "{who} learns that its session has expired: its nodes are gone.",
@@ -367,4 +480,10 @@ GROUPS = Domain(
         commit=0.3,
         store=0.3,
     ),
+    marks={
+        "kill": "crash", "freeze": "frozen", "thaw": "resumes", "late": "time-out", "cut_off": "cut off", "reconnect": "back",
+        "evict": lambda data: "" if data.get("why") in ("leave", None) else "time-out", "expired": "session expires",
+        "alter": "offset set", "forget": "offset deleted", "reset": "reset", "delete": "log start moves", "error": "error",
+        "throw": "error", "restarted": "restart",
+    },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kitlib.text import plain_text
-from kitlib.words.word import Data, Domain, Word
+from kitlib.words.word import Data, Domain, Rule, Word
 
 SIDE = re.compile(r"producer( \d+)?|network|broker")
 
@@ -144,6 +144,7 @@ def _restart(who: str, data: Data) -> str:
     begin = {
         "kill": "The broker is killed and restarts",
         "clean": "The broker is shut down cleanly and restarts",
+        "up": "The broker is back up",
     }.get(str(how), f"The broker restarts ({plain_text(how, 40)})")
     return f"{begin}: it remembers only the last batch of each producer."
 
@@ -161,44 +162,160 @@ def _delay(who: str, data: Data) -> str:
 IDEMPOTENCE = Domain(
     "idempotence",
     {
-        "send": Word(_send, "first last", "batch", judged="send"),
-        "request": Word(_request, "request", "attempt batch epoch first last pid seq", judged="request"),
-        "answer": Word(_answer, "error", "batch offset request", judged="answer"),
-        "no_answer": Word(_no_answer, "batch", "request why"),
-        "requeue": Word(_requeue, "batch", "attempt first last"),
-        "delivered": Word(_delivered, "batch first last", "offset", judged="delivered"),
-        "undelivered": Word(_undelivered, "batch error first last", judged="undelivered"),
-        "id": Word(_id, "epoch pid", "why"),
+        "send": Word(
+            _send, "first last", "batch", judged="send",
+            about="batch:batch record:first-last",
+            rule=Rule(
+                "A record joins the newest batch of its partition, or opens a new one.",
+                "kafka.producer.accumulator:RecordAccumulator.append",
+            ),
+        ),
+        "request": Word(
+            _request, "request", "attempt batch epoch first last pid seq", judged="request",
+            about="batch:batch request:request record:first-last",
+            rule=Rule(
+                "max.in.flight.requests.per.connection limits how many requests may wait for an answer.",
+                "kafka.producer.sender:Sender._send_producer_data",
+            ),
+        ),
+        "answer": Word(
+            _answer, "error", "batch offset request", judged="answer",
+            about="batch:batch request:request answer:request",
+            rule=Rule(
+                "An answer completes its batch, or puts it back into the queue.",
+                "kafka.producer.sender:Sender._complete",
+            ),
+        ),
+        "no_answer": Word(
+            _no_answer, "batch", "request why",
+            about="batch:batch request:request answer:request",
+            rule=Rule(
+                "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered.",
+                "kafka.producer.sender:Sender._lose_requests",
+            ),
+        ),
+        "requeue": Word(
+            _requeue, "batch", "attempt first last",
+            about="batch:batch record:first-last",
+            rule=Rule(
+                "A retriable error, and time left within delivery.timeout.ms: the batch is sent again.",
+                "kafka.producer.sender:Sender._can_retry",
+            ),
+        ),
+        "delivered": Word(
+            _delivered, "batch first last", "offset", judged="delivered",
+            about="batch:batch record:first-last",
+            rule=Rule(
+                "A batch that the leader has stored is reported as delivered.",
+                "kafka.producer.sender:Sender._succeed",
+            ),
+        ),
+        "undelivered": Word(
+            _undelivered, "batch error first last", judged="undelivered",
+            about="batch:batch record:first-last",
+            rule=Rule("A batch that may not be retried is reported as failed.", "kafka.producer.sender:Sender._fail"),
+        ),
+        "id": Word(
+            _id, "epoch pid", "why",
+            rule=Rule(
+                "A producer id and an epoch identify an idempotent producer; a bumped epoch restarts its sequence numbers.",
+                "kafka.producer.transaction_manager:TransactionManager.receive_id",
+            ),
+        ),
         "refuse_to_start": Word(
-            lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}", "error"
+            lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}", "error",
+            rule=Rule(
+                "Settings that contradict idempotence stop the client from starting.",
+                "kafka.producer.refusals:check",
+            ),
         ),
         "lose_request": Word(
-            "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "request", "batch deed"
+            "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "request", "batch deed",
+            about="batch:batch request:request",
         ),
         "lose_answer": Word(
             "The answer to batch {batch:d} is lost: the batch is stored, but the producer does not know.",
             "",
             "batch deed request",
+            about="batch:batch request:request answer:request",
         ),
-        "duplicate_request": Word("The network delivers request {request:d} twice.", "request", "batch deed"),
-        "delay": Word(_delay, "", "batch deed ms request"),
+        "duplicate_request": Word(
+            "The network delivers request {request:d} twice.", "request", "batch deed",
+            about="batch:batch request:request",
+        ),
+        "delay": Word(
+            _delay, "", "batch deed ms request",
+            about="batch:batch request:request",
+        ),
         "cut": Word("The connection is cut: everything in flight is lost.", "", "deed request"),
         "differs": Word(
-            "The broker and the model disagree: {from_the_model}.", "from_the_model", "batch request"
+            "The broker and the model disagree: {from_the_model}.", "from_the_model", "batch request",
+            about="batch:batch request:request",
         ),
         # of clients that were observed on a real broker
         "client": Word("The client observed here is {who} {version}.", "version"),
         "withhold": Word("The network withholds {answers} answers.", "answers", "deed request"),
         "batches": Word("The topic's batches are read back, with their producer ids, epochs and sequence numbers.", "batches columns"),
-        "write": Word(_write, "batch offset", "copy epoch first is_late last pid request seq", judged="write"),
-        "recognise": Word(_recognise, "batch offset", "arrival epoch first last pid request seq"),
-        "refuse": Word(_refuse, "batch error", "epoch first last pid request seq"),
-        "restart": Word(_restart, "", "how", judged="restart"),
-        "expire": Word(
-            "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire"
+        "write": Word(
+            _write, "batch offset", "copy epoch first is_late last pid request seq", judged="write",
+            about="batch:batch request:request record:first-last",
+            rule=Rule(
+                "The leader appends a batch whose sequence number follows the last one.",
+                "kafka.broker.producer_state:ProducerStateManager.check",
+            ),
         ),
-        "delete": Word("Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete"),
-        "fail_over": Word("Another broker becomes the leader; it knows only the batches it had replicated.", judged="fail_over"),
+        "recognise": Word(
+            _recognise, "batch offset", "arrival epoch first last pid request seq",
+            about="batch:batch request:request record:first-last",
+            rule=Rule(
+                "The leader remembers the last five batches of each producer and does not write them again.",
+                "kafka.broker.producer_state:ProducerStateManager.find_duplicate",
+            ),
+        ),
+        "refuse": Word(
+            _refuse, "batch error", "epoch first last pid request seq",
+            about="batch:batch request:request record:first-last",
+            rule=Rule(
+                "The leader refuses a batch whose epoch is old or whose sequence number does not follow.",
+                "kafka.broker.producer_state:ProducerStateManager.check",
+            ),
+        ),
+        "down": Word("The broker goes down. Its connections end, and it answers no one until it is back."),
+        "restart": Word(
+            _restart, "", "how", judged="restart",
+            rule=Rule(
+                "After an unclean restart the leader rebuilds what it knows of producers from its log and its last snapshot.",
+                "kafka.broker.unified_log:UnifiedLog.restart",
+            ),
+        ),
+        "expire": Word(
+            "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire",
+            rule=Rule(
+                "producer.id.expiration.ms: a producer that is silent for so long is forgotten.",
+                "kafka.broker.producer_state:ProducerStateManager.remove_expired",
+            ),
+        ),
+        "delete": Word(
+            "Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete",
+            rule=Rule(
+                "What the leader knows of a producer goes with its last batch.",
+                "kafka.broker.producer_state:ProducerStateManager.log_start_moved",
+            ),
+        ),
+        "fail_over": Word(
+            "Another broker becomes the leader; it knows only the batches it had replicated.", judged="fail_over",
+            rule=Rule(
+                "A new leader knows the producers whose batches it has replicated.",
+                "kafka.broker.unified_log:UnifiedLog.fail_over",
+            ),
+        ),
         "read": Word(_read, "first_offset records", judged="read"),
     },
+    marks={
+        "down": "crash", "restart": "restart", "lose_request": "request lost", "lose_answer": "answer lost",
+        "duplicate_request": "sent twice",
+        "cut": "cut", "expire": "id expires", "refuse": "refused", "delete": "log start moves", "fail_over": "new leader",
+        "undelivered": lambda data: "time-out" if "Timeout" in str(data["error"]) else "fails", "differs": "disagree",
+    },
+    within={"record": "batch"},
 )

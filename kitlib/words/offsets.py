@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.words.glyphs import BLUE, BRACKET, BROOM, CROSS, CROSSED_SQUARE, RED, Glyph
 from kitlib.words.groups import GROUPS
-from kitlib.words.word import Data, Domain, Word, count, span, with_room
+from kitlib.words.word import Data, Domain, Rule, Word, count, span, with_room
 
 ROLES = frozenset({"coordinator", "reader", "new"})  # names of roles, which may begin a sentence
 
@@ -155,17 +156,34 @@ def in_words(duration_ms: int) -> str:
 
 _WORDS = GROUPS.having(
     {
-        "write": Word(_write, "key offset value", "format members timestamp_ms"),
+        "commit": replace(
+            GROUPS.words["commit"],
+            rule=Rule(
+                "The coordinator writes the commit to its log and into its cache.",
+                "kafka.offsets.offset_manager:OffsetManager.commit",
+            ),
+        ),
+        "write": Word(
+            _write, "key offset value", "format members timestamp_ms",
+            about="key:key",
+        ),
         "roll": Word(
             "A new segment begins at offset {base:d}: the previous one may now be cleaned.",
             "base",
             glyph=Glyph("a new segment begins", "M0 -7V7", "ink", 2.4),
         ),
-        "clean": Word(_clean, "", "kept removed to", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8)),
+        "clean": Word(
+            _clean, "", "kept removed to", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
+            rule=Rule("The cleaner keeps the newest record of each key.", "kafka.offsets.compaction:is_retained"),
+        ),
         "retention": Word(
             "Retention deletes the oldest segments: the log now begins at offset {start:d}.",
             "start",
             glyph=Glyph("retention deletes the start of the log", BRACKET, RED, 1.8),
+            rule=Rule(
+                "Retention deletes whole segments, oldest first.",
+                "kafka.offsets.segments:SegmentedLog.delete_old_segments",
+            ),
         ),
         "dies": Word(
             lambda who, data: (
@@ -175,7 +193,11 @@ _WORDS = GROUPS.having(
             glyph=Glyph("the cleaner dies", CROSS, RED, 2.6),
         ),
         "pass": Word(
-            _pass, "", "dirty_ratio kept removed to", glyph=Glyph("the cleaner passes over the log", BROOM, "ink", 1.8)
+            _pass, "", "dirty_ratio kept removed to", glyph=Glyph("the cleaner passes over the log", BROOM, "ink", 1.8),
+            rule=Rule(
+                "The cleaner runs when the dirty ratio is high enough.",
+                "kafka.offsets.compaction:must_be_cleaned",
+            ),
         ),
         "rest": Word(
             lambda who, data: (
@@ -185,6 +207,10 @@ _WORDS = GROUPS.having(
             ),
             "to",
             "why",
+            rule=Rule(
+                "Records younger than min.compaction.lag.ms are not cleaned.",
+                "kafka.offsets.compaction:cleanable_range",
+            ),
         ),
         "move": Word(
             _move, "from to", glyph=Glyph("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2)
@@ -195,25 +221,67 @@ _WORDS = GROUPS.having(
                 "Clients that ask in the meantime must wait and retry."
             ),
             "records",
+            rule=Rule(
+                "A new coordinator reads the whole partition before it answers.",
+                "kafka.offsets.offset_manager:OffsetManager.lead",
+            ),
         ),
-        "load": Word(lambda who, data: f"{who} has read {span(data['from'], data['to'])} into its cache.", "from to"),
-        "load_end": Word(_load_end, "ms records", "offsets"),
+        "load": Word(
+            lambda who, data: f"{who} has read {span(data['from'], data['to'])} into its cache.", "from to",
+            rule=Rule(
+                "Later records replace earlier ones with the same key.",
+                "kafka.offsets.offset_cache:OffsetCache.replay",
+            ),
+        ),
+        "load_end": Word(
+            _load_end, "ms records", "offsets",
+            rule=Rule(
+                "A new coordinator reads the whole partition before it answers.",
+                "kafka.offsets.offset_manager:OffsetManager._end_load",
+            ),
+        ),
         "load_failed": Word(
             lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {plain_text(data['why'], 140)}",
             "at why",
             glyph=Glyph("the load ends early", CROSS, RED, 2.6),
         ),
-        "cache": Word(lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.", "value"),
-        "evict": Word(
-            _evict, "why", "key member", glyph=Glyph("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8)
+        "cache": Word(
+            lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.", "value",
+            rule=Rule(
+                "Later records replace earlier ones with the same key.",
+                "kafka.offsets.offset_cache:OffsetCache.replay",
+            ),
         ),
-        "answer": Word(_answer, "offset", "error group"),
-        "append": Word(_log_append, "first last", "keys values", judged="append"),
+        "evict": Word(
+            _evict, "why", "key member", glyph=Glyph("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8),
+            about="key:key",
+            rule=Rule(
+                "A commit expires offsets.retention.minutes after the group became empty.",
+                "kafka.offsets.offset_rules:is_expired",
+            ),
+        ),
+        "answer": Word(
+            _answer, "offset", "error group",
+            about="partition:@",
+            rule=Rule(
+                "The coordinator answers from its cache; -1 when it holds nothing.",
+                "kafka.offsets.offset_manager:OffsetManager.fetch",
+            ),
+        ),
+        "append": Word(
+            _log_append, "first last", "keys values", judged="append",
+            about="record:first-last",
+        ),
         "compact": Word(
             lambda who, data: f"O{_offsets(data['offsets'])[1:]}: removed, because a later record has the same key.",
             "offsets",
             judged="compact",
             glyph=Glyph("replaced records are removed", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
+            about="record:offsets",
+            rule=Rule(
+                "A record is removed when a later one has the same key.",
+                "kafka.offsets.compaction:is_retained",
+            ),
         ),
         "purge": Word(
             lambda who, data: (
@@ -223,13 +291,21 @@ _WORDS = GROUPS.having(
             "offsets",
             judged="purge",
             glyph=Glyph("tombstones are removed", CROSSED_SQUARE, "ink", 1.6, "paper"),
+            about="record:offsets",
+            rule=Rule(
+                "delete.retention.ms: a tombstone is removed this long after it became clean.",
+                "kafka.offsets.compaction:is_retained",
+            ),
         ),
         "gap": Word(
             _gap, "after next", "missing", glyph=Glyph("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8)
         ),
         "view": Word(_view, "keys", "missing stale"),
         "away": Word(lambda who, data: f"{who} is away for {in_words(data['ms'])}.", "ms"),
-        "control": Word("A transaction's marker takes offset {offset:d}: no consumer ever receives it.", "offset"),
+        "control": Word(
+            "A transaction's marker takes offset {offset:d}: no consumer ever receives it.", "offset",
+            about="record:offset",
+        ),
         "write_many": Word(
             lambda who, data: (
                 f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
@@ -266,7 +342,12 @@ _ROOM = {
     **dict.fromkeys(("move", "load_begin", "load", "load_end", "load_failed", "evict", "answer"), 4.0),
     **dict.fromkeys(("emit", "process", "append", "cache", "write", "health"), 0.3),
 }
-OFFSETS = Domain("offsets", with_room(_WORDS, **_ROOM), _capital)
-INCIDENTS = Domain("incidents", OFFSETS.words, _capital)
-COMPACTION = Domain("compaction", with_room(_WORDS, append=0.4, emit=0.4, process=0.4), _capital)
-LAG = Domain("lag", with_room(_WORDS, 0.3, lag=1.0, commit=1.0, judge=6.0), _capital)
+_MARKS = {
+    **GROUPS.marks, "move": "coordinator moves",
+    "load_failed": "load fails", "dies": "crash", "compact": "compaction", "purge": "compaction",
+    "evict": lambda data: "offset expires" if data["why"] == "expired" else "",
+}
+OFFSETS = Domain("offsets", with_room(_WORDS, **_ROOM), _capital, _MARKS)
+INCIDENTS = Domain("incidents", OFFSETS.words, _capital, _MARKS)
+COMPACTION = Domain("compaction", with_room(_WORDS, append=0.4, emit=0.4, process=0.4), _capital, _MARKS)
+LAG = Domain("lag", with_room(_WORDS, 0.3, lag=1.0, commit=1.0, judge=6.0), _capital, _MARKS)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kitlib.text import plain_text
 from kitlib.words.glyphs import CROSSED_SQUARE, CUT, DIAMOND, GOES_ON, IS_KILLED, PAUSE, RED, Glyph
 from kitlib.words.groups import GROUPS
-from kitlib.words.word import Data, Domain, Word, count, span, spans, with_room
+from kitlib.words.word import Data, Domain, Rule, Word, count, span, spans, with_room
 
 
 def _append(who: str, data: Data) -> str:
@@ -46,17 +46,32 @@ def _truncate(who: str, data: Data) -> str:
 
 
 _OWN = {
-    "append": Word(_append, "first last", judged="append"),
+    "append": Word(
+        _append, "first last", judged="append",
+        about="record:first-last",
+        rule=Rule(
+            "A write is acknowledged when all in-sync replicas have it.",
+            "kafka.replication.partition:ReplicatedPartition.append",
+        ),
+    ),
     "refused": Word(
         lambda who, data: (
             f"The producer's {count(data['count'], 'record')} are refused: {plain_text(data['error'], 80)}. Nothing is written."
         ),
         "count error",
         glyph=Glyph("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
+        rule=Rule(
+            "min.insync.replicas: with fewer in-sync replicas, nothing is written.",
+            "kafka.replication.partition:ReplicatedPartition.is_under_min_isr",
+        ),
     ),
     "kill": Word("{who} is killed. Its disk stays as it is.", glyph=IS_KILLED),
     "restart": Word(
-        "{who} comes back with the log on its disk.", glyph=replace(GOES_ON, meaning="comes back")
+        "{who} comes back with the log on its disk.", glyph=replace(GOES_ON, meaning="comes back"),
+        rule=Rule(
+            "A broker comes back with its log; at startup it truncates it at the first corrupt batch.",
+            "kafka.replication.partition:ReplicatedPartition.start",
+        ),
     ),
     "pause": Word(
         "{who} is paused: it replicates nothing, and does not notice.", glyph=Glyph("paused", PAUSE, "ink", 2.6)
@@ -71,14 +86,46 @@ _OWN = {
         "{who} checks its log at startup and truncates it at offset {to:d}, where a batch is corrupt; it used to end at {from:d}.",
         "from to",
         glyph=Glyph("truncates its log at a corrupt batch", CUT, RED, 1.8),
+        rule=Rule(
+            "At startup a broker truncates its log at the first corrupt batch.",
+            "kafka.replication.partition:ReplicatedPartition.start",
+        ),
     ),
-    "copy": Word("{who} replicates from the leader, up to offset {to:d}.", "to"),
-    "truncate": Word(_truncate, "from to", glyph=Glyph("truncates what its leader does not have", CUT, RED, 1.8)),
-    "lead": Word("{who} is the leader, epoch {epoch:d}.", "epoch"),
-    "follow": Word("{who} follows broker {leader}, epoch {epoch:d}.", "epoch leader"),
-    "isr": Word(_isr, "in_sync"),
+    "copy": Word(
+        "{who} replicates from the leader, up to offset {to:d}.", "to",
+        rule=Rule(
+            "A follower fetches what follows its own log's end.",
+            "kafka.replication.partition:ReplicatedPartition.copy",
+        ),
+    ),
+    "truncate": Word(
+        _truncate, "from to", glyph=Glyph("truncates what its leader does not have", CUT, RED, 1.8),
+        rule=Rule(
+            "A follower truncates its log to where it agrees with its leader's, epoch by epoch.",
+            "kafka.replication.partition:ReplicatedPartition._cut_off",
+        ),
+    ),
+    "lead": Word(
+        "{who} is the leader, epoch {epoch:d}.", "epoch",
+        rule=Rule("The controller elects the first live in-sync replica.", "kafka.replication.controller:decide"),
+    ),
+    "follow": Word(
+        "{who} follows broker {leader}, epoch {epoch:d}.", "epoch leader",
+        rule=Rule("The controller elects the first live in-sync replica.", "kafka.replication.controller:decide"),
+    ),
+    "isr": Word(
+        _isr, "in_sync",
+        rule=Rule(
+            "A replica that is dead or too far behind leaves the in-sync set.",
+            "kafka.replication.controller:decide",
+        ),
+    ),
     "elect": Word(
-        _elect, "epoch leader unclean", "why", glyph=Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper")
+        _elect, "epoch leader unclean", "why", glyph=Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
+        rule=Rule(
+            "unclean.leader.election.enable: only with it may a replica that was not in sync lead.",
+            "kafka.replication.controller:decide",
+        ),
     ),
     "none": Word(
         "There is no leader: no live replica was in sync. Nothing can be written or read, and nothing is lost.",
@@ -87,13 +134,24 @@ _OWN = {
         glyph=Glyph(
             "there is no leader", "M-5.5 0A5.5 5.5 0 1 0 5.5 0A5.5 5.5 0 1 0 -5.5 0M-4 4L4 -4", RED, 1.8, "paper"
         ),
+        rule=Rule(
+            "unclean.leader.election.enable: only with it may a replica that was not in sync lead.",
+            "kafka.replication.controller:decide",
+        ),
     ),
     "differs": Word(
         lambda who, data: f"The real brokers and the model disagree: {plain_text(data['what'], 160)}.",
         "what",
         glyph=Glyph("broker and model disagree", DIAMOND, RED, 2.6),
     ),
-    "cut": Word(_cut, "from to", "why", judged="cut"),
+    "cut": Word(
+        _cut, "from to", "why", judged="cut",
+        about="partition:@",
+        aside=Rule(
+            "A new leader's log is the log: what it does not have is gone.",
+            "kafka.replication.controller:decide",
+        ),
+    ),
     "read": Word(
         lambda who, data: (
             f"At the end, the log holds the records sent as {spans(data['records']).replace('offset', 'number')}."
@@ -105,6 +163,10 @@ _OWN = {
         "So it knows that its offset refers to records that are gone.",
         "committed end epoch",
         glyph=Glyph("learns that its records are gone", DIAMOND, RED, 1.8, "paper"),
+        rule=Rule(
+            "A consumer asks where its last epoch ended; below its offset, records are gone.",
+            "kafka.replication.epochs:resume",
+        ),
     ),
 }
 
@@ -113,4 +175,13 @@ def _capital(who: str, what: str, data: Data, said: str) -> str:
     return said[:1].upper() + said[1:] if what in _OWN else said
 
 
-REPLICATION = Domain("replication", with_room(GROUPS.having(_OWN), emit=0.12, process=0.12), _capital)
+REPLICATION = Domain(
+    "replication",
+    with_room(GROUPS.having(_OWN), emit=0.12, process=0.12),
+    _capital,
+    marks={
+        **GROUPS.marks, "restart": "restart", "pause": "frozen", "wake": "resumes", "flip": "bit flips", "truncate": "truncated",
+        "recover": "truncated", "cut": "log cut", "none": "no leader",
+        "elect": lambda data: "unclean election" if data["unclean"] else "election",
+    },
+)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kitlib.text import plain_text
 from kitlib.words.idempotence import IDEMPOTENCE, error_name, records
-from kitlib.words.word import Data, Domain, Word
+from kitlib.words.word import Data, Domain, Rule, Word
 
 STAGES = (
     "send needs metadata and wakes the sender's loop",
@@ -186,44 +186,161 @@ SEND_PATH = Domain(
     "send_path",
     {
         "start": Word(_start, "", "release version"),
-        "call": Word("The application calls send for record {record:d}.", "", "first last record stage why"),
-        "blocked": Word(_blocked, "", "most_ms ms on record"),
-        "returned": Word(_returned, "", "record waited_ms", room=0.4),
-        "send": Word(_send, "first last", "batch record records stage waited_ms", judged="send", room=0.4),
-        "undelivered": Word(_undelivered, "first last", "batch error message waited_ms", judged="undelivered"),
-        "delivered": Word(_delivered, "first last", "batch offset", judged="delivered"),
+        "call": Word(
+            "The application calls send for record {record:d}.", "", "first last record stage why",
+            about="call:record",
+            rule=Rule(
+                "send needs the topic's metadata, then memory, then a place in a batch.",
+                "kafka.producer.send_path:KafkaProducer.send",
+            ),
+        ),
+        "blocked": Word(
+            _blocked, "", "most_ms ms on record",
+            about="call:record",
+            rule=Rule(
+                "max.block.ms limits how long send may wait for metadata or memory.",
+                "kafka.producer.send_path:KafkaProducer._after_metadata",
+            ),
+        ),
+        "returned": Word(
+            _returned, "", "record waited_ms", room=0.4,
+            about="call:record",
+        ),
+        "send": Word(
+            _send, "first last", "batch record records stage waited_ms", judged="send", room=0.4,
+            about="call:record batch:batch record:first-last",
+            rule=Rule(
+                "A record joins the newest batch of its partition, or opens a new one.",
+                "kafka.producer.accumulator:RecordAccumulator.append",
+            ),
+        ),
+        "undelivered": Word(
+            _undelivered, "first last", "batch error message waited_ms", judged="undelivered",
+            about="batch:batch record:first-last",
+            rule=Rule("A batch that may not be retried is reported as failed.", "kafka.producer.sender:Sender._fail"),
+        ),
+        "delivered": Word(
+            _delivered, "first last", "batch offset", judged="delivered",
+            about="batch:batch record:first-last",
+            rule=Rule(
+                "A batch that the leader has stored is reported as delivered.",
+                "kafka.producer.sender:Sender._succeed",
+            ),
+        ),
         "flush": Word(_flush, "", "waiting"),
         "exit": Word(
             "The process exits. What is still in its memory was never anywhere else.", "", "left told", judged="exit"
         ),
-        "request_update": Word(_request_update, "", "full name version why"),
-        "update": Word(_update, "", "errors leader need_update nodes partial partitions stage version"),
+        "request_update": Word(
+            _request_update, "", "full name version why",
+            rule=Rule(
+                "Metadata is requested for a new topic, after an error, and when metadata.max.age.ms is over.",
+                "kafka.client.metadata:Metadata.time_to_next_update",
+            ),
+        ),
+        "update": Word(
+            _update, "", "errors leader need_update nodes partial partitions stage version",
+            rule=Rule(
+                "An answer replaces what the client knows, unless it is older.",
+                "kafka.client.metadata:Metadata.update",
+            ),
+        ),
         "failed_update": Word(
             "The metadata request failed, {attempts:d} in a row; the next one waits longer.",
             "",
             "attempts",
+            rule=Rule(
+                "Each failure in a row doubles the wait before the next metadata request.",
+                "kafka.client.metadata:Metadata.failed_update",
+            ),
         ),
         "leader": Word(_leader, "", "leader leader_epoch to why"),
-        "new_batch": Word("Batch {batch:d} is new: the sender's loop is woken.", "", "batch first last records stage"),
-        "full": Word("Batch {batch:d} is full: the sender's loop is woken.", "", "batch first last records"),
-        "request": Word(_request, "", "attempt batch first last node request stage", judged="request"),
-        "answer": Word(_answer, "", "batch error first last offset request stage", judged="answer"),
-        "no_answer": Word(_no_answer, "", "batch request why"),
-        "requeue": Word(_requeue, "", "attempt batch first last"),
+        "new_batch": Word(
+            "Batch {batch:d} is new: the sender's loop is woken.", "", "batch first last records stage",
+            about="batch:batch record:first-last",
+            rule=Rule(
+                "A new batch wakes the sender, which plans when to send it.",
+                "kafka.producer.send_path:KafkaProducer._append",
+            ),
+        ),
+        "full": Word(
+            "Batch {batch:d} is full: the sender's loop is woken.", "", "batch first last records",
+            about="batch:batch record:first-last",
+            rule=Rule(
+                "A full batch does not wait for linger.ms.",
+                "kafka.producer.accumulator:RecordAccumulator.ready",
+            ),
+        ),
+        "request": Word(
+            _request, "", "attempt batch first last node request stage", judged="request",
+            about="batch:batch request:request record:first-last",
+            rule=Rule(
+                "A batch is sent when it is full, when linger.ms is over, or on flush.",
+                "kafka.producer.accumulator:RecordAccumulator.drain",
+            ),
+        ),
+        "answer": Word(
+            _answer, "", "batch error first last offset request stage", judged="answer",
+            about="batch:batch request:request answer:request",
+            rule=Rule(
+                "An answer completes its batch, or puts it back into the queue.",
+                "kafka.producer.sender:Sender._complete",
+            ),
+        ),
+        "no_answer": Word(
+            _no_answer, "", "batch request why",
+            about="batch:batch request:request answer:request",
+            rule=Rule(
+                "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered.",
+                "kafka.producer.sender:Sender._lose_requests",
+            ),
+        ),
+        "requeue": Word(
+            _requeue, "", "attempt batch first last",
+            about="batch:batch record:first-last",
+            rule=Rule(
+                "A retriable error, and time left within delivery.timeout.ms: the batch is sent again.",
+                "kafka.producer.sender:Sender._can_retry",
+            ),
+        ),
         "expire": Word(
             "Batch {batch:d} has timed out; the sender gives it up.",
             "",
             "attempt batch first last",
             judged="expire",
+            about="batch:batch record:first-last",
+            rule=Rule(
+                "delivery.timeout.ms: a batch that is not delivered in time fails.",
+                "kafka.producer.sender:Sender._expire",
+            ),
         ),
         "id": Word("The producer has its id: {pid:d}, epoch {epoch:d}.", "", "epoch pid why"),
         "connect": Word(_connect, "", "address node stage why"),
         "connected": Word(_connected, "", "node"),
         "disconnected": Word(_disconnected, "", "node why"),
-        "metadata_request": Word(_metadata_request, "", "first last names node partial stage"),
+        "metadata_request": Word(
+            _metadata_request, "", "first last names node partial stage",
+            rule=Rule(
+                "The client asks the node with the fewest requests in flight.",
+                "kafka.client.network_client:NetworkClient.least_loaded_node",
+            ),
+        ),
         "id_request": Word(_id_request, "", "node"),
-        "select": Word(_select, "", "metadata poll request timeout", room=0.4),
-        "refuse": Word(_refuse, "", "batch error first last node request"),
+        "select": Word(
+            _select, "", "metadata poll request timeout", room=0.4,
+            rule=Rule(
+                "The loop sleeps for the shortest of its waits.",
+                "kafka.client.network_client:NetworkClient.poll",
+            ),
+        ),
+        "refuse": Word(
+            _refuse, "", "batch error first last node request",
+            about="batch:batch request:request record:first-last",
+            rule=Rule(
+                "A broker that no longer leads the partition refuses its batches.",
+                "kafka.broker.leader:Leader._append",
+            ),
+        ),
         "move_leader": Word(
             "Broker {to:d} is now the leader of the partition. The client does not know yet.", "", "leader_epoch to"
         ),
@@ -242,4 +359,9 @@ SEND_PATH = Domain(
         "read": IDEMPOTENCE.words["read"],
     },
     _numbered,
+    marks={
+        "expire": "time-out", "exit": "exit", "destroy": "broker lost", "killed": "crash", "started": "restart",
+        "move_leader": "new leader", "refuse": "refused", "disconnected": "cut", "undelivered": "fails", "shrink_isr": "ISR shrinks",
+    },
+    within={"record": "batch"},
 )

@@ -6,8 +6,11 @@ bolt   process                        coordinator of transactional batches  batc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kitlib.text import plain_text
-from kitlib.words.word import Data, Domain, Word, count, span, spans
+from kitlib.words.word import Data, Domain, Rule, Word, count, span, spans
 
 
 def _append(who: str, data: Data) -> str:
@@ -126,35 +129,173 @@ def _odds(who: str, data: Data) -> str:
     )
 
 
+MANAGER = "storm.partition_manager:PartitionManager"
+
+
+def _models(knobs: Mapping[str, Any]) -> dict[str, str]:
+    """The PartitionManager of the release that a run's knobs name."""
+    if "max_uncommitted_offsets" in knobs:
+        return {MANAGER: "storm.uncommitted_cap:UncommittedCapManager"}
+    if knobs.get("release") == "1.1.0" or "retry_limit" in knobs:
+        return {MANAGER: "storm.retry:BackoffPartitionManager"}
+    return {MANAGER: "storm.earlier:EarlierPartitionManager"} if knobs.get("release") == "0.9.2" else {}
+
+
 SPOUT = Domain(
     "spout",
     {
-        "append": Word(_append, "first last", "offsets parts", judged="append"),
-        "delete": Word("Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete"),
-        "compact": Word(_compact, "offsets", judged="compact"),
-        "start": Word(_start, "offset", "stored topology_id txid why", judged="start"),
-        "emit": Word(_emit, "offset", "attempt parts txid", judged="emit"),
-        "process": Word(_process, "offset", "part", judged="process"),
-        "ack": Word("Offset {offset:d} is acked.", "offset", judged="ack"),
-        "fail": Word(_fail, "offset", "retry", judged="fail"),
-        "clear": Word(_clear, "ranges", "by", judged="clear"),
+        "append": Word(
+            _append, "first last", "offsets parts", judged="append",
+            about="record:first-last",
+        ),
+        "delete": Word(
+            "Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete",
+            aside=Rule("Retention deletes the oldest records, read or not.", "kafka.log:PartitionLog.delete_before"),
+        ),
+        "compact": Word(
+            _compact, "offsets", judged="compact",
+            about="record:offsets",
+            rule=Rule("Compaction removes a record; its offset stays empty.", "kafka.log:PartitionLog.compact"),
+        ),
+        "start": Word(
+            _start, "offset", "stored topology_id txid why", judged="start",
+            aside=Rule(
+                "A spout starts at its stored offset. If there is none, or it is too far behind, its settings choose.",
+                "storm.partition_manager:PartitionManager.__post_init__",
+            ),
+        ),
+        "emit": Word(
+            _emit, "offset", "attempt parts txid", judged="emit",
+            about="record:offset batch:txid",
+            rule=Rule(
+                "What was fetched is emitted in the order of offsets.",
+                "storm.partition_manager:PartitionManager.next",
+            ),
+            aside=Rule(
+                "When nothing is waiting, the spout fetches: failed offsets first, otherwise new ones.",
+                "storm.partition_manager:PartitionManager.fill",
+            ),
+        ),
+        "process": Word(
+            _process, "offset", "part", judged="process",
+            about="record:offset",
+        ),
+        "ack": Word(
+            "Offset {offset:d} is acked.", "offset", judged="ack",
+            about="record:offset",
+            rule=Rule("An ack takes the offset out of pending.", "storm.partition_manager:PartitionManager.ack"),
+        ),
+        "fail": Word(
+            _fail, "offset", "retry", judged="fail",
+            about="record:offset",
+            rule=Rule(
+                "max_offset_behind: an offset that fails more than this far behind the end of what was fetched is not retried.",
+                "storm.partition_manager:PartitionManager.fail",
+            ),
+        ),
+        "clear": Word(
+            _clear, "ranges", "by", judged="clear",
+            about="record:ranges",
+            rule=Rule(
+                "max_offset_behind: an ack drops from pending what lies more than this far below it.",
+                "storm.partition_manager:PartitionManager.ack",
+            ),
+        ),
         "give_up": Word(
-            "The spout gives up on offset {offset:d}: no retries are left.", "offset", judged="give_up"
+            "The spout gives up on offset {offset:d}: no retries are left.", "offset", judged="give_up",
+            about="record:offset",
+            rule=Rule(
+                "retry_limit: after this many retries, the spout gives up on the offset.",
+                "storm.retry:BackoffPartitionManager.fail",
+            ),
         ),
         "crash": Word(_crash, "", "lost on_their_way"),
-        "commit": Word(_commit, "offset", "txid written", judged="commit"),
-        "reset": Word(_reset, "from to", "asked", judged="reset"),
+        "lose": Word(
+            "A tuple of offset {offset:d} is lost: the bolt never sees it, and the spout waits.", "offset", "attempt",
+            about="record:offset",
+        ),
+        "lose_ack": Word(
+            "The ack of offset {offset:d} is lost: its effect has happened, and the spout waits.", "offset", "attempt", judged="lose_ack",
+            about="record:offset",
+        ),
+        "delay": Word("A tuple of offset {offset:d} is held back for {ms:,} ms.", "ms offset", "attempt", about="record:offset"),
+        "double": Word("A tuple of offset {offset:d} is delivered twice.", "offset", "attempt", about="record:offset"),
+        "commit": Word(
+            _commit, "offset", "txid written", judged="commit",
+            about="batch:txid",
+            aside=Rule(
+                "The commit is the smallest pending offset, or else the end of what was fetched: everything below it counts as done.",
+                "storm.partition_manager:PartitionManager.last_completed_offset",
+            ),
+        ),
+        "reset": Word(
+            _reset, "from to", "asked", judged="reset",
+            aside=Rule(
+                "use_start_offset_time_if_offset_out_of_range: a fetch outside the log moves the position and nothing else.",
+                "storm.partition_manager:PartitionManager.fill",
+            ),
+        ),
         "idle": Word("The spout finds nothing to emit."),
-        "error": Word(_error, "error", "message", judged="error"),
+        "error": Word(
+            _error, "error", "message", judged="error",
+            rule=Rule(
+                "A spout that has acked nothing and failed more than max_offset_behind offsets dies.",
+                "storm.partition_manager:PartitionManager.check_tuple_failures",
+            ),
+        ),
         "stop": Word("The spout stops."),
-        "batch_begin": Word(_batch_begin, "attempt first last txid"),
-        "batch_done": Word("Batch {txid:d} is processed and waits for its turn to commit.", "txid", "attempt"),
-        "batch_commit": Word("It is batch {txid:d}'s turn: its commit begins.", "txid", "attempt"),
-        "batch_fail": Word(_batch_fail, "ended txid why", "attempt"),
-        "batch_skip": Word(_batch_skip, "txid value word"),
-        "put": Word(_put, "before txid value word"),
+        "batch_begin": Word(
+            _batch_begin, "attempt first last txid",
+            about="batch:txid record:first-last",
+            rule=Rule(
+                "A batch keeps its number for all its attempts.",
+                "storm.transactional:TransactionalSpoutCoordinator.next",
+            ),
+        ),
+        "batch_done": Word(
+            "Batch {txid:d} is processed and waits for its turn to commit.", "txid", "attempt",
+            about="batch:txid",
+            rule=Rule(
+                "Batches are processed in any order and commit in the order of their numbers.",
+                "storm.transactional:TransactionalSpoutCoordinator.ack",
+            ),
+        ),
+        "batch_commit": Word(
+            "It is batch {txid:d}'s turn: its commit begins.", "txid", "attempt",
+            about="batch:txid",
+            rule=Rule("Only the oldest batch may commit.", "storm.transactional:TransactionalSpoutCoordinator.next"),
+        ),
+        "batch_fail": Word(
+            _batch_fail, "ended txid why", "attempt",
+            about="batch:txid batch:ended",
+            rule=Rule(
+                "A batch that fails takes all later ones with it.",
+                "storm.transactional:TransactionalSpoutCoordinator.fail",
+            ),
+        ),
+        "batch_skip": Word(
+            _batch_skip, "txid value word",
+            about="batch:txid",
+            rule=Rule(
+                "A count that already holds this batch's number is not changed again.",
+                "storm.transactional_state:TransactionalValue.update",
+            ),
+        ),
+        "put": Word(
+            _put, "before txid value word",
+            about="batch:txid",
+            rule=Rule(
+                "A count is stored together with the number of the batch that changed it.",
+                "storm.transactional_state:CountState.plan",
+            ),
+        ),
         "result": Word(_result, "counts truth"),
         "sample": Word(_sample, "acked executed failed pending queue wasted", "late"),
         "odds": Word(_odds, "false_completions messages predicted"),
     },
+    marks={
+        "crash": "crash", "start": "restart", "reset": "reset", "clear": "clear", "give_up": "gives up", "error": "error",
+        "delete": "log start moves", "batch_fail": "batch fails",
+    },
+    models=_models,
 )

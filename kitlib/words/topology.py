@@ -6,15 +6,20 @@ XOR; for a longer one, the last digits are enough to distinguish it from others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.words.spout import SPOUT
-from kitlib.words.word import Data, Domain, Word, count
+from kitlib.words.word import Data, Domain, Rule, Word, count
 
 MASK = 2**64 - 1
 SIZES = (4, 8, 16, 64)  # bits of an id, as it is shown
 FEW_ROOTS = 4  # more of them are counted
+FAULTS = {
+    "hang": "hangs", "raise": "exception", "fail": "fails", "drop": "drops", "ack_twice": "acks twice", "unanchored": "not anchored",
+    "lose": "lost in transit",
+}  # fmt: skip
 
 
 def bits_of(declared: object, values: Iterable[int]) -> int:
@@ -103,6 +108,8 @@ def _fault(who: str, data: Data) -> str:
         "ack_twice": f"{who} acks {which} a second time",
         "unanchored": f"{who} forgets to anchor the tuples it sends for {which}",
         "lose": f"{which} to {who} is lost in transit",
+        "delay": f"{which} to {who} is held back for {data.get('ms', 0):,} ms",
+        "double": f"{which} to {who} is delivered twice",
     }
     return f"A fault: {told[kind]}."
 
@@ -192,28 +199,142 @@ def _values(data: Data) -> str:
     return plain_text(", ".join(str(value) for value in data["values"]), 60) or "no values"
 
 
+def _models(knobs: Mapping[str, Any]) -> dict[str, str]:
+    """The acker of the release that a run's knobs name."""
+    return {"storm.acker:Acker": "storm.later_acker:LaterAcker"} if knobs.get("acker_release") == "2.4.0" else {}
+
+
 TOPOLOGY = Domain(
     "topology",
     SPOUT.having(
         {
-            "emit": Word(_task_emit, "root tuples", "attempt offset val values", judged="emit"),
-            "execute": Word(_execute, "tuple values"),
-            "send": Word(_send, "ids parents to tuple values"),
-            "bolt_ack": Word(_bolt_ack, "tuple vals"),
-            "bolt_fail": Word(_bolt_fail, "roots tuple"),
-            "process": Word(_task_process, "offset", "part", judged="process"),
-            "fault": Word(_fault, "kind", "error ms tuple"),
-            "acker_init": Word(_acker_entry, "before end root val", "after spout_task"),
-            "acker_ack": Word(_acker_entry, "before end root val", "after"),
-            "acker_fail": Word(_acker_fail, "end root", "after before"),
-            "acker_reset": Word(_acker_reset, "end root"),
-            "acker_tick": Word(_acker_tick, "dropped"),
-            "spout_tick": Word(_spout_tick, "expired"),
-            "ack": Word(_task_ack, "root", "offset outstanding", judged="ack"),
-            "fail": Word(_task_fail, "root why", "offset retry", judged="fail"),
-            "late": Word(_late, "answer root"),
+            "emit": Word(
+                _task_emit, "root tuples", "attempt offset val values", judged="emit",
+                about="record:offset tree:root tuple:tuples.0",
+                rule=Rule(
+                    "A spout tuple with a message id begins a tree: its acker gets the XOR of the ids sent.",
+                    "storm.topology.tasks:SpoutCollector.emit",
+                ),
+                aside=Rule(
+                    "When nothing is waiting, the spout fetches: failed offsets first, otherwise new ones.",
+                    "storm.partition_manager:PartitionManager.fill",
+                ),
+            ),
+            "execute": Word(
+                _execute, "tuple values",
+                about="tuple:tuple",
+            ),
+            "send": Word(
+                _send, "ids parents to tuple values",
+                about="tuple:tuple tuple:parents tree:ids.0",
+                rule=Rule(
+                    "Anchoring: the new tuple gets one new id for each tree that its parents belong to.",
+                    "storm.topology.tasks:BoltCollector.emit",
+                ),
+            ),
+            "bolt_ack": Word(
+                _bolt_ack, "tuple vals",
+                about="tuple:tuple tree:vals.0",
+                rule=Rule(
+                    "An ack sends the acker the tuple's id XOR the ids of the tuples sent for it.",
+                    "storm.topology.tasks:BoltCollector.ack",
+                ),
+            ),
+            "bolt_fail": Word(
+                _bolt_fail, "roots tuple",
+                about="tuple:tuple tree:roots",
+                rule=Rule(
+                    "A tuple that fails fails every tree it belongs to.",
+                    "storm.topology.tasks:BoltCollector.fail",
+                ),
+            ),
+            "process": Word(
+                _task_process, "offset", "part", judged="process",
+                about="record:offset",
+            ),
+            "fault": Word(
+                _fault, "kind", "error ms tuple",
+                about="tuple:tuple",
+            ),
+            "acker_init": Word(
+                _acker_entry, "before end root val", "after spout_task",
+                about="tree:root",
+                rule=Rule(
+                    "The acker XORs all ids of a tree into one number; zero means complete.",
+                    "storm.acker:Acker.init",
+                ),
+            ),
+            "acker_ack": Word(
+                _acker_entry, "before end root val", "after",
+                about="tree:root",
+                rule=Rule(
+                    "The acker XORs all ids of a tree into one number; zero means complete.",
+                    "storm.acker:Acker.ack",
+                ),
+            ),
+            "acker_fail": Word(
+                _acker_fail, "end root", "after before",
+                about="tree:root",
+                rule=Rule(
+                    "A tree with a failed tuple ends as failed once its spout is known.",
+                    "storm.acker:Acker.fail",
+                ),
+            ),
+            "acker_reset": Word(
+                _acker_reset, "end root",
+                about="tree:root",
+                rule=Rule(
+                    "A tree that is still being processed gets a new timeout.",
+                    "storm.acker:Acker.reset_timeout",
+                ),
+            ),
+            "acker_tick": Word(
+                _acker_tick, "dropped",
+                about="tree:dropped",
+                rule=Rule(
+                    "The acker drops an entry that no message has renewed for a whole timeout interval.",
+                    "storm.rotating_map:RotatingMap.rotate",
+                ),
+            ),
+            "spout_tick": Word(
+                _spout_tick, "expired",
+                rule=Rule(
+                    "A tree that stays pending for a whole timeout interval fails.",
+                    "storm.topology.tasks:SpoutTask.tick",
+                ),
+            ),
+            "ack": Word(
+                _task_ack, "root", "offset outstanding", judged="ack",
+                about="record:offset tree:root",
+                rule=Rule(
+                    "When the acker reports its tree as complete, the spout acks the offset.",
+                    "storm.topology.tasks:SpoutTask.hear",
+                ),
+            ),
+            "fail": Word(
+                _task_fail, "root why", "offset retry", judged="fail",
+                about="record:offset tree:root",
+                rule=Rule(
+                    "A tree that fails or times out is emitted again, unless it lies more than max_offset_behind behind.",
+                    "storm.topology.tasks:SpoutTask._end",
+                ),
+            ),
+            "late": Word(
+                _late, "answer root",
+                about="tree:root",
+                rule=Rule(
+                    "The spout forgets a tree when it ends, so a later answer changes nothing.",
+                    "storm.topology.tasks:SpoutTask.hear",
+                ),
+            ),
             "crash": Word(_task_crash, "lost"),
             "restart": Word("{who} is back, and remembers nothing."),
         }
     ),
+    marks={
+        "crash": "crash", "restart": "restart", "reset": "reset", "clear": "clear", "error": "error",
+        "fault": lambda data: FAULTS[data["kind"]],
+        "fail": lambda data: "time-out" if data["why"] == "timeout" else "",
+    },
+    models=_models,
 )

@@ -17,7 +17,7 @@ from kitlib.words.glyphs import (
     Glyph,
 )
 from kitlib.words.idempotence import records
-from kitlib.words.word import Data, Domain, Word
+from kitlib.words.word import Data, Domain, Rule, Word
 
 
 def _who(who: str) -> str:
@@ -168,9 +168,20 @@ TRANSACTIONS = Domain(
             judged="open",
             room=0.25,
         ),
-        "id": Word(_id, "epoch pid transactional_id"),
+        "id": Word(
+            _id, "epoch pid transactional_id",
+            rule=Rule(
+                "A producer that starts with a transactional.id bumps its epoch, which fences any earlier one.",
+                "kafka.transactions.coordinator:TransactionCoordinator.init_producer_id",
+            ),
+        ),
         "begin": Word(
-            lambda who, data: f"{_who(who)} begins transaction {data['tx']:d}; so far no one else knows.", "tx"
+            lambda who, data: f"{_who(who)} begins transaction {data['tx']:d}; so far no one else knows.", "tx",
+            about="transaction:tx",
+            rule=Rule(
+                "Beginning a transaction sends nothing.",
+                "kafka.transactions.producer:TransactionalProducer.begin",
+            ),
         ),
         "join": Word(
             lambda who, data: (
@@ -179,31 +190,63 @@ TRANSACTIONS = Domain(
             "generation",
             "group",
         ),
-        "send": Word(_send, "tx", "first held last", judged="send"),
+        "send": Word(
+            _send, "tx", "first held last", judged="send",
+            about="transaction:tx",
+            rule=Rule(
+                "A partition joins the transaction before the first batch is sent to it.",
+                "kafka.transactions.producer:TransactionalProducer.send",
+            ),
+        ),
         "send_offsets": Word(
             lambda who, data: (
                 f"{_who(who)} adds input offset {data['offset']:d} of its group to transaction {data['tx']:d}."
             ),
             "offset tx",
             "group",
+            about="transaction:tx",
+            rule=Rule(
+                "The group's offsets join the transaction and count when it commits.",
+                "kafka.transactions.offsets:GroupOffsets.commit_transactional",
+            ),
         ),
         "commit_tx": Word(
             lambda who, data: f"{_who(who)} is notified: transaction {data['tx']:d} is committed.",
             "tx",
             judged="commit_tx",
             glyph=Glyph("the producer learns: committed", CHECK, BLUE, 2.6),
+            about="transaction:tx",
+            rule=Rule(
+                "Once the coordinator has decided, the outcome is final; the markers follow.",
+                "kafka.transactions.coordinator:TransactionCoordinator.end_transaction",
+            ),
         ),
         "abort_tx": Word(
             lambda who, data: f"{_who(who)} is notified: transaction {data['tx']:d} is aborted.",
             "tx",
             judged="abort_tx",
             glyph=Glyph("the producer learns: aborted", SMALL_CROSS, "ink", 2.2),
+            about="transaction:tx",
+            rule=Rule(
+                "Once the coordinator has decided, the outcome is final; the markers follow.",
+                "kafka.transactions.coordinator:TransactionCoordinator.end_transaction",
+            ),
         ),
         "fenced": Word(
-            _fenced, "", "error fatal must_abort tried tx", glyph=Glyph("is fenced", CROSSED_SQUARE, RED, 1.8, "paper")
+            _fenced, "", "error fatal must_abort tried tx", glyph=Glyph("is fenced", CROSSED_SQUARE, RED, 1.8, "paper"),
+            about="transaction:tx",
+            rule=Rule(
+                "A newer epoch of the same transactional.id fences the producer.",
+                "kafka.transactions.producer:meaning_of",
+            ),
         ),
         "unknown": Word(
-            _unknown, "", "error fatal must_abort tried tx", glyph=Glyph("gets an error", ALARM, RED, 1.8, "paper")
+            _unknown, "", "error fatal must_abort tried tx", glyph=Glyph("gets an error", ALARM, RED, 1.8, "paper"),
+            about="transaction:tx",
+            rule=Rule(
+                "Each error says whether to retry, to abort or to give up.",
+                "kafka.transactions.producer:meaning_of",
+            ),
         ),
         "kill": Word(
             lambda who, data: f"{_who(who)} is killed; its transaction, if any, stays open.", glyph=IS_KILLED
@@ -213,14 +256,52 @@ TRANSACTIONS = Domain(
             glyph=Glyph("paused", PAUSE, "ink", 2.6),
         ),
         "thaw": Word(lambda who, data: f"{_who(who)} resumes, unaware that it was paused.", glyph=GOES_ON),
-        "transition": Word(_transition, "epoch pid to transactional_id", "why"),
-        "write": Word(_write, "first last offset pid tx", "epoch", judged="write"),
-        "marker": Word(_marker, "epoch kind offset pid", judged="marker"),
-        "refuse": Word(
-            _refuse, "", "error first last tx", glyph=Glyph("refused by the broker", CROSSED_SQUARE, RED, 1.6, "paper")
+        "transition": Word(
+            _transition, "epoch pid to transactional_id", "why",
+            rule=Rule(
+                "A transaction moves only between the states that its table allows.",
+                "kafka.transactions.metadata:TransactionMetadata.complete_transition_to",
+            ),
         ),
-        "read": Word(_read, "offset record tx", judged="read", room=0.25),
-        "waits": Word(_waits, "at", "high_watermark", judged="waits"),
+        "write": Word(
+            _write, "first last offset pid tx", "epoch", judged="write",
+            about="transaction:tx record:offset+first-last",
+            rule=Rule(
+                "A transaction's records are in the log at once; its marker decides whether they count.",
+                "kafka.broker.unified_log:UnifiedLog.append",
+            ),
+        ),
+        "marker": Word(
+            _marker, "epoch kind offset pid", judged="marker",
+            about="marker:offset",
+            rule=Rule(
+                "A marker ends the producer's open transaction in this partition.",
+                "kafka.broker.unified_log:UnifiedLog.append_marker",
+            ),
+        ),
+        "refuse": Word(
+            _refuse, "", "error first last tx", glyph=Glyph("refused by the broker", CROSSED_SQUARE, RED, 1.6, "paper"),
+            about="transaction:tx",
+            rule=Rule(
+                "The leader refuses a batch with an old epoch, or one that belongs to no open transaction.",
+                "kafka.broker.append_checks:check_transaction",
+            ),
+        ),
+        "read": Word(
+            _read, "offset record tx", judged="read", room=0.25,
+            about="transaction:tx record:offset",
+            rule=Rule(
+                "read_committed reads up to the last stable offset and leaves out what was aborted.",
+                "kafka.transactions.reader:Reader.poll",
+            ),
+        ),
+        "waits": Word(
+            _waits, "at", "high_watermark", judged="waits",
+            rule=Rule(
+                "The last stable offset is where the oldest open transaction begins.",
+                "kafka.transactions.reader:last_stable_offset",
+            ),
+        ),
         "commit": Word(_commit, "end offset", "lag"),
         "end": Word(
             lambda who, data: f"{_reader(who)} ends at offset {data['position']:d}.",
@@ -233,9 +314,25 @@ TRANSACTIONS = Domain(
             glyph=Glyph("arrives after all", "M-6 0H4M0.5 -3.5L4.5 0L0.5 3.5", "ink", 1.8),
         ),
         "late_marker": Word(
-            _late_marker, "epoch kind pid", "error version", glyph=Glyph("a late marker", DIAMOND, "ink", 1.6, "paper")
+            _late_marker, "epoch kind pid", "error version", glyph=Glyph("a late marker", DIAMOND, "ink", 1.6, "paper"),
+            rule=Rule("A marker is accepted unless its epoch is old.", "kafka.broker.append_checks:check_marker"),
         ),
-        "effect": Word(_effect, "charged record", "by", judged="effect"),
-        "commit_offsets": Word(_commit_offsets, "offset", "error group"),
+        "effect": Word(
+            _effect, "charged record", "by", judged="effect",
+            about="record:record",
+        ),
+        "commit_offsets": Word(
+            _commit_offsets, "offset", "error group",
+            rule=Rule(
+                "A group's offsets outside a transaction count at once.",
+                "kafka.transactions.offsets:GroupOffsets.commit",
+            ),
+        ),
     },
+    marks={
+        "kill": "crash", "fenced": "fenced", "freeze": "frozen", "thaw": "resumes", "refuse": "refused", "unknown": "error",
+        "late_marker": "late marker", "release": "arrives late",
+        "transition": lambda data: "time-out" if "timeout" in data.get("why", "") else "",
+    },
+    within={"record": "transaction"},
 )

@@ -9,15 +9,27 @@ step whose verb or field no row declares cannot be recorded.
 
 Where something happened, its `topic` and `partition`, may stand in every step and is not declared.
 
+What a verb is about stands as `kind:field`, several of them separated by spaces. A field's value names one
+thing, or as a list several; two numbers in such a list are the first and the last of a range.
+
+    record:offset          the record at this offset of the step's topic and partition
+    record:first-last      the records from one field's number to another's
+    record:at+first-last   as many records as that, from the offset in the field `at` on
+    record:ranges          those of all ranges of a list: [[0, 3], [7, 7]]
+    tuple:tuples.0         what stands first in each row of a list: [[1, "split1-2", 16716], ...]
+    partition:@            the step's own topic and partition
+
+Who acts need not be declared: a step is in the life of its actor.
+
 Left out: which domains there are (`kitlib.words`), what the verdicts are (`kitlib.monitor`), and how
 glyphs are drawn (`kitlib.views`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
@@ -25,11 +37,28 @@ from kitlib.words.glyphs import Glyph
 
 Data = dict[str, Any]
 Says = Callable[[str, Data], str]  # (who, data) -> the sentence
+Mark = str | Callable[[Data], str]  # what makes a step worth jumping to, in one or two words; "" when nothing does
 Range = list[int]  # [first, last], both inclusive
 
 ANYWHERE = frozenset({"topic", "partition"})
 MOST_SAID = 400  # characters of a sentence
 MOST_OF_A_FIELD = 220  # characters of one text in it
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Why something happens: a rule of a model, and the function that decides by it."""
+
+    says: str  # one sentence
+    by: str  # "storm.partition_manager:PartitionManager.fail", below kitlib
+
+
+class Thing(NamedTuple):
+    """A thing, or a range of numbered ones, that a step is about."""
+
+    kind: str
+    first: int | str  # its name, or the first one's number
+    last: int | str  # the same again, or the last one's number
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +71,9 @@ class Word:
     glyph: Glyph | None = None  # None: no picture shows it by itself
     room: float = 1.0  # of the time axis, where it counts steps
     judged: str = ""  # what a verdict makes of it; "" when a verdict ignores it
+    about: str = ""  # the things that it is about: "record:offset", as above
+    rule: Rule | None = None  # by which it happens to them; None for what a story or a learner does
+    aside: Rule | None = None  # by which it changes things that it does not name; None: by `rule`
     required: frozenset[str] = field(init=False, repr=False)
     allowed: frozenset[str] = field(init=False, repr=False)
 
@@ -53,6 +85,44 @@ class Word:
     def sentence(self, who: str, data: Data) -> str:
         """What a step with this verb says. Raises what a template or function raises on data of another shape."""
         return self.says.format(who=who, **data) if isinstance(self.says, str) else self.says(who, data)
+
+    def things(self, data: Data) -> Iterator[Thing]:
+        """What a step with these data is about; what the data do not hold is left out."""
+        for told in self.about.split():
+            kind, _, fields = told.partition(":")
+            if fields == "@":
+                yield from _things(kind, [[data.get("topic"), data.get("partition")]])
+            elif "-" in fields:
+                at, _, ends = fields.rpartition("+")
+                first, last, begin = (data.get(name) for name in (*ends.split("-"), at or ends.split("-")[0]))
+                if is_whole(first) and is_whole(last) and is_whole(begin):
+                    yield Thing(kind, begin, begin + last - first)
+            else:
+                name, _, column = fields.partition(".")
+                found: Any = data.get(name)
+                values = found if isinstance(found, list) else [found]
+                if column:
+                    values = [row[int(column)] for row in values if isinstance(row, list) and int(column) < len(row)]
+                yield from _things(kind, values)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether this is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _things(kind: str, values: Iterable[Any]) -> Iterator[Thing]:
+    """What values name: a number or a text itself, two numbers a range, a text and a number a place or a task."""
+    for value in values:
+        match value:
+            case bool():
+                pass
+            case int() | str():
+                yield Thing(kind, value, value)
+            case [int() as first, int() as last, *_]:
+                yield Thing(kind, first, last)
+            case [str() as name, int() as number, *_]:
+                yield Thing(kind, f"{name}/{number}", f"{name}/{number}")
 
 
 # The verbs that every domain has.
@@ -71,6 +141,11 @@ class Domain:
     words: Mapping[str, Word]
     finish: Callable[[str, str, Data, str], str] | None = (
         None  # (who, what, data, sentence) -> the sentence as it is told
+    )
+    marks: Mapping[str, Mark] = field(default_factory=dict)  # of the verbs that a reader wants to jump to
+    within: Mapping[str, str] = field(default_factory=dict)  # {"record": "batch"}: what becomes of the batch becomes of its records
+    models: Callable[[Mapping[str, Any]], Mapping[str, str]] | None = (
+        None  # knobs -> the class that a run has for another one: {"storm.acker:Acker": "storm.later_acker:LaterAcker"}
     )
 
     def word(self, what: str) -> Word | None:
@@ -112,6 +187,14 @@ class Domain:
         """What a verdict makes of a verb; "" for one that it ignores, or that is not declared."""
         word = self.word(what)
         return word.judged if word else ""
+
+    def mark(self, what: str, data: Data) -> str:
+        """What makes a step with this verb worth jumping to; "" when nothing does, or when the data are not what the word promises."""
+        mark = self.marks.get(what, "")
+        try:
+            return mark if isinstance(mark, str) else mark(data)
+        except (KeyError, TypeError):
+            return ""
 
     def room(self, what: str) -> float:
         """How much of a time axis that counts steps a step with this verb takes; > 0."""
@@ -168,3 +251,8 @@ def place(data: Mapping[str, Any], run: str) -> str:
     """`orders, partition 0`: without the run's own prefix, so that both backends' pictures say the same."""
     topic = str(data["topic"]).removeprefix(f"kit.{run}.")
     return f"{plain_text(topic, 60)}, partition {plain_text(data['partition'], 12)}"
+
+
+def place_name(data: Mapping[str, Any], run: str) -> str:
+    """`orders/0`: the same as a name, for refs."""
+    return f"{plain_text(str(data['topic']).removeprefix(f'kit.{run}.'), 60)}/{plain_text(data['partition'], 12)}"

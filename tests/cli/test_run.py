@@ -15,6 +15,7 @@ from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.verdict import ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES
 from kitlib.trace import Trace
+from kitlib.views.saved_page import to_recording
 from tests.cli.conftest import CommandLine
 
 
@@ -26,23 +27,28 @@ def kit(command_line: CommandLine) -> CommandLine:
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_run_prints_question_trace_and_sentence(kit: Callable[..., Any], name: str) -> None:
-    """An experiment on the model prints its title, its question, its trace's words and the verdict's sentence."""
+    """An experiment on the model prints its title, its question, its trace's words, the verdict's sentence and its figure."""
     code, out, err = kit(name)
-    trace = get(name).run()
-    assert (code, err) == (0, "")
-    assert out == f"{get(name).title}\n{get(name).question}\n\n{trace!r}\n{judge(trace).sentence}\n"
+    trace, figure = get(name).run(), get(name).figure
+    verdict = judge(trace)
+    assert (code, err) == (0, "") and figure
+    told = f"{trace!r}\n{verdict.sentence}\n{figure.measure(trace, verdict).sentence}.\n"
+    assert out == f"{get(name).title}\n{get(name).question}\n\n{told}"
 
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_run_json_is_one_line_that_parses(kit: Callable[..., Any], name: str) -> None:
-    """--json prints one object with run, knobs, seed and verdict, and nothing else."""
+    """--json prints one object with run, knobs, seed, verdict and figure, and nothing else."""
     code, out, err = kit(name, "--json", "--seed", "3")
     told = json.loads(out)
     assert (code, err, len(out.splitlines())) == (0, "", 1)
     assert (told["experiment"], told["backend"], told["seed"]) == (name, "model", 3)
     assert set(told["knobs"]) == {knob.name for knob in get(name).knobs}
     assert tuple(told["verdict"]["counts"]) in (ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES)
-    assert told["verdict"] == json.loads(json.dumps(judge(get(name).run(seed=3)).to_json()))
+    trace, figure = get(name).run(seed=3), get(name).figure
+    verdict = judge(trace)
+    assert told["verdict"] == json.loads(json.dumps(verdict.to_json()))
+    assert figure and told["figure"] == figure.measure(trace, verdict).to_json()
 
 
 def test_run_that_is_cut_is_printed_as_such(kit: Callable[..., Any]) -> None:
@@ -89,6 +95,17 @@ def test_run_trace_file_holds_the_trace(kit: Callable[..., Any], tmp_path: Path)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
+def test_run_html_keeps_the_run_as_a_page(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """--html writes the page of the run, as `save` does; a name that is no page's ends with 2 and leaves nothing."""
+    path = tmp_path / "happy path.html"
+    for seed in (1, 9):  # as with --trace, what is there is replaced
+        assert kit("happy_path", "--seed", str(seed), "--html", str(path))[0] == 0
+        assert path.read_text(encoding="utf-8") == to_recording(get("happy_path").run(seed=seed))
+    code, _, err = kit("happy_path", "--html", str(tmp_path / "page"))
+    assert (code, err) == (2, "kit: --html: 'page' is no name of a page. Let it end in .html.\n")
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
 def test_run_trace_file_that_cannot_be_written_ends_with_74(kit: Callable[..., Any], tmp_path: Path) -> None:
     """A path through something that is no folder is told in one line, and nothing is half-written."""
     (tmp_path / "file").write_text("mine")
@@ -103,7 +120,38 @@ def test_run_on_kafka_says_where_the_trace_is(kit: Callable[..., Any], broker: A
     code, out, err = kit("several_tuples", "--backend", "kafka")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[-2] == judge(get("several_tuples").run()).sentence
+    assert lines[-3:-1] == [judge(get("several_tuples").run()).sentence, "2 records processed again."]
     assert lines[-1].startswith("The trace is in topic kit.trace.several-tuples-")
     told = json.loads(kit("several_tuples", "--backend", "kafka", "--json")[1])
     assert told["backend"] == "kafka" and told["verdict"]["counts"]["duplicated"] == 2
+
+
+def test_run_script_runs_what_the_file_says(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """A script that --print-script wrote runs to the run that it was written for, and --json names what was done to it."""
+    options = ("answers_lost", "--lost-answers", "0", "--idempotence", "no", "--seed", "3", "--do", "lose answer 4")
+    code, out, err = kit(*options, "--print-script")
+    assert (code, err) == (0, "")
+    assert out == "# kit script 1\nanswers_lost seed=3 lost_answers=0 idempotence=false\nlose answer 4\n"
+    file = tmp_path / "loss.txt"
+    file.write_text(out, encoding="utf-8")
+    assert kit("--script", str(file)) == kit(*options)
+    assert kit("--script", str(file), "--print-script") == (0, out, "")
+    assert json.loads(kit("--script", str(file), "--json")[1])["script"] == ["lose answer 4"]
+
+
+def test_run_bad_script_ends_with_2_and_a_sentence(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """A script that cannot be read, an intervention that does not fit and options that belong elsewhere end with one sentence."""
+    file = tmp_path / "loss.txt"
+    file.write_bytes(b"\xff\xfe")
+    said = {
+        ("--script", str(tmp_path / "none")): "cannot be read: No such file",
+        ("--script", str(file)): "it is not UTF-8 text",
+        ("answers_lost", "--do", "lose answr 4"): 'got "lose answr 4", expected lose, delay, double or fail',
+        ("answers_lost", "--do", "lose answer 999"): "never happened: the last answer of this run is number",
+        ("compacted_topic", "--do", "lose answer 4"): "compacted_topic takes no interventions",
+        ("--json", "answers_lost"): "options before answers_lost are those of a script",
+    }
+    for arguments, sentence in said.items():
+        code, out, err = kit(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert sentence in err

@@ -35,7 +35,7 @@ def test_row_says_what_the_run_and_its_verdict_say() -> None:
     assert (row["seed"], row["steps"], row["appended"], row["processed"]) == (7, len(trace), verdict.appended, verdict.processed)
     assert row["lost"] == verdict.counts["lost"] > 0
     assert row["lost_step"] == verdict.first("lost").witness
-    assert row["records_per_s"] == verdict.processed / (trace.at(len(trace) - 1).at_ms / 1000)
+    assert row["figure"] == verdict.counts["lost"]
     assert (row["is_violation"], row["error"]) == (bool(verdict.violations), None)
 
 

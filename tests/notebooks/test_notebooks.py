@@ -35,6 +35,9 @@ PROMISED = (
 ALL = [path for folder in notebooks.FOLDERS for path in sorted((REPOSITORY / folder).glob("*.ipynb"))]
 
 each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+each_notebook_one_of_them_quick = pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.quick] if path.stem[:2] == "00" else []) for path in ALL]
+)
 
 # A notebook may take a minute on a machine of its own; beside another test, as in `make test`, three quarters as much again
 # there, and on a runner that is slower now and then two minutes and more.
@@ -56,7 +59,7 @@ def test_notebook_as_a_file_keeps_the_rules(path: Path) -> None:
 @pytest.mark.notebooks
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
-@each_notebook
+@each_notebook_one_of_them_quick
 def test_notebook_run_again_gives_its_stored_outputs(path: Path, broker: Any, request: pytest.FixtureRequest) -> None:
     """A notebook gives the same outputs within its time on a broker that others have used before it."""
     comparison = compare(path, seconds=SECONDS_BESIDE if is_worker(request.config) else SECONDS)

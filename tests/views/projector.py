@@ -46,25 +46,40 @@ class Projector:
         tag, attributes = self.heads[head]
         return [tag, dict(attributes), *(one if isinstance(one, str) else self.node(one) for one in inside)]
 
-    def track(self, track: Any, step: int) -> Node:
+    def track(self, track: Any, step: int, choice: int = 0) -> Node:
         """A track after a step."""
-        head, slots = track
-        sums = [(list(accumulate(steps)), list(accumulate(nodes))) for steps, nodes in slots]
-        shown = [nodes[bisect_right(steps, step) - 1] for steps, nodes in sums if steps[0] <= step]
+        head, rows, of = track
+        row = of[choice] if of else 0
+        sums = [(_sums(steps), _sums(nodes)) for steps, nodes in (rows[row] if row >= 0 else ())]
+        shown = [nodes[bisect_right(steps, step) - 1] for steps, nodes in sums if steps and steps[0] <= step]
         return [*self.node(head), *map(self.node, shown)]
 
-    def leaves(self, reel: int, step: int) -> list[Leaf]:
-        """What is drawn of a picture after a step, above what stays."""
-        return [leaf for track in self.reels[reel]["tracks"] for leaf in leaves_of(self.track(track, step))]
+    def leaves(self, reel: int, step: int, choice: int | None = None) -> list[Leaf]:
+        """What is drawn of a picture after a step, above what stays; without a choice what the step is about."""
+        chosen = self.choice(reel, step) if choice is None else choice
+        return [leaf for track in self.reels[reel]["tracks"] for leaf in leaves_of(self.track(track, step, chosen))]
 
-    def meanings(self, reel: int, step: int) -> set[str]:
+    def choice(self, reel: int, step: int) -> int:
+        """What a picture is about after a step."""
+        chooser = self.reels[reel].get("chooser")
+        return int(chooser["default"][step]) if chooser else 0
+
+    def meanings(self, reel: int, step: int, choice: int | None = None) -> set[str]:
         """What the legend explains after a step."""
         row = self.reels[reel]
-        return {meaning for place, (_, meaning) in enumerate(row["legend"]) if row["seen"][step] >> place & 1}
+        if not row["legend"]:
+            return set()
+        steps, masks = row["seen"][self.choice(reel, step) if choice is None else choice]
+        now = bisect_right(_sums(steps), step) - 1
+        return {meaning for place, (_, meaning) in enumerate(row["legend"]) if now >= 0 and masks[now] >> place & 1}
 
     def all_nodes(self) -> Iterator[Node]:
         """Every node that was sent."""
         return map(self.node, range(len(self.nodes)))
+
+
+def _sums(numbers: list[int]) -> list[int]:
+    return list(accumulate(numbers))
 
 
 def to_node(drawn: Svg | str) -> Node:

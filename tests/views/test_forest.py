@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kitlib.errors import TraceError
 from kitlib.experiments import get
 from kitlib.trace import Step, Trace
+from kitlib.views.buckets import MapsOf
 from kitlib.views.forest import NEVER, Forest
 from kitlib.views.forest_reader import to_forest
 from kitlib.views.frames import to_frames
@@ -218,11 +219,11 @@ def test_buckets_are_those_of_the_real_maps(release: str) -> None:
         )
     forest = forest_of(grove.trace)
     roots = [s.data["root"] for s in grove.trace if s.what == "emit"]
-    spout, acker = forest.tasks.index(SPOUT), forest.tasks.index(ACKER)
+    maps = MapsOf(forest)
     for step, pending, entries in held:
-        assert [{roots[tree] for tree in bucket} for bucket in forest.pending_at(spout, step)[:-1]] == pending
-        found = forest.entries_at(acker, step)[:-1]
-        assert [{roots[forest.entries[entry].tree] for entry in bucket} for bucket in found] == entries
+        for shown, really in ((maps.pending_of(forest.tasks.index(SPOUT)), pending), (maps.entries_of(forest.tasks.index(ACKER)), entries)):
+            found = shown.found_at(step)
+            assert [{roots[shown.members[number].tree] for number in bucket} for bucket in found[:-1]] == really
 
 
 def test_a_tick_shows_what_it_drops_until_the_spout_has_failed_it() -> None:
@@ -234,8 +235,11 @@ def test_a_tick_shows_what_it_drops_until_the_spout_has_failed_it() -> None:
     first = len(grove.trace)
     grove.tick()
     forest = forest_of(grove.trace)
-    spout = forest.tasks.index(SPOUT)
-    assert [len(forest.pending_at(spout, first + after)[-1]) for after in range(4)] == [3, 2, 1, 0]
+    pending = MapsOf(forest).pending_of(forest.tasks.index(SPOUT))
+    assert [len(pending.found_at(first + after)[-1]) for after in range(4)] == [3, 2, 1, 0]
+    assert {step: [list(bucket) for bucket in found] for step, found in pending.found_over()} == {
+        step: pending.found_at(step) for step, _ in pending.found_over()
+    }
 
 
 def test_a_joined_tuple_has_two_parents_and_stands_once() -> None:
@@ -255,7 +259,7 @@ def test_a_record_that_nobody_follows_has_a_tree_of_loose_tuples() -> None:
     grove.send("count-3", line)
     forest = forest_of(grove.trace)
     assert [node.is_loose for node in forest.trees[0].layout.nodes] == [True, True, True]
-    assert forest.open_of(0, len(grove.trace) - 1) == (0, 0) and forest.row_of(0, len(grove.trace) - 1) is None
+    assert forest.open_of(0, len(grove.trace) - 1) == (0, 0, 2) and forest.row_of(0, len(grove.trace) - 1) is None
     assert codes(grove) == "OEP"
 
 
@@ -361,10 +365,10 @@ def test_broken_data_raise_a_trace_error(what: str, data: dict[str, Any]) -> Non
         to_frames(grove.trace)
 
 
-def test_forest_as_json_is_compact_and_safe_for_javascript() -> None:
-    """A thousand steps are less than 250 kB, and no number in them is one that JavaScript would round."""
+def test_a_run_of_trees_is_sent_compact_and_safe_for_javascript() -> None:
+    """A thousand steps with trees, ledgers and maps are less than 450 kB, and JavaScript would round no number in them."""
     text = played(to_frames(large(1000)))
-    assert len(text) < 250_000
+    assert len(text) < 450_000
 
     def check(value: object) -> None:
         if isinstance(value, dict | list):
@@ -373,16 +377,19 @@ def test_forest_as_json_is_compact_and_safe_for_javascript() -> None:
         else:
             assert not isinstance(value, int) or abs(value) < 2**53
 
-    check(json.loads(text)["forest"])
+    check(json.loads(text))
 
 
-def test_forest_of_a_thousand_steps_takes_a_few_milliseconds() -> None:
-    """1,000 steps are read and written in a fraction of the player's 120 ms (the best of five, in processor time)."""
+@pytest.mark.alone
+def test_trees_of_a_thousand_steps_are_read_and_drawn_in_a_fraction_of_the_players_120_ms() -> None:
+    """1,000 steps are read in 60 ms and the one that is shown is drawn in 20 (the best of five, in processor time)."""
     trace = large(1000)
+    frames = to_frames(trace)
 
-    def once() -> float:
+    def timed(what: Callable[[], object]) -> float:
         began = time.process_time()
-        json.dumps(forest_of(trace).to_json())
+        what()
         return time.process_time() - began
 
-    assert min_until(0.060, lambda: at_pace(once)) < 0.060
+    assert min_until(0.060, lambda: at_pace(lambda: timed(lambda: forest_of(trace)))) < 0.060
+    assert min_until(0.020, lambda: at_pace(lambda: timed(lambda: played(frames, 500)))) < 0.020

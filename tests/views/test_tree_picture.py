@@ -11,7 +11,7 @@ from kitlib.errors import TraceError
 from kitlib.experiments import get
 from kitlib.trace import Trace
 from kitlib.views import show
-from kitlib.views.buckets import chosen
+from kitlib.views.buckets import MapsOf
 from kitlib.views.curves import bearable, to_samples
 from kitlib.views.frames import to_frames
 from kitlib.views.ledger import bits_of_number
@@ -157,12 +157,22 @@ def test_ids_roots_and_widths_are_told_shortly() -> None:
     assert max(len(line) for line, _ in wrapped("word " * 30, "red")) <= WIDEST_TONED
 
 
-def test_chosen_boxes_contain_the_shown_tree() -> None:
-    """Where not all fit, the shown one is among those that are drawn, and the rest is counted."""
-    chips = [(n, str(n)) for n in range(20)]
-    kept, more = chosen(chips, 6, 13)
-    assert ([n for n, _ in kept], more) == ([0, 1, 2, 3, 13], 15)
-    assert chosen(chips[:6], 6, 2) == (chips[:6], 0)
+def test_the_shown_tree_has_a_box_where_not_all_fit() -> None:
+    """In a bucket with too many boxes the shown tree's is the last that is drawn, with its ring, and the rest is counted."""
+    grove = Grove(64)
+    for offset in range(20):
+        grove.emit(offset, SPLIT)
+    forest = to_frames(grove.trace).forest
+    assert forest is not None
+    maps, last = MapsOf(forest), len(grove.trace) - 1
+    pending = maps.pending_of(forest.tasks.index(SPOUT))
+    room, found = pending.room, pending.found_at(last)
+    drawn = [text for piece in pending.pieces(last, found) for text in texts(f'<svg xmlns="{SPACE[1:-1]}">{piece}</svg>')]
+    assert [text for text in drawn if text.endswith("open")] == [f"{tree}: 1 open" for tree in range(room - 1)]
+    assert f"and {21 - room} more" in drawn
+    rings = pending.rings(last, found)
+    assert [len(rings[tree]) for tree in (0, room - 2, room - 1, 19)] == [1, 1, 2, 2], "a ring, and its own box where it has none"
+    assert ">19: 1 open<" in str(rings[19][0]) and rings[19][1] is rings[room - 2][0]
 
 
 def test_pending_map_tells_what_the_tick_dropped() -> None:

@@ -18,6 +18,7 @@ from kitlib.kafka.offsets.messages import RECORD_TYPES
 from kitlib.kafka.offsets.offset_manager import OffsetManager
 from kitlib.kafka.offsets.offset_rules import KAFKA_4_3_1, OffsetConfig
 from kitlib.kafka.offsets.records import OFFSET_COMMITS, OffsetsRecord, encode
+from kitlib.monitor.figures import LOADING
 
 Commit = tuple[int, int]  # partition of the group's topic, committed offset
 LOG, CLEANER, COORDINATOR = "offsets log", "cleaner", "coordinator 2"
@@ -121,7 +122,10 @@ class SizeRun(Run):
         self.record(LOG, "result", commits=self.commits, keys=offsets, records=records, load_ms=ms)
 
 
-@experiment("How long the offsets topic gets", SizeRun)
+@experiment(
+    "How long the offsets topic gets", SizeRun,
+    figure=LOADING, front=("cleaner", "keys", "segments", "commits_per_s", "load_records_per_s"),
+)
 def size_of_offsets_topic(
     run: SizeRun,
     cleaner: Annotated[

@@ -16,6 +16,7 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
 from kitlib.kafka.hashes import partition_of_key
+from kitlib.monitor.figures import EARLY_CANCELS
 
 Keyed = tuple[str, str]  # key, value
 Version = tuple[int, str]  # the offset that wrote a document, and its state: "open" or "gone"
@@ -174,7 +175,10 @@ class PartitionRun(Run):
         return {"orders": dict(self.effects)}
 
 
-@experiment("More partitions, different partitions", PartitionRun)
+@experiment(
+    "More partitions, different partitions", PartitionRun,
+    figure=EARLY_CANCELS, front=("partitions", "partitions_after", "backlog", "sink", "updates"),
+)
 def partitions_added(
     run: PartitionRun,
     partitions: Annotated[int, Knob("How many partitions the topic has at first.", "partitions", 1, 24)] = 6,

@@ -17,6 +17,7 @@ from kitlib.experiments.groups.group_knobs import settings_of, work_wave
 from kitlib.experiments.groups.group_run import POLL_MS, SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.lab.consumer_driver import Refused
+from kitlib.monitor.figures import NO_OWNER
 
 EAGER, COOPERATIVE = "range", "cooperative-sticky"
 DEPLOYS: dict[str, tuple[tuple[str, ...], ...]] = {  # the lists of the members: at first, after one round, after two
@@ -77,7 +78,7 @@ def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: in
     )  # fmt: skip
 
 
-@experiment("A new assignor for a running group", GroupRun)
+@experiment("A new assignor for a running group", GroupRun, figure=NO_OWNER, front=("deploy", "partitions", "wave"))
 def mixed_assignors(
     run: GroupRun,
     deploy: Annotated[

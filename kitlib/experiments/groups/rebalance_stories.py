@@ -18,6 +18,7 @@ from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
+from kitlib.monitor.figures import NO_OWNER
 from kitlib.trace import Step, Trace
 
 Protocol = Annotated[
@@ -93,7 +94,10 @@ class Stream:
         run.until(lambda: quiet >= QUIET_ROUNDS, what, round_, run.knobs["session_timeout_ms"] + LONGEST_MS)
 
 
-@experiment("Who stands still", GroupRun, max_steps=20_000)
+@experiment(
+    "Who stands still", GroupRun, max_steps=20_000,
+    figure=NO_OWNER, front=("protocol", "commit_every", "round_ms", "session_timeout_ms", "library"),
+)
 def rebalance_protocols(
     run: GroupRun,
     protocol: Protocol = "eager",

@@ -6,6 +6,7 @@ shortened and made to forget. Both leaders here answer in no time; the run's net
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -33,6 +34,7 @@ class ModelLeader:
 
     topic: str
     config: BrokerConfig = field(default_factory=BrokerConfig)
+    is_attacked: bool = False  # whether a script does something to its messages; a real one is then behind the proxy
     leader: Leader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,13 +44,16 @@ class ModelLeader:
         """A fresh producer id, or an error after which it is to be asked for again."""
         return self.leader.init_producer_id(now_ms)
 
-    def produce(self, request: ProduceRequest, now_ms: int) -> AppendResult:
-        """Take the request's one batch."""
+    def produce(self, request: ProduceRequest, now_ms: int, deeds: Mapping[str, int] | None = None) -> AppendResult:
+        """Take the request's one batch. `deeds` are what the proxy does to a real request or its answer, and for how many ms."""
         answers, outcome = self.leader.produce(request, now_ms), self.leader.last_outcomes
         if request.acks == 0:  # nobody is answered; where it was written is for the trace
             written = PartitionAnswer(base_offset=self.leader.logs[PARTITION].end - request.batches[0].count)
             return AppendResult(outcome[PARTITION], written)
         return AppendResult(outcome[PARTITION], answers[PARTITION])
+
+    def lose(self, request: ProduceRequest) -> None:
+        """The network loses this request: the proxy does it to a real one, and here nothing has arrived."""
 
     def restart(self, how: Restart, now_ms: int) -> None:
         """Stop or kill the broker and let it come back with what it kept."""

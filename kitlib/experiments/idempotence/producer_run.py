@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from kitlib.experiments.agenda import NEVER, Action, AgendaRun
 from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
 from kitlib.experiments.idempotence.producer_knobs import producer_config
+from kitlib.experiments.interventions import Intervention
 from kitlib.kafka.broker.leader import BrokerConfig, Outcome
 from kitlib.kafka.producer.batch import ProducerBatch
 from kitlib.kafka.producer.sender import InFlightRequest, Sender, SenderEvent
@@ -34,6 +35,7 @@ from kitlib.trace import in_log_order
 BEGIN_MS = 100  # when a story begins: the producer has its id
 RECONNECT_MS = 50  # from a lost connection to the next one
 WITHHELD_MS = 200  # after the first answer that is held back the connection is cut, however few there are
+DEEDS = {"lose": "lose", "delay": "delay", "double": "duplicate"}  # a script's verbs, as the network has them
 PATIENCE_MS = 600_000  # virtual time after which a story that should settle is ended
 
 
@@ -46,6 +48,7 @@ class Flight:
     data: dict[str, Any]  # what its steps say of it: topic, partition, request, batch, first, last
     attempt: int  # 0 for the first one
     handled: AppendResult | None = None  # once the broker has dealt with it
+    deeds: dict[str, int] = field(default_factory=dict)  # what a script does to it, by the proxy's words, with their ms
     is_over: bool = False  # its answer came, or will never come
 
     @property
@@ -123,6 +126,10 @@ class ProducerRun(AgendaRun):
     """
 
     domain: ClassVar[str] = "idempotence"
+    takes: ClassVar[tuple[str, ...]] = (
+        "lose request N", "lose answer N", "delay request N by D ms", "delay answer N by D ms", "double request N",
+        "break broker at T ms for D ms",
+    )  # fmt: skip
 
     next_record: int = 0
     leader: ModelLeader | None = None
@@ -131,6 +138,7 @@ class ProducerRun(AgendaRun):
     fate: Fate = lambda flight: ""
     withheld_left: int = 0  # so many answers are still to be held back
     withheld: list[Flight] = field(default_factory=list)
+    up_at_ms: int = 0  # until then the broker is down
 
     # -- what a story calls -----------------------------------------------------------------------
 
@@ -142,7 +150,7 @@ class ProducerRun(AgendaRun):
             older_is_duplicate=knobs.get("older_is_duplicate", False),
             release=knobs.get("release", "4.3"),
         )
-        self.leader = self.backend.provide(ModelLeader, "events", config)
+        self.leader = self.backend.provide(ModelLeader, "events", config, is_attacked=bool(self.interventions.by_target))
         producer = self.add_producer()
         self.run_for(BEGIN_MS)
         return producer
@@ -243,7 +251,9 @@ class ProducerRun(AgendaRun):
         self._record("broker", "delete", None, topic=self._led.topic, partition=PARTITION, to=offset)
 
     def read(self) -> None:
-        """Read the topic from its first record to its last; the last word on what is stored."""
+        """Read the topic from its first record to its last; the last word on what is stored. A broker that is down is mended for it."""
+        if self.up_at_ms > self.now_ms:
+            self._mend()
         first, values = self._led.read()
         ranges = in_log_order(map(int, values))
         self._record("broker", "read", None, topic=self._led.topic, partition=PARTITION, first_offset=first, records=ranges)
@@ -262,7 +272,11 @@ class ProducerRun(AgendaRun):
     def next_wake(self) -> tuple[int, Action]:
         """When a producer wants to be asked next, if nothing comes in before; then all of them are."""
         wakes = (client.sender.next_event_ms(self.now_ms) for client in self.clients)
-        return min((max(at_ms, self.now_ms + 1) for at_ms in wakes if at_ms is not None), default=NEVER), self._pump_all
+        wake_ms = min((max(at_ms, self.now_ms + 1) for at_ms in wakes if at_ms is not None), default=NEVER)
+        breaks = self.interventions.breaks
+        if breaks and breaks[0].at_ms <= wake_ms:
+            return breaks[0].at_ms, self._break
+        return wake_ms, self._pump_all
 
     def _pump_all(self) -> None:
         for client in self.clients:
@@ -302,13 +316,15 @@ class ProducerRun(AgendaRun):
             client.flights[request.number] = flight
         self._record(client.actor, "request", client, **data, seq=batch.base_sequence, epoch=batch.producer_epoch,
                      pid=batch.producer_id, attempt=kept.attempts)  # fmt: skip
-        fate, _, value = self.fate(flight).partition(":")
+        fate, _, value = (self._scripted(flight) or self.fate(flight)).partition(":")
         delay_ms = self._delay_ms
         if fate == "delay":
             delay_ms += int(value)
             self._record("network", "delay", client, **flight.where, ms=int(value))
         if fate == "lose_request":
             self._record("network", "lose_request", client, **flight.where)
+            if flight.deeds:
+                self._led.lose(flight.request)
             return
         if fate == "refuse":
             refuse = self._if_connected(client, lambda: self._answer(flight, PartitionAnswer(ErrorCode[value])))
@@ -320,6 +336,38 @@ class ProducerRun(AgendaRun):
         if fate == "duplicate_request":
             self._record("network", "duplicate_request", client, **flight.where)
             self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flight, "swallow_answer")))
+
+    def _scripted(self, flight: Flight) -> str:
+        """What the run's script makes of a request; "" when it leaves it to the story."""
+        found = self._on("request", flight)
+        if found is None:
+            return ""
+        flight.deeds[f"{DEEDS[found.verb]}_request"] = found.ms or 0
+        return f"delay:{found.ms}" if found.verb == "delay" else f"{DEEDS[found.verb]}_request"
+
+    def _on(self, thing: str, flight: Flight) -> Intervention | None:
+        """What the run's script does to a request, or to its answer."""
+        tail = "" if flight.client is self.clients[0] else f" of {flight.client.actor}"
+        return self.interventions.on(thing, flight.request.number, tail)
+
+    def _break(self) -> None:
+        """The script's turn: the broker dies, and every connection with it."""
+        found = self.interventions.next_break(self.now_ms)
+        if found is None:
+            return
+        self.up_at_ms = NEVER if found.ms is None else self.now_ms + found.ms
+        self._led.restart("kill", self.now_ms)
+        self._record("broker", "down", None, topic=self._led.topic, partition=PARTITION)
+        for client in self.clients:
+            self._disconnect(client, "the broker is down")
+        if found.ms is not None:
+            self.after(found.ms, self._mend)
+
+    def _mend(self) -> None:
+        """The broker is back, with what it had written."""
+        if self.up_at_ms:
+            self.up_at_ms = 0
+            self._record("broker", "restart", None, topic=self._led.topic, partition=PARTITION, how="up")
 
     def _if_connected(self, client: Client, action: Callable[[], None]) -> Callable[[], None]:
         """`action`, unless the connection is another one by then."""
@@ -361,8 +409,9 @@ class ProducerRun(AgendaRun):
     def _lose_connection(self, client: Client, why: str) -> None:
         """The connection is gone, and with it every answer that has not come."""
         client.connection += 1
-        client.ready_at_ms = client.last_arrival_ms = client.last_answer_ms = self.now_ms + RECONNECT_MS
-        self.after(RECONNECT_MS, self._if_connected(client, lambda: self._pump(client)))
+        client.ready_at_ms = client.last_arrival_ms = client.last_answer_ms = max(self.now_ms, self.up_at_ms) + RECONNECT_MS
+        if self.up_at_ms < NEVER:
+            self.after(client.ready_at_ms - self.now_ms, self._if_connected(client, lambda: self._pump(client)))
         flights, client.flights = client.flights, {}
         self.withheld = [flight for flight in self.withheld if flight.client is not client]
         for flight in flights.values():
@@ -403,12 +452,17 @@ class ProducerRun(AgendaRun):
 
     def _arrive(self, flight: Flight, fate: str) -> None:
         """A request reaches the broker, which deals with it at once; its answer sets out, or is held back."""
+        is_answered = flight.request.acks != 0 and fate != "swallow_answer"
+        found = self._on("answer", flight) if is_answered else None
+        if found is not None:  # an answer is lost with its connection alone: what comes behind it cannot take its place
+            flight.deeds["cut_after_answer" if found.verb == "lose" else "delay_answer"] = found.ms or 0
         handled = flight.handled = self._handle(flight)
-        if flight.request.acks == 0:
+        if not is_answered:  # with "swallow_answer" the connection stays: a black hole
             return
-        client = flight.client
-        if fate == "swallow_answer":  # nothing comes back, and the connection stays: a black hole
-            return
+        client, delay_ms = flight.client, self._delay_ms
+        if found is not None and found.verb == "delay":
+            delay_ms += found.ms or 0
+            self._record("network", "delay", client, **flight.where, ms=found.ms)
         if fate == "lose_answer":
             self._disconnect(client, "connection lost")
             return
@@ -420,8 +474,11 @@ class ProducerRun(AgendaRun):
             elif len(self.withheld) == 1:
                 self.after(WITHHELD_MS, self._cut_withheld)
             return
-        client.last_answer_ms = max(client.last_answer_ms, self.now_ms + self._delay_ms)
+        client.last_answer_ms = max(client.last_answer_ms, self.now_ms + delay_ms)
         answer_ms = client.last_answer_ms - self.now_ms
+        if found is not None and found.verb == "lose":  # what was sent before it has come by then
+            self.after(answer_ms, self._if_connected(client, lambda: self._disconnect(client, "connection lost")))
+            return
         self.after(answer_ms, self._if_connected(client, lambda: self._answer(flight, handled.answer)))
 
     def _cut_withheld(self) -> None:
@@ -431,7 +488,8 @@ class ProducerRun(AgendaRun):
 
     def _handle(self, flight: Flight) -> AppendResult:
         """What the leader does with a request."""
-        handled = self._led.produce(flight.request, self.now_ms)
+        handled = self._led.produce(flight.request, self.now_ms, flight.deeds)
+        flight.deeds = {"second_copy": 0} if "duplicate_request" in flight.deeds else {}
         (batch,) = flight.request.batches
         numbers = {"seq": batch.base_sequence, "epoch": batch.producer_epoch, "pid": batch.producer_id}
         if handled.outcome is Outcome.REJECTED:

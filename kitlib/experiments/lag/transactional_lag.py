@@ -13,6 +13,7 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group_knobs import ClientLibrary
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.monitor.figures import LAG
 from kitlib.monitor.lag import Commit
 from kitlib.monitor.lag_window import LagStorage
 
@@ -114,7 +115,10 @@ class TransactionalLagRun(Run):
         )
 
 
-@experiment("A lag that never becomes 0", TransactionalLagRun)
+@experiment(
+    "A lag that never becomes 0", TransactionalLagRun,
+    figure=LAG, front=("commits", "transactions", "silence_s", "library"),
+)
 def transactional_lag(
     run: TransactionalLagRun,
     commits: Annotated[

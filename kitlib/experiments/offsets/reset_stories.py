@@ -14,6 +14,7 @@ from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
+from kitlib.monitor.figures import LOST, LOST_OR_AGAIN, PROCESSED_AGAIN
 
 MIRROR = "mirror"
 
@@ -91,7 +92,7 @@ def read_on(run: GroupRun, name: str) -> None:
 # -- nine questions and more -----------------------------------------------------------------------------
 
 
-@experiment("When the reset policy applies", GroupRun)
+@experiment("When the reset policy applies", GroupRun, figure=LOST_OR_AGAIN, front=("state", "policy", "done", "deleted", "after"))
 def reset_policy(
     run: GroupRun,
     state: Annotated[
@@ -135,7 +136,7 @@ def reset_policy(
 # -- retention is faster than the consumer ------------------------------------------------------------------
 
 
-@experiment("Retention is faster than the consumer", GroupRun)
+@experiment("Retention is faster than the consumer", GroupRun, figure=LOST, front=("policy", "by", "deleted", "left", "after"))
 def retention_overtakes(
     run: GroupRun,
     policy: Policy = "latest",
@@ -176,7 +177,10 @@ def retention_overtakes(
 # -- two groups, one answer each ------------------------------------------------------------------------------
 
 
-@experiment("What one repeats, the other loses", MirrorRun)
+@experiment(
+    "What one repeats, the other loses", MirrorRun,
+    figure=LOST_OR_AGAIN, front=("policy", "trouble", "mirrored", "while_down", "after"),
+)
 def mirror(
     run: MirrorRun,
     policy: Annotated[Literal["earliest", "latest"], Knob("The mirror's auto.offset.reset; the consumer's is earliest.")] = "latest",
@@ -225,7 +229,10 @@ def mirror(
 # -- a partition that is new ---------------------------------------------------------------------------------
 
 
-@experiment("A new partition that the consumer does not know yet", GroupRun, max_steps=10_000)
+@experiment(
+    "A new partition that the consumer does not know yet", GroupRun, max_steps=10_000,
+    figure=LOST, front=("policy", "metadata_max_age_ms", "records_a_second"),
+)
 def new_partition_latest(
     run: GroupRun,
     policy: Policy = "latest",
@@ -291,7 +298,7 @@ def _insert(run: GroupRun, table: set[int], offset: int) -> None:
     table.add(offset)
 
 
-@experiment("An offset is reset by hand", GroupRun)
+@experiment("An offset is reset by hand", GroupRun, figure=PROCESSED_AGAIN, front=("check", "crash_at", "rewind_to", "records"))
 def reset_by_hand(
     run: GroupRun,
     check: Annotated[

@@ -22,9 +22,13 @@ from kitlib.experiments.storm.knobs import (
 )
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun, Times
 from kitlib.experiments.storm.stories import RecordsWhileDown
+from kitlib.monitor.figures import LOST, RESETS, RETRY_WAIT
 
 
-@experiment("A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,))
+@experiment(
+    "A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,),
+    figure=RESETS, front=("fail_offset", "delete_before", "use_start_offset_time_if_offset_out_of_range", "release", "max_offset_behind"),
+)
 def failed_offset_deleted(
     run: SpoutRun,
     records: Records = 40,
@@ -50,7 +54,10 @@ def failed_offset_deleted(
     run.finish(1_000)
 
 
-@experiment("A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,))
+@experiment(
+    "A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,),
+    figure=RETRY_WAIT, front=("max_uncommitted_offsets", "retries_may_poll", "fail_offset", "fail_after_ms"),
+)
 def uncommitted_cap(
     run: SpoutRun,
     records: Records = 60,
@@ -89,7 +96,7 @@ def _ledger(committed_to: int, emitted_to: int) -> dict[str, object]:
     return ledgers | {"committed_to": committed_to, "emitted_to_offset": emitted_to, "retries": 0}
 
 
-@experiment("Where a consumer group starts", SpoutRun)
+@experiment("Where a consumer group starts", SpoutRun, figure=LOST)
 def start_position(
     run: SpoutRun,
     records: Annotated[int, Knob("How many records the topic holds at the start.", "records", 1, 500)] = 30,

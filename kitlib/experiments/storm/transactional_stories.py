@@ -28,6 +28,7 @@ from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.experiments.storm.spout_run import PATIENCE_MS
 from kitlib.experiments.storm.word_stories import count_words, make_lines
+from kitlib.monitor.figures import MISCOUNTED
 from kitlib.storm.transactional import (
     Batch,
     BatchSpout,
@@ -286,7 +287,10 @@ def _named(attempt: TransactionAttempt) -> dict[str, int]:
     return {"txid": attempt.txid, "attempt": attempt.attempt}
 
 
-@experiment("A word count that survives a replay", BatchRun)
+@experiment(
+    "A word count that survives a replay", BatchRun,
+    figure=MISCOUNTED, front=("state", "replay_differs", "crash_txid", "crash_when", "max_spout_pending"),
+)
 def transactional_word_count(
     run: BatchRun,
     state: Annotated[

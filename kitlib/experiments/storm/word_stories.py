@@ -17,6 +17,7 @@ from kitlib.experiments.knobs import Knob
 from kitlib.experiments.storm.knobs import Anchored, ExecuteMs, MessageIds, TopologyAckers, TopologyKnobs
 from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
 from kitlib.experiments.storm.trees import drain
+from kitlib.monitor.figures import MISCOUNTED
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
 from kitlib.storm.transactional_state import Table
@@ -106,7 +107,10 @@ def _faults(knobs: dict[str, Any]) -> list[Fault]:
     return found
 
 
-@experiment("The word count, lines in and counts out", TopologyStory, shared=(TopologyKnobs,), max_steps=20_000)
+@experiment(
+    "The word count, lines in and counts out", TopologyStory, shared=(TopologyKnobs,), max_steps=20_000,
+    figure=MISCOUNTED, front=("crash", "fail_percent", "lose_percent", "topology_ackers", "anchored"),
+)
 def word_count(
     story: TopologyStory,
     lines: Annotated[int, Knob("How many lines the topic holds.", "lines", 1, 5_000)] = 24,

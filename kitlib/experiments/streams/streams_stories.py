@@ -17,6 +17,7 @@ from kitlib.experiments.run import Run
 from kitlib.kafka.streams.app import StreamsApp, StreamsSettings, count_of_key, metadata_for_key, query
 from kitlib.kafka.streams.assignor import AssignmentSettings
 from kitlib.kafka.streams.topology import StreamsTopology, task_name
+from kitlib.monitor.figures import BAD_ANSWERS, BUSIEST, RESTORED
 
 MODEL_ONLY = "the kit has no jars of Kafka Streams"
 STORE = "counts"
@@ -149,7 +150,10 @@ class ApplicationKnobs:
     num_standby_replicas: Standbys = _DECIDES.num_standby_replicas
 
 
-@experiment("As many tasks as partitions, and no more", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY)
+@experiment(
+    "As many tasks as partitions, and no more", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
+    figure=BUSIEST, front=("instances", "threads", "partitions", "repartition_partitions", "num_standby_replicas"),
+)
 def streams_tasks(run: StreamsRun, instances: Instances = 2, threads: Threads = 2) -> None:
     """Instances and threads are added. When do more of them help, and what does a narrow topic in the middle do?"""
     for number in range(instances):
@@ -168,7 +172,10 @@ def _begin(run: StreamsRun) -> str:
     return f"i{run.knobs['instances']}"
 
 
-@experiment("An instance dies with its stores", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY)
+@experiment(
+    "An instance dies with its stores", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
+    figure=RESTORED, front=("num_standby_replicas", "acceptable_recovery_lag", "back_after_s", "keeps_disk", "restore_per_s"),
+)
 def streams_failover(
     run: StreamsRun,
     instances: Instances = 2,
@@ -193,7 +200,10 @@ def streams_failover(
     run.tell_idle()
 
 
-@experiment("Who holds the key, and what does it say?", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY)
+@experiment(
+    "Who holds the key, and what does it say?", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
+    figure=BAD_ANSWERS, front=("stale", "num_standby_replicas", "session_timeout_ms", "key", "instances"),
+)
 def streams_queries(
     run: StreamsRun,
     instances: Annotated[int, Knob("How many instances run.", "instances", 2, 4)] = 2,

@@ -1,0 +1,165 @@
+"""What a script does to a run: a message lost, delayed or doubled, a record failed, a process broken.
+
+An intervention names its target by what can be counted in the model and on a real broker alike, the request with
+this number or the second attempt of a record, so that it meets the same thing in both. Only a process is
+broken at a time, of the run's own clock.
+
+    lose answer 7
+    delay request 9 by 200 ms
+    fail record 17 attempt 2
+    break broker at 400 ms for 250 ms
+
+Each kind of run declares the forms that it takes (`Run.takes`): the line above without its numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from kitlib.errors import KnobError
+from kitlib.text import plain_text
+
+MOST_MS = 600_000  # of a delay, and of a break
+THINGS = ("request", "answer", "record", "tuple", "ack of record", "ack of tuple")
+_ON_A_THING = re.compile(
+    rf"(?P<verb>lose|delay|double|fail) (?P<thing>{'|'.join(THINGS)}) (?P<number>\d{{1,9}})(?: attempt (?P<attempt>\d{{1,6}}))?"
+    r"(?: of (?P<who>\S.{0,40}?))?(?: by (?P<ms>\d{1,9}) ms)?(?: once)?",
+    re.ASCII,
+)
+_ON_A_PROCESS = re.compile(r"break (?P<process>\S.{0,40}?) at (?P<at>\d{1,9}) ms(?: for (?P<ms>\d{1,9}) ms)?", re.ASCII)
+GRAMMAR = (
+    "lose, delay, double or fail, then request, answer, record, tuple, ack of record or ack of tuple and its number "
+    '("lose answer 7", "delay request 9 by 200 ms", "fail record 17 attempt 2"), or "break broker at 400 ms for 250 ms"'
+)
+
+
+class ScriptError(KnobError):
+    """A run's script cannot be read, or does not fit its experiment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """One thing that is done to a run; `parse` reads it, `str` writes it."""
+
+    verb: str  # "lose", "delay", "double", "fail", "break"
+    target: str  # "answer 7", "request 3 of producer 2", "record 17 attempt 2", or a process
+    ms: int | None = None  # of a delay: how much later; of a break: for how long, None: until the run itself mends it
+    at_ms: int = 0  # of a break
+
+    @classmethod
+    def parse(cls, line: str) -> Intervention:
+        """The intervention that a line says. ScriptError when it says none, or one with a number out of its range."""
+        words = " ".join(line.split())
+        if found := _ON_A_PROCESS.fullmatch(words):
+            ms = None if found["ms"] is None else _ms(words, found["ms"])
+            return cls("break", found["process"], ms, int(found["at"]))
+        found = _ON_A_THING.fullmatch(words)
+        if found is None:
+            raise ScriptError(f"got {_quoted(line)}, expected {GRAMMAR}.")
+        if (found["verb"] == "delay") != (found["ms"] is not None):
+            raise ScriptError(
+                f'got {_quoted(line)}, expected how much later, as in "delay {found["thing"]} {int(found["number"])} by 200 ms".'
+                if found["verb"] == "delay"
+                else f'got {_quoted(line)}, but only a delay is "by" some ms. Leave that out.'
+            )
+        target = f"{found['thing']} {int(found['number'])}"
+        if found["attempt"] is not None:
+            if "record" not in found["thing"] or not int(found["attempt"]):
+                raise ScriptError(f"got {_quoted(line)}, but only a record has attempts, from 1 on. Leave that out.")
+            target += f" attempt {int(found['attempt'])}" if int(found["attempt"]) > 1 else ""
+        if found["who"] is not None:
+            if found["thing"] not in ("request", "answer"):
+                raise ScriptError(f'got {_quoted(line)}, but only a request or an answer is "of" a producer. Leave that out.')
+            target += f" of {found['who']}" if found["who"] != "producer" else ""
+        return cls(found["verb"], target, None if found["ms"] is None else _ms(words, found["ms"]))
+
+    def __str__(self) -> str:
+        if self.verb == "break":
+            return f"break {self.target} at {self.at_ms} ms" + (f" for {self.ms} ms" if self.ms is not None else "")
+        return f"{self.verb} {self.target}" + (f" by {self.ms} ms" if self.ms is not None else "")
+
+    @property
+    def thing(self) -> str:
+        """What it is done to, without a number: "answer", "ack of record"; "" for a process."""
+        return "" if self.verb == "break" else next(thing for thing in reversed(THINGS) if self.target.startswith(thing))
+
+    def is_one_of(self, takes: Sequence[str]) -> bool:
+        """Whether a run with these forms takes it; "TASK" stands for any process, whose name the run checks."""
+        if self.verb == "break":
+            return any(form.startswith((f"break {self.target} at", "break TASK at")) for form in takes)
+        return any(form.startswith(f"{self.verb} {self.thing} N") for form in takes)
+
+
+def _ms(line: str, text: str) -> int:
+    if not 1 <= int(text) <= MOST_MS:
+        raise ScriptError(f"got {_quoted(line)}, expected 1 to {MOST_MS:,} ms.")
+    return int(text)
+
+
+def _quoted(line: str) -> str:
+    return f'"{plain_text(" ".join(line.split()), 80)}"'
+
+
+def check_together(interventions: Sequence[Intervention]) -> None:
+    """ScriptError when two of them are about the same message, or a process is broken while it is down."""
+    targets: dict[str, Intervention] = {}
+    for each in interventions:
+        before = targets.setdefault(each.target, each)
+        if before is not each and each.verb != "break":
+            raise ScriptError(f'"{before}" and "{each}" are about the same thing. Keep one of them.')
+    breaks = sorted((each for each in interventions if each.verb == "break"), key=lambda each: (each.target, each.at_ms))
+    for one, other in pairwise(breaks):
+        if one.target == other.target and other.at_ms <= one.at_ms + (one.ms or 0):
+            raise ScriptError(f'"{other}" comes while {plain_text(one.target, 40)} is still down after "{one}". Keep one of them.')
+
+
+@dataclass(slots=True)
+class Interventions:
+    """The interventions of one run, and which of them it has met."""
+
+    by_target: dict[str, Intervention] = field(default_factory=dict)  # of messages
+    breaks: list[Intervention] = field(default_factory=list)  # those to come, the next one first
+    left: set[Intervention] = field(default_factory=set)  # those that have not happened
+    seen: dict[str, int] = field(default_factory=dict)  # thing -> the highest number of one that the run has had
+
+    @classmethod
+    def of(cls, interventions: Iterable[Intervention]) -> Interventions:
+        """Those of a script; ScriptError as `check_together`."""
+        given = list(interventions)
+        check_together(given)
+        breaks = sorted((each for each in given if each.verb == "break"), key=lambda each: each.at_ms)
+        return cls({each.target: each for each in given if each.verb != "break"}, breaks, set(given))
+
+    def __bool__(self) -> bool:
+        return bool(self.by_target or self.breaks)
+
+    def on(self, thing: str, number: int, tail: str = "") -> Intervention | None:
+        """What is to be done to this message, which the run has now; it has happened then."""
+        self.seen[thing] = max(self.seen.get(thing, number), number)
+        found = self.by_target.get(f"{thing} {number}{tail}")
+        if found is not None:
+            self.left.discard(found)
+        return found
+
+    def next_break(self, now_ms: int) -> Intervention | None:
+        """The break that is due by now, if one is; it has happened then."""
+        if not self.breaks or self.breaks[0].at_ms > now_ms:
+            return None
+        found = self.breaks.pop(0)
+        self.left.discard(found)
+        return found
+
+    def check_met(self, where: str, now_ms: int) -> None:
+        """ScriptError when one of them never happened: it names what the run has not."""
+        for each in sorted(self.left, key=str):
+            if each.verb == "break":
+                had = f"the run was over at {now_ms:,} ms"
+            elif each.thing in self.seen:
+                had = f"the last {each.thing.replace('ack of', 'acked')} of this run is number {self.seen[each.thing]}"
+                had = "it did not come to that attempt" if " attempt " in each.target else had
+            else:
+                had = f"this run has no {each.thing.replace('ack of', 'acked')}"
+            raise ScriptError(f'{where}: "{each}" never happened: {had}. Change that line of the script, or leave it out.')

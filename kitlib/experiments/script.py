@@ -1,0 +1,186 @@
+"""A run as a few readable lines: which experiment, its seed and knobs, and what is done to it.
+
+    # kit script 1
+    answers_lost seed=3 records=20 idempotence=false
+    lose answer 2
+    delay request 4 by 200 ms
+
+Such a script replays to the same trace wherever it is run: by `run(script=...)`, by `kit run --script FILE`, from a link,
+or on a real broker. The first line names the version of this language and may be left out by hand; lines that begin with
+"#" are comments. Knobs that are not named have their defaults. Nothing in a script is executed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+from kitlib.errors import KnobError
+from kitlib.experiments.interventions import Intervention, ScriptError, check_together
+from kitlib.experiments.knobs import UNLIMITED, check_seed, settle
+from kitlib.text import plain_text
+
+if TYPE_CHECKING:
+    from kitlib.experiments.experiment import Experiment
+    from kitlib.trace import Trace
+
+VERSION = 1
+MOST_CHARS = 20_000
+MOST_LINES = 200
+FIRST = "# kit script"
+_FIRST = re.compile(r"#\s*kit script\b(?P<version>.*)", re.IGNORECASE)
+_KNOB = re.compile(r"(?P<name>\w+)=(?P<value>.*)", re.ASCII)
+EXAMPLE = "answers_lost seed=3 records=20"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """An experiment with its seed, the knobs that are not at their defaults, and the interventions in their order."""
+
+    experiment: str
+    seed: int = 1
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    interventions: tuple[Intervention, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Script:
+        """The script that this text says, checked against its experiment. ScriptError that names the line, what it says
+        and what is expected.
+        """
+        if not isinstance(text, str):
+            raise ScriptError(f"a script is a text or a Script, got {plain_text(repr(text), 40)}.")
+        if len(text) > MOST_CHARS or text.count("\n") > 2 * MOST_LINES:
+            raise ScriptError(f"a script has at most {MOST_CHARS:,} characters and {MOST_LINES} interventions; this one is longer.")
+        script: Script | None = None
+        for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
+            try:
+                if found := _FIRST.fullmatch(line.strip()):
+                    _check_version(found["version"].strip())
+                elif line.strip() and not line.lstrip().startswith("#"):
+                    script = _begin(line) if script is None else script.having(line)
+            except ScriptError as error:
+                raise ScriptError(f"script, line {number}: {error}") from None
+        if script is None:
+            raise ScriptError(f'the script names no experiment. Expected a line such as "{EXAMPLE}".')
+        return script
+
+    @classmethod
+    def made(cls, experiment: str, seed: int = 1, knobs: Mapping[str, Any] | None = None) -> Script:
+        """The script of an experiment with these knobs. KnobError for an unknown experiment, and for a bad knob or seed."""
+        from kitlib.experiments import get
+
+        found = get(experiment)
+        return cls(found.name, check_seed(seed, found.name), _changed(found, knobs or {}))
+
+    @classmethod
+    def of(cls, trace: Trace) -> Script:
+        """The script of a run that was recorded. ScriptError when its experiment is not one of these, or it is a fork."""
+        if trace.parent is not None:
+            run = plain_text(trace.run, 80)
+            raise ScriptError(f"run {run} is a fork, which no script tells of. Take the script of the run it came from.")
+        found = _experiment(trace.experiment)
+        try:
+            script = cls(found.name, trace.seed, _changed(found, trace.knobs))
+        except KnobError as error:
+            raise ScriptError(f"run {plain_text(trace.run, 80)} was recorded with other knobs than today's: {error}") from None
+        for line in trace.script:
+            script = script.having(line)
+        return script
+
+    def having(self, line: str) -> Script:
+        """The same script with one more intervention. ScriptError for one that cannot be read, or that the experiment does not take."""
+        found = Intervention.parse(line)
+        check_takes(_experiment(self.experiment), found)
+        together = (*self.interventions, found)
+        if len(together) > MOST_LINES:
+            raise ScriptError(f"a script has at most {MOST_LINES} interventions.")
+        check_together(together)
+        return replace(self, interventions=together)
+
+    def __str__(self) -> str:
+        told = [f"{name}={shlex.quote(_told(value))}" for name, value in self.knobs.items()]
+        return "\n".join([f"{FIRST} {VERSION}", " ".join([self.experiment, f"seed={self.seed}", *told]), *map(str, self.interventions)])
+
+    def to_link(self, page: str = "") -> str:
+        """An address that `from_link` reads: `page` with this script behind its "#"."""
+        return f"{page.partition('#')[0]}#script={quote(str(self), safe='')}"
+
+    @classmethod
+    def from_link(cls, link: str) -> Script:
+        """The script in a link, behind its "#" or "?". ScriptError when there is none, or it is none."""
+        try:
+            parts = urlsplit(link)
+            found = [*parse_qs(parts.fragment).get("script", ()), *parse_qs(parts.query).get("script", ())]
+        except (ValueError, AttributeError, TypeError):
+            found = []
+        if not found:
+            told = plain_text(link, 80)
+            raise ScriptError(f'the link {told} holds no script. Expected "#script=..." at its end, as `to_link` writes it.')
+        return cls.parse(found[0])
+
+
+def check_takes(experiment: Experiment, intervention: Intervention) -> None:
+    """ScriptError when the experiment's kind of run does not take such an intervention; it says what it takes."""
+    if intervention.is_one_of(experiment.takes):
+        return
+    if not experiment.takes:
+        raise ScriptError(
+            f'{experiment.name} takes no interventions: a script of it has seed and knobs alone. Leave "{intervention}" out, or '
+            'choose another experiment, such as answers_lost.'
+        )
+    raise ScriptError(f'{experiment.name} does not take "{plain_text(intervention, 80)}". It takes: {"; ".join(experiment.takes)}.')
+
+
+def _check_version(version: str) -> None:
+    if version != str(VERSION):
+        raise ScriptError(
+            f'got version "{plain_text(version, 20)}" of the language of scripts, expected {VERSION}. '
+            "Write the script anew with this kit (`kit run --print-script`), or use the kit that wrote it."
+        )
+
+
+def _begin(line: str) -> Script:
+    """The script that a line with an experiment, its seed and knobs begins."""
+    try:
+        name, *words = shlex.split(line)
+    except ValueError:
+        raise ScriptError(f'got "{plain_text(line.strip(), 80)}", where a quotation mark is not closed. Close it.') from None
+    found = _experiment(name)
+    given: dict[str, str] = {}
+    for word in words:
+        knob = _KNOB.fullmatch(word)
+        if knob is None:
+            raise ScriptError(f'got "{plain_text(word, 60)}" behind {found.name}, expected knob=value, as in "{EXAMPLE}".')
+        if knob["name"] in given:
+            raise ScriptError(f"{knob['name']} is given twice. Keep one of them.")
+        given[knob["name"]] = knob["value"]
+    seed = given.pop("seed", "1")
+    if not (seed.isascii() and seed.isdigit() and int(seed[:20]) < 2**63 and len(seed) < 20):
+        raise ScriptError(f'seed is "{plain_text(seed, 40)}", expected a whole number from 0 to 2^63 - 1.')
+    try:
+        return Script(found.name, int(seed), _changed(found, given))
+    except KnobError as error:
+        raise ScriptError(str(error)) from None
+
+
+def _experiment(name: str) -> Experiment:
+    from kitlib.experiments import get
+
+    try:
+        return get(plain_text(name, 60))
+    except KnobError as error:
+        raise ScriptError(str(error)) from None
+
+
+def _changed(experiment: Experiment, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The knobs that are not at their defaults, in the experiment's order. KnobError for a bad one."""
+    settled = settle(experiment.knobs, given, experiment.name)
+    return {knob.name: settled[knob.name] for knob in experiment.knobs if settled[knob.name] != knob.default}
+
+
+def _told(value: Any) -> str:
+    return "unlimited" if value == UNLIMITED else str(value).lower() if isinstance(value, bool) else str(value)

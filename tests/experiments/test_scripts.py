@@ -1,0 +1,241 @@
+"""Scripts: a run as a few lines, what is done to it, and that it replays to the same trace."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kitlib.errors import KitError
+from kitlib.experiments import every, get, run
+from kitlib.experiments.interventions import MOST_MS, THINGS, Intervention, ScriptError
+from kitlib.experiments.script import Script
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Step, Trace
+
+PLAIN = "answers_lost records=60 lost_answers=0 idempotence=false"
+
+numbers = st.integers(0, 10**9 - 1)
+delays = st.integers(1, MOST_MS)
+on_things = st.builds(lambda verb, thing, number: Intervention(verb, f"{thing} {number}"), st.sampled_from(["lose", "double", "fail"]),
+                      st.sampled_from(THINGS), numbers)  # fmt: skip
+few = st.integers(2, 99)
+on_attempts = st.builds(lambda number, attempt: Intervention("lose", f"ack of record {number} attempt {attempt}"), numbers, few)
+of_producers = st.builds(lambda number, who: Intervention("lose", f"answer {number} of producer {who}"), numbers, few)
+delayed = st.builds(lambda thing, number, ms: Intervention("delay", f"{thing} {number}", ms), st.sampled_from(THINGS), numbers, delays)
+breaks = st.builds(lambda name, at, ms: Intervention("break", name, ms, at), st.sampled_from(["broker", "spout", "store-4", "__acker-7"]),
+                   numbers, st.none() | delays)  # fmt: skip
+
+
+@given(st.one_of(on_things, on_attempts, of_producers, delayed, breaks))
+def test_intervention_written_and_read_is_the_same(intervention: Intervention) -> None:
+    """Whatever an intervention is, its line reads back as the same one."""
+    assert Intervention.parse(str(intervention)) == intervention
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> Script:
+    knobs: dict[str, Any] = {}
+    for name, values in (("records", st.integers(1, 2_000)), ("idempotence", st.booleans()), ("acks", st.sampled_from(["all", "1", "0"]))):
+        if draw(st.booleans()):
+            knobs[name] = draw(values)
+    script = Script.parse(" ".join(["answers_lost", f"seed={draw(st.integers(0, 2**63 - 1))}", *(f"{k}={v}" for k, v in knobs.items())]))
+    for line in draw(st.lists(st.sampled_from(["lose request 3", "lose answer 3", "delay answer 4 by 20 ms", "double request 9",
+                                               "break broker at 400 ms for 250 ms"]), unique=True)):  # fmt: skip
+        script = script.having(line)
+    return script
+
+
+@given(scripts())
+def test_script_written_and_read_is_the_same(script: Script) -> None:
+    """A script's text and its link read back as the same script."""
+    assert Script.parse(str(script)) == script
+    assert Script.from_link(script.to_link("http://127.0.0.1/player.html#old")) == script
+
+
+BAD = {
+    "nothing": ("", "the script names no experiment"),
+    "only comments": ("# kit script 1\n# hello", "the script names no experiment"),
+    "another experiment": ("answer_lost seed=1", "line 1: there is no experiment 'answer_lost'. Did you mean 'answers_lost'?"),
+    "an intervention first": ("lose answer 7", "line 1: there is no experiment 'lose'"),
+    "a newer version": ("# kit script 2\nanswers_lost", 'line 1: got version "2" of the language of scripts, expected 1'),
+    "a version that is none": ("# kit script <b>\nanswers_lost", 'line 1: got version "<b>"'),
+    "a knob that is none": ("answers_lost sed=1", "line 1: answers_lost has no knob 'sed'"),
+    "a knob without a value": ("answers_lost records", 'line 1: got "records" behind answers_lost, expected knob=value'),
+    "a knob out of range": ("answers_lost records=0", "line 1: records is '0', expected 1 to 2,000 records"),
+    "a knob twice": ("answers_lost records=5 records=6", "line 1: records is given twice"),
+    "a bad seed": ("answers_lost seed=-1", 'line 1: seed is "-1", expected a whole number'),
+    "a seed that is too large": ("answers_lost seed=9999999999999999999999", "expected a whole number from 0 to 2^63 - 1"),
+    "an open quotation mark": ("answers_lost acks='all", "line 1: got \"answers_lost acks='all\", where a quotation mark is not closed"),
+    "an unknown verb": ("answers_lost\nkill answer 7", 'line 2: got "kill answer 7", expected lose, delay, double or fail'),
+    "no number": ("answers_lost\n\nlose answer", 'line 3: got "lose answer", expected'),
+    "a negative number": ("answers_lost\nlose answer -1", 'line 2: got "lose answer -1"'),
+    "a number of other digits": ("answers_lost\nlose answer ٣", "line 2: got"),
+    "a delay without a time": ("answers_lost\ndelay answer 7", 'line 2: got "delay answer 7", expected how much later'),
+    "a loss with a time": ("answers_lost\nlose answer 7 by 5 ms", 'but only a delay is "by" some ms'),
+    "a delay of no time": ("answers_lost\ndelay answer 7 by 0 ms", "expected 1 to 600,000 ms"),
+    "attempts of an answer": ("answers_lost\nlose answer 7 attempt 2", "only a record has attempts"),
+    "a form that it does not take": ("answers_lost\nlose record 7", 'does not take "lose record 7". It takes: lose request N;'),
+    "another process": ("answers_lost\nbreak spout at 5 ms", 'line 2: answers_lost does not take "break spout at 5 ms"'),
+    "the same thing twice": ("answers_lost\nlose answer 7\ndelay answer 7 by 5 ms", "line 3:"),
+    "a break in a break": ("answers_lost\nbreak broker at 5 ms for 90 ms\nbreak broker at 50 ms", "comes while broker is still down"),
+    "an experiment that takes none": ("compacted_topic\nlose answer 7", "line 2: compacted_topic takes no interventions"),
+    "a terminal's escapes": ("answers_lost\n\x1b[31mlose", "line 2: got \"\\x1b[31mlose\""),
+    "too long": ("answers_lost\n" * 30_000, "at most 20,000 characters"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), BAD.values(), ids=BAD)
+def test_bad_script_is_refused_with_a_sentence_that_names_the_line(text: str, said: str) -> None:
+    """A script that cannot be read says which line is wrong, what it says and what is expected, in one printable text."""
+    with pytest.raises(ScriptError) as refused:
+        Script.parse(text)
+    assert said in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("link", ["", "http://127.0.0.1/", "#script=", "#other=1", "http://[/#script=x", "?script"])
+def test_link_without_a_script_is_refused(link: str) -> None:
+    """A link that holds no script says so."""
+    with pytest.raises(ScriptError):
+        Script.from_link(link)
+
+
+def test_link_with_a_hand_edited_script_is_refused() -> None:
+    """A link whose script was changed by hand into none says which line is wrong."""
+    with pytest.raises(ScriptError, match=r"script, line 2: got"):
+        Script.from_link("player.html#script=answers_lost%0A%3Cscript%3Ealert(1)%3C%2Fscript%3E")
+
+
+def differs_at(one: Trace, other: Trace) -> Step:
+    """The first step of `other` that `one` does not have."""
+    return next(step for at, step in enumerate(other.steps) if at >= len(one) or one.steps[at] != step)
+
+
+# script -> where it is done (word, its data), and what the verdict says then
+DEEDS: dict[str, tuple[str, str, dict[str, Any], dict[str, int]]] = {
+    "lose answer": (PLAIN, "lose answer 4", {"what": "lose_answer", "request": 4}, {"duplicated": 15, "reordered": 10}),
+    "lose request": (PLAIN, "lose request 4", {"what": "lose_request", "request": 4}, {"reordered": 5}),
+    "delay request": (PLAIN, "delay request 4 by 200 ms", {"what": "delay", "request": 4, "ms": 200}, {}),
+    "delay answer": (PLAIN, "delay answer 4 by 200 ms", {"what": "delay", "request": 4, "ms": 200}, {}),
+    "double request": (PLAIN, "double request 4", {"what": "duplicate_request", "request": 4}, {"duplicated": 5}),
+    "break broker": (PLAIN, "break broker at 150 ms for 250 ms", {"what": "down"}, {"duplicated": 15, "reordered": 10}),
+    "break broker for good": (PLAIN, "break broker at 150 ms", {"what": "down"}, {"lost": 25, "indefinite": 15}),
+    "lose record": ("happy_path", "lose record 7", {"what": "lose", "offset": 7}, {"reordered": 19, "stalled": 1}),
+    "lose ack of record": ("happy_path", "lose ack of record 7", {"what": "lose_ack", "offset": 7}, {"reordered": 21, "stalled": 1}),
+    "lose ack and the rest": (
+        "small_max_offset_behind", "lose ack of record 7", {"what": "lose_ack"}, {"lost": 46, "reordered": 8, "stalled": 2}
+    ),
+    "delay record": ("happy_path", "delay record 7 by 300 ms", {"what": "delay", "ms": 300}, {"reordered": 20, "stalled": 1}),
+    "double record": ("happy_path", "double record 7", {"what": "double", "offset": 7}, {"duplicated": 1, "reordered": 22}),
+    "fail record": ("happy_path", "fail record 7 once", {"what": "fail", "offset": 7}, {"reordered": 22}),
+    "break spout": ("happy_path", "break spout at 100 ms for 250 ms", {"what": "crash"}, {"duplicated": 13, "reordered": 23}),
+    "break spout for good": ("happy_path", "break spout at 100 ms", {"what": "crash"}, {"reordered": 13}),
+    "lose tuple": ("tuple_tree", "lose tuple 5", {"what": "fault", "kind": "lose", "tuple": 5}, {"duplicated": 2, "stalled": 1}),
+    "delay tuple": ("tuple_tree", "delay tuple 5 by 300 ms", {"what": "fault", "kind": "delay", "ms": 300}, {}),
+    "double tuple": ("tuple_tree", "double tuple 5", {"what": "fault", "kind": "double", "tuple": 5}, {"duplicated": 6, "stalled": 1}),
+    "fail tuple": ("tuple_tree", "fail tuple 5", {"what": "fault", "kind": "fail", "tuple": 5}, {"duplicated": 2}),
+    "lose ack of tuple": ("tuple_tree", "lose ack of tuple 5", {"what": "fault", "kind": "lose"}, {"duplicated": 4, "stalled": 1}),
+    "double ack of tuple": ("tuple_tree", "double ack of tuple 5", {"what": "fault", "kind": "double"}, {"duplicated": 4, "stalled": 1}),
+    "break task": ("tuple_tree", "break events-1 at 60 ms for 100 ms", {"what": "crash"}, {"duplicated": 16}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("base", "line", "told", "counts"), DEEDS.values(), ids=DEEDS)
+def test_intervention_changes_what_it_says_and_nothing_before_it(
+    base: str, line: str, told: dict[str, Any], counts: dict[str, int]
+) -> None:
+    """The steps up to the fate of what was named are those of the run without the intervention; then comes the step that tells of it."""
+    trace = run(script=f"{base}\n{line}")
+    parted = differs_at(run(script=base), trace)
+    assert {"what": parted.what, **parted.data}.items() >= told.items()
+    assert {kind: count for kind, count in judge(trace).counts.items() if count} == counts
+
+
+@pytest.mark.parametrize(("base", "line"), [deed[:2] for deed in DEEDS.values()], ids=DEEDS)
+def test_script_of_a_run_replays_to_the_same_trace(base: str, line: str) -> None:
+    """The script that a trace tells of runs to the same trace: from its text, from its link and from the recorded file."""
+    trace = run(script=f"{base}\n{line}")
+    read = Trace.from_json_lines(trace.to_json_lines())
+    for script in (Script.of(trace), Script.of(read), str(Script.of(trace)), Script.from_link(Script.of(trace).to_link())):
+        assert [*run(script=script).to_json_lines()] == [*trace.to_json_lines()]
+
+
+@pytest.mark.parametrize("experiment", [*every()], ids=lambda experiment: experiment.name)
+def test_script_of_every_experiment_is_its_run(experiment: Any) -> None:
+    """Without interventions a script is experiment, seed and changed knobs, and each experiment's replays to its trace."""
+    trace = experiment.run(seed=7, max_steps=experiment.run().knobs["max_steps"] - 1)
+    assert run(script=str(Script.of(trace))) == trace
+
+
+def test_no_intervention_leaves_an_anomaly_without_its_reason() -> None:
+    """What a script does to a run is a reason that the verdict knows: nothing that follows from it counts as a violation."""
+    assert not [name for name, (base, line, _, _) in DEEDS.items() if judge(run(script=f"{base}\n{line}")).violations]
+
+
+MISSED = {
+    "lose answer 99": 'answers_lost: "lose answer 99" never happened: the last answer of this run is number 10.',
+    "break broker at 99999 ms": "the run was over at 194 ms",
+    "lose answer 1 of producer 2": "never happened",
+    "happy_path|lose record 7 attempt 2": "it did not come to that attempt",
+    "happy_path|break spout at 99999 ms": "the run was over at ",
+    "tuple_tree|break store-99 at 5 ms": "names no task of its topology. There are events-1, split1-2,",
+    "tuple_tree|lose ack of tuple 9999": "the last acked tuple of this run is number",
+}
+
+
+@pytest.mark.parametrize(("line", "said"), MISSED.items())
+def test_intervention_that_never_happens_is_told(line: str, said: str) -> None:
+    """A script that no longer fits its run ends in a sentence that says what the run has instead."""
+    with pytest.raises(ScriptError) as refused:
+        run(script=f"{line.partition('|')[0] if '|' in line else PLAIN}\n{line.rpartition('|')[2]}")
+    assert said in str(refused.value)
+
+
+def test_script_without_answers_says_so() -> None:
+    """With acks=0 there is no answer that could be lost."""
+    with pytest.raises(ScriptError, match="this run has no answer"):
+        run(script="answers_lost acks=0 lost_answers=0 idempotence=false\nlose answer 1")
+
+
+def test_knobs_and_seed_beside_a_script_come_before_its_own() -> None:
+    """The same interventions can be run under another setting."""
+    trace = run(script=f"{PLAIN}\nlose answer 4", idempotence=True, seed=5)
+    assert (trace.knobs["idempotence"], trace.knobs["records"], trace.seed) == (True, 60, 5)
+    assert not any(judge(trace).counts.values())
+
+
+def test_script_of_another_experiment_is_refused() -> None:
+    """An experiment runs its own scripts alone."""
+    with pytest.raises(ScriptError, match="the script is one of answers_lost"):
+        get("six_in_flight").run(script=PLAIN)
+    with pytest.raises(KitError, match="neither an experiment's name nor a script"):
+        run()
+
+
+def test_second_producer_is_named() -> None:
+    """Where there are two producers, a request of the second one is named with it."""
+    trace = run(script="two_producers_one_id\nlose answer 0 of producer 2")
+    assert [step.data["request"] for step in trace if step.what == "lose_answer"] == [0]
+    assert Script.of(trace).interventions[0].target == "answer 0 of producer 2"
+
+
+def test_fork_keeps_what_was_done_to_its_run() -> None:
+    """A fork of a run with interventions meets them as well, and a script of it is refused with a sentence."""
+    trace = run(script=f"{PLAIN}\nlose answer 4")
+    fork = get("answers_lost").fork(trace, 10, delay_ms=30)
+    assert fork.script == ["lose answer 4"]
+    assert fork.steps[:11] == trace.steps[:11]
+    with pytest.raises(ScriptError, match="is a fork"):
+        Script.of(fork)
+
+
+def test_header_with_a_script_that_is_no_list_of_texts_is_refused() -> None:
+    """A recorded trace whose header was edited into another type says so."""
+    header = json.loads(run(script=f"{PLAIN}\nlose answer 4").header())
+    for wrong in ("lose answer 4", [4]):
+        with pytest.raises(KitError, match="script should be"):
+            Trace.from_json_lines([json.dumps(header | {"script": wrong})])

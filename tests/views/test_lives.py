@@ -1,0 +1,271 @@
+"""The life of a thing: every step that is about it, every change of its box, and the line of the model that decided."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from importlib import import_module
+
+import pytest
+
+import kitlib
+from kitlib.errors import TraceError
+from kitlib.experiments import get, names
+from kitlib.trace import Trace
+from kitlib.views import life
+from kitlib.views.frames import to_frames
+from kitlib.views.lives import Life, Lives, changes_of, mentions_in, place_of, things
+from kitlib.views.look import LOOK_OF
+from kitlib.words import DOMAINS
+from tests.views.traces import Spout, long_trace, some_steps_of
+
+
+def states(told: Life) -> list[str]:
+    return [each.state for each in told if each.state]
+
+
+def verbs(trace: Trace, told: Life) -> list[str]:
+    return [trace.steps[each.step].what for each in told]
+
+
+@pytest.fixture(scope="module")
+def lossy() -> Trace:
+    return get("small_max_offset_behind").run()
+
+
+RECORDS = {
+    "fetched, emitted, processed, acked, committed": (3, "append emit emit process ack commit"),
+    "failed, not retried, cleared and passed by a commit": (9, "append emit emit fail clear commit"),
+    "failed again and again until it succeeds": (55, "append emit" + " emit fail" * 9 + " emit process ack"),
+}
+
+
+@pytest.mark.parametrize("case", RECORDS)
+def test_life_of_a_record_has_the_steps_that_name_it_and_those_that_change_its_box(lossy: Trace, case: str) -> None:
+    """A record's life has the steps that name it and those which only its box shows: a fetch, a clear, a commit."""
+    offset, expected = RECORDS[case]
+    assert verbs(lossy, life(lossy, f"record:events/0/{offset}")) == expected.split()
+
+
+def test_record_that_is_too_far_behind_ends_as_lost_by_the_commit_that_passes_it(lossy: Trace) -> None:
+    """The life of a lost record: waiting, pending, failed for good, given up by a clear, lost by a commit."""
+    told = life(lossy, "record:events/0/9")
+    assert states(told) == ["not read yet", "waiting", "pending", "failed for good", "given up", "lost"]
+    by = {lossy.steps[each.step].what: each.why for each in told}
+    assert "max_offset_behind" in by["fail"] and by["fail"].endswith("PartitionManager.fail")
+    assert "max_offset_behind" in by["clear"] and by["clear"].endswith("PartitionManager.ack")
+    assert by["commit"].endswith("PartitionManager.last_completed_offset")
+    assert told.events[-1].said.startswith("The spout commits offset 54")
+
+
+def test_record_that_a_fetch_brings_along_is_changed_by_fill_and_not_by_next(lossy: Trace) -> None:
+    """What a step changes and does not name has the rule of that change: a fetch brings more than it emits."""
+    fetched, emitted = (each for each in life(lossy, "record:events/0/9") if lossy.steps[each.step].what == "emit")
+    assert (fetched.state, emitted.state) == ("waiting", "pending")
+    assert fetched.why.endswith("PartitionManager.fill") and emitted.why.endswith("PartitionManager.next")
+
+
+def test_record_that_fails_is_followed_through_its_retry() -> None:
+    """A failed record's life shows the failure, the fetch that takes it again, its second attempt and the ack."""
+    spout = Spout()
+    spout.append(3), spout.start(0)
+    for _ in range(3):
+        spout.emit()
+    spout.fail(1), spout.emit(), spout.process(1), spout.ack(1)
+    told = life(spout.trace, "record:orders/0/1")
+    assert states(told) == ["not read yet", "waiting", "pending", "failed", "pending", "pending, already processed", "done"]
+    assert "again, attempt 2" in told.events[-3].said
+
+
+def test_record_that_a_reset_jumps_over_and_retention_takes_is_told_of_both() -> None:
+    """A record that is skipped by a reset and deleted has both in its life, though no step names it."""
+    trace = get("out_of_range").run()
+    reset = next(step for step in trace if step.what == "reset")
+    offset = reset.data["to"] - 1
+    told = life(trace, f"record:events/0/{offset}")
+    assert "reset" in verbs(trace, told) and "skipped" in states(told)
+    assert next(each for each in told if each.step == reset.number).why.endswith("PartitionManager.fill")
+
+
+def test_life_of_a_record_ends_with_what_its_box_shows() -> None:
+    """At any step the newest state in a record's life is what the strip shows of it then."""
+    trace = long_trace(300)
+    index = Lives(trace, frames := to_frames(trace))
+    lane = frames.lanes[0]
+    for step in (20, 77, 150, 299):
+        codes = lane.after(step).codes
+        for offset in range(0, 60, 7):
+            told = [each.state for each in index.of(f"record:orders/0/{offset}") if each.state and each.step <= step]
+            assert told[-1].partition(",")[0] == LOOK_OF[codes[offset]].name, (step, offset)
+
+
+def test_changes_are_those_that_comparing_whole_strips_finds() -> None:
+    """The changes of a lane, worked out from its toggles, are those between the strips of one step and the next."""
+    trace = get("several_tuples").run()
+    lane = to_frames(trace).lanes[0]
+    shown: dict[int, str] = {}
+    found = list(changes_of(lane))
+    for step in lane.steps:
+        for change in found:
+            if change.step == step:
+                shown |= dict.fromkeys(range(change.first, change.last + 1), change.state.partition(",")[0])
+        codes = lane.after(step).codes
+        expected = {lane.base + at: LOOK_OF[code].name for at, code in enumerate(codes) if code != "."}
+        assert {offset: name for offset, name in shown.items() if name != "no record"} == expected, step
+
+
+def test_life_of_a_tuple_has_its_parent_its_children_and_its_ack() -> None:
+    """A tuple is sent, executed, an anchor of others, and acked."""
+    trace = get("tuple_tree").run()
+    told = life(trace, "tuple:4")
+    assert verbs(trace, told) == ["send", "execute", "send", "send", "bolt_ack"]
+    assert told.events[0].why.endswith("BoltCollector.emit")
+
+
+def test_life_of_a_tree_begins_with_its_record_and_ends_with_its_ack() -> None:
+    """A tree's life has the spout tuple, each message to the acker, and the end."""
+    trace = get("tuple_tree").run()
+    root = trace.steps[next(step.number for step in trace if step.what == "emit")].data["root"]
+    told = verbs(trace, life(trace, f"tree:{root}"))
+    assert (told[0], told[-1]) == ("emit", "ack") and {"acker_init", "acker_ack"} <= set(told)
+
+
+def test_life_of_a_batch_has_its_lost_answer_and_its_retry() -> None:
+    """A batch whose answer is lost is sent again, and recognised."""
+    trace = get("answers_lost").run()
+    told = verbs(trace, life(trace, "batch:4"))
+    order = [told.index(verb) for verb in ("request", "write", "lose_answer", "no_answer", "requeue", "recognise", "answer", "delivered")]
+    assert order == sorted(order)
+
+
+def test_life_of_a_record_in_a_batch_has_what_becomes_of_the_batch() -> None:
+    """What happens to a batch happens to its records, even where a step names the batch alone."""
+    trace = get("answers_lost").run()
+    assert "lose_answer" in verbs(trace, life(trace, "record:events/0/20"))
+    assert "lose_answer" not in verbs(trace, life(trace, "record:events/0/2"))
+
+
+def test_batches_of_two_producers_with_the_same_number_have_lives_of_their_own() -> None:
+    """Where two producers number alike, the second one's names begin with it, at the broker as well."""
+    trace = get("two_producers_one_id").run()
+    first, second = life(trace, "batch:0"), life(trace, "batch:producer 2/0")
+    assert not {each.step for each in first} & {each.step for each in second}
+    assert verbs(trace, first) == verbs(trace, second) == ["send", "request", "write", "answer", "delivered"]
+
+
+def test_record_of_an_aborted_transaction_is_told_of_the_marker() -> None:
+    """The marker that ends a transaction is in the life of each record that was written in it."""
+    trace = get("zombie").run()
+    told = life(trace, "record:output/0/0")
+    marker = next(each for each in told if trace.steps[each.step].what == "marker")
+    assert "ABORT" in marker.said
+
+
+def test_life_of_a_member_has_what_it_does_and_what_is_done_to_it() -> None:
+    """A member joins, is assigned partitions, is evicted by the coordinator and loses them."""
+    trace = get("poll_too_late").run()
+    told = life(trace, "member:A")
+    assert {"join", "assigned", "poll", "late", "evict", "lost"} & set(verbs(trace, told)) >= {"join", "assigned", "late", "evict", "lost"}
+    assert any(trace.steps[each.step].actor == "coordinator" for each in told)
+
+
+def test_life_of_a_partition_names_its_owners_one_after_the_other() -> None:
+    """A partition's life has assignments, losses and commits, and not each record's."""
+    trace = get("poll_too_late").run()
+    assert {"assigned", "lost", "commit"} <= set(verbs(trace, life(trace, "partition:orders/0"))).difference({"process", "emit"})
+
+
+def test_models_of_other_releases_decide_in_runs_that_have_them() -> None:
+    """The rule's line is that of the release that the knobs name."""
+    trace = get("retry_with_backoff").run()
+    failed = next(step.data["offset"] for step in trace if step.what == "fail")
+    why = next(each.why for each in life(trace, f"record:events/0/{failed}") if trace.steps[each.step].what == "fail")
+    assert why.endswith("BackoffPartitionManager.fail") and "kitlib/storm/retry.py" in why
+
+
+RULES = {
+    f"{domain.name} {what}{' aside' * is_aside}": rule
+    for domain in DOMAINS.values()
+    for what, word in domain.words.items()
+    for is_aside, rule in enumerate((word.rule, word.aside))
+    if rule
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rule_names_a_function_that_exists(name: str) -> None:
+    """The function that a rule names exists, and its place is the file and the line where it begins."""
+    rule = RULES[name]
+    path, line, function = re.fullmatch(r"(kitlib/[\w/]+\.py), line (\d+), ([\w.]+)", place_of(rule.by)).groups()  # type: ignore[union-attr]
+    source = (import_module("kitlib").__path__[0] + path.removeprefix("kitlib")).__str__()
+    with open(source, encoding="utf-8") as lines:
+        begun = lines.readlines()[int(line) - 1 :][:4]
+    assert any(f"def {function.rpartition('.')[2]}(" in each for each in begun)
+    assert rule.says.endswith(".") and len(rule.says) < 160
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_fields_that_name_things_are_fields_of_the_verb(domain: str) -> None:
+    """A row of a table says of which things its verb is by fields that it declares."""
+    for what, word in DOMAINS[domain].words.items():
+        for told in word.about.split():
+            fields = re.split(r"[+-]", told.partition(":")[2].partition(".")[0])
+            assert set(fields) <= word.allowed | {"@"}, (what, told)
+
+
+def test_releases_of_a_domain_have_the_methods_that_its_rules_name() -> None:
+    """Each class that may stand for another one is there."""
+    for knobs in ({"release": "0.9.2"}, {"release": "1.1.0"}, {"max_uncommitted_offsets": 5}):
+        for owner in DOMAINS["spout"].models(knobs).values():  # type: ignore[misc]
+            module, _, name = owner.partition(":")
+            assert inspect.isclass(getattr(import_module(f"{kitlib.__name__}.{module}"), name))
+
+
+@pytest.mark.parametrize("name", names())
+def test_everything_that_a_step_names_has_a_life(name: str) -> None:
+    """Whatever a step of a run is about has a life that holds that step, in the browser's index as well."""
+    trace = some_steps_of(name)
+    index = Lives(trace, to_frames(trace))
+    refs = {ref: number for number in range(0, len(trace), 1 + len(trace) // 20) for ref in things(trace, number)[:3]}
+    for ref, number in refs.items():
+        assert number in [each.step for each in index.of(ref)], ref
+    told = json.loads(json.dumps(index.to_json()))
+    assert len(told["at"]) == len(told["refs"]) == len(told["verbOf"]) == len(trace)
+
+
+def test_index_of_1000_steps_is_small() -> None:
+    """The index of 1,000 steps adds less than 40 kB to what a player gets."""
+    trace = long_trace(1000)
+    assert len(json.dumps(Lives(trace, to_frames(trace)).to_json(), separators=(",", ":"))) < 40_000
+
+
+BAD = ("record:orders/0/9999", "record:nowhere/0/1", "member:", "", "nonsense", "record:", "tuple:-1", "x" * 500)
+
+
+@pytest.mark.parametrize("ref", BAD)
+def test_name_of_nothing_is_refused_with_examples(ref: str) -> None:
+    """A ref that names nothing in the run is refused in a sentence that names some that do."""
+    with pytest.raises(TraceError, match=r"nothing happens to .*Expected kind:name .* such as record:orders/0/0"):
+        life(long_trace(50), ref)
+
+
+def test_hostile_names_and_sentences_are_printable() -> None:
+    """A topic's name and an actor's come out as one printable line, in refs, in text and in HTML."""
+    trace = Trace("run", "sample")
+    trace.record(0, "log\x1b[31m<b>", "append", topic="<img src=x>\u202e", partition=0, first=0, last=1)
+    trace.record(1, "spout", "emit", topic="<img src=x>\u202e", partition=0, offset=1)
+    ref = next(mentions_in(trace)[1][0].refs())
+    assert ref == "record:<img src=x>\\u202e/0/1"
+    told = life(trace, ref)
+    assert "\x1b" not in str(told) and "\u202e" not in str(told)
+    assert "<img" not in told._repr_html_() and "&lt;img" in told._repr_html_()
+
+
+def test_life_prints_as_a_table(lossy: Trace) -> None:
+    """A life prints as a table with time, sentence, state and reason, and has as many rows as events."""
+    told = life(lossy, "record:events/0/9")
+    assert str(told).splitlines()[0] == "record:events/0/9"
+    assert len(str(told).splitlines()) == len(told) + 1
+    assert "57 ms" in str(told) and "kitlib/storm/partition_manager.py, line " in str(told)
+    assert told._repr_html_().count("<tr>") == len(told) + 1
