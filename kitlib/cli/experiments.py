@@ -24,6 +24,7 @@ from kitlib.trace import Trace
 Backend = Annotated[str, typer.Option(help=f"Where to run it: {' or '.join(BACKENDS)}.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print knobs and verdict as JSON.")]
 TraceFile = Annotated[str | None, typer.Option("--trace", metavar="FILE", help="Keep the trace as JSON lines.")]
+Page = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Keep the run as a page that can be scrubbed and played.")]
 PrintScript = Annotated[bool, typer.Option("--print-script", help="Print the run as a script, and do not run it.")]
 
 
@@ -50,7 +51,7 @@ def _read_script(file: str) -> Script:
         raise ScriptError(f"the script {name} cannot be read: {why}. Give a file that `kit run --print-script` wrote.") from None
 
 
-def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, print_script: bool) -> None:
+def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, page: str | None, print_script: bool) -> None:
     if print_script:
         typer.echo(str(script))
         return
@@ -58,6 +59,10 @@ def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, pr
     trace = experiment.run(backend=backend, script=script)
     if trace_file:
         workspace.write_atomic(Path(trace_file), "".join(line + "\n" for line in trace.to_json_lines()))
+    if page:
+        from kitlib.views.saved_page import save  # here, because the pictures take a while to load
+
+        save(trace, Path(page), overwrite=True, who="--html")
     verdict = judge(trace)
     figure = experiment.figure.measure(trace, verdict) if experiment.figure else None
     if as_json:
@@ -95,6 +100,7 @@ def _add(experiment: Experiment) -> None:
         seed: Annotated[int, typer.Option(help="Random seed of the run.")] = 1,
         as_json: AsJson = False,
         trace_file: TraceFile = None,
+        page: Page = None,
         do: list[str] | None = None,
         print_script: PrintScript = False,
         **given: str | None,
@@ -102,7 +108,7 @@ def _add(experiment: Experiment) -> None:
         script = Script.made(experiment.name, seed, {name: value for name, value in given.items() if value is not None})
         for line in do or ():
             script = script.having(line)
-        _run(script, backend, as_json, trace_file, print_script)
+        _run(script, backend, as_json, trace_file, page, print_script)
 
     own = inspect.signature(call, eval_str=True).parameters
     takes = f"It takes: {'; '.join(experiment.takes)}." if experiment.takes else "This experiment takes none."
@@ -127,6 +133,7 @@ def run_script(
     backend: Backend = "model",
     as_json: AsJson = False,
     trace_file: TraceFile = None,
+    page: Page = None,
     print_script: PrintScript = False,
 ) -> None:
     """Run an experiment and judge it."""
@@ -134,8 +141,8 @@ def run_script(
         if script is None:
             typer.echo(context.get_help())
             raise typer.Exit(2)
-        _run(_read_script(script), backend, as_json, trace_file, print_script)
-    elif script is not None or backend != "model" or as_json or trace_file or print_script:
+        _run(_read_script(script), backend, as_json, trace_file, page, print_script)
+    elif script is not None or backend != "model" or as_json or trace_file or page or print_script:
         raise ScriptError(
             f"options before {context.invoked_subcommand} are those of a script, which names its experiment itself. "
             "Put them behind the experiment, or leave it out."

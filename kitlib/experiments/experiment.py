@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 BACKENDS = ("model", "kafka")
 MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "steps", 10, 20_000, name="max_steps")
 
+MOST_IN_FRONT = 5  # knobs beside a picture
+
 Run = TypeVar("Run")
 RunKind = Callable[[Trace, "Backend", dict[str, Any], Fork | None], Run]
 
@@ -48,6 +50,7 @@ class Experiment:
     model_only: str = ""  # why there is nothing real to run it on; "" when there is
     domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
     figure: Figure | None = None  # the number that the question asks for
+    front: tuple[str, ...] = ()  # the knobs that a player puts beside the picture, three to five where there are so many
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -152,6 +155,7 @@ def experiment(
     *,
     shared: Sequence[type] = (),
     max_steps: int = 2_000,
+    front: Sequence[str] = (),
     domain: str = "",
     model_only: str = "",
     figure: Figure | None = None,
@@ -163,7 +167,8 @@ def experiment(
     The story is called with each knob's first value. It reads a live knob from `run.knobs` where it needs the value of
     that moment, as a fork may change it. Knobs that a run reads by itself are declared as the annotated attributes of a
     class, for all experiments that have them; `shared` names those classes. A parameter may give one of these knobs
-    another default.
+    another default. `front` names the three to five knobs that answer the question; without it they are the first of the
+    story's own.
     """
 
     def declare(story: Callable[Concatenate[Run, ...], None]) -> Experiment:
@@ -172,9 +177,13 @@ def experiment(
         for group in shared:
             for name, hint in get_type_hints(group, include_extras=True).items():
                 knobs.setdefault(name, bind(name, hint, getattr(group, name)))
+        beside = tuple(front) or tuple(knobs)[:MOST_IN_FRONT]
+        for name in beside:
+            if name not in knobs:
+                raise KnobError(f"{story.__name__}: front names {name}, expected some of its knobs, {', '.join(knobs)}.")
         knobs["max_steps"] = replace(MAX_STEPS, default=max_steps)
         question = " ".join((story.__doc__ or "").split())
-        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure)
+        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure, beside)
 
     return declare
 

@@ -293,5 +293,9 @@ SPOUT = Domain(
         "sample": Word(_sample, "acked executed failed pending queue wasted", "late"),
         "odds": Word(_odds, "false_completions messages predicted"),
     },
+    marks={
+        "crash": "crash", "start": "restart", "reset": "reset", "clear": "clear", "give_up": "gives up", "error": "error",
+        "delete": "log start moves", "batch_fail": "batch fails",
+    },
     models=_models,
 )

@@ -15,6 +15,7 @@ from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.verdict import ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES
 from kitlib.trace import Trace
+from kitlib.views.saved_page import to_recording
 from tests.cli.conftest import CommandLine
 
 
@@ -91,6 +92,17 @@ def test_run_trace_file_holds_the_trace(kit: Callable[..., Any], tmp_path: Path)
     assert kit("happy_path", "--seed", "9", "--trace", str(path))[0] == 0
     with path.open() as lines:
         assert Trace.from_json_lines(lines, path.name) == get("happy_path").run(seed=9)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_run_html_keeps_the_run_as_a_page(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """--html writes the page of the run, as `save` does; a name that is no page's ends with 2 and leaves nothing."""
+    path = tmp_path / "happy path.html"
+    for seed in (1, 9):  # as with --trace, what is there is replaced
+        assert kit("happy_path", "--seed", str(seed), "--html", str(path))[0] == 0
+        assert path.read_text(encoding="utf-8") == to_recording(get("happy_path").run(seed=seed))
+    code, _, err = kit("happy_path", "--html", str(tmp_path / "page"))
+    assert (code, err) == (2, "kit: --html: 'page' is no name of a page. Let it end in .html.\n")
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 

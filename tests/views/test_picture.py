@@ -102,8 +102,8 @@ def test_show_rings_the_record_of_the_step() -> None:
 
 def test_curve_has_a_corner_wherever_the_value_changes() -> None:
     """A curve goes level to each change and then straight up or down, to the right edge."""
-    assert curve([0, 0, 4, 2, 2]) == f"M150 {RISE}H445V0H592V{RISE // 2}H{PLOT_RIGHT}"
-    assert (curve([]), curve([7])) == ("", f"M150 0H{PLOT_RIGHT}")
+    assert curve([0, 0, 4, 2, 2], [150, 297.5, 445, 592.5, 740]) == f"M150 {RISE}H445V0H592V{RISE // 2}H{PLOT_RIGHT}"
+    assert (curve([], []), curve([7], [150])) == ("", f"M150 0H{PLOT_RIGHT}")
 
 
 def test_show_large_offsets_stand_below_the_boxes() -> None:
