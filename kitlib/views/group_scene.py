@@ -231,7 +231,8 @@ def draw_hole(x: float, y: float, wide: float, tall: float) -> Svg:
     box = el("rect", x=x, y=y, width=wide, height=tall, fill=RED, stroke=BLACK)
     at = [x + 10, x + wide - 10] if wide > 110 else [x + wide / 2] if wide < 30 else []
     half = min(5.0, wide / 2 - 1)
-    path = "".join(f"M{middle - half:.1f} {y + 4:g}l{2 * half:.1f} {tall - 8:g}m0 -{tall - 8:g}l{-2 * half:.1f} {tall - 8:g}" for middle in at)
+    rise = tall - 8
+    path = "".join(f"M{middle - half:.1f} {y + 4:g}l{2 * half:.1f} {rise:g}m0 -{rise:g}l{-2 * half:.1f} {rise:g}" for middle in at)
     return group(box, el("path", d=path, stroke=BLACK, stroke_width=2)) if path and half > 1 else group(box)
 
 
