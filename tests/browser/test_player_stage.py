@@ -47,9 +47,9 @@ def go_to(page: Page, step: int) -> None:
 
 
 def box_of(page: Page, name: str) -> tuple[str, list[str]]:
-    """The fill of an actor's box, and the words in it."""
+    """The class of an actor's box, and the words in it."""
     actor = page.locator(f".kit-actors [data-ref='process:{name}']")
-    return actor.locator("rect").last.get_attribute("fill") or "", actor.locator("text").all_text_contents()
+    return (actor.locator("rect").last.get_attribute("class") or "").split()[0], actor.locator("text").all_text_contents()
 
 
 def test_player_opens_at_its_start_with_a_large_play_button_that_goes_once_it_is_used(lab: Lab, make_page: MakePage) -> None:
@@ -70,18 +70,18 @@ def test_killed_spout_is_dark_what_was_in_flight_falls_and_it_comes_back(page: P
     trace = get("restart").run()
     crash = next(step.number for step in trace.steps if step.what == "crash")
     go_to(page, crash - 1)
-    assert box_of(page, "spout")[0] == ""
+    assert box_of(page, "spout")[0] == "kit-lit"
     assert page.locator(".kit-fallen").count() == 0
     go_to(page, crash)
     for name in ("spout", "bolt"):
-        fill, words = box_of(page, name)
-        assert fill == "#1B1B1B" and words[-1] == "down"
+        box, words = box_of(page, name)
+        assert (box, words[-1]) == ("kit-dark", "down")
     assert page.locator(".kit-fallen").count() == trace.at(crash).data["on_their_way"]
     assert "Spout and bolt are down." in (page.locator(".kit-actors desc").text_content() or "")
     go_to(page, crash + 2)
     assert box_of(page, "spout")[1][-1] == "back"
     go_to(page, crash + 40)
-    assert box_of(page, "spout")[0] == ""
+    assert box_of(page, "spout")[0] == "kit-lit"
     assert page.locator(".kit-fallen").count() == 0
 
 
