@@ -56,6 +56,7 @@ class LaneView(NamedTuple):
     current: int  # the offset that the step is about, or -1
     has_bar: bool
     boxes: int  # of the close-up
+    place: str  # "orders/0", for refs
 
     def counts(self) -> dict[str, int]:
         """Offsets by code, the calm codes first."""
@@ -119,6 +120,7 @@ class Lane:
             current if is_now else -1,
             self.has_bar,
             self.boxes,
+            self.place,
         )
 
 

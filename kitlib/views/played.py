@@ -7,6 +7,7 @@ from typing import Any
 
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames
+from kitlib.views.lives import Lives
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.plot import plot_reel
 from kitlib.views.scene import scene_reel
@@ -26,6 +27,7 @@ def played(frames: Frames, only: int | None = None) -> bytes:
     row["isWhole"] = only is None
     row["forest"] = frames.forest.to_json() if frames.forest else None
     row["space_time"] = frames.space_time.to_json() if frames.space_time else None
+    row["life"] = Lives(frames.trace, frames).to_json() if frames.trace and only is None else None
     row["hatch"] = film.add(hatch())
     row["reels"] = [reel.to_json() for reel in reels]
     return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

@@ -58,8 +58,11 @@ SCRIPTS = (
     "player_batches.js",
     "player_film.js",
     "player_controls.js",
+    "player_lives.js",
+    "player_life.js",
     "player.js",
 )
+STYLES = ("player.css", "player_life.css")
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 LOOK = {
@@ -98,7 +101,7 @@ class Player(anywidget.AnyWidget):
     """A widget that runs an experiment and plays its trace. `.trace` and `.verdict` are those shown now."""
 
     _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    _css = (HERE / "player.css").read_text(encoding="utf-8")
+    _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in STYLES)
 
     look = traitlets.Dict(LOOK).tag(sync=True)  # what the codes mean; the same for all players
     frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.played, for the trace shown now
