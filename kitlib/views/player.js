@@ -11,7 +11,7 @@ class Player {
     this.reels = [];
     // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
     this.above = [];
-    this.below = [new ScriptPanel(this)];
+    this.below = [new LifePanel(this), new ScriptPanel(this)];
     this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
