@@ -259,13 +259,14 @@ class Play:
 
     def be(self, name: str, state: str, after: float = 0.0) -> None:
         """From now on an actor is in this state."""
-        if (actor := self.stage.actors.get(name)) is None:
+        actor = self.stage.actors.get(name)
+        if actor is None:
+            return
+        if state in (UP, BACK) and actor.is_up:
             return
         while len(actor.states) > 1 and actor.states[-1][0] > self.now:
             actor.states.pop()  # it would have been so later
         if state in (UP, BACK):
-            if actor.is_up:
-                return
             was = actor.states[-1][1]
             seen_s = BACK_S if was == DOWN else 0.0  # what is down is seen to be down
             since = max(self.now + after, actor.states[-1][0] + seen_s)

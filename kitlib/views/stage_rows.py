@@ -50,6 +50,7 @@ from kitlib.views.stage import (
     says,
 )
 
+MOST_SHOWN = 40  # things that one step lets fall, one by one
 NOTHING: tuple[Deed, ...] = ()
 
 
@@ -98,7 +99,7 @@ def _spout_tuples(play: Play, step: Step) -> None:
     attempt, parts = data.get("attempt", 1), data.get("parts", 1)
     look = TUPLE if attempt == 1 else AGAIN
     play.hop("log", "spout", RECORD, f"{data['offset']}", _record(step))
-    for _ in range(min(parts, 40)):
+    for _ in range(min(parts, MOST_SHOWN)):
         play.leave(_part(step), "spout", "bolt", look, f"{data['offset']}", _record(step))
 
 
@@ -119,7 +120,10 @@ def _effect(store: str) -> Deed:
 
 def _clear(play: Play, step: Step) -> None:
     for first, last in step.data["ranges"]:
-        for offset in range(first, min(last, first + 40) + 1):
+        several = min(last, first + MOST_SHOWN - 1)
+        if several < last:
+            play.fall_from("spout", DROP, "", count=last - several)
+        for offset in range(first, several + 1):
             key = ("tuple", step.data.get("topic"), step.data.get("partition"), offset)
             if not play.fall(key, by="spout"):
                 play.fall_from("spout", DROP, f"{offset}", f"record:{step.data.get('topic')}/{step.data.get('partition')}/{offset}")
