@@ -174,6 +174,10 @@ SPOUT = Setting(
         "clear": (_clear, says("spout", "cleared: too far behind", True)),
         "give_up": (drops(WHO, _offset), says(WHO, "gives up", True)),
         "crash": (becomes(DOWN, WHO, "bolt"), loses_all(WHO, "bolt")),
+        "lose": (falls(_part),),
+        "lose_ack": (arrives(_part), drops("bolt", "ack")),
+        "delay": (says("bolt", lambda step: f"{step.data['offset']} is late", True),),
+        "double": (says("bolt", lambda step: f"{step.data['offset']} comes twice", True),),
         "commit": (hops(WHO, "commit", COMMIT, _offset),),
         "reset": (says(WHO, lambda step: f"out of range: {step.data['from']} → {step.data['to']}", True),),
         "idle": NOTHING,
@@ -315,7 +319,8 @@ def _fault(play: Play, step: Step) -> None:
         if not play.fall(("tuple", number)):
             play.say(step.actor, "lost in transit", True)
         return
-    told = {"hang": "hangs", "raise": "exception", "fail": "fails it", "drop": "neither ack nor fail", "ack_twice": "acks twice"}
+    told = {"hang": "hangs", "raise": "exception", "fail": "fails it", "drop": "neither ack nor fail", "ack_twice": "acks twice",
+            "delay": "held back", "double": "delivered twice"}  # fmt: skip
     play.say(step.actor, told.get(kind, "forgets to anchor"), True)
     if kind == "drop":
         play.fall_from(step.actor, DROP, play.memory.get(("label", number), "") or "tuple", f"tuple:{number}")
