@@ -124,3 +124,34 @@ def test_run_on_kafka_says_where_the_trace_is(kit: Callable[..., Any], broker: A
     assert lines[-1].startswith("The trace is in topic kit.trace.several-tuples-")
     told = json.loads(kit("several_tuples", "--backend", "kafka", "--json")[1])
     assert told["backend"] == "kafka" and told["verdict"]["counts"]["duplicated"] == 2
+
+
+def test_run_script_runs_what_the_file_says(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """A script that --print-script wrote runs to the run that it was written for, and --json names what was done to it."""
+    options = ("answers_lost", "--lost-answers", "0", "--idempotence", "no", "--seed", "3", "--do", "lose answer 4")
+    code, out, err = kit(*options, "--print-script")
+    assert (code, err) == (0, "")
+    assert out == "# kit script 1\nanswers_lost seed=3 lost_answers=0 idempotence=false\nlose answer 4\n"
+    file = tmp_path / "loss.txt"
+    file.write_text(out, encoding="utf-8")
+    assert kit("--script", str(file)) == kit(*options)
+    assert kit("--script", str(file), "--print-script") == (0, out, "")
+    assert json.loads(kit("--script", str(file), "--json")[1])["script"] == ["lose answer 4"]
+
+
+def test_run_bad_script_ends_with_2_and_a_sentence(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """A script that cannot be read, an intervention that does not fit and options that belong elsewhere end with one sentence."""
+    file = tmp_path / "loss.txt"
+    file.write_bytes(b"\xff\xfe")
+    said = {
+        ("--script", str(tmp_path / "none")): "cannot be read: No such file",
+        ("--script", str(file)): "it is not UTF-8 text",
+        ("answers_lost", "--do", "lose answr 4"): 'got "lose answr 4", expected lose, delay, double or fail',
+        ("answers_lost", "--do", "lose answer 999"): "never happened: the last answer of this run is number",
+        ("compacted_topic", "--do", "lose answer 4"): "compacted_topic takes no interventions",
+        ("--json", "answers_lost"): "options before answers_lost are those of a script",
+    }
+    for arguments, sentence in said.items():
+        code, out, err = kit(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert sentence in err

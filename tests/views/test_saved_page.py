@@ -15,9 +15,8 @@ from kitlib.experiments import get
 from kitlib.experiments.script import Script
 from kitlib.trace import Trace
 from kitlib.views import Player
-from kitlib.views.frames import to_frames
-from kitlib.views.played import played
 from kitlib.views.saved_page import command_of, save, to_recording
+from kitlib.views.session import Session
 from tests.cli.conftest import CommandLine, command_line  # noqa: F401 - a fixture
 from tests.views.payloads import HOSTILE
 from tests.views.traces import Spout
@@ -63,7 +62,7 @@ def test_page_holds_the_run_as_pictures_and_as_text() -> None:
     player = Player(SMALL, seed=3, max_offset_behind=7)
     page = to_recording(player.trace)
     data, text = data_of(page), " ".join(Parsed(page).text)
-    assert data["frames"] == json.loads(played(to_frames(player.trace)))
+    assert data["frames"] == json.loads(Session(player.trace).frames)
     assert data["told"]["verdict"]["sentence"] == player.verdict.sentence
     assert data["heading"]["knobs"] == [], "there is no kernel to turn them"
     command = "kit run small_max_offset_behind --seed 3 --max-offset-behind=7"
