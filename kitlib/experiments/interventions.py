@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kitlib.errors import ScriptError
+from kitlib.errors import KnobError
 from kitlib.text import plain_text
 
 MOST_MS = 600_000  # of a delay, and of a break
@@ -34,6 +34,10 @@ GRAMMAR = (
     "lose, delay, double or fail, then request, answer, record, tuple, ack of record or ack of tuple and its number "
     '("lose answer 7", "delay request 9 by 200 ms", "fail record 17 attempt 2"), or "break broker at 400 ms for 250 ms"'
 )
+
+
+class ScriptError(KnobError):
+    """A run's script cannot be read, or does not fit its experiment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +152,21 @@ class Interventions:
         self.left.discard(found)
         return found
 
+    def _why_not(self, missed: Intervention) -> str:
+        """Why it never happened, as far as the numbers that the run has had can tell."""
+        thing, last = missed.thing.replace("ack of", "acked"), self.seen.get(missed.thing)
+        which = missed.target.removeprefix(missed.thing).strip()  # "7", "7 attempt 2", "3 of producer 2"
+        if last is None:
+            return f"this run has no {thing}"
+        if int(which.split()[0]) > last:
+            return f"the last {thing} of this run is number {last}"
+        return "it did not come to that attempt" if " attempt " in which else f"this run has no {thing} {which}"
+
     def check_met(self, where: str, now_ms: int) -> None:
         """ScriptError when one of them never happened: it names what the run has not."""
         for each in sorted(self.left, key=str):
             if each.verb == "break":
                 had = f"the run was over at {now_ms:,} ms"
-            elif each.thing in self.seen:
-                had = f"the last {each.thing} of this run is number {self.seen[each.thing]}"
-                had = "it did not come to that attempt" if " attempt " in each.target else had
             else:
-                had = f"this run has no {each.thing}"
+                had = self._why_not(each)
             raise ScriptError(f'{where}: "{each}" never happened: {had}. Change that line of the script, or leave it out.')

@@ -31,7 +31,7 @@ from tests.views.projector import Projector
 pytestmark = pytest.mark.browser
 
 KNOBS: dict[str, Any] = {"records": 800, "linger_ms": 2, "max_steps": 1000}
-CELL = "from kitlib.views import Player, show\nplayer = Player('answers_lost', **{knobs})\nplayer"
+CELL = "from kitlib.views import Player, show\nplayer = Player('answers_lost', front=('records', 'delay_ms'), **{knobs})\nplayer"
 # In a page: pairs of words in a picture that lie over each other, and words outside of it.
 COLLISIONS = """() => {
   const image = document.querySelector("svg").getBoundingClientRect();

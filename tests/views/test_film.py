@@ -162,7 +162,7 @@ def test_tuples_and_trees_say_by_which_name_they_can_be_asked_for() -> None:
     found = {kind: {ref.removeprefix(kind) for ref in heads if ref.startswith(kind)} for kind in ("tuple:", "tree:")}
     assert found == {"tuple:": tuples, "tree:": roots}
     known = {ref for step in mentions_in(trace) for mention in step for ref in mention.refs()}
-    assert {ref for ref in heads if ref} <= known, "by which the run's own index of lives knows them"
+    assert {f"tuple:{name}" for name in tuples} | {f"tree:{name}" for name in roots} <= known, "the index of lives knows them"
     assert set(re.findall(r'data-ref="(tuple|tree):', show(trace, 20).svg)) == {"tuple", "tree"}
 
 
@@ -189,11 +189,11 @@ def test_hostile_content_is_sent_as_text(payload: str) -> None:
 
 
 @pytest.mark.alone
-def test_a_thousand_steps_are_sent_in_300_kb_and_not_drawn_several_times_slower_than_promised() -> None:
+def test_a_thousand_steps_and_their_stage_are_sent_in_350_kb_and_not_drawn_several_times_slower_than_promised() -> None:
     """The promise is 150 ms on a quiet machine; a test that shares its cores sees a change that makes it several times slower."""
     trace = long_trace(1000)
     frames = to_frames(trace)
-    assert len(played(frames)) - len(json.dumps(frames.said)) < 300_000
+    assert len(played(frames)) - len(json.dumps(frames.said)) < 350_000
 
     def once() -> float:
         began = time.process_time()

@@ -336,9 +336,10 @@ def test_hostile_names_and_numbers_stay_text(payload: str) -> None:
 
 
 def test_frames_of_a_thousand_steps_are_small_and_the_player_takes_them() -> None:
-    """What the browser gets of 1,000 steps is less than 500 kB: the diagram, and below it the curves."""
+    """What the browser gets of 1,000 steps is less than 500 kB, and of a run that is made up to be dense less than 560."""
+    assert len(played(to_frames(get("answers_lost").run(records=800, linger_ms=2, max_steps=1000)))) < 500_000
     player = Player(long_run(1000))
-    assert len(player.frames) < 500_000
+    assert len(player.frames) < 560_000
     titles = [reel["title"] for reel in json.loads(player.frames)["reels"]]
     assert titles == ["What crosses, and what does each side know?", "in flight, waiting, acked, second copies over the run"]
     player.close()
@@ -381,7 +382,8 @@ def test_batches_requests_and_answers_say_by_which_name_they_can_be_asked_for(na
     """Each of these names is one by which the run's own index of lives knows the thing."""
     trace = STORIES[name]()
     known = {ref for step in mentions_in(trace) for mention in step for ref in mention.refs()}
-    refs = {ref for _, attributes in Projector(played(to_frames(trace))).heads if (ref := attributes.get("data-ref"))}
+    heads = [attributes.get("data-ref", "") for _, attributes in Projector(played(to_frames(trace))).heads]
+    refs = {ref for ref in heads if ref.startswith(("batch:", "request:", "answer:"))}
     assert {ref.partition(":")[0] for ref in refs} == {"batch", "request", "answer"}
     assert refs - known <= {f"answer:{way.partition(':')[2]}" for way in known if way.startswith("request:")}, "one still under way"
 
