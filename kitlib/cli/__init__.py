@@ -26,6 +26,7 @@ COMMANDS = {
     "broker": ("up", "down", "status", "logs"),
     "proxy": ("proxy",),
     "experiments": ("run",),
+    "compare": ("compare",),
     "sweep": ("sweep",),
     "audit": ("audit",),
     "guarantees": ("guarantees",),

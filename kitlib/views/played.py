@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kitlib.views.figure_curve import figure_reel
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames
+from kitlib.views.outcome import Comparison
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.plot import plot_reel
 from kitlib.views.scene import scene_reel
@@ -15,8 +17,11 @@ from kitlib.views.svg import hatch
 from kitlib.views.tree import tree_reel
 
 
-def played(frames: Frames, only: int | None = None, chosen: int = -1) -> bytes:
-    """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON."""
+def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison: Comparison | None = None) -> bytes:
+    """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON.
+
+    With a `comparison` the curve of the run's figure comes last, and in grey that of the run it is compared with.
+    """
     film = Film()
     if frames.scene:
         reels = [scene_reel(film, frames.scene)]
@@ -25,6 +30,9 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1) -> bytes:
         strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
         trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
         reels = [*strips, plot] if is_alone else [*trees, plot, *strips]
+    axis = next((reel.cursor for reel in reels if reel.cursor), None)
+    if comparison and axis and (figure := figure_reel(film, comparison, axis, only)):
+        reels.append(figure)
     row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
     row["isWhole"] = only is None
     row["space_time"] = frames.space_time.to_json() if frames.space_time else None

@@ -2,6 +2,8 @@
 // Scrubbing and playing use what the browser has already; only a knob, the seed, a fork and starting
 // over ask the kernel. While one question is under way only the newest further one is kept.
 
+const WIDE = 960; // CSS pixels: from here on there is room for knobs beside a picture
+
 class Player {
   constructor(model, root) {
     Object.assign(this, { model, root, look: model.get("look"), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
@@ -9,7 +11,7 @@ class Player {
     this.reels = [];
     // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
     this.above = [];
-    this.below = [];
+    this.below = [new ScriptPanel(this)];
     this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
@@ -18,21 +20,23 @@ class Player {
     this.take();
   }
 
+  // On a wide page the knobs and the verdict stand beside the pictures, on a narrow one above them. What moves
+  // through the run stays in sight however far one scrolls.
   make(hatchName) {
     const heading = this.model.get("heading");
     const isRun = heading.knobs.length > 0;
     const canFork = heading.knobs.some((knob) => knob.live);
-    this.knobs = heading.knobs.map((knob) => new KnobControl(knob, () => this.askForRun(), (help) => put(this.help, "text", help)));
+    this.knobs = new KnobPanel(heading, () => this.askForRun());
     this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
     this.seed.addEventListener("change", () => this.askForRun());
     this.forkButton = button("Fork here", "", () => this.ask({ do: "fork", at: this.at }));
     this.overButton = button("Start over", "", () => this.ask({ do: "start over" }));
     this.mood = html("span", { class: "kit-mood", role: "status" });
     const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), ...(canFork ? [this.forkButton] : []), this.overButton, this.mood);
-    this.help = html("p", { class: "kit-help", "aria-hidden": "true", text: "Point at a knob to read what it does." });
-    const knobs = html("div", { class: "kit-knobs" }, ...this.knobs.map((knob) => knob.node));
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
     this.verdict = new VerdictLine((step) => this.moveTo(step));
+    this.outcome = new OutcomeLine(isRun, (what) => this.ask({ do: what }));
+    this.verdict.node.append(this.outcome.node);
     this.sentence = html("p", { class: "kit-said", "aria-live": "polite" });
     this.cut = html("p", { class: "kit-cut", hidden: "" });
     this.stepText = html("span", { class: "kit-step" });
@@ -45,11 +49,22 @@ class Player {
     this.question = html("b", { text: "Where is each record?" });
     this.stage = html("div");
     const nodesOf = (panels) => panels.flatMap(({ nodes }) => nodes);
+    this.side = html("div", { class: "kit-side" }, ...(isRun ? [...this.knobs.nodes, actions] : []));
+    this.deck = html("div", { class: "kit-deck" }, this.controls, html("div", { class: "kit-now" }, this.stepText, this.sentence), this.error);
+    const main = html("div", { class: "kit-main" }, this.deck, ...nodesOf(this.above), html("p", { class: "kit-heading" }, this.question),
+      html("div", { class: "kit-stage" }, this.hatches, this.stage), ...nodesOf(this.below), this.cut);
     this.root.replaceChildren(
-      html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
-      ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
-      html("p", { class: "kit-heading" }, this.question, this.stepText), this.sentence,
-      ...nodesOf(this.above), this.controls, html("div", { class: "kit-stage" }, this.hatches, this.stage), ...nodesOf(this.below), this.cut);
+      html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }), html("div", { class: "kit-body" }, this.side, main));
+    this.fit = new ResizeObserver(() => this.arrange(isRun && this.root.clientWidth >= WIDE));
+    this.fit.observe(this.root);
+    this.arrange(false);
+  }
+
+  arrange(isWide) {
+    if (this.root.dataset.wide === `${isWide}`) return;
+    this.root.dataset.wide = isWide;
+    (isWide ? this.side : this.deck).append(this.verdict.node);
+    put(this.verdict.sentence, "tabindex", isWide ? null : 0); // there it scrolls
   }
 
   // Another run: its pictures one below the other.
@@ -97,13 +112,14 @@ class Player {
       const wasLast = this.run && this.at >= this.last;
       this.load(JSON.parse(WORDS.decode(this.model.get("frames"))));
       this.verdict.draw(told.verdict);
+      this.outcome.draw(told.outcome);
       this.at = -1;
       const isForked = this.run.forked_at >= 0;
       const start = told.at >= 0 ? told.at : wasLast ? this.last : this.step;
       this.moveTo(start);
       this.told = told;
-      for (const knob of this.knobs) knob.freeze(isForked && !knob.knob.live);
-      if (told.set) this.knobs.forEach((knob) => knob.set(told.values[knob.knob.name]));
+      this.knobs.freeze(isForked);
+      if (told.set) this.knobs.set(told);
       if (told.set || this.seed.value === "") this.seed.value = told.seed;
       this.seed.disabled = this.forkButton.disabled = isForked;
       this.forked = isForked ? `Forked: steps 0 to ${this.run.forked_at} stay, your changes act after them.` : "";
@@ -119,9 +135,8 @@ class Player {
   }
 
   askForRun() {
-    const values = Object.fromEntries(this.knobs.filter((knob) => !knob.input.disabled).map((knob) => [knob.knob.name, knob.value]));
     const shown = this.at >= this.last ? 2 ** 31 : this.at; // the last step stays the last one
-    this.ask({ do: "run", knobs: values, seed: this.seed.value, shown, chosen: this.reels[0].chosen });
+    this.ask({ do: "run", knobs: this.knobs.values, seed: this.seed.value, shown, chosen: this.reels[0].chosen });
   }
 
   ask(question) {
@@ -133,7 +148,7 @@ class Player {
     this.isBusy = true;
     this.asked = Math.max(this.asked, this.model.get("told").number) + 1; // another view may have asked too
     this.model.send({ ...question, number: this.asked });
-    this.patience = setTimeout(() => put(this.mood, "text", "Waiting for the kernel. If it was restarted, run the cell again."), 2000);
+    this.patience = setTimeout(() => put(this.mood, "text", this.model.get("waiting") ?? "Waiting for the kernel. If it was restarted, run the cell again."), 2000);
   }
 
   moveTo(step) {
@@ -191,7 +206,7 @@ class Player {
   // Arrow keys scrub and space plays, unless the focus is on a control that has its own use for them.
   onKey(event) {
     const tag = event.target.tagName;
-    const isPress = tag === "BUTTON" && (event.key === " " || event.key === "Enter");
+    const isPress = /^(BUTTON|SUMMARY)$/.test(tag) && (event.key === " " || event.key === "Enter");
     const isControl = isPress || (/^(INPUT|SELECT|OPTION)$/.test(tag) && event.target !== this.transport.slider);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (isControl) {
@@ -218,6 +233,7 @@ class Player {
   close() {
     this.pause();
     clearTimeout(this.patience);
+    this.fit.disconnect();
     this.model.off("change:told", this.onTold);
   }
 }

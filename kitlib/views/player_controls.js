@@ -26,54 +26,6 @@ function button(label, icon, onPress) {
   return node;
 }
 
-// A knob. A slider's positions are the knob's stops: {value, label} pairs made by the kernel, so that
-// 64-bit values stay exact and the last stop may be called "unlimited".
-class KnobControl {
-  constructor(knob, onMove, onLook) {
-    Object.assign(this, { knob, stops: knob.stops });
-    const id = newName("knob");
-    const help = html("div", { class: "kit-unseen", id: `${id}-help`, text: knob.help });
-    this.shown = html("output", { for: id, class: "kit-value" });
-    if (knob.kind === "bool") this.input = html("input", { type: "checkbox" });
-    else if (knob.kind === "choice") this.input = html("select", {}, ...this.stops.map((stop) => html("option", { value: stop.value, text: stop.label })));
-    else this.input = html("input", { type: "range", min: 0, max: this.stops.length - 1, step: 1 });
-    putAll(this.input, { id, "data-knob": knob.name, "aria-describedby": `${id}-help` });
-    const words = knob.name.split(/(?<=_)/).flatMap((word) => [word, html("wbr")]); // long names break at underscores
-    const label = html("label", { for: id }, ...words);
-    this.node = html("div", { class: "kit-knob" }, label, this.input, this.shown, help);
-    for (const event of ["pointerenter", "focusin"]) this.node.addEventListener(event, () => onLook(`${knob.name}: ${knob.help}`));
-    this.set(knob.value);
-    this.input.addEventListener(knob.isSlow ? "change" : "input", () => { this.tell(); onMove(); });
-    if (knob.isSlow) this.input.addEventListener("input", () => this.tell());
-  }
-
-  get value() {
-    if (this.knob.kind === "bool") return this.input.checked;
-    if (this.knob.kind === "choice") return this.input.value;
-    return this.stops[+this.input.value].value;
-  }
-
-  set(value) {
-    if (this.knob.kind === "bool") this.input.checked = value;
-    else if (this.knob.kind === "choice") this.input.value = value;
-    else this.input.value = Math.max(0, this.stops.findIndex((stop) => stop.value === value));
-    this.tell();
-  }
-
-  tell() {
-    if (this.knob.kind === "choice") return;
-    const label = this.knob.kind === "bool" ? (this.input.checked ? "yes" : "no") : this.stops[+this.input.value].label;
-    put(this.shown, "text", label);
-    if (this.knob.kind !== "bool") put(this.input, "aria-valuetext", label);
-  }
-
-  // A knob that shapes a run from its first step cannot change at a fork.
-  freeze(isFrozen) {
-    this.input.disabled = isFrozen;
-    put(this.node, "title", isFrozen ? "This cannot change in the middle of a run. Start over to change it." : null);
-  }
-}
-
 const SPEEDS = { time: [[0.25, "¼ speed"], [0.5, "½ speed"], [1, "speed 1"], [2, "speed 2"], [5, "speed 5"]], steps: [1, 5, 20, 60, 200].map((speed) => [speed, `${speed} steps/s`]) };
 const SPEED_NAMES = { time: "Speed of time", steps: "Speed, steps per second" };
 
@@ -152,18 +104,20 @@ class VerdictLine {
     this.onJump = onJump;
     this.sentence = html("p", { class: "kit-sentence" });
     this.chips = html("div", { class: "kit-chips" });
-    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, this.sentence, this.chips);
+    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, this.chips, this.sentence);
   }
 
   draw(verdict) {
     put(this.sentence, "text", verdict.sentence);
     this.chips.replaceChildren(...verdict.anomalies.map((anomaly) => {
       const mark = anomaly.count === 0 ? "" : anomaly.isViolation ? ": violation!" : ", explained";
-      const text = `${anomaly.count.toLocaleString("en")} ${anomaly.kind}${mark}`;
+      const found = `${anomaly.count.toLocaleString("en")} ${anomaly.kind}`;
+      const text = found + mark;
       const cls = anomaly.count === 0 ? "kit-chip" : anomaly.isViolation ? "kit-chip kit-bad" : "kit-chip kit-some";
-      if (anomaly.witness === null) return html("span", { class: cls, text });
+      const words = [found, html("span", { class: anomaly.isViolation ? null : "kit-why", text: mark })];
+      if (anomaly.witness === null) return html("span", { class: cls }, ...words);
       const label = `${text}, go to the first one at step ${anomaly.witness}`;
-      const chip = html("button", { type: "button", class: cls, text, title: anomaly.reason || label, "aria-label": label });
+      const chip = html("button", { type: "button", class: cls, title: anomaly.reason || label, "aria-label": label }, ...words);
       chip.addEventListener("click", () => this.onJump(anomaly.witness));
       return chip;
     }));

@@ -441,7 +441,10 @@ def _ref(ref: str | Value, step: Step) -> str:
 
 
 def to_stage(trace: Trace, clock: PlayClock, setting: Setting, only: float | None = None) -> Stage:
-    """The score of a run, or with `only` what travels at that time. KeyError, TypeError or ValueError when a step's data are not what its word promises."""
+    """The score of a run, or with `only` what travels at that time.
+
+    KeyError, TypeError or ValueError when a step's data are not what its word promises.
+    """
     stage = cast(trace, setting.parts(trace) if callable(setting.parts) else setting.parts)
     stage.frames = setting.frames
     play = Play(trace, clock, stage)

@@ -173,6 +173,10 @@ SPOUT = Setting(
         "fail": (_spout_failed, says("bolt", lambda step: "" if step.data.get("retry", True) else "fails, no retry", True)),
         "clear": (_clear, says("spout", "cleared: too far behind", True)),
         "give_up": (drops(WHO, _offset), says(WHO, "gives up", True)),
+        "lose": (falls(_part),),
+        "lose_ack": (leaves("bolt", "spout", ACK, lambda step: "lost ack", _offset, _record), falls(lambda step: "lost ack")),
+        "delay": (says("bolt", lambda step: f"{step.data['offset']} is held back", True),),
+        "double": (leaves("spout", "bolt", AGAIN, _part, _offset, _record),),
         "crash": (becomes(DOWN, WHO, "bolt"), loses_all(WHO, "bolt")),
         "commit": (hops(WHO, "commit", COMMIT, _offset),),
         "reset": (says(WHO, lambda step: f"out of range: {step.data['from']} → {step.data['to']}", True),),
@@ -309,14 +313,25 @@ def _end(play: Play, step: Step) -> None:
         play.say(step.actor, "a tree timed out", True)
 
 
+SAID_OF_FAULTS = {
+    "hang": "hangs",
+    "raise": "exception",
+    "fail": "fails it",
+    "drop": "neither ack nor fail",
+    "ack_twice": "acks twice",
+    "unanchored": "forgets to anchor",
+    "delay": "held back",
+    "double": "delivered twice",
+}
+
+
 def _fault(play: Play, step: Step) -> None:
     number, kind = step.data.get("tuple"), step.data["kind"]
     if kind == "lose":
         if not play.fall(("tuple", number)):
             play.say(step.actor, "lost in transit", True)
         return
-    told = {"hang": "hangs", "raise": "exception", "fail": "fails it", "drop": "neither ack nor fail", "ack_twice": "acks twice"}
-    play.say(step.actor, told.get(kind, "forgets to anchor"), True)
+    play.say(step.actor, SAID_OF_FAULTS.get(kind, kind), True)
     if kind == "drop":
         play.fall_from(step.actor, DROP, play.memory.get(("label", number), "") or "tuple", f"tuple:{number}")
 

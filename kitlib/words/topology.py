@@ -19,6 +19,8 @@ FEW_ROOTS = 4  # more of them are counted
 FAULTS = {
     "hang": "hangs", "raise": "exception", "fail": "fails", "drop": "drops", "ack_twice": "acks twice", "unanchored": "not anchored",
     "lose": "lost in transit",
+    "delay": "held back",
+    "double": "sent twice",
 }  # fmt: skip
 
 
@@ -108,6 +110,8 @@ def _fault(who: str, data: Data) -> str:
         "ack_twice": f"{who} acks {which} a second time",
         "unanchored": f"{who} forgets to anchor the tuples it sends for {which}",
         "lose": f"{which} to {who} is lost in transit",
+        "delay": f"{which} to {who} is held back for {data.get('ms', 0):,} ms",
+        "double": f"{which} to {who} is delivered twice",
     }
     return f"A fault: {told[kind]}."
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from kitlib.experiments import get
 from kitlib.views.frames import to_frames
-from kitlib.views.played import played
+from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, knob_to_picture, press, watch_answers
 from tests.clock import at_pace, min_until
@@ -19,7 +19,7 @@ from tests.views.projector import Projector
 pytestmark = pytest.mark.browser
 
 KNOBS = {"records": 400, "max_steps": 1000, "duration_ms": 5000}
-CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', **{KNOBS})\nplayer"
+CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', front=('records', 'process_ms', 'fail_percent'), **{KNOBS})\nplayer"
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_all_steps_follow_when_the_knob_rests(page: Page) -> None:
         answered = int(attribute(page, "answered"))
         page.keyboard.press(key)
         page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}'][data-whole=false][data-step='10']")
-    sent = Projector(played(to_frames(get("poison_record").run(**KNOBS))))
+    sent = Projector(Session("poison_record", knobs=KNOBS).frames)
     page.wait_for_selector(f"{ROOT}[data-whole=true][data-step='10']")
     for step in (10, 500, 999):
         page.get_by_label("Step", exact=True).fill(str(step))
@@ -121,8 +121,8 @@ def test_scrubbing_asks_the_kernel_nothing_and_the_keyboard_moves(page: Page, wa
         page.get_by_role("button", name=name).click()
         assert int(attribute(page, "step")) == step
     assert press(page, "ArrowRight", "ArrowRight") == 2, "the arrows go on working while a button has the focus"
-    page.locator(".kit-scrub > rect").scroll_into_view_if_needed()
-    box = page.locator(".kit-scrub > rect").bounding_box()
+    page.locator(".kit-scrub > rect").first.scroll_into_view_if_needed()
+    box = page.locator(".kit-scrub > rect").first.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 20)
     page.mouse.down()
@@ -144,9 +144,8 @@ def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, la
         page, trace = other.page, get(name).run(seed=5)
         lab.open(page, f"from kitlib.views import Player\nPlayer('{name}', seed=5)")
         page.wait_for_selector(f"{ROOT}[data-step='0']")
-    frames = to_frames(trace)
-    steps = len(frames)
-    sent = Projector(played(frames))
+    steps = len(trace)
+    sent = Projector(Session(trace).frames)
     for step in (steps - 1, 0, steps // 3, steps // 2, steps // 4, steps - 2, 7):
         page.get_by_label("Step", exact=True).fill(str(step))
         check_reels(page, sent, step)
@@ -251,7 +250,7 @@ def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
     description = page.locator(f"{ROOT} .kit-stage svg desc").first.text_content()
     assert (
         description
-        == "After step 0 of 999: 400 records arrive in the log: offsets 0 to 399. events, partition 0, 400 not read yet"
+        == "After step 0 of 999: 400 records arrive in the log: offsets 0 to 399. events, partition 0, 400 not read yet, 0 of 400 processed"
     )
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"

@@ -15,7 +15,7 @@ from kitlib.monitor.lag import Window
 from kitlib.views import draw_history, draw_signs, draw_window, scenes
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.played import played
+from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, press
 from tests.browser.test_player_lanes import COLLISIONS
@@ -39,7 +39,7 @@ TAGS = "() => [...new Set([...document.querySelectorAll('.kit-stage > div > svg.
 
 
 def sent_of(**knobs: Any) -> Projector:
-    return Projector(played(to_frames(commit_and_abort.run(**knobs))))
+    return Projector(Session("commit_and_abort", knobs=knobs).frames)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_the_browser_shows_a_scene_as_python_lays_it_out_without_the_kernel(page
     for step in (last, 0, last // 2, 17, last // 3, 3):
         page.get_by_label("Step", exact=True).fill(str(step))
         check_reels(page, sent, step)
-        future = float(page.locator(".kit-stage rect.paper[opacity]").get_attribute("width") or "nan")
+        future = float(page.locator(".kit-stage rect.paper[opacity]").first.get_attribute("width") or "nan")
         assert future == pytest.approx(max(0, cursor["right"] - cursor["future"][step]))
     page.locator(ROOT).focus()
     assert press(page, "Home", "ArrowRight", "ArrowRight", "Shift+ArrowRight") == 12

@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from kitlib.experiments import get
-from kitlib.views.frames import to_frames
-from kitlib.views.played import played
+from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import (
     FAINT_WORDS,
@@ -32,7 +31,8 @@ KNOBS = {"id_bits": 8, "records": 12, "fan_out": 3, "max_spout_pending": 5, "fau
 
 
 def player_of(name: str, **knobs: Any) -> str:
-    return f"from kitlib.views import Player\nplayer = Player({name!r}, **{knobs})\nplayer"
+    front = [knob.name for knob in get(name).knobs]  # none is folded
+    return f"from kitlib.views import Player\nplayer = Player({name!r}, front={front}, **{knobs})\nplayer"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_browser_draws_the_trees_that_python_draws(
     """At any step, reached from any side, the pictures are those that were sent, and so those of `show`."""
     watched = make_page()
     page = watched.page
-    sent = Projector(played(to_frames(get(name).run(**knobs))))
+    sent = Projector(Session(name, knobs=knobs).frames)
     lab.open(page, player_of(name, **knobs))
     page.wait_for_selector(f"{ROOT}[data-step='0']")
     last = len(sent.row["said"]) - 1

@@ -1,0 +1,88 @@
+"""The curve of a run's figure of merit below its pictures, on their time axis, and in grey that of the run it is compared with.
+
+Both curves have one scale, which covers both, so what one sees is the difference.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+
+from kitlib.monitor.figures import amount
+from kitlib.views.film import Cursor, Film, Reel, Track
+from kitlib.views.look import WIDTH
+from kitlib.views.outcome import Comparison, label
+from kitlib.views.scene import draw_cursor
+from kitlib.views.svg import Svg, el, group
+
+TOP, RISE = 24, 54  # where the curve's highest point lies, and how far it falls from there
+FOOT = TOP + RISE
+TALL = FOOT + 18
+
+
+def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | None = None) -> Reel | None:
+    """The curve after every step, with `only` after that step; None where there is nothing to draw. `axis` says where steps lie."""
+    run, ghost = comparison.now, comparison.drawn_ghost
+    if run is None or run.measured is None or not run.measured.figure.is_drawn or len(axis.x) != len(run.at_ms) or not run.at_ms:
+        return None
+    measured, figure = run.measured, run.measured.figure
+    before = ghost.measured if ghost and ghost.measured and ghost.measured.figure is figure else None
+    high = max(1, *measured.curve, *(before.curve if before else ()))
+    reel = Reel(f"{figure.name} over the run", "How does the figure build up?", WIDTH, TALL)
+    parts = [el("path", d=f"M{axis.x[0]:g} {FOOT}H{axis.right:g}", cls="grey-line", stroke_width=0.7)]
+    if ghost and before:
+        path = curve(before.curve, mapped(ghost.at_ms, run.at_ms, axis), high, axis.right)
+        told = f"in grey: {label(ghost, run)}, {amount(before.value, figure.unit)}"
+        parts.append(el("path", d=path, cls="grey-line", fill="none", stroke_width=1.5, stroke_dasharray="5 2", data_ghost="figure"))
+        parts.append(el("text", told, cls="grey", x=axis.right, y=TOP - 8, text_anchor="end", font_size=11))
+    path = curve(measured.curve, axis.x, high, axis.right)
+    parts.append(el("path", d=f"{path}V{FOOT}H{axis.x[0]:g}Z", cls="ink", opacity=0.1))
+    parts.append(el("path", d=path, cls="ink-line", fill="none", stroke_width=2))
+    reel.back = film.add(group(*parts))
+    values, line = Track(film), Track(film)
+    for step, shown in enumerate(range(len(measured.curve)) if only is None else [only]):
+        values.show(step, [_value(measured.curve[shown], figure.name, figure.unit, axis.x[0])])
+    line.show(0, [group(draw_cursor(TOP - 4, FOOT + 4))])
+    reel.tracks.append(values)
+    reel.cursor = Cursor(axis.x, TOP - 4, FOOT + 8 - TOP, axis.right, line)
+    return reel
+
+
+def curve(values: Sequence[float], xs: Sequence[float], high: float, right: float) -> str:
+    """The path of a curve that keeps each value until the next step, up to `right`; `high` is the highest value."""
+    parts = [f"M{xs[0]:g} {_y(values[0], high)}"]
+    last_x, last_y = xs[0], _y(values[0], high)
+    for x, value in zip(xs, values, strict=True):
+        y = _y(value, high)
+        if x > right:
+            break
+        if y != last_y:
+            parts.append(f"H{x:g}V{y}" if x != last_x else f"V{y}")
+            last_x, last_y = x, y
+    return "".join(parts) + f"H{min(right, xs[-1]):g}"
+
+
+def mapped(at_ms: Sequence[int], own_ms: Sequence[int], axis: Cursor) -> list[float]:
+    """Where the times of another run lie on the axis of this one: at the same times; right of the axis what came later."""
+    found = []
+    for ms in at_ms:
+        place = bisect_right(own_ms, ms) - 1
+        if place < 0:
+            found.append(axis.x[0])
+        elif place == len(own_ms) - 1:
+            found.append(axis.x[-1] if ms == own_ms[-1] else axis.right + 1)
+        else:
+            share = (ms - own_ms[place]) / (own_ms[place + 1] - own_ms[place])
+            found.append(round(axis.x[place] + share * (axis.x[place + 1] - axis.x[place]), 1))
+    return found
+
+
+def _y(value: float, high: float) -> int:
+    return FOOT - round(RISE * value / high)
+
+
+@lru_cache(10_000)
+def _value(value: float, name: str, unit: str, x: float) -> Svg:
+    told = el("tspan", amount(value, unit), cls="ink", font_weight="bold")
+    return el("text", f"{name}: ", told, cls="ink", x=x, y=TOP - 8)

@@ -1,0 +1,113 @@
+"""What a run came to, in a few numbers, and how it differs from the run before: "46 lost → 2 lost".
+
+A player that shows another run keeps the numbers of one to compare with, its *ghost*: the run from before the knob that
+is being turned was first touched, or the run that was forked, or one that the learner has kept. A ghost is numbers
+only, so it costs nothing; what it was drawn with is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.knobs import UNLIMITED
+from kitlib.monitor.delivery import Verdict
+from kitlib.monitor.figures import Measured, amount
+from kitlib.text import plain_text
+from kitlib.trace import Trace
+
+MOST_NAMED = 3  # settings that are named in a comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The numbers of one run."""
+
+    settings: dict[str, Any]  # knobs, "seed", and "script": the lines of its interventions
+    forked_at: int | None
+    counts: dict[str, int]  # of anomalies
+    measured: Measured | None  # the figure of merit
+    at_ms: list[int]  # of each step
+
+    @classmethod
+    def of(cls, trace: Trace, verdict: Verdict, experiment: Experiment | None) -> Outcome:
+        """The numbers of a run. TraceError when its figure cannot be measured."""
+        figure = experiment.figure if experiment else None
+        measured = figure.measure(trace, verdict) if figure else None
+        forked_at = None if trace.parent is None else int(trace.parent["at"])
+        settings = {**trace.knobs, "seed": trace.seed, "script": "; ".join(trace.script) or "none"}
+        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace])
+
+    def turned(self, other: Outcome) -> frozenset[str]:
+        """The settings in which another run differs."""
+        names = {name for name in self.settings | other.settings if self.settings.get(name) != other.settings.get(name)}
+        return frozenset(names | ({"fork"} if self.forked_at != other.forked_at else set()))
+
+
+def label(run: Outcome, other: Outcome) -> str:
+    """A run as its comparison with another names it: by the settings in which they differ."""
+    turned = run.turned(other)
+    named = [f"{name}={_told(run.settings[name])}" for name in run.settings if name in turned]
+    if len(named) > MOST_NAMED:
+        named[MOST_NAMED:] = [f"{len(named) - MOST_NAMED} more"]
+    if "fork" in turned:
+        named.insert(0, "the run without the fork" if run.forked_at is None else f"the fork at step {run.forked_at}")
+    return plain_text(", ".join(named), 120)
+
+
+def _told(value: Any) -> str:
+    return "unlimited" if value == UNLIMITED and not isinstance(value, bool) else str(value)
+
+
+def changes(before: Outcome, now: Outcome) -> list[str]:
+    """What differs between two runs: anomalies whose count changed, and the figure of merit."""
+    kinds = list(before.counts | now.counts)
+    pairs = [(kind, before.counts.get(kind, 0), now.counts.get(kind, 0)) for kind in kinds]
+    told = [f"{was:,} {kind} → {count:,} {kind}" for kind, was, count in pairs if was != count]
+    if before.measured and now.measured and before.measured.value != now.measured.value:
+        figure = now.measured.figure
+        if (before.measured.value, now.measured.value) not in [(was, count) for _, was, count in pairs]:  # else it is one of the counts
+            told.append(f"{figure.name}: {amount(before.measured.value, figure.unit)} → {amount(now.measured.value, figure.unit)}")
+    return told
+
+
+class Comparison:
+    """Which run the one that is shown is compared with."""
+
+    def __init__(self) -> None:
+        self.now: Outcome | None = None
+        self.ghost: Outcome | None = None
+        self.is_kept = False  # the learner chose the ghost
+        self._turned: frozenset[str] = frozenset()  # the settings that were changed last
+
+    def take(self, outcome: Outcome) -> None:
+        """Another run is shown. Unless one is kept, the ghost becomes the run before; turning the same knob on keeps it."""
+        before, self.now = self.now, outcome
+        turned = before.turned(outcome) if before else frozenset()
+        if before and turned and turned != self._turned and not self.is_kept:
+            self.ghost = before
+        self._turned = turned or self._turned
+
+    def keep(self) -> None:
+        """Compare with the run that is shown now, until it is dropped."""
+        self.ghost, self.is_kept = self.now, True
+
+    def drop(self) -> None:
+        """Compare with nothing, until another knob is turned."""
+        self.ghost, self.is_kept, self._turned = None, False, frozenset()
+
+    @property
+    def drawn_ghost(self) -> Outcome | None:
+        """The ghost, where it is another run than the one that is shown."""
+        return self.ghost if self.ghost and self.now and self.ghost.turned(self.now) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """What the page shows of it: the figure's sentence, which run it is compared with, what differs, and whether it can be dropped."""
+        ghost, now = self.drawn_ghost, self.now
+        told = {"figure": f"{now.measured.sentence}." if now and now.measured else "", "lead": "", "changes": "", "hasGhost": False}
+        if ghost and now:
+            told |= {"lead": f"Compared with {label(ghost, now)}: ", "changes": f"{', '.join(changes(ghost, now)) or 'no difference'}."}
+        elif self.is_kept:
+            told["lead"] = "This run is kept. Change something to compare another one with it."
+        return told | {"hasGhost": bool(ghost or self.is_kept)}

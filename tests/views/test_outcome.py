@@ -1,0 +1,139 @@
+"""The figure of a run in the player, the run it is compared with, and what is told of the difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kitlib.experiments import get, names
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
+from kitlib.views.figure_curve import curve, mapped
+from kitlib.views.film import Cursor, Film, Track
+from kitlib.views.outcome import Outcome, changes, label
+from kitlib.views.session import Session
+from tests.views.projector import Projector
+
+SMALL = "small_max_offset_behind"
+
+
+def outcome_of(name: str = SMALL, **knobs: Any) -> Outcome:
+    experiment = get(name)
+    trace = experiment.run(**knobs)
+    return Outcome.of(trace, judge(trace), experiment)
+
+
+def turn(session: Session, **knobs: Any) -> dict[str, Any]:
+    """Turn knobs as the page does, and give back what it is told of the outcome."""
+    return ask(session, do="run", seed="1", knobs=knobs)
+
+
+def ask(session: Session, **question: Any) -> dict[str, Any]:
+    session.answer({"number": session.told["number"] + 1, **question})
+    assert session.told["error"] == ""
+    outcome: dict[str, Any] = session.told["outcome"]
+    return outcome
+
+
+def ghosts(session: Session) -> list[str]:
+    """The paths of grey curves of another run that the page was sent."""
+    return [attributes["d"] for tag, attributes, *_ in Projector(session.frames).all_nodes() if attributes.get("data-ghost") == "figure"]
+
+
+def test_a_turned_knob_is_told_as_before_and_after() -> None:
+    """The counts that changed, and no others."""
+    session = Session(SMALL)
+    assert session.told["outcome"] == {"figure": "46 records lost.", "lead": "", "changes": "", "hasGhost": False}
+    assert ghosts(session) == []
+    told = turn(session, max_offset_behind="10")
+    assert (told["figure"], told["lead"]) == ("2 records lost.", "Compared with max_offset_behind=5: ")
+    assert told["changes"] == "46 lost → 2 lost, 9 reordered → 31 reordered, 2 stalled → 1 stalled."
+    assert len(ghosts(session)) == 1
+
+
+def test_a_figure_that_is_no_count_is_told_with_its_unit() -> None:
+    """Seconds without an owner stand beside the duplicates."""
+    told = turn(Session("rebalance_protocols"), protocol="cooperative")
+    assert told["changes"] == "81 duplicated → 26 duplicated, without an owner: 5.2 s → 6.6 s."
+
+
+def test_ghost_stays_while_one_knob_is_turned_and_follows_when_another_is() -> None:
+    """What is compared is the run before the gesture, not the slider's last stop."""
+    session = Session(SMALL)
+    for behind in ("10", "15", "20"):
+        assert turn(session, max_offset_behind=behind)["lead"] == "Compared with max_offset_behind=5: "
+    assert turn(session, max_offset_behind="20", outage_ms="100")["lead"] == "Compared with outage_ms=600: "
+    assert turn(session, max_offset_behind="20")["lead"] == "", "it is the run that it would be compared with"
+
+
+def test_a_fork_is_compared_with_the_run_that_was_forked() -> None:
+    """The fork alone changes nothing; the knob that is turned after it does."""
+    session = Session(SMALL)
+    assert ask(session, do="fork", at=40)["changes"] == "no difference."
+    assert turn(session, max_offset_behind="100")["changes"].startswith("46 lost → 0 lost")
+    assert ask(session, do="start over")["lead"].startswith("Compared with the fork at step 40, max_offset_behind=100")
+
+
+def test_a_kept_run_stays_until_it_is_dropped() -> None:
+    """Whatever is turned, it is what the others are compared with; dropped, nothing is until a knob is turned."""
+    session = Session(SMALL)
+    turn(session, max_offset_behind="10")
+    assert ask(session, do="keep")["lead"].startswith("This run is kept.")
+    assert turn(session, max_offset_behind="10", records="80")["lead"] == "Compared with records=60: "
+    assert turn(session, max_offset_behind="20", records="80")["lead"] == "Compared with records=60, max_offset_behind=10: "
+    dropped = ask(session, do="drop")
+    assert (dropped["lead"], dropped["hasGhost"], ghosts(session)) == ("", False, [])
+    assert turn(session, max_offset_behind="20", records="90")["lead"] == "Compared with records=80: "
+
+
+def test_many_settings_are_named_in_short() -> None:
+    """Three of them, and how many more; an unlimited one is called so."""
+    before = outcome_of("happy_path")
+    now = outcome_of("happy_path", max_offset_behind=7, records=50, process_ms=10, commit_every_ms=20, fetch_records=11)
+    assert label(before, now) == "records=40, fetch_records=10, process_ms=40, 2 more"
+    assert label(outcome_of("happy_path"), outcome_of("happy_path", max_offset_behind=7)) == "max_offset_behind=unlimited"
+
+
+def test_runs_that_differ_in_nothing_that_counts_have_no_changes() -> None:
+    """Another cut of the trace alone is none."""
+    assert changes(outcome_of(), outcome_of(max_steps=1_999)) == []
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_player_draws_its_figure_on_the_axis_of_its_first_picture(name: str) -> None:
+    """The last picture has its steps where the first one with a cursor has them, and the number is the one that is told."""
+    session = Session(name)
+    experiment = get(name)
+    sent = Projector(session.frames)
+    assert experiment.figure
+    if not experiment.figure.is_drawn:
+        assert all(reel["question"] != "How does the figure build up?" for reel in sent.reels)
+        return
+    assert sent.reels[-1]["question"] == "How does the figure build up?"
+    first = next(reel for reel in sent.reels if "cursor" in reel)
+    assert sent.reels[-1]["cursor"]["x"] == first["cursor"]["x"]
+    assert session.told["outcome"]["figure"] == f"{experiment.figure.measure(session.trace, session.verdict).sentence}."
+
+
+def test_a_recorded_trace_of_no_experiment_has_no_figure() -> None:
+    """It is played as ever, and nothing is said of a figure."""
+    trace = get(SMALL).run()
+    session = Session(Trace("mine", "of-mine", steps=trace.steps))
+    assert session.told["outcome"] == {"figure": "", "lead": "", "changes": "", "hasGhost": False}
+
+
+def axis(xs: list[float], right: int = 100) -> Cursor:
+    return Cursor(xs, 0, 10, right, Track(Film()))
+
+
+def test_times_of_another_run_lie_at_the_same_times() -> None:
+    """Between two steps in proportion, before the first at its place, and what comes later lies right of the axis."""
+    assert mapped([0, 5, 10, 15, 20, 21], [0, 10, 20], axis([10, 50, 60], 60)) == [10, 30, 50, 55, 60, 61]
+    assert mapped([0, 7], [5, 5, 10], axis([10, 20, 70], 70)) == [10, 40]
+
+
+def test_curve_keeps_a_value_until_the_next_step_and_ends_at_the_right() -> None:
+    """A corner where the value changes; steps right of the axis are left out."""
+    assert curve([0, 0, 1], [10, 20, 30], 1, 30) == "M10 78H30V24H30"
+    assert curve([1, 0], [10, 40], 1, 30) == "M10 24H30"
