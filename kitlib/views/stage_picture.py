@@ -27,14 +27,14 @@ from kitlib.views.stage import (
     FROZEN,
     LOOKS,
     UP,
-    WIDE,
     Actor,
     Look,
     Stage,
     Traveller,
-    to_stage,
 )  # fmt: skip
-from kitlib.views.stage_rows import STAGES
+from kitlib.views.stage_cast import WIDE
+from kitlib.views.stage_score import to_stage
+from kitlib.views.stages import STAGES
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import GREEN, RED, SKY
 

@@ -19,16 +19,14 @@ from kitlib.views.stage import (
     FENCED,
     FROZEN,
     LOST,
-    MOST_AT_ONCE,
-    MOST_ON_A_WAY,
     UP,
     Stage,
     Traveller,
-    gathered,
-    to_stage,
 )
+from kitlib.views.stage_crowds import MOST_AT_ONCE, MOST_ON_A_WAY, gathered
 from kitlib.views.stage_picture import stage_of, staged, to_json
-from kitlib.views.stage_rows import STAGES
+from kitlib.views.stage_score import to_stage
+from kitlib.views.stages import STAGES
 from kitlib.words import DOMAINS
 from tests.views.payloads import HOSTILE
 
