@@ -56,7 +56,7 @@ def _arrived(look: Any, node: Any) -> Deed:
         source = waiting[0].source if waiting else _client(play)
         play.arrive(key, "arrived" if look is ANSWER else "refused", target)
         back = "sender" if play.has("sender") else source
-        label = str(step.data["error"])[:12].rstrip("_") if look is BAD_ANSWER else "again" if step.what == "recognise" else "stored"
+        label = str(step.data["error"])[:24].rstrip("_") if look is BAD_ANSWER else "again" if step.what == "recognise" else "stored"
         if play.stage.actors.get(target) is not None:
             play.leave(_answer(step), target, back, look, label, f"answer:{step.data.get('request')}")
             if step.data.get("copy", 1) > 1:
