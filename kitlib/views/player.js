@@ -10,8 +10,9 @@ class Player {
     this.hatchName = newName("hatch");
     this.reels = [];
     // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
-    this.above = [];
-    this.below = [new ScriptPanel(this)];
+    const script = new ScriptPanel(this);
+    this.above = [script.chips];
+    this.below = [new LifePanel(this), script];
     this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
