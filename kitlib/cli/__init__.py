@@ -27,6 +27,7 @@ COMMANDS = {
     "proxy": ("proxy",),
     "experiments": ("run",),
     "compare": ("compare",),
+    "page": ("page",),
     "sweep": ("sweep",),
     "audit": ("audit",),
     "guarantees": ("guarantees",),

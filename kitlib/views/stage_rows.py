@@ -35,6 +35,7 @@ from kitlib.views.stage import (
     TUPLE,
     UP,
     WHO,
+    WORK,
     Deed,
     Part,
     Play,
@@ -158,7 +159,7 @@ SPOUT = Setting(
             0.36,
             found=lambda trace: ["commit"] if _acts(trace, "spout") else [],
             is_below=True,
-            label=lambda _: "stored offset",
+            label=lambda _: "offset store",
         ),
     ),
     {
@@ -944,8 +945,8 @@ CONNECT = Setting(
         "kill": (becomes(DOWN), drops(WHO, _work)),
         "evict": (says("group", lambda step: f"removes {step.data['member']}", True),),
         "prepare": (says("group", "rebalance"),),
-        "assigned": (hops("group", WHO, TUPLE, _work),),
-        "revoked": (hops(WHO, "group", RECORD, _work),),
+        "assigned": (hops("group", WHO, WORK, _work),),
+        "revoked": (hops(WHO, "group", WORK, _work),),
         "delay": (says("group", lambda step: f"waits {step.data['delay_ms'] // 1000} s for its return", True),),
         "sync": NOTHING,
         "idle": NOTHING,
@@ -955,7 +956,7 @@ CONNECT = Setting(
 
 def _dealt(play: Play, step: Step) -> None:
     for name, tasks in step.data["active"].items():
-        play.hop("group", str(name), TUPLE, f"{len(tasks)} tasks")
+        play.hop("group", str(name), WORK, f"{len(tasks)} tasks")
         play.show(str(name), f"{len(tasks)} tasks")
 
 
