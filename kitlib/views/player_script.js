@@ -1,9 +1,9 @@
 // Drop it yourself: what was done to this run stands as chips that can be taken away, and the run as a script that can be
 // read, copied, edited and run. A deed (kitlib/experiments/deeds.py) is asked of the kernel, which writes the script's line.
 
-const DEEDS = { lose: "Lose it", delay: "Deliver it late", double: "Send it twice", fail: "Fail it" };
+const LATE_MS = 200; // how late a message is delivered; the script's line can say another time
+const DEEDS = { lose: "Lose it", delay: `Deliver it ${LATE_MS} ms late`, double: "Send it twice", fail: "Fail it" };
 const ACK_DEEDS = { lose: "Lose its ack", double: "Send its ack twice" };
-const LATE_MS = 200; // by how much, until the reader says otherwise
 
 class ScriptPanel {
   constructor(player) {
@@ -83,19 +83,34 @@ class ScriptPanel {
   }
 }
 
-// The buttons for a thing: those forms of the experiment's lines that go with its kind.
-function deedsOf(takes, kind) {
-  const found = [];
-  for (const form of takes) {
-    const verb = form.slice(0, form.indexOf(" "));
-    const rest = form.slice(verb.length + 1);
-    if (rest.startsWith(`${kind} N`)) found.push([form, DEEDS[verb]]);
-    else if (rest.startsWith(`ack of ${kind} N`)) found.push([form, ACK_DEEDS[verb]]);
-  }
-  return found.filter(([, label]) => label);
+// What can be done to a thing: its buttons in the card that tells its life, as far as the experiment's lines take them.
+for (const kind of ["request", "answer", "record", "tuple"]) {
+  ACTIONS[kind] = [[kind, DEEDS], [`ack of ${kind}`, ACK_DEEDS]].flatMap(([thing, labels]) => Object.entries(labels).map(([verb, label]) => ({
+    label, fits: (ref, step, player) => Boolean(formOf(player, `${verb} ${thing} N`)),
+    run: (ref, step, player) => askDeed(player, formOf(player, `${verb} ${thing} N`), ref, step),
+  })));
+}
+ACTIONS.process = [
+  { label: "Break", fits: (ref, step, player) => Boolean(breakOf(player, ref)), run: (ref, step, player) => askDeed(player, breakOf(player, ref), ref, step) },
+  { label: "Mend", fits: (ref, step, player) => isBroken(player, ref), run: (ref, step, player) => askDeed(player, "mend", ref, step) },
+];
+
+function formOf(player, begin) {
+  const { takes = [], knobs } = player.model.get("heading");
+  return knobs.length ? takes.find((form) => form === begin || form.startsWith(`${begin} by `)) : undefined;
+}
+
+function breakOf(player, ref) {
+  const { takes = [], knobs } = player.model.get("heading");
+  const name = ref.slice("process:".length);
+  return knobs.length ? takes.find((form) => form.startsWith(`break ${name} at `) || form.startsWith("break TASK at ")) : undefined;
+}
+
+// Whether the script breaks it at all; at which moments it is down, the kernel knows.
+function isBroken(player, ref) {
+  return player.model.get("told").script.done.some((line) => line.startsWith(`break ${ref.slice("process:".length)} at `));
 }
 
 function askDeed(player, form, ref, step) {
-  const ms = form.includes(" by D ms") ? LATE_MS : 0;
-  player.ask({ do: "deed", form, ref, at: step, ms });
+  player.ask({ do: "deed", form, ref, at: step, ms: form.includes(" by D ms") ? LATE_MS : 0 });
 }
