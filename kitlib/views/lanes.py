@@ -36,6 +36,7 @@ class Way:
     code: str  # once it has ended: see WAYS
     is_open: bool = False  # it never ends in this trace
     has_cross: bool = False  # where it ends no step stands that says so
+    ref: str = ""  # of the request or the answer (`kitlib.views.lives`)
 
     def y_at(self, x: int) -> int:
         """Where it is at a moment; at its ends before and after."""
@@ -174,7 +175,7 @@ class SpaceTime:
             "tall": self.tall,
             "x": self.x,
             "ways": [
-                [way.x0, way.y0, way.x1, way.y1, way.born, way.code, int(way.is_open), int(way.has_cross)]
+                [way.x0, way.y0, way.x1, way.y1, way.born, way.code, int(way.is_open), int(way.has_cross), way.ref]
                 for way in self.ways
             ],
             "marks": [

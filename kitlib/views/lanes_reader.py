@@ -22,6 +22,7 @@ from kitlib.views.lanes_rows import RowReader
 from kitlib.views.lanes_words import numbers, part, whole
 from kitlib.words.idempotence import is_side
 
+MOST_NAME = 60  # characters of a name in a ref
 STEP_WIDE, SEND_WIDE = 18, 7  # the least way from one step to the next
 MOST_WAIT = 46  # how much a wait, however long, adds to that
 Key = tuple[Any, ...]
@@ -43,11 +44,16 @@ class _Flight:
     actor: str
     numbers: tuple[Any, ...]  # producer id, epoch, sequence
     way: Way
+    name: str  # of the request, within its ref; "" when no step says it
     is_under_way: bool = True  # to the broker
     arrivals: list[tuple[int, int]] = field(default_factory=list)  # step and place of each at the broker
     answered: int = 0  # of them
     forks: list[int] = field(default_factory=list)  # steps at which the network sent it on twice
     ways: list[Way] = field(default_factory=list)
+
+    @property
+    def answer_ref(self) -> str:
+        return f"answer:{self.name}" if self.name else ""
 
 
 class _Reader:
@@ -157,8 +163,10 @@ class _Reader:
 
     def _on_request(self, step: Step, data: dict[str, Any]) -> None:
         lane = self._lane_of(step.actor)
-        way = Way(self.x, lane, self.x, BROKER, step.number, "R")
-        flight = _Flight(lane, step.actor, numbers(data), way, ways=[way])
+        whose = "" if step.actor == self.actors[0] else f"{plain_text(step.actor, MOST_NAME)}/"
+        name = f"{whose}{plain_text(data['request'], MOST_NAME)}" if "request" in data else ""
+        way = Way(self.x, lane, self.x, BROKER, step.number, "R", ref=f"request:{name}" if name else "")
+        flight = _Flight(lane, step.actor, numbers(data), way, name, ways=[way])
         self.scene.ways.append(way)
         self.flights.setdefault(self._key(data), []).append(flight)
 
@@ -201,7 +209,7 @@ class _Reader:
             flight.way.x1 = self.x
         elif flight.forks:
             at = flight.forks.pop(0)
-            way = Way(self.scene.x[at], NEVER, self.x, BROKER, at, "C")
+            way = Way(self.scene.x[at], NEVER, self.x, BROKER, at, "C", ref=flight.way.ref)
             flight.ways.append(way)
             self.scene.ways.append(way)
         flight.arrivals.append((step.number, self.x))
@@ -239,7 +247,7 @@ class _Reader:
     def _on_answer(self, step: Step, data: dict[str, Any]) -> None:
         if flight := self._flight(step):
             born, x0 = self._back(flight, self.x)
-            way = Way(x0, BROKER, self.x, flight.client, born, "A" if data.get("error") == "NONE" else "E")
+            way = Way(x0, BROKER, self.x, flight.client, born, "A" if data.get("error") == "NONE" else "E", ref=flight.answer_ref)
             flight.ways.append(way)
             self.scene.ways.append(way)
 
@@ -249,7 +257,7 @@ class _Reader:
 
     def _lose_answer(self, flight: _Flight, x: int) -> None:
         born, x0 = self._back(flight, x)
-        way = Way(x0, BROKER, x, flight.client, born, LOST)
+        way = Way(x0, BROKER, x, flight.client, born, LOST, ref=flight.answer_ref)
         flight.ways.append(way)
         self.scene.ways.append(way)
         self._lose(way, flight, x)
@@ -333,7 +341,7 @@ class _Reader:
                 flight.way.x1, flight.way.is_open = flight.way.x0 + OPEN_WAY, True
             elif is_answered and flight.arrivals and not flight.answered:
                 born, x0 = flight.arrivals[0]
-                scene.ways.append(Way(x0, BROKER, x0 + OPEN_WAY, flight.client, born, "A", True))
+                scene.ways.append(Way(x0, BROKER, x0 + OPEN_WAY, flight.client, born, "A", True, ref=flight.answer_ref))
                 flight.ways.append(scene.ways[-1])
         for (_, y0, y1), broken in self.broken.items():  # the earlier one set out, the farther it came
             for place, lost in enumerate(sorted(broken, key=lambda one: -one.x0), start=1):

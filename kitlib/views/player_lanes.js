@@ -122,10 +122,12 @@ class WayLine {
     this.line = svg("path", { fill: "none" });
     this.arrow = svg("path", { d: look.arrow });
     this.cross = svg("path", signOf(look.byMark.L));
-    this.node = svg("g", {}, this.line, this.arrow, this.cross);
+    // Wider than the line, so that it can be pointed at.
+    this.hit = svg("path", { fill: "none", stroke: "transparent", "stroke-width": 11, "pointer-events": "stroke" });
+    this.node = svg("g", {}, this.hit, this.line, this.arrow, this.cross);
   }
 
-  draw([beginX, beginY, endX, endY, , code, isOpen, hasCross], from, now, shift, seen) {
+  draw([beginX, beginY, endX, endY, , code, isOpen, hasCross, ref], from, now, shift, seen) {
     const { byWay, markRoom, mostDone } = this.look;
     const isOver = now >= endX && !isOpen;
     const look = byWay[isOver ? code : "P"];
@@ -141,10 +143,12 @@ class WayLine {
       y0 += ((y1 - y0) * (from - x0)) / Math.max(1, x1 - x0);
       x0 = from;
     }
-    put(this.node, "data-way", look.code);
+    putAll(this.node, { "data-way": look.code, "data-ref": ref || null });
     show(this.node, x1 - x0 >= (part < 1 && !isOver ? 1 : markRoom));
     const at = (x, y) => `${(x + shift).toFixed(1)} ${y.toFixed(1)}`;
-    putAll(this.line, { d: `M${at(x0, y0)}L${at(x1, y1)}`, "stroke-width": look.thick, "stroke-dasharray": look.dash || null, ...edgePaint(look.edge) });
+    const path = `M${at(x0, y0)}L${at(x1, y1)}`;
+    put(this.hit, "d", path);
+    putAll(this.line, { d: path, "stroke-width": look.thick, "stroke-dasharray": look.dash || null, ...edgePaint(look.edge) });
     show(this.arrow, !isLost);
     show(this.cross, isLost && hasCross === 1);
     if (isLost && hasCross) {

@@ -7,21 +7,21 @@ const ACK_DEEDS = { lose: "Lose its ack", double: "Send its ack twice" };
 
 class ScriptPanel {
   constructor(player) {
-    Object.assign(this, { player, text: "" });
+    Object.assign(this, { player, text: "", isRun: false });
     const id = newName("script");
     this.done = html("ul", { class: "kit-did", "aria-label": "Done to this run" });
     this.doneRow = html("div", { class: "kit-did-row", hidden: "" }, html("span", { text: "Done to this run:" }), this.done);
     this.summary = html("summary", { ...KEYS_ARE_MINE, text: "Script of this run" });
     this.why = html("p", { class: "kit-script-why", hidden: "" });
     this.field = html("textarea", { ...KEYS_ARE_MINE, id, class: "kit-script-text", rows: 4, spellcheck: "false", autocomplete: "off", "aria-label": "Script of this run" });
-    this.run = button("Run this script", "", () => player.ask({ do: "script", text: this.field.value }));
+    this.run = button("Run this script", "", () => { this.isRun = true; player.ask({ do: "script", text: this.field.value }); });
     this.copy = button("Copy", "", () => this.copyText());
     this.back = button("Put back", "", () => this.fill());
     this.told = html("span", { class: "kit-mood", role: "status" });
     this.takes = html("p", { class: "kit-script-takes" });
     this.edit = html("div", {}, this.field, html("div", { class: "kit-script-buttons" }, this.run, this.copy, this.back, this.told), this.takes);
     const details = html("details", { class: "kit-script" }, this.summary, this.why, this.edit);
-    this.field.addEventListener("input", () => this.mark());
+    this.field.addEventListener("input", () => { this.isRun = false; this.mark(); });
     // Keys that are typed here are the field's: neither the player nor the notebook takes them.
     for (const node of [this.field, this.summary]) node.addEventListener("keydown", (event) => event.stopPropagation());
     this.nodes = [details];
@@ -41,7 +41,8 @@ class ScriptPanel {
     put(this.takes, "text", takes.length ? `A line does one thing: ${takes.join("; ")}.` : "This run takes no lines beyond its first: its script has seed and knobs alone.");
     this.doneRow.hidden = script.done.length === 0;
     this.done.replaceChildren(...script.done.map((line) => this.chip(line, knobs.length > 0)));
-    if (!wasEdited || this.field.value === "") this.fill();
+    if (this.isRun || !wasEdited || this.field.value === "") this.fill(); // what is being written stays
+    this.isRun = false;
     this.mark();
   }
 
