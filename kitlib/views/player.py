@@ -49,9 +49,9 @@ SCRIPTS = (
     "player_controls.js",
     "player_knobs.js",
     "player_outcome.js",
-    "player_script.js",
     "player_lives.js",
     "player_life.js",
+    "player_script.js",
     "player.js",
 )
 STYLES = ("player.css", "player_life.css", "player_script.css")
