@@ -27,6 +27,7 @@ COMMANDS = {
     "proxy": ("proxy",),
     "experiments": ("run",),
     "compare": ("compare",),
+    "predictions": ("predictions",),
     "sweep": ("sweep",),
     "audit": ("audit",),
     "guarantees": ("guarantees",),
