@@ -20,10 +20,6 @@ class KnobError(KitError):
     exit_code = 2
 
 
-class ScriptError(KnobError):
-    """A run's script cannot be read, or does not fit its experiment."""
-
-
 class LabError(KitError):
     """A part of the lab (broker, Jupyter, Spark) did not start, answer or stop."""
 

@@ -5,16 +5,27 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from kitlib import experiments
 from kitlib.cli import app
 from kitlib.experiments.experiment import BACKENDS, Experiment
+from kitlib.experiments.interventions import ScriptError
 from kitlib.experiments.knobs import UNLIMITED, Knob
+from kitlib.experiments.script import MOST_CHARS, Script
+from kitlib.experiments.stored import compare_logs
 from kitlib.lab import workspace
-from kitlib.monitor.delivery import judge
+from kitlib.monitor.delivery import Verdict, judge
+from kitlib.text import plain_text
+from kitlib.trace import Trace
+
+Backend = Annotated[str, typer.Option(help=f"Where to run it: {' or '.join(BACKENDS)}.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print knobs and verdict as JSON.")]
+TraceFile = Annotated[str | None, typer.Option("--trace", metavar="FILE", help="Keep the trace as JSON lines.")]
+Page = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Keep the run as a page that can be scrubbed and played.")]
+PrintScript = Annotated[bool, typer.Option("--print-script", help="Print the run as a script, and do not run it.")]
 
 
 def _parameter(knob: Knob) -> inspect.Parameter:
@@ -29,15 +40,34 @@ def _parameter(knob: Knob) -> inspect.Parameter:
     )
 
 
-def _run(experiment: Experiment, backend: str, seed: int, as_json: bool, trace_file: str | None, **given: Any) -> None:
-    knobs = {name: value for name, value in given.items() if value is not None}
-    trace = experiment.run(backend=backend, seed=seed, **knobs)
+def _read_script(file: str) -> Script:
+    """The script in a file. ScriptError when the file cannot be read, or holds none."""
+    try:
+        with Path(file).open(encoding="utf-8") as opened:
+            return Script.parse(opened.read(MOST_CHARS + 1))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        name = plain_text(file, 80)
+        raise ScriptError(f"the script {name} cannot be read: {why}. Give a file that `kit run --print-script` wrote.") from None
+
+
+def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, page: str | None, print_script: bool) -> None:
+    if print_script:
+        typer.echo(str(script))
+        return
+    experiment = experiments.get(script.experiment)
+    trace = experiment.run(backend=backend, script=script)
     if trace_file:
         workspace.write_atomic(Path(trace_file), "".join(line + "\n" for line in trace.to_json_lines()))
+    if page:
+        from kitlib.views.saved_page import save  # here, because the pictures take a while to load
+
+        save(trace, Path(page), overwrite=True, who="--html")
     verdict = judge(trace)
     figure = experiment.figure.measure(trace, verdict) if experiment.figure else None
     if as_json:
-        told = {"run": trace.run, "experiment": trace.experiment, "backend": backend, "seed": seed}
+        told = {"run": trace.run, "experiment": trace.experiment, "backend": backend, "seed": trace.seed}
+        told |= {"script": trace.script} if trace.script else {}
         judged = {"verdict": verdict.to_json(), "figure": figure and figure.to_json()}
         typer.echo(json.dumps({**told, "knobs": trace.knobs, "steps": len(trace), **judged}))
         return
@@ -46,8 +76,19 @@ def _run(experiment: Experiment, backend: str, seed: int, as_json: bool, trace_f
     typer.echo(verdict.sentence)
     if figure:
         typer.echo(f"{figure.sentence}.")
+    if backend == "kafka" and script.interventions:
+        _compare_with_model(trace, verdict, experiment.run(script=script))
     if backend == "kafka":
         typer.echo(f"The trace is in topic kit.trace.{trace.run}; `kit audit {trace.run}` judges it on Spark.")
+
+
+def _compare_with_model(trace: Trace, verdict: Verdict, model: Trace) -> None:
+    """Say whether the broker's run is what the model makes of the same script."""
+    judged = judge(model)
+    same = judged.counts == verdict.counts
+    typer.echo("The model's verdict on this script is the same." if same else f"The model says otherwise: {judged.sentence}")
+    if any(step.what == "read" for step in trace):
+        typer.echo(compare_logs(model, trace))
 
 
 def _add(experiment: Experiment) -> None:
@@ -55,24 +96,59 @@ def _add(experiment: Experiment) -> None:
 
     def call(
         *,
-        backend: Annotated[str, typer.Option(help=f"Where to run it: {' or '.join(BACKENDS)}.")] = "model",
+        backend: Backend = "model",
         seed: Annotated[int, typer.Option(help="Random seed of the run.")] = 1,
-        as_json: Annotated[bool, typer.Option("--json", help="Print knobs and verdict as JSON.")] = False,
-        trace_file: Annotated[
-            str | None, typer.Option("--trace", metavar="FILE", help="Keep the trace as JSON lines.")
-        ] = None,
+        as_json: AsJson = False,
+        trace_file: TraceFile = None,
+        page: Page = None,
+        do: list[str] | None = None,
+        print_script: PrintScript = False,
         **given: str | None,
     ) -> None:
-        _run(experiment, backend, seed, as_json, trace_file, **given)
+        script = Script.made(experiment.name, seed, {name: value for name, value in given.items() if value is not None})
+        for line in do or ():
+            script = script.having(line)
+        _run(script, backend, as_json, trace_file, page, print_script)
 
-    own = list(inspect.signature(call, eval_str=True).parameters.values())[:-1]
-    parameters = [*own, *(_parameter(knob) for knob in experiment.knobs)]
+    own = inspect.signature(call, eval_str=True).parameters
+    takes = f"It takes: {'; '.join(experiment.takes)}." if experiment.takes else "This experiment takes none."
+    told = typer.Option("--do", metavar="LINE", help=f"A line of a script: do this to the run. May be repeated. {takes}")
+    do = own["do"].replace(annotation=Annotated[list[str] | None, told])
+    parameters = [do if name == "do" else own[name] for name in own if name != "given"]
+    parameters += [_parameter(knob) for knob in experiment.knobs]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.command(experiment.name, help=f"{experiment.title}. {experiment.question}")(call)
 
 
-run = typer.Typer(name="run", help="Run an experiment and judge it.", no_args_is_help=True)
+run = typer.Typer(name="run", help="Run an experiment and judge it.", invoke_without_command=True)
+
+
+@run.callback()
+def run_script(
+    context: typer.Context,
+    script: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Run the script in this file: an experiment, its seed and knobs, what is done to it.")
+    ] = None,
+    backend: Backend = "model",
+    as_json: AsJson = False,
+    trace_file: TraceFile = None,
+    page: Page = None,
+    print_script: PrintScript = False,
+) -> None:
+    """Run an experiment and judge it."""
+    if context.invoked_subcommand is None:
+        if script is None:
+            typer.echo(context.get_help())
+            raise typer.Exit(2)
+        _run(_read_script(script), backend, as_json, trace_file, page, print_script)
+    elif script is not None or backend != "model" or as_json or trace_file or page or print_script:
+        raise ScriptError(
+            f"options before {context.invoked_subcommand} are those of a script, which names its experiment itself. "
+            "Put them behind the experiment, or leave it out."
+        )
+
+
 for _name in experiments.names():
     _add(experiments.get(_name))
 app.add_typer(run)

@@ -78,7 +78,7 @@ def every() -> Iterator[Experiment]:
 
 
 def run(
-    name: str | None = None, backend: str = "model", seed: int | None = None, script: Script | str | None = None, **knobs: Any
+    name: str | None = None, backend: str = "model", seed: int = 1, script: Script | str | None = None, **knobs: Any
 ) -> Trace:
     """Run an experiment by name, or by its script; as Experiment.run."""
     if isinstance(script, str):

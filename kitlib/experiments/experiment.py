@@ -17,9 +17,9 @@ from inspect import signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
-from kitlib.errors import KnobError, ScriptError, TraceError
-from kitlib.experiments.interventions import Intervention, Interventions
-from kitlib.experiments.knobs import Knob, bind, settle
+from kitlib.errors import KnobError, TraceError
+from kitlib.experiments.interventions import Intervention, Interventions, ScriptError
+from kitlib.experiments.knobs import Knob, bind, check_seed, settle
 from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.experiments.script import Script, check_takes
 from kitlib.monitor.figures import Figure
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("model", "kafka")
 MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "steps", 10, 20_000, name="max_steps")
+
+MOST_IN_FRONT = 5  # knobs beside a picture
 
 Run = TypeVar("Run")
 RunKind = Callable[[Trace, "Backend", dict[str, Any], Fork | None], Run]
@@ -48,25 +50,26 @@ class Experiment:
     model_only: str = ""  # why there is nothing real to run it on; "" when there is
     domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
     figure: Figure | None = None  # the number that the question asks for
+    front: tuple[str, ...] = ()  # the knobs that a player puts beside the picture, three to five where there are so many
 
     @property
     def takes(self) -> tuple[str, ...]:
         """The lines of a script that its kind of run takes, with N, D, T and TASK for what a line names."""
         return getattr(self.kind, "takes", ())
 
-    def run(self, backend: str = "model", seed: int | None = None, script: Script | str | None = None, **knobs: Any) -> Trace:
+    def run(self, backend: str = "model", seed: int = 1, script: Script | str | None = None, **knobs: Any) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
 
-        `script` gives seed (else 1), knobs and interventions; a seed and knobs beside it come before its own. On "kafka" the
+        `script` gives seed, knobs and interventions; another seed than 1 and knobs beside it replace its own. On "kafka" the
         trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob, seed or backend; ScriptError for a
         script that cannot be read, is another experiment's, or does not fit; LabError when no broker can be had.
         """
         if script is None:
-            return self._run(backend, 1 if seed is None else seed, knobs, None)
+            return self._run(backend, seed, knobs, None)
         found = script if isinstance(script, Script) else Script.parse(script)
         if found.experiment != self.name:
             raise ScriptError(f"{self.name}: the script is one of {found.experiment}. Run it with that experiment.")
-        return self._run(backend, found.seed if seed is None else seed, {**found.knobs, **knobs}, None, found.interventions)
+        return self._run(backend, found.seed if seed == 1 else seed, {**found.knobs, **knobs}, None, found.interventions)
 
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
@@ -121,8 +124,7 @@ class Experiment:
             raise KnobError(f"{self.name}: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-            raise KnobError(f"{self.name}: seed is {str(seed)[:40]!r}, expected a whole number from 0 to 2^63 - 1.")
+        check_seed(seed, self.name)
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
         domain = self.domain or getattr(self.kind, "domain", "")
@@ -153,6 +155,7 @@ def experiment(
     *,
     shared: Sequence[type] = (),
     max_steps: int = 2_000,
+    front: Sequence[str] = (),
     domain: str = "",
     model_only: str = "",
     figure: Figure | None = None,
@@ -164,7 +167,8 @@ def experiment(
     The story is called with each knob's first value. It reads a live knob from `run.knobs` where it needs the value of
     that moment, as a fork may change it. Knobs that a run reads by itself are declared as the annotated attributes of a
     class, for all experiments that have them; `shared` names those classes. A parameter may give one of these knobs
-    another default.
+    another default. `front` names the three to five knobs that answer the question; without it they are the first of the
+    story's own.
     """
 
     def declare(story: Callable[Concatenate[Run, ...], None]) -> Experiment:
@@ -173,9 +177,13 @@ def experiment(
         for group in shared:
             for name, hint in get_type_hints(group, include_extras=True).items():
                 knobs.setdefault(name, bind(name, hint, getattr(group, name)))
+        beside = tuple(front) or tuple(knobs)[:MOST_IN_FRONT]
+        for name in beside:
+            if name not in knobs:
+                raise KnobError(f"{story.__name__}: front names {name}, expected some of its knobs, {', '.join(knobs)}.")
         knobs["max_steps"] = replace(MAX_STEPS, default=max_steps)
         question = " ".join((story.__doc__ or "").split())
-        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure)
+        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure, beside)
 
     return declare
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kitlib.errors import ScriptError
+from kitlib.errors import KnobError
 from kitlib.text import plain_text
 
 MOST_MS = 600_000  # of a delay, and of a break
@@ -34,6 +34,10 @@ GRAMMAR = (
     "lose, delay, double or fail, then request, answer, record, tuple, ack of record or ack of tuple and its number "
     '("lose answer 7", "delay request 9 by 200 ms", "fail record 17 attempt 2"), or "break broker at 400 ms for 250 ms"'
 )
+
+
+class ScriptError(KnobError):
+    """A run's script cannot be read, or does not fit its experiment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +158,8 @@ class Interventions:
             if each.verb == "break":
                 had = f"the run was over at {now_ms:,} ms"
             elif each.thing in self.seen:
-                had = f"the last {each.thing} of this run is number {self.seen[each.thing]}"
+                had = f"the last {each.thing.replace('ack of', 'acked')} of this run is number {self.seen[each.thing]}"
                 had = "it did not come to that attempt" if " attempt " in each.target else had
             else:
-                had = f"this run has no {each.thing}"
+                had = f"this run has no {each.thing.replace('ack of', 'acked')}"
             raise ScriptError(f'{where}: "{each}" never happened: {had}. Change that line of the script, or leave it out.')

@@ -134,6 +134,13 @@ def settle(knobs: Iterable[Knob], given: Mapping[str, Any], where: str) -> dict[
     return {name: knob.check(given[name]) if name in given else knob.default for name, knob in by_name.items()}
 
 
+def check_seed(seed: Any, where: str) -> int:
+    """A run's seed. KnobError unless it is a whole number from 0 to 2^63 - 1."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise KnobError(f"{where}: seed is {str(seed)[:40]!r}, expected a whole number from 0 to 2^63 - 1.")
+    return seed
+
+
 KINDS: dict[Any, Kind] = {int: "int", float: "float", bool: "bool"}
 
 

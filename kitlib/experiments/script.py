@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from kitlib.errors import KnobError, ScriptError
-from kitlib.experiments.interventions import Intervention, check_together
-from kitlib.experiments.knobs import UNLIMITED, settle
+from kitlib.errors import KnobError
+from kitlib.experiments.interventions import Intervention, ScriptError, check_together
+from kitlib.experiments.knobs import UNLIMITED, check_seed, settle
 from kitlib.text import plain_text
 
 if TYPE_CHECKING:
@@ -67,6 +67,14 @@ class Script:
         if script is None:
             raise ScriptError(f'the script names no experiment. Expected a line such as "{EXAMPLE}".')
         return script
+
+    @classmethod
+    def made(cls, experiment: str, seed: int = 1, knobs: Mapping[str, Any] | None = None) -> Script:
+        """The script of an experiment with these knobs. KnobError for an unknown experiment, and for a bad knob or seed."""
+        from kitlib.experiments import get
+
+        found = get(experiment)
+        return cls(found.name, check_seed(seed, found.name), _changed(found, knobs or {}))
 
     @classmethod
     def of(cls, trace: Trace) -> Script:

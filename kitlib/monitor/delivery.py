@@ -22,7 +22,7 @@ An anomaly is *explained* when a setting of the run accounts for it (`kitlib.mon
     log    append {first, last, offsets?, parts?}   delete {to}   compact {offsets}   purge {offsets}
     spout  start {offset, why}   emit {offset}   ack {offset, outstanding?}   fail {offset, retry, why?}
            reset {from, to, asked?, why?}   clear {ranges, by}   give_up {offset}   commit {offset, written, error?}   error {error}
-    bolt   process {offset, part}
+    bolt   process {offset, part}   network  lose_ack {offset}
     operator  alter {offset, before, error?}
 
 A record that compaction has removed (`compact`) is not lost, even if no one has read it: a later record with its
@@ -51,6 +51,7 @@ from typing import Any, Protocol
 from kitlib.errors import TraceError
 from kitlib.monitor.producing import ProducerLedger
 from kitlib.monitor.reasons import (
+    ACK_LOST,
     MAX_OFFSET,
     RETENTION,
     WAITS_FOR_RETRY,
@@ -283,6 +284,9 @@ class DeliveryLedger:
     def _on_give_up(self, step: Step) -> None:
         self.given_up.setdefault(step.data["offset"], (step.number, self.settings.give_up()))
         self.fates[step.data["offset"]] = WAITS_FOR_RETRY
+
+    def _on_lose_ack(self, step: Step) -> None:
+        self.fates[step.data["offset"]] = ACK_LOST
 
     def _on_error(self, step: Step) -> None:
         self.last_error = str(step.data.get("error", ""))

@@ -23,6 +23,7 @@ RETENTION = "retention, which deleted records before they were processed"
 AT_LEAST_ONCE = "at-least-once delivery: a record may be delivered again"
 PENDING_AGAIN = "a record that failed after its ack and is pending again"
 REDELIVERED = "a record that is delivered again, after newer ones"
+ACK_LOST = "an ack that was lost, so the spout keeps waiting"
 WAITS_FOR_RETRY = "a record that keeps failing and waits for its next retry"
 BEGINS_AGAIN = "a new owner, which starts at the committed offset and repeats what was processed above it"
 REFUSED = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "COMMIT_FAILED", "_FATAL")  # not a member's commit

@@ -13,6 +13,8 @@ compare(trace, other)          # the first step at which two runs part, and both
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 draw_history(history)          # what groups committed over time; where it went back or vanished
 draw_signs(commits, samples)   # the signs of an offset that goes back, on one time axis
+lay_under(model, broker)       # the log that a broker really has under the model's, of one script on both
+side_by_side(name, over="max_in_flight", values=(1, 5))  # records a second, latency and copies of two settings
 life(trace, "record:orders/0/17")  # what happened to one record, when and by which rule
 """
 
@@ -27,12 +29,16 @@ if TYPE_CHECKING:
     from kitlib.views.history_picture import draw_history
     from kitlib.views.lag_picture import draw_window
     from kitlib.views.lives import life
+    from kitlib.views.logs_picture import lay_under, side_by_side
     from kitlib.views.picture import Picture, show
     from kitlib.views.player import Player
     from kitlib.views.prediction import predict
     from kitlib.views.signs_picture import draw_signs
 
-__all__ = ["FailureMap", "Picture", "Player", "compare", "draw_history", "draw_signs", "draw_window", "life", "predict", "show"]
+__all__ = [
+    "FailureMap", "Picture", "Player", "compare", "draw_history", "draw_signs", "draw_window", "lay_under", "life",
+    "predict", "show", "side_by_side",
+]  # fmt: skip
 
 _MODULES = {
     "compare": "compared",
@@ -42,9 +48,11 @@ _MODULES = {
     "draw_history": "history_picture",
     "draw_signs": "signs_picture",
     "draw_window": "lag_picture",
+    "lay_under": "logs_picture",
     "life": "lives",
     "predict": "prediction",
     "show": "picture",
+    "side_by_side": "logs_picture",
 }
 
 

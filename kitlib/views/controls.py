@@ -24,11 +24,12 @@ def to_control(knob: Knob, trace: Trace) -> dict[str, Any]:
         "live": knob.live,
         "isSlow": trace.backend != "model",  # run at the end of a move, not during it
         "value": to_text(value),
-        "stops": [{"value": to_text(stop), "label": _label(knob, stop)} for stop in stops_of(knob, value)],
+        "stops": [{"value": to_text(stop), "label": to_label(knob, stop)} for stop in stops_of(knob, value)],
     }
 
 
-def _label(knob: Knob, value: Any) -> str:
+def to_label(knob: Knob, value: Any) -> str:
+    """A knob's value as it stands beside its slider."""
     if value == UNLIMITED:
         return "unlimited"
     number = f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -16,7 +16,9 @@ from kitlib.views.forest import Forest
 from kitlib.views.forest_reader import to_forest
 from kitlib.views.lanes import SpaceTime
 from kitlib.views.lanes_reader import to_space_time
+from kitlib.views.marks import events, pauses
 from kitlib.views.partition_reader import Lane, LaneReader, LaneView, lanes_of
+from kitlib.views.play_clock import PlayClock, play_clock
 from kitlib.views.scene import Scene
 from kitlib.views.scenes import kind_of
 
@@ -28,6 +30,7 @@ class Frames:
     experiment: str
     backend: str
     trace: Trace | None = None  # the one they were read from
+    clock: PlayClock = field(default_factory=PlayClock)  # where its steps lie in time
     lanes: list[Lane] = field(default_factory=list)
     at_ms: list[int] = field(default_factory=list)
     lag: list[int] = field(default_factory=list)  # log end - committed_to, summed over the lanes
@@ -77,6 +80,7 @@ def to_frames(trace: Trace, part: str = "all") -> Frames:
 
 def _to_frames(trace: Trace, part: str) -> Frames:
     frames = Frames(trace.experiment, trace.backend, trace)
+    frames.clock = play_clock([step.at_ms for step in trace.steps], pauses(events(trace)))
     kind = kind_of(trace)
     if kind is not None:
         frames.scene = kind.to_scene(trace, part)

@@ -227,9 +227,13 @@ def _frozen(ranges: list[Range]) -> Ranges:
 
 
 def draw_hole(x: float, y: float, wide: float, tall: float) -> Svg:
-    """Lost records: hollow, with a cross."""
-    box = el("rect", x=x, y=y, width=wide, height=tall, cls="paper", stroke=RED, stroke_width=2)
-    return group(box, el("path", d=f"M{x:.1f} {y:g}l{wide:.1f} {tall:g}m0 -{tall:g}l-{wide:.1f} {tall:g}", stroke=RED, stroke_width=1.6))
+    """Lost records: filled with the alarm's colour, with a cross at each end where there is room."""
+    box = el("rect", x=x, y=y, width=wide, height=tall, fill=RED, stroke=BLACK)
+    at = [x + 10, x + wide - 10] if wide > 110 else [x + wide / 2] if wide < 30 else []
+    half = min(5.0, wide / 2 - 1)
+    rise = tall - 8
+    path = "".join(f"M{middle - half:.1f} {y + 4:g}l{2 * half:.1f} {rise:g}m0 -{rise:g}l{-2 * half:.1f} {rise:g}" for middle in at)
+    return group(box, el("path", d=path, stroke=BLACK, stroke_width=2)) if path and half > 1 else group(box)
 
 
 # -- the panel -----------------------------------------------------------------------------------------
@@ -343,10 +347,10 @@ class _Panel:
         return group(*parts)
 
     def _hole(self, first: int, last: int, y: int) -> Svg:
-        """Lost records: hollow, with a cross, and with their number where it fits."""
+        """Lost records, with their number where it fits."""
         self.has_lost = True
         x, wide = BAR_LEFT + first * self.scale, max(2.0, (last + 1 - first) * self.scale)
-        words, paint = (f"{last + 1 - first:,} lost", f"{last + 1 - first:,}"), letter_paint("ink", 3) | {"font_weight": "bold"}
+        words, paint = (f"{last + 1 - first:,} lost", f"{last + 1 - first:,}"), {"fill": BLACK, "font_weight": "bold"}
         title = el("title", f"lost: {told_ranges([[first, last]])}")
         return group(title, draw_hole(x, y, wide, 20), *centred(words, x, x + wide, y + 14, paint))
 

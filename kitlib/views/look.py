@@ -20,7 +20,7 @@ FAILED = 8  # in failed: to be fetched and emitted again
 PROCESSED = 16  # its effect happened at least once
 TWICE = 32  # an effect of it happened more than once
 SKIPPED = 64  # the position jumped over it before it was ever emitted
-REFUSED = 128  # it failed, and the spout will not try it again
+REFUSED = 128  # failed and not to be tried again; of one that compaction removed: never processed
 # Positions, as three more bits of the table's index.
 IS_GONE = 256  # offset < log start
 IS_BELOW_COMMIT = 512  # offset < committed_to
@@ -36,42 +36,45 @@ class Look:
     """How the records with one code are drawn, and what to call them."""
 
     code: str  # the letter in the box, too, unless `shape` draws something instead
-    name: str  # "3 pending"
+    name: str  # "3 in flight"
     meaning: str  # for the legend
     fill: str  # a colour, or "none" for hollow boxes
-    text: str  # colour of what is written in the box: BLACK, WHITE or "ink" (the page's own)
+    text: str  # colour of what is written in the box: BLACK, WHITE, or "ink" or "grey" (the page's own)
     edge: str  # colour of the outline, or "ink" or "grey"
     shape: str = "letter"  # letter | cross | slash | dot | empty
-    dash: str = ""  # stroke-dasharray of the outline
+    wash: float = 1.0  # opacity of the fill: what is done is pale
     hatch: bool = False  # diagonal lines in the edge's colour
 
 
 # In the order of alarm: where one box stands for many records, the first code that occurs wins.
+# Filled with the alarm's colour: lost. Its outline alone: may still be lost. Pale: done.
 LOOKS = (
-    Look("X", "lost", "lost: never worked on, and nobody will try", "none", "ink", RED, "cross"),
+    Look("X", "given up", "lost: never processed, and it will not be tried again", RED, BLACK, BLACK, "cross"),
+    Look("S", "skipped", "lost: the position jumped over it", RED, BLACK, BLACK),
+    Look("E", "deleted", "lost: deleted before it was processed", RED, BLACK, BLACK),
     Look("N", "failed for good", "failed, too far behind to be tried again", "none", "ink", RED, hatch=True),
-    Look("F", "failed", "failed, to be fetched again", RED, BLACK, BLACK),
-    Look("S", "skipped", "skipped: the position jumped over it", "none", "ink", "grey", "slash", "2 3"),
-    Look("K", "given up", "given up: out of pending, never worked on", "none", "ink", "ink", "cross", "4 3"),
-    Look("P", "pending", "pending: emitted, no ack yet", ORANGE, BLACK, BLACK),
-    Look("W", "waiting", "waiting to be emitted", SKY, BLACK, BLACK),
-    Look("D", "done", "done, not committed yet", GREEN, BLACK, BLACK),
-    Look("C", "committed", "done, and the commit has passed it", BLUE, WHITE, BLACK),
-    Look("R", "deleted when done", "done, since deleted from the log", "none", "ink", "grey", dash="1 3"),
+    Look("K", "no longer tracked", "no longer tracked, and not processed", "none", "ink", RED),
+    Look("F", "failed", "failed, to be fetched again", "none", "ink", RED),
+    Look("s", "skipped, not lost yet", "skipped, and the commit has not passed it", "none", "ink", RED, "slash"),
+    Look("P", "in flight", "in flight: emitted, no ack yet", ORANGE, BLACK, BLACK),
+    Look("W", "waiting", "waiting: fetched, to be emitted", SKY, BLACK, BLACK),
+    Look("D", "done", "done, not committed yet", GREEN, "ink", GREEN, wash=0.4),
+    Look("C", "committed", "done, and the commit has passed it", BLUE, "ink", BLUE, wash=0.2),
+    Look("R", "deleted when done", "done, since deleted from the log", "none", "grey", "grey"),
     Look("U", "not read yet", "not read yet", "none", "ink", "grey", "empty"),
     Look(".", "no record", "no record at this offset", "none", "ink", "grey", "dot"),
 )
 LOOK_OF = {look.code: look for look in LOOKS}
 ALARM = "".join(look.code for look in LOOKS)
 
-ONCE, AGAIN = 1, 2  # badges: worked on already though the spout does not know; worked on more than once
+ONCE, AGAIN = 1, 2  # badges: processed already though the spout does not know; processed more than once
 
 
 def code_of(flags: int) -> str:
     """The code of a record with these flags and positions."""
+    is_done, is_passed = bool(flags & PROCESSED), bool(flags & (IS_GONE | IS_BELOW_COMMIT))
     if not flags & EXISTS:
-        return "."
-    is_done = bool(flags & PROCESSED)
+        return "E" if flags & REFUSED and is_passed and not is_done else "."
     # What left the log cannot be fetched again; what was emitted before may still be acked.
     if flags & FAILED:
         return "X" if flags & IS_GONE and not is_done else "F"
@@ -82,14 +85,14 @@ def code_of(flags: int) -> str:
     if is_done:
         return "R" if flags & IS_GONE else "C" if flags & IS_BELOW_COMMIT else "D"
     if flags & SKIPPED:
-        return "S"
-    if flags & (IS_GONE | IS_BELOW_COMMIT):
+        return "S" if is_passed else "s"
+    if is_passed:
         return "X"
     return "K" if flags & IS_READ else "U"
 
 
 def badge_of(flags: int) -> int:
-    """AGAIN for a duplicate, ONCE for a record that was worked on and is still in the spout's hands, else 0."""
+    """AGAIN for a duplicate, ONCE for a record that was processed and is still pending, else 0."""
     if flags & TWICE:
         return AGAIN
     is_held = flags & (WAITING | PENDING | FAILED)
@@ -101,8 +104,8 @@ BADGES = "".join(str(badge_of(flags)) for flags in range(256))
 
 # What the band at the foot of a box says, by badge: its text, its colour, its place in the legend.
 BANDS = {
-    ONCE: ("1×", GREEN, "worked on already, but still in the spout's hands"),
-    AGAIN: ("2×", PINK, "duplicate: worked on more than once"),
+    ONCE: ("1×", GREEN, "processed already, still pending"),
+    AGAIN: ("2×", PINK, "duplicate: processed more than once"),
 }
 
 # Geometry in SVG units, which are pixels unless the page is narrow. One lane is one partition.

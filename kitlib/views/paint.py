@@ -16,8 +16,8 @@ def draw_frame(look: Look, x: float, y: float, width: float, height: float) -> S
         width=width,
         height=height,
         fill=HATCH if look.hatch else look.fill,
-        stroke_dasharray=look.dash or None,
-        stroke_width=1.5 if look.shape in ("cross", "slash") or look.hatch else 1,
+        fill_opacity=look.wash if look.wash < 1 else None,
+        stroke_width=2 if look.fill == "none" and look.edge not in ("ink", "grey") else 1,
         **line_paint(look.edge),
     )
 

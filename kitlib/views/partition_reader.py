@@ -44,6 +44,16 @@ Marks = tuple[int, int, int, int]  # log start, log end, committed_to, emitted_t
 Toggle = tuple[int, int, int]  # first offset - lane's base, count, flag
 
 
+class Beyond(NamedTuple):
+    """What the boxes cannot show: how often something happened, and records whose boxes are gone."""
+
+    repeats: int = 0  # times that a record was processed once more
+    removed: int = 0  # records removed by compaction after they were processed
+    replaced: int = 0  # records replaced by compaction before they were
+    cut_done: int = 0  # records processed before the log's end was truncated below them
+    cut_lost: int = 0  # records that were not
+
+
 class LaneView(NamedTuple):
     """What one lane shows after one step."""
 
@@ -56,6 +66,7 @@ class LaneView(NamedTuple):
     current: int  # the offset that the step is about, or -1
     has_bar: bool
     boxes: int  # of the close-up
+    beyond: Beyond
 
     def counts(self) -> dict[str, int]:
         """Offsets by code, the calm codes first."""
@@ -75,6 +86,7 @@ class Lane:
     marks: list[Marks] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)  # first offset of the close-up
     offsets: list[int] = field(default_factory=list)  # the record that the step is about, or -1
+    beyond: list[Beyond] = field(default_factory=list)
 
     @property
     def has_bar(self) -> bool:
@@ -119,6 +131,7 @@ class Lane:
             current if is_now else -1,
             self.has_bar,
             self.boxes,
+            self.beyond[place] if place >= 0 else Beyond(),
         )
 
 
@@ -170,6 +183,15 @@ def codes_of(flags: bytearray, base: int, marks: tuple[int, int, int, int]) -> s
 _CODES = [TABLE[high * 256 : high * 256 + 256].encode("ascii") for high in range(8)]
 
 
+def _size(ranges: Iterable[Range]) -> int:
+    """How many offsets lie in at least one of the ranges."""
+    size, after = 0, -1
+    for first, last in sorted(ranges):
+        size += max(0, last + 1 - max(first, after))
+        after = max(after, last + 1)
+    return size
+
+
 def number_of(value: object, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
@@ -199,6 +221,8 @@ class LaneReader:
         self.ranges: dict[str, list[Range]] = {"pending": [], "failed": [], "waiting": []}
         self.ends: dict[str, set[int]] = {"pending": set(), "failed": set(), "waiting": set()}
         self.effects: set[tuple[int, Any]] = set()  # (offset, part) with a process step
+        self.parts: dict[int, int] = {}  # offset -> effects it still misses, of records whose append says how many
+        self.beyond = Beyond()
         self.processed: set[int] = set()
         self.twice: set[int] = set()
         self.refused: set[int] = set()
@@ -227,6 +251,7 @@ class LaneReader:
         lane.toggles.append(self.toggles)
         lane.marks.append(self.marks)
         lane.windows.append(self.window)
+        lane.beyond.append(self.beyond)
         lane.offsets.append(number_of(data.get("offset"), -1) if what not in QUIET_WORDS else -1)
 
     def _read_state(self, state: dict[str, Any]) -> None:
@@ -251,8 +276,7 @@ class LaneReader:
             for first, after in zip(changed[::2], changed[1::2], strict=True):
                 self._toggle(first, after, flag)
             self.ranges[name], self.ends[name] = ranges, ends
-            if name == "pending":
-                self.pending = sum(last - first + 1 for first, last in ranges)
+            self.pending = _size(each for known in self.ranges.values() for each in known)
 
     def _toggle(self, first: int, after: int, flag: int) -> None:
         """Flip a flag on first <= offset < after, as far as the lane reaches."""
@@ -272,30 +296,53 @@ class LaneReader:
             self._toggle(begin, after, EXISTS)
             self.exists.update(range(max(begin, self.lane.base), min(after, self.lane.end)))
         self.appended_to = max(self.appended_to, last + 1)
+        parts = data.get("parts")
+        if parts is None:
+            return
+        offsets = data.get("offsets") or range(first, last + 1)
+        for at, offset in enumerate(offsets):
+            self.parts[offset] = parts[at] if isinstance(parts, list) else parts
+            if not self.parts[offset]:
+                self._done(offset)
 
     def _on_compact(self, data: dict[str, Any]) -> None:
-        for begin, after in _runs(data["offsets"]):
-            self._toggle(begin, after, EXISTS)
-        self.exists -= set(data["offsets"])
+        """The records are replaced by later ones of their keys."""
+        self._remove(data["offsets"])
+        self._count(replaced=len(set(data["offsets"]) - self.processed))
 
-    _on_purge = _on_compact  # tombstones are taken out like other records
+    def _on_purge(self, data: dict[str, Any]) -> None:
+        """Nothing replaces a tombstone: one that was not processed is lost."""
+        self._remove(data["offsets"])
+        for offset in data["offsets"]:
+            if offset not in self.processed:
+                self._refuse(offset)
+
+    def _remove(self, offsets: list[int]) -> None:
+        for begin, after in _runs(offsets):
+            self._toggle(begin, after, EXISTS)
+        for offset in self.refused & set(offsets):
+            self._unrefuse(offset)
+        self.exists -= set(offsets)
+        self._count(removed=len(self.processed & set(offsets)))
 
     def _on_cut(self, data: dict[str, Any]) -> None:
         """From `to` on nothing is left, and nothing is known of what will lie there."""
         to, base = max(int(data["to"]), self.lane.base), self.lane.base
-        for first, after in _runs(offset for offset in self.exists if offset >= to):
-            self._toggle(first, after, EXISTS)
+        cut = {offset for offset in self.exists if offset >= to}
+        self._count(cut_done=len(cut & self.processed), cut_lost=len(cut - self.processed))
         for known, flag in (
+            (self.exists, EXISTS),
             (self.processed, PROCESSED),
             (self.twice, TWICE),
             (self.refused, REFUSED),
             (self.skipped, SKIPPED),
         ):
-            for first, after in _runs(offset for offset in known if offset >= to):
+            gone = {offset for offset in known if offset >= to}
+            for first, after in _runs(gone):
                 self._toggle(first, after, flag)
-            known -= {offset for offset in known if offset >= to}
-        self.exists = {offset for offset in self.exists if offset < to}
+            known -= gone
         self.effects = {effect for effect in self.effects if effect[0] < to}
+        self.parts = {offset: left for offset, left in self.parts.items() if offset < to}
         self.emitted[to - base :] = bytes(len(self.emitted[to - base :]))
         self.appended_to = min(self.appended_to, to)
 
@@ -322,26 +369,44 @@ class LaneReader:
         offset = data["offset"]
         if 0 <= offset - self.lane.base < len(self.emitted):
             self.emitted[offset - self.lane.base] = 1
-        if offset in self.refused:
-            self.refused.discard(offset)
-            self._toggle(offset, offset + 1, REFUSED)
+        self._unrefuse(offset)
 
     def _on_fail(self, data: dict[str, Any]) -> None:
-        offset = data["offset"]
-        if data.get("retry") is False and offset not in self.refused:
-            self.refused.add(offset)
-            self._toggle(offset, offset + 1, REFUSED)
+        if data.get("retry") is False:
+            self._refuse(data["offset"])
 
     def _on_process(self, data: dict[str, Any]) -> None:
         offset = data["offset"]
         effect = (offset, data.get("part"))
+        if effect in self.effects:
+            self._count(repeats=1)
+            if offset not in self.twice:
+                self.twice.add(offset)
+                self._toggle(offset, offset + 1, TWICE)
+            return
+        self.effects.add(effect)
+        if offset in self.parts:
+            self.parts[offset] -= 1
+        if self.parts.get(offset, 0) <= 0:
+            self._done(offset)
+
+    def _done(self, offset: int) -> None:
         if offset not in self.processed:
             self.processed.add(offset)
             self._toggle(offset, offset + 1, PROCESSED)
-        if effect in self.effects and offset not in self.twice:
-            self.twice.add(offset)
-            self._toggle(offset, offset + 1, TWICE)
-        self.effects.add(effect)
+
+    def _refuse(self, offset: int) -> None:
+        if offset not in self.refused:
+            self.refused.add(offset)
+            self._toggle(offset, offset + 1, REFUSED)
+
+    def _unrefuse(self, offset: int) -> None:
+        if offset in self.refused:
+            self.refused.discard(offset)
+            self._toggle(offset, offset + 1, REFUSED)
+
+    def _count(self, **more: int) -> None:
+        self.beyond = self.beyond._replace(**{name: getattr(self.beyond, name) + count for name, count in more.items()})
 
 
 def _runs(offsets: Iterable[int]) -> list[tuple[int, int]]:

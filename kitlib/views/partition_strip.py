@@ -21,29 +21,38 @@ from kitlib.views.look import (
     BAR_TALL,
     BAR_Y,
     CELLS,
+    EXISTS,
+    FAILED,
     LANE_TALL,
     LEFT,
     LOOK_OF,
     LOOKS,
     NAME_Y,
+    PENDING,
+    PROCESSED,
     STRIP,
     STRIP_Y,
     TALL,
     TWICE,
+    WAITING,
     WIDTH,
     ZOOM,
     Look,
 )
 from kitlib.views.paint import draw_frame, letter_paint, line_paint
-from kitlib.views.partition_reader import Lane, LaneView, Marks
+from kitlib.views.partition_reader import Beyond, Lane, LaneView, Marks
 from kitlib.views.svg import Item, Svg, el, group
 from kitlib.words.glyphs import BLUE, PINK
+from kitlib.words.word import count as plural
 
 Cell = tuple[int, int, str]  # first index, one after the last, code
 RIGHT = LEFT + STRIP
 BLOCK = 8  # boxes in a group
 BAR_BOTTOM, BAR_MIDDLE = BAR_Y + BAR_TALL, BAR_Y + BAR_TALL / 2
 AGAIN = bytes(ord("X" if flags & TWICE else "U") for flags in range(256))  # X: a duplicate
+_PENDING = bytes(ord("1" if flags & EXISTS and flags & (WAITING | PENDING | FAILED) else "0") for flags in range(256))
+_PROCESSED_PENDING = bytes(ord("1" if flags & PROCESSED and _PENDING[flags] == ord("1") else "0") for flags in range(256))
+_TWICE = bytes(ord("1" if flags & TWICE else "0") for flags in range(256))
 
 
 def lane_tall(has_bar: bool) -> int:
@@ -52,13 +61,46 @@ def lane_tall(has_bar: bool) -> int:
 
 
 def summary_of(view: LaneView) -> str:
-    """`12 committed, 4 pending`, the calm ones first; offsets without a record are not counted."""
-    return _summary(tuple(view.counts().items()))
+    """What became of the records, then what is to come, each set with its sum."""
+    return ". ".join(told for told in sums_of(view) if told)
+
+
+def sums_of(view: LaneView) -> tuple[str, str]:
+    """`13 of 60 processed = 8 committed + 5 done; 46 lost`, and `1 not read yet; 1 pending = 1 in flight`.
+
+    The words and numbers are the verdict's. Offsets without a record are not counted.
+    """
+    kinds = [view.flags.translate(table).count(b"1") for table in (_TWICE, _PENDING, _PROCESSED_PENDING)]
+    return _sums(tuple(view.counts().items()), *kinds, view.beyond)
 
 
 @lru_cache(4_000)
-def _summary(counts: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join(f"{count:,} {LOOK_OF[code].name}" for code, count in counts if code != ".") or "the log is empty"
+def _sums(counts: tuple[tuple[str, int], ...], twice: int, pending: int, processed: int, beyond: Beyond) -> tuple[str, str]:
+    of = dict(counts)
+    done = [(of.get(code, 0), LOOK_OF[code].name) for code in "RCD"]
+    done += [(processed, "pending"), (beyond.removed, "removed since"), (beyond.cut_done, "truncated")]
+    lost = [(of.get(code, 0), LOOK_OF[code].name) for code in "SEX"] + [(beyond.cut_lost, "truncated")]
+    held = [(of.get(code, 0), LOOK_OF[code].name) for code in "PWFN"]
+    held.append((pending - sum(count for count, _ in held), "lost"))
+    appended = sum(count for code, count in counts if code != ".") + sum(beyond) - beyond.repeats
+    if not appended:
+        return "the log is empty", ""
+    told = [_sum("processed", done, appended)]
+    told += [_sum("lost", lost)] if any(count for count, _ in lost) else []
+    told += [f"{beyond.replaced:,} replaced by compaction"] if beyond.replaced else []
+    told += [f"{of[code]:,} {LOOK_OF[code].name}" for code in "Ks" if code in of]
+    if beyond.repeats:
+        told.append(f"{beyond.repeats:,} duplicated" + (f" ({plural(twice, 'record')})" if beyond.repeats != twice else ""))
+    ahead = [f"{of['U']:,} {LOOK_OF['U'].name}"] if "U" in of else []
+    return "; ".join(told), "; ".join(ahead + [_sum("pending", held)] * bool(pending))
+
+
+def _sum(name: str, parts: list[tuple[int, str]], of: int = 0) -> str:
+    """`13 of 60 processed = 8 committed + 5 done`."""
+    found = [(count, part) for count, part in parts if count]
+    total = sum(count for count, _ in found)
+    terms = " + ".join(f"{count:,} {part}" for count, part in found)
+    return f"{total:,}{f' of {of:,}' if of else ''} {name}" + (f" = {terms}" if terms and terms != f"{total:,} given up" else "")
 
 
 def draw_lane(view: LaneView, top: int) -> Svg:
@@ -69,7 +111,9 @@ def draw_lane(view: LaneView, top: int) -> Svg:
 
 def _head(view: LaneView) -> list[Svg]:
     """The lane's name, its counts and the bar."""
-    return [_name(view.name), _words(summary_of(view)), *(draw_bar(view) if view.has_bar else ())]
+    fates, ahead = sums_of(view)
+    words = [_words(ahead, RIGHT, NAME_Y), _words(fates, LEFT, NAME_Y + 17)]
+    return [_name(view.name), *words, *(draw_bar(view) if view.has_bar else ())]
 
 
 def _row(view: LaneView) -> list[Svg]:
@@ -89,8 +133,8 @@ def _name(name: str) -> Svg:
 
 
 @lru_cache(4_000)
-def _words(words: str) -> Svg:
-    return el("text", words, cls="ink", x=LEFT, y=NAME_Y + 17)
+def _words(words: str, x: int, y: int) -> Svg:
+    return el("text", words, cls="ink", x=x, y=y, text_anchor="end" if x == RIGHT else None) if words else NOTHING
 
 
 def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None = None) -> Reel:
@@ -220,10 +264,10 @@ def _ring(window: int, boxes: int, current: int) -> Svg:
 
 
 def _marks(window: int, boxes: int, marks: Marks) -> list[Svg]:
-    """emitted_to above the boxes, committed_to and the log's ends below."""
+    """Where the next fetch begins above the boxes, committed_to and the log's ends below."""
     start, end, committed, emitted = marks
     return [
-        _mark(emitted, "emitted to", place_mark(window, boxes, emitted), is_above=True),
+        _mark(emitted, "fetched to", place_mark(window, boxes, emitted), is_above=True),
         _mark(committed, "committed to", place_mark(window, boxes, committed), is_above=False),
         _end(start, place_mark(window, boxes, start), is_start=True),
         _end(end, place_mark(window, boxes, end), is_start=False),
@@ -252,10 +296,10 @@ def _mark(offset: int, name: str, place: tuple[int, int], *, is_above: bool) -> 
     words = el(
         "text",
         f"{name} {offset}",
-        cls="ink",
         x=x + (11 if is_left else -11),
         y=middle + 4,
         text_anchor=None if is_left else "end",
+        **letter_paint("ink", 4),
     )
     colour = {"cls": "ink"} if is_above else {"fill": BLUE, "cls": "ink-line", "stroke_width": 0.8}
     return group(el("path", d=path, **colour), words)
@@ -358,7 +402,7 @@ def _label(code: str, first: int, last: int, x: float, width: float) -> Svg:
     """A run's letter and its range, or the letter alone, or nothing: what fits."""
     look = LOOK_OF[code]
     span = f"{first}" if first == last else f"{first} to {last}"
-    letter = "×" if look.shape == "cross" else "" if look.shape == "empty" else look.code
+    letter = "×" if look.shape == "cross" else "" if look.shape == "empty" else look.code.upper()
     label = f"{letter} {span}".strip() if width >= 7 * (len(span) + 3) else letter if width >= 14 else ""
     if not label or look.shape == "dot":
         return Svg()

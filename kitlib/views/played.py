@@ -12,6 +12,7 @@ from kitlib.views.outcome import Comparison
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.plot import plot_reel
 from kitlib.views.scene import scene_reel
+from kitlib.views.stage_picture import staged
 from kitlib.views.svg import hatch
 from kitlib.views.tree import tree_reel
 
@@ -19,13 +20,13 @@ from kitlib.views.tree import tree_reel
 def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison: Comparison | None = None) -> bytes:
     """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON.
 
-    With a `comparison` the curve of the run's figure comes last, and in grey that of the run it is compared with.
+    With a `comparison` the curve of the run's figure comes last, and the curves of the run it is compared with are there in grey.
     """
     film = Film()
     if frames.scene:
         reels = [scene_reel(film, frames.scene)]
     else:
-        plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
+        plot, is_alone = plot_reel(film, frames, only, comparison.before if comparison else None), not (frames.forest or frames.space_time)
         strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
         trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
         reels = [*strips, plot] if is_alone else [*trees, plot, *strips]
@@ -35,6 +36,8 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison
     row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
     row["isWhole"] = only is None
     row["space_time"] = frames.space_time.to_json() if frames.space_time else None
+    row["clock"] = frames.clock.to_json()
+    row["stage"] = staged(film, frames, only)
     row["hatch"] = film.add(hatch())
     row["reels"] = [reel.to_json() for reel in reels]
     return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

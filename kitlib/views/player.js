@@ -2,6 +2,8 @@
 // Scrubbing and playing use what the browser has already; only a knob, the seed, a fork and starting
 // over ask the kernel. While one question is under way only the newest further one is kept.
 
+const WIDE = 960; // CSS pixels: from here on there is room for knobs beside a picture
+
 class Player {
   constructor(model, root) {
     Object.assign(this, { model, root, look: model.get("look"), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
@@ -9,7 +11,7 @@ class Player {
     this.reels = [];
     // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
     this.above = [];
-    this.below = [];
+    this.below = [new ScriptPanel(this)];
     this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
@@ -18,19 +20,19 @@ class Player {
     this.take();
   }
 
+  // On a wide page the knobs and the verdict stand beside the pictures, on a narrow one above them. What moves
+  // through the run stays in sight however far one scrolls.
   make(hatchName) {
     const heading = this.model.get("heading");
     const isRun = heading.knobs.length > 0;
     const canFork = heading.knobs.some((knob) => knob.live);
-    this.knobs = heading.knobs.map((knob) => new KnobControl(knob, () => this.askForRun(), (help) => put(this.help, "text", help)));
+    this.knobs = new KnobPanel(heading, () => this.askForRun());
     this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
     this.seed.addEventListener("change", () => this.askForRun());
     this.forkButton = button("Fork here", "", () => this.ask({ do: "fork", at: this.at }));
     this.overButton = button("Start over", "", () => this.ask({ do: "start over" }));
     this.mood = html("span", { class: "kit-mood", role: "status" });
     const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), ...(canFork ? [this.forkButton] : []), this.overButton, this.mood);
-    this.help = html("p", { class: "kit-help", "aria-hidden": "true", text: "Point at a knob to read what it does." });
-    const knobs = html("div", { class: "kit-knobs" }, ...this.knobs.map((knob) => knob.node));
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
     this.verdict = new VerdictLine((step) => this.moveTo(step));
     this.outcome = new OutcomeLine(isRun, (what) => this.ask({ do: what }));
@@ -41,15 +43,28 @@ class Player {
     this.hatches = svg("svg", { class: "kit-unseen", "aria-hidden": "true" });
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
     this.producer = new ProducerStage(this.look, hatchName);
-    this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.slider);
+    this.actors = new ActorStage(this.transport.clock, () => { this.root.focus({ preventScroll: true }); this.togglePlay(); });
+    this.above.push(this.actors);
+    this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.ruler.node);
     this.question = html("b", { text: "Where is each record?" });
     this.stage = html("div");
     const nodesOf = (panels) => panels.flatMap(({ nodes }) => nodes);
+    this.side = html("div", { class: "kit-side" }, ...(isRun ? [...this.knobs.nodes, actions] : []));
+    this.deck = html("div", { class: "kit-deck" }, this.controls, html("div", { class: "kit-now" }, this.stepText, this.sentence), this.error);
+    const main = html("div", { class: "kit-main" }, this.deck, ...nodesOf(this.above), html("p", { class: "kit-heading" }, this.question),
+      html("div", { class: "kit-stage" }, this.hatches, this.stage), ...nodesOf(this.below), this.cut);
     this.root.replaceChildren(
-      html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }),
-      ...(isRun ? [knobs, this.help, actions] : []), this.error, this.verdict.node,
-      html("p", { class: "kit-heading" }, this.question, this.stepText), this.sentence,
-      ...nodesOf(this.above), this.controls, html("div", { class: "kit-stage" }, this.hatches, this.stage), ...nodesOf(this.below), this.cut);
+      html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }), html("div", { class: "kit-body" }, this.side, main));
+    this.fit = new ResizeObserver(() => this.arrange(isRun && this.root.clientWidth >= WIDE));
+    this.fit.observe(this.root);
+    this.arrange(false);
+  }
+
+  arrange(isWide) {
+    if (this.root.dataset.wide === `${isWide}`) return;
+    this.root.dataset.wide = isWide;
+    (isWide ? this.side : this.deck).append(this.verdict.node);
+    put(this.verdict.sentence, "tabindex", isWide ? null : 0); // there it scrolls
   }
 
   // Another run: its pictures one below the other.
@@ -64,7 +79,8 @@ class Player {
     const scrub = (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); };
     while (this.reels.length < run.reels.length) this.reels.push(new ReelView(scrub, () => this.draw()));
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
-    for (const panel of this.panels) panel.load(run);
+    this.transport.load(run.clock, this.model.get("told").marks ?? []);
+    for (const panel of this.panels) panel.load(run, film);
     const scene = run.space_time;
     if (scene) this.producer.load(scene);
     const first = scene ? [this.producer.picture, this.producer.legend.node] : [];
@@ -102,8 +118,8 @@ class Player {
       const start = told.at >= 0 ? told.at : wasLast ? this.last : this.step;
       this.moveTo(start);
       this.told = told;
-      for (const knob of this.knobs) knob.freeze(isForked && !knob.knob.live);
-      if (told.set) this.knobs.forEach((knob) => knob.set(told.values[knob.knob.name]));
+      this.knobs.freeze(isForked);
+      if (told.set) this.knobs.set(told);
       if (told.set || this.seed.value === "") this.seed.value = told.seed;
       this.seed.disabled = this.forkButton.disabled = isForked;
       this.forked = isForked ? `Forked: steps 0 to ${this.run.forked_at} stay, your changes act after them.` : "";
@@ -119,9 +135,8 @@ class Player {
   }
 
   askForRun() {
-    const values = Object.fromEntries(this.knobs.filter((knob) => !knob.input.disabled).map((knob) => [knob.knob.name, knob.value]));
     const shown = this.at >= this.last ? 2 ** 31 : this.at; // the last step stays the last one
-    this.ask({ do: "run", knobs: values, seed: this.seed.value, shown, chosen: this.reels[0].chosen });
+    this.ask({ do: "run", knobs: this.knobs.values, seed: this.seed.value, shown, chosen: this.reels[0].chosen });
   }
 
   ask(question) {
@@ -133,12 +148,13 @@ class Player {
     this.isBusy = true;
     this.asked = Math.max(this.asked, this.model.get("told").number) + 1; // another view may have asked too
     this.model.send({ ...question, number: this.asked });
-    this.patience = setTimeout(() => put(this.mood, "text", "Waiting for the kernel. If it was restarted, run the cell again."), 2000);
+    this.patience = setTimeout(() => put(this.mood, "text", this.model.get("waiting") ?? "Waiting for the kernel. If it was restarted, run the cell again."), 2000);
   }
 
   moveTo(step) {
     const to = Math.max(Math.min(0, this.last), Math.min(step, this.last));
     if (to === this.at) return;
+    if (this.at >= 0) this.root.dataset.played = true;
     this.at = this.step = to;
     this.draw();
   }
@@ -164,16 +180,15 @@ class Player {
     if (this.playing) return this.pause();
     if (this.at >= this.last) this.moveTo(0);
     put(this.sentence, "aria-live", "off");
-    this.transport.setPlaying(true);
+    this.root.dataset.played = true;
+    this.transport.start(this.at);
     let last = performance.now();
-    let due = 0; // steps, with a fraction
     const tick = (now) => {
-      due += ((now - last) / 1000) * +this.transport.speed.value;
+      const { step, place, isOver } = this.transport.advance(now - last);
       last = now;
-      const whole = Math.floor(due);
-      due -= whole;
-      if (whole > 0) this.moveTo(this.at + whole);
-      if (this.at >= this.last) this.pause();
+      this.moveTo(step);
+      for (const panel of this.panels) panel.move?.(place);
+      if (isOver) this.pause();
       else this.playing = requestAnimationFrame(tick);
     };
     this.playing = requestAnimationFrame(tick);
@@ -183,7 +198,7 @@ class Player {
     if (!this.playing) return;
     cancelAnimationFrame(this.playing);
     this.playing = 0;
-    this.transport.setPlaying(false);
+    this.transport.stop();
     put(this.sentence, "aria-live", "polite");
     this.describe();
   }
@@ -191,7 +206,7 @@ class Player {
   // Arrow keys scrub and space plays, unless the focus is on a control that has its own use for them.
   onKey(event) {
     const tag = event.target.tagName;
-    const isPress = tag === "BUTTON" && (event.key === " " || event.key === "Enter");
+    const isPress = /^(BUTTON|SUMMARY)$/.test(tag) && (event.key === " " || event.key === "Enter");
     const isControl = isPress || (/^(INPUT|SELECT|OPTION)$/.test(tag) && event.target !== this.transport.slider);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (isControl) {
@@ -204,6 +219,8 @@ class Player {
       ArrowLeft: () => this.moveTo(this.at - stride),
       Home: () => this.moveTo(0),
       End: () => this.moveTo(Infinity),
+      "[": () => this.moveTo(this.transport.ruler.markFrom(this.at, -1)),
+      "]": () => this.moveTo(this.transport.ruler.markFrom(this.at, 1)),
       " ": () => this.togglePlay(),
     };
     if (!moves[event.key]) return;
@@ -216,6 +233,7 @@ class Player {
   close() {
     this.pause();
     clearTimeout(this.patience);
+    this.fit.disconnect();
     this.model.off("change:told", this.onTold);
   }
 }

@@ -4,6 +4,7 @@
     Player("poison_record", seed=3, records=60)
     Player("poison_record", open_at="anomaly")    # opens where it goes wrong, not at the start
     Player(trace)                                 # a recorded run, to look at
+    Player("poison_record").save("poison.html")   # one file that anyone can scrub, without a kernel
 
 The browser gets the frames of the whole trace and moves through them by itself; only a knob, the seed,
 a fork and starting over come back here, to a `Session` (kitlib/views/session.py). While a knob is turned
@@ -14,6 +15,7 @@ plain and complete: the parts are joined as they are, nothing is built and nothi
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import traitlets
 
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import Verdict
 from kitlib.text import plain_text
 from kitlib.trace import Trace
@@ -40,10 +43,15 @@ SCRIPTS = (
     "player_lanes.js",
     "player_batches.js",
     "player_film.js",
+    "player_actors.js",
+    "player_ruler.js",
     "player_controls.js",
+    "player_knobs.js",
     "player_outcome.js",
+    "player_script.js",
     "player.js",
 )
+STYLES = ("player.css", "player_script.css")
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 LOOK = {
@@ -69,7 +77,7 @@ class Player(anywidget.AnyWidget):
     """A widget that runs an experiment and plays its trace. `.trace` and `.verdict` are those shown now."""
 
     _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    _css = (HERE / "player.css").read_text(encoding="utf-8")
+    _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in STYLES)
 
     look = traitlets.Dict(LOOK).tag(sync=True)  # what the codes mean; the same for all players
     frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.played, for the trace shown now
@@ -78,22 +86,26 @@ class Player(anywidget.AnyWidget):
 
     def __init__(
         self,
-        what: str | Experiment | Trace,
+        what: str | Experiment | Trace | Script,
         /,  # a knob may have this name
         *,
         backend: str = "model",
         seed: int = 1,
         part: str = "all",
         open_at: int | str = 0,
+        front: Sequence[str] = (),
         **knobs: Any,
     ) -> None:
-        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at`.
+        """`what` is an experiment or its name, a script or its text, or a recorded trace.
 
+        KnobError for a bad knob, seed, backend or script, for knobs given beside a recorded trace, and for a bad
+        `open_at` or `front`.
         `part` is for traces that are drawn as a scene: which part of it (`kitlib.views.scenes`).
         `open_at` is the step that is shown first: its number, or "anomaly" for the first witness of the anomaly that
         the verdict names first (the start of a run without one). Where there are no widgets the picture is the last step's.
+        `front` names the knobs that stand beside the picture, instead of those that the experiment puts there.
         """
-        self.session = Session(what, backend=backend, seed=seed, part=part, open_at=open_at, knobs=knobs)
+        self.session = Session(what, backend=backend, seed=seed, part=part, open_at=open_at, front=front, knobs=knobs)
         super().__init__()
         self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = self.session.heading
@@ -119,6 +131,16 @@ class Player(anywidget.AnyWidget):
     def verdict(self) -> Verdict:
         """The verdict on the run that is shown now."""
         return self.session.verdict
+
+    def save(self, path: str | Path, *, open_at: int | str = 0, overwrite: bool = False) -> Path:
+        """Write the run that is shown now as one HTML file that anyone can scrub and play, without a kernel; the file's path.
+
+        KnobError when the name does not end in .html, or for a bad `open_at`; DiskError when the file is there already, unless
+        `overwrite`, or cannot be written.
+        """
+        from kitlib.views.saved_page import save
+
+        return save(self.trace, Path(path), part=self.session.part, open_at=open_at, overwrite=overwrite, who="Player.save")
 
     def life(self, ref: str) -> Life:
         """What happened to one thing of the run that is shown, such as "record:orders/0/17". TraceError when it does not occur."""

@@ -26,67 +26,64 @@ function button(label, icon, onPress) {
   return node;
 }
 
-// A knob. A slider's positions are the knob's stops: {value, label} pairs made by the kernel, so that
-// 64-bit values stay exact and the last stop may be called "unlimited".
-class KnobControl {
-  constructor(knob, onMove, onLook) {
-    Object.assign(this, { knob, stops: knob.stops });
-    const id = newName("knob");
-    const help = html("div", { class: "kit-unseen", id: `${id}-help`, text: knob.help });
-    this.shown = html("output", { for: id, class: "kit-value" });
-    if (knob.kind === "bool") this.input = html("input", { type: "checkbox" });
-    else if (knob.kind === "choice") this.input = html("select", {}, ...this.stops.map((stop) => html("option", { value: stop.value, text: stop.label })));
-    else this.input = html("input", { type: "range", min: 0, max: this.stops.length - 1, step: 1 });
-    putAll(this.input, { id, "data-knob": knob.name, "aria-describedby": `${id}-help` });
-    const words = knob.name.split(/(?<=_)/).flatMap((word) => [word, html("wbr")]); // long names break at underscores
-    const label = html("label", { for: id }, ...words);
-    this.node = html("div", { class: "kit-knob" }, label, this.input, this.shown, help);
-    for (const event of ["pointerenter", "focusin"]) this.node.addEventListener(event, () => onLook(`${knob.name}: ${knob.help}`));
-    this.set(knob.value);
-    this.input.addEventListener(knob.isSlow ? "change" : "input", () => { this.tell(); onMove(); });
-    if (knob.isSlow) this.input.addEventListener("input", () => this.tell());
-  }
+const SPEEDS = { time: [[0.25, "¼ speed"], [0.5, "½ speed"], [1, "speed 1"], [2, "speed 2"], [5, "speed 5"]], steps: [1, 5, 20, 60, 200].map((speed) => [speed, `${speed} steps/s`]) };
+const SPEED_NAMES = { time: "Speed of time", steps: "Speed, steps per second" };
 
-  get value() {
-    if (this.knob.kind === "bool") return this.input.checked;
-    if (this.knob.kind === "choice") return this.input.value;
-    return this.stops[+this.input.value].value;
-  }
-
-  set(value) {
-    if (this.knob.kind === "bool") this.input.checked = value;
-    else if (this.knob.kind === "choice") this.input.value = value;
-    else this.input.value = Math.max(0, this.stops.findIndex((stop) => stop.value === value));
-    this.tell();
-  }
-
-  tell() {
-    if (this.knob.kind === "choice") return;
-    const label = this.knob.kind === "bool" ? (this.input.checked ? "yes" : "no") : this.stops[+this.input.value].label;
-    put(this.shown, "text", label);
-    if (this.knob.kind !== "bool") put(this.input, "aria-valuetext", label);
-  }
-
-  // A knob that shapes a run from its first step cannot change at a fork.
-  freeze(isFrozen) {
-    this.input.disabled = isFrozen;
-    put(this.node, "title", isFrozen ? "This cannot change in the middle of a run. Start over to change it." : null);
-  }
-}
-
-// First, back, play, forward, last, the speed, and the slider over the steps.
+// First, back, play, forward, last, the speed, time or steps, and the axis of the run with its marks.
 class Transport {
   constructor(onMove, onPlay) {
     this.play = button("Play", "play", onPlay);
+    put(this.play, "class", "kit-button kit-play");
+    this.clock = new PlayTime();
+    this.mode = button("time", "", () => this.setMode(this.clock.mode === "time" ? "steps" : "time"));
+    put(this.mode, "class", "kit-button kit-axis");
     const step = (label, icon, to) => button(label, icon, () => onMove(to));
-    this.speed = html("select", { "aria-label": "Speed, steps per second", class: "kit-speed" },
-      ...[1, 5, 20, 60, 200].map((speed) => html("option", { value: speed, text: `${speed} steps/s` })));
-    this.speed.value = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1 : 20;
+    this.speed = html("select", { class: "kit-speed" });
     this.slider = html("input", { type: "range", min: 0, step: 1, "aria-label": "Step", class: "kit-slider" });
     this.slider.addEventListener("input", () => onMove(() => +this.slider.value));
     this.buttons = html("div", { class: "kit-buttons", role: "group", "aria-label": "Playback" },
       step("First step", "first", () => 0), step("One step back", "back", (at) => at - 1), this.play,
-      step("One step forward", "forward", (at) => at + 1), step("Last step", "last", () => Infinity), this.speed);
+      step("One step forward", "forward", (at) => at + 1), step("Last step", "last", () => Infinity), this.speed, this.mode);
+    this.ruler = new Ruler(this.clock, this.slider, onMove);
+    this.setMode("time");
+  }
+
+  load(clock, marks) {
+    this.clock.load(clock);
+    this.ruler.load(clock, marks);
+  }
+
+  // The axis, and so the play, in time or in steps.
+  setMode(mode) {
+    const { clock } = this;
+    clock.mode = mode;
+    const isTime = mode === "time";
+    putAll(this.mode, { text: isTime ? "time" : "steps", "aria-label": isTime ? "The axis is time; change it to steps" : "The axis is steps; change it to time",
+      title: isTime ? "Time, with long silences cut short. Press for steps." : "Steps, all equally wide. Press for time." });
+    put(this.speed, "aria-label", SPEED_NAMES[mode]);
+    this.speed.replaceChildren(...SPEEDS[mode].map(([value, text]) => html("option", { value, text })));
+    this.speed.value = clock.isStill ? (isTime ? 0.5 : 1) : (isTime ? 1 : 20);
+    if (!clock.places) return;
+    if (clock.isPlaying) clock.start(+this.slider.value);
+    this.ruler.lay();
+    this.ruler.show(+this.slider.value);
+  }
+
+  start(step) {
+    this.clock.start(step);
+    this.setPlaying(true);
+  }
+
+  stop() {
+    this.clock.stop();
+    this.setPlaying(false);
+  }
+
+  // Some milliseconds of play: {step, place, isOver}.
+  advance(ms) {
+    const reached = this.clock.advance(ms, +this.speed.value);
+    this.ruler.show(reached.step, reached.place);
+    return reached;
   }
 
   setPlaying(isPlaying) {
@@ -96,6 +93,7 @@ class Transport {
   show(step, steps, sentence) {
     put(this.slider, "max", Math.max(0, steps - 1));
     this.slider.value = Math.max(0, step);
+    if (!this.clock.isPlaying) this.ruler.show(Math.max(0, step));
     put(this.slider, "aria-valuetext", `step ${step} of ${steps - 1}: ${sentence}`);
   }
 }
@@ -106,18 +104,20 @@ class VerdictLine {
     this.onJump = onJump;
     this.sentence = html("p", { class: "kit-sentence" });
     this.chips = html("div", { class: "kit-chips" });
-    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, this.sentence, this.chips);
+    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, this.chips, this.sentence);
   }
 
   draw(verdict) {
     put(this.sentence, "text", verdict.sentence);
     this.chips.replaceChildren(...verdict.anomalies.map((anomaly) => {
       const mark = anomaly.count === 0 ? "" : anomaly.isViolation ? ": violation!" : ", explained";
-      const text = `${anomaly.count.toLocaleString("en")} ${anomaly.kind}${mark}`;
+      const found = `${anomaly.count.toLocaleString("en")} ${anomaly.kind}`;
+      const text = found + mark;
       const cls = anomaly.count === 0 ? "kit-chip" : anomaly.isViolation ? "kit-chip kit-bad" : "kit-chip kit-some";
-      if (anomaly.witness === null) return html("span", { class: cls, text });
+      const words = [found, html("span", { class: anomaly.isViolation ? null : "kit-why", text: mark })];
+      if (anomaly.witness === null) return html("span", { class: cls }, ...words);
       const label = `${text}, go to the first one at step ${anomaly.witness}`;
-      const chip = html("button", { type: "button", class: cls, text, title: anomaly.reason || label, "aria-label": label });
+      const chip = html("button", { type: "button", class: cls, title: anomaly.reason || label, "aria-label": label }, ...words);
       chip.addEventListener("click", () => this.onJump(anomaly.witness));
       return chip;
     }));

@@ -16,7 +16,7 @@ function svg(tag, attributes = {}, ...children) {
 const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
 
 function html(tag, attributes = {}, ...children) {
-  const keys = /^(input|select|button)$/.test(tag) ? KEYS_ARE_MINE : {};
+  const keys = /^(input|select|button|summary)$/.test(tag) ? KEYS_ARE_MINE : {};
   return fill(document.createElement(tag), { ...keys, ...attributes }, children);
 }
 

@@ -112,6 +112,7 @@ CONNECT = Domain(
         "sync": Word(_sync, "generation leader members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2)),
         "idle": Word(_idle, "tasks", "longest_ms moved shuffled"),
     },
+    marks={"kill": "crash", "leave": "leaves", "evict": "time-out"},
 )
 
 
@@ -206,6 +207,7 @@ STREAMS = Domain(
             "longest_ms threads_counting",
         ),
     },
+    marks={"kill": "crash", "evict": "time-out"},
 )
 
 
@@ -247,6 +249,7 @@ SOURCE = Domain(
             rule=Rule("A task restarts at the stored source offset.", "kafka.connect.source_task:SourceTask.start"),
         ),
     },
+    marks={"crash": "crash", "begins": "restart", "aborted": "aborted"},
 )
 
 

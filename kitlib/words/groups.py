@@ -480,4 +480,10 @@ GROUPS = Domain(
         commit=0.3,
         store=0.3,
     ),
+    marks={
+        "kill": "crash", "freeze": "frozen", "thaw": "resumes", "late": "time-out", "cut_off": "cut off", "reconnect": "back",
+        "evict": lambda data: "" if data.get("why") in ("leave", None) else "time-out", "expired": "session expires",
+        "alter": "offset set", "forget": "offset deleted", "reset": "reset", "delete": "log start moves", "error": "error",
+        "throw": "error", "restarted": "restart",
+    },
 )

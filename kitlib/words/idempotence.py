@@ -311,5 +311,11 @@ IDEMPOTENCE = Domain(
         ),
         "read": Word(_read, "first_offset records", judged="read"),
     },
+    marks={
+        "down": "crash", "restart": "restart", "lose_request": "request lost", "lose_answer": "answer lost",
+        "duplicate_request": "sent twice",
+        "cut": "cut", "expire": "id expires", "refuse": "refused", "delete": "log start moves", "fail_over": "new leader",
+        "undelivered": lambda data: "time-out" if "Timeout" in str(data["error"]) else "fails", "differs": "disagree",
+    },
     within={"record": "batch"},
 )

@@ -342,7 +342,12 @@ _ROOM = {
     **dict.fromkeys(("move", "load_begin", "load", "load_end", "load_failed", "evict", "answer"), 4.0),
     **dict.fromkeys(("emit", "process", "append", "cache", "write", "health"), 0.3),
 }
-OFFSETS = Domain("offsets", with_room(_WORDS, **_ROOM), _capital)
-INCIDENTS = Domain("incidents", OFFSETS.words, _capital)
-COMPACTION = Domain("compaction", with_room(_WORDS, append=0.4, emit=0.4, process=0.4), _capital)
-LAG = Domain("lag", with_room(_WORDS, 0.3, lag=1.0, commit=1.0, judge=6.0), _capital)
+_MARKS = {
+    **GROUPS.marks, "move": "coordinator moves",
+    "load_failed": "load fails", "dies": "crash", "compact": "compaction", "purge": "compaction",
+    "evict": lambda data: "offset expires" if data["why"] == "expired" else "",
+}
+OFFSETS = Domain("offsets", with_room(_WORDS, **_ROOM), _capital, _MARKS)
+INCIDENTS = Domain("incidents", OFFSETS.words, _capital, _MARKS)
+COMPACTION = Domain("compaction", with_room(_WORDS, append=0.4, emit=0.4, process=0.4), _capital, _MARKS)
+LAG = Domain("lag", with_room(_WORDS, 0.3, lag=1.0, commit=1.0, judge=6.0), _capital, _MARKS)

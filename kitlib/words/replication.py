@@ -175,4 +175,13 @@ def _capital(who: str, what: str, data: Data, said: str) -> str:
     return said[:1].upper() + said[1:] if what in _OWN else said
 
 
-REPLICATION = Domain("replication", with_room(GROUPS.having(_OWN), emit=0.12, process=0.12), _capital)
+REPLICATION = Domain(
+    "replication",
+    with_room(GROUPS.having(_OWN), emit=0.12, process=0.12),
+    _capital,
+    marks={
+        **GROUPS.marks, "restart": "restart", "pause": "frozen", "wake": "resumes", "flip": "bit flips", "truncate": "truncated",
+        "recover": "truncated", "cut": "log cut", "none": "no leader",
+        "elect": lambda data: "unclean election" if data["unclean"] else "election",
+    },
+)

@@ -359,5 +359,9 @@ SEND_PATH = Domain(
         "read": IDEMPOTENCE.words["read"],
     },
     _numbered,
+    marks={
+        "expire": "time-out", "exit": "exit", "destroy": "broker lost", "killed": "crash", "started": "restart",
+        "move_leader": "new leader", "refuse": "refused", "disconnected": "cut", "undelivered": "fails", "shrink_isr": "ISR shrinks",
+    },
     within={"record": "batch"},
 )

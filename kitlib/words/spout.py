@@ -210,6 +210,16 @@ SPOUT = Domain(
             ),
         ),
         "crash": Word(_crash, "", "lost on_their_way"),
+        "lose": Word(
+            "A tuple of offset {offset:d} is lost: the bolt never sees it, and the spout waits.", "offset", "attempt",
+            about="record:offset",
+        ),
+        "lose_ack": Word(
+            "The ack of offset {offset:d} is lost: its effect has happened, and the spout waits.", "offset", "attempt", judged="lose_ack",
+            about="record:offset",
+        ),
+        "delay": Word("A tuple of offset {offset:d} is held back for {ms:,} ms.", "ms offset", "attempt", about="record:offset"),
+        "double": Word("A tuple of offset {offset:d} is delivered twice.", "offset", "attempt", about="record:offset"),
         "commit": Word(
             _commit, "offset", "txid written", judged="commit",
             about="batch:txid",
@@ -282,6 +292,10 @@ SPOUT = Domain(
         "result": Word(_result, "counts truth"),
         "sample": Word(_sample, "acked executed failed pending queue wasted", "late"),
         "odds": Word(_odds, "false_completions messages predicted"),
+    },
+    marks={
+        "crash": "crash", "start": "restart", "reset": "reset", "clear": "clear", "give_up": "gives up", "error": "error",
+        "delete": "log start moves", "batch_fail": "batch fails",
     },
     models=_models,
 )

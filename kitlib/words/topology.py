@@ -16,6 +16,10 @@ from kitlib.words.word import Data, Domain, Rule, Word, count
 MASK = 2**64 - 1
 SIZES = (4, 8, 16, 64)  # bits of an id, as it is shown
 FEW_ROOTS = 4  # more of them are counted
+FAULTS = {
+    "hang": "hangs", "raise": "exception", "fail": "fails", "drop": "drops", "ack_twice": "acks twice", "unanchored": "not anchored",
+    "lose": "lost in transit",
+}  # fmt: skip
 
 
 def bits_of(declared: object, values: Iterable[int]) -> int:
@@ -104,6 +108,8 @@ def _fault(who: str, data: Data) -> str:
         "ack_twice": f"{who} acks {which} a second time",
         "unanchored": f"{who} forgets to anchor the tuples it sends for {which}",
         "lose": f"{which} to {who} is lost in transit",
+        "delay": f"{which} to {who} is held back for {data.get('ms', 0):,} ms",
+        "double": f"{which} to {who} is delivered twice",
     }
     return f"A fault: {told[kind]}."
 
@@ -325,5 +331,10 @@ TOPOLOGY = Domain(
             "restart": Word("{who} is back, and remembers nothing."),
         }
     ),
+    marks={
+        "crash": "crash", "restart": "restart", "reset": "reset", "clear": "clear", "error": "error",
+        "fault": lambda data: FAULTS[data["kind"]],
+        "fail": lambda data: "time-out" if data["why"] == "timeout" else "",
+    },
     models=_models,
 )

@@ -329,5 +329,10 @@ TRANSACTIONS = Domain(
             ),
         ),
     },
+    marks={
+        "kill": "crash", "fenced": "fenced", "freeze": "frozen", "thaw": "resumes", "refuse": "refused", "unknown": "error",
+        "late_marker": "late marker", "release": "arrives late",
+        "transition": lambda data: "time-out" if "timeout" in data.get("why", "") else "",
+    },
     within={"record": "transaction"},
 )

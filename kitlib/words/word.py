@@ -37,6 +37,7 @@ from kitlib.words.glyphs import Glyph
 
 Data = dict[str, Any]
 Says = Callable[[str, Data], str]  # (who, data) -> the sentence
+Mark = str | Callable[[Data], str]  # what makes a step worth jumping to, in one or two words; "" when nothing does
 Range = list[int]  # [first, last], both inclusive
 
 ANYWHERE = frozenset({"topic", "partition"})
@@ -141,6 +142,7 @@ class Domain:
     finish: Callable[[str, str, Data, str], str] | None = (
         None  # (who, what, data, sentence) -> the sentence as it is told
     )
+    marks: Mapping[str, Mark] = field(default_factory=dict)  # of the verbs that a reader wants to jump to
     within: Mapping[str, str] = field(default_factory=dict)  # {"record": "batch"}: what becomes of the batch becomes of its records
     models: Callable[[Mapping[str, Any]], Mapping[str, str]] | None = (
         None  # knobs -> the class that a run has for another one: {"storm.acker:Acker": "storm.later_acker:LaterAcker"}
@@ -185,6 +187,14 @@ class Domain:
         """What a verdict makes of a verb; "" for one that it ignores, or that is not declared."""
         word = self.word(what)
         return word.judged if word else ""
+
+    def mark(self, what: str, data: Data) -> str:
+        """What makes a step with this verb worth jumping to; "" when nothing does, or when the data are not what the word promises."""
+        mark = self.marks.get(what, "")
+        try:
+            return mark if isinstance(mark, str) else mark(data)
+        except (KeyError, TypeError):
+            return ""
 
     def room(self, what: str) -> float:
         """How much of a time axis that counts steps a step with this verb takes; > 0."""

@@ -18,7 +18,7 @@ from tests.views.projector import Projector
 pytestmark = pytest.mark.browser
 
 KNOBS = {"records": 400, "max_steps": 1000, "duration_ms": 5000}
-CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', **{KNOBS})\nplayer"
+CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', front=('records', 'process_ms', 'fail_percent'), **{KNOBS})\nplayer"
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
     description = page.locator(f"{ROOT} .kit-stage svg desc").first.text_content()
     assert (
         description
-        == "After step 0 of 999: 400 records arrive in the log: offsets 0 to 399. events, partition 0, 400 not read yet"
+        == "After step 0 of 999: 400 records arrive in the log: offsets 0 to 399. events, partition 0, 400 not read yet, 0 of 400 processed"
     )
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"

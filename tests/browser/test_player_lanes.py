@@ -20,7 +20,7 @@ from tests.views.producing import everything, two_producers
 pytestmark = pytest.mark.browser
 
 KNOBS: dict[str, Any] = {"records": 800, "linger_ms": 2, "max_steps": 1000}
-CELL = "from kitlib.views import Player, show\nplayer = Player('answers_lost', **{knobs})\nplayer"
+CELL = "from kitlib.views import Player, show\nplayer = Player('answers_lost', front=('records', 'delay_ms'), **{knobs})\nplayer"
 DRAWN = """() => {
   const shown = (node) => node.getClientRects().length > 0;
   const all = (selector) => [...document.querySelectorAll(`.kit-stage ${selector}`)].filter(shown);

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from kitlib.experiments import get
 from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import (
@@ -30,7 +31,8 @@ KNOBS = {"id_bits": 8, "records": 12, "fan_out": 3, "max_spout_pending": 5, "fau
 
 
 def player_of(name: str, **knobs: Any) -> str:
-    return f"from kitlib.views import Player\nplayer = Player({name!r}, **{knobs})\nplayer"
+    front = [knob.name for knob in get(name).knobs]  # none is folded
+    return f"from kitlib.views import Player\nplayer = Player({name!r}, front={front}, **{knobs})\nplayer"
 
 
 @pytest.fixture(scope="module")

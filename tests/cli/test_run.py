@@ -15,6 +15,7 @@ from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.verdict import ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES
 from kitlib.trace import Trace
+from kitlib.views.saved_page import to_recording
 from tests.cli.conftest import CommandLine
 
 
@@ -94,6 +95,17 @@ def test_run_trace_file_holds_the_trace(kit: Callable[..., Any], tmp_path: Path)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
+def test_run_html_keeps_the_run_as_a_page(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """--html writes the page of the run, as `save` does; a name that is no page's ends with 2 and leaves nothing."""
+    path = tmp_path / "happy path.html"
+    for seed in (1, 9):  # as with --trace, what is there is replaced
+        assert kit("happy_path", "--seed", str(seed), "--html", str(path))[0] == 0
+        assert path.read_text(encoding="utf-8") == to_recording(get("happy_path").run(seed=seed))
+    code, _, err = kit("happy_path", "--html", str(tmp_path / "page"))
+    assert (code, err) == (2, "kit: --html: 'page' is no name of a page. Let it end in .html.\n")
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
 def test_run_trace_file_that_cannot_be_written_ends_with_74(kit: Callable[..., Any], tmp_path: Path) -> None:
     """A path through something that is no folder is told in one line, and nothing is half-written."""
     (tmp_path / "file").write_text("mine")
@@ -112,3 +124,34 @@ def test_run_on_kafka_says_where_the_trace_is(kit: Callable[..., Any], broker: A
     assert lines[-1].startswith("The trace is in topic kit.trace.several-tuples-")
     told = json.loads(kit("several_tuples", "--backend", "kafka", "--json")[1])
     assert told["backend"] == "kafka" and told["verdict"]["counts"]["duplicated"] == 2
+
+
+def test_run_script_runs_what_the_file_says(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """A script that --print-script wrote runs to the run that it was written for, and --json names what was done to it."""
+    options = ("answers_lost", "--lost-answers", "0", "--idempotence", "no", "--seed", "3", "--do", "lose answer 4")
+    code, out, err = kit(*options, "--print-script")
+    assert (code, err) == (0, "")
+    assert out == "# kit script 1\nanswers_lost seed=3 lost_answers=0 idempotence=false\nlose answer 4\n"
+    file = tmp_path / "loss.txt"
+    file.write_text(out, encoding="utf-8")
+    assert kit("--script", str(file)) == kit(*options)
+    assert kit("--script", str(file), "--print-script") == (0, out, "")
+    assert json.loads(kit("--script", str(file), "--json")[1])["script"] == ["lose answer 4"]
+
+
+def test_run_bad_script_ends_with_2_and_a_sentence(kit: Callable[..., Any], tmp_path: Path) -> None:
+    """A script that cannot be read, an intervention that does not fit and options that belong elsewhere end with one sentence."""
+    file = tmp_path / "loss.txt"
+    file.write_bytes(b"\xff\xfe")
+    said = {
+        ("--script", str(tmp_path / "none")): "cannot be read: No such file",
+        ("--script", str(file)): "it is not UTF-8 text",
+        ("answers_lost", "--do", "lose answr 4"): 'got "lose answr 4", expected lose, delay, double or fail',
+        ("answers_lost", "--do", "lose answer 999"): "never happened: the last answer of this run is number",
+        ("compacted_topic", "--do", "lose answer 4"): "compacted_topic takes no interventions",
+        ("--json", "answers_lost"): "options before answers_lost are those of a script",
+    }
+    for arguments, sentence in said.items():
+        code, out, err = kit(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert sentence in err

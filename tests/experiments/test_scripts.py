@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.errors import KitError, ScriptError
+from kitlib.errors import KitError
 from kitlib.experiments import every, get, run
-from kitlib.experiments.interventions import MOST_MS, THINGS, Intervention
+from kitlib.experiments.interventions import MOST_MS, THINGS, Intervention, ScriptError
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
@@ -124,6 +124,23 @@ DEEDS: dict[str, tuple[str, str, dict[str, Any], dict[str, int]]] = {
     "double request": (PLAIN, "double request 4", {"what": "duplicate_request", "request": 4}, {"duplicated": 5}),
     "break broker": (PLAIN, "break broker at 150 ms for 250 ms", {"what": "down"}, {"duplicated": 15, "reordered": 10}),
     "break broker for good": (PLAIN, "break broker at 150 ms", {"what": "down"}, {"lost": 25, "indefinite": 15}),
+    "lose record": ("happy_path", "lose record 7", {"what": "lose", "offset": 7}, {"reordered": 19, "stalled": 1}),
+    "lose ack of record": ("happy_path", "lose ack of record 7", {"what": "lose_ack", "offset": 7}, {"reordered": 21, "stalled": 1}),
+    "lose ack and the rest": (
+        "small_max_offset_behind", "lose ack of record 7", {"what": "lose_ack"}, {"lost": 46, "reordered": 8, "stalled": 2}
+    ),
+    "delay record": ("happy_path", "delay record 7 by 300 ms", {"what": "delay", "ms": 300}, {"reordered": 20, "stalled": 1}),
+    "double record": ("happy_path", "double record 7", {"what": "double", "offset": 7}, {"duplicated": 1, "reordered": 22}),
+    "fail record": ("happy_path", "fail record 7 once", {"what": "fail", "offset": 7}, {"reordered": 22}),
+    "break spout": ("happy_path", "break spout at 100 ms for 250 ms", {"what": "crash"}, {"duplicated": 13, "reordered": 23}),
+    "break spout for good": ("happy_path", "break spout at 100 ms", {"what": "crash"}, {"reordered": 13}),
+    "lose tuple": ("tuple_tree", "lose tuple 5", {"what": "fault", "kind": "lose", "tuple": 5}, {"duplicated": 2, "stalled": 1}),
+    "delay tuple": ("tuple_tree", "delay tuple 5 by 300 ms", {"what": "fault", "kind": "delay", "ms": 300}, {}),
+    "double tuple": ("tuple_tree", "double tuple 5", {"what": "fault", "kind": "double", "tuple": 5}, {"duplicated": 6, "stalled": 1}),
+    "fail tuple": ("tuple_tree", "fail tuple 5", {"what": "fault", "kind": "fail", "tuple": 5}, {"duplicated": 2}),
+    "lose ack of tuple": ("tuple_tree", "lose ack of tuple 5", {"what": "fault", "kind": "lose"}, {"duplicated": 4, "stalled": 1}),
+    "double ack of tuple": ("tuple_tree", "double ack of tuple 5", {"what": "fault", "kind": "double"}, {"duplicated": 4, "stalled": 1}),
+    "break task": ("tuple_tree", "break events-1 at 60 ms for 100 ms", {"what": "crash"}, {"duplicated": 16}),
 }  # fmt: skip
 
 
@@ -154,10 +171,19 @@ def test_script_of_every_experiment_is_its_run(experiment: Any) -> None:
     assert run(script=str(Script.of(trace))) == trace
 
 
+def test_no_intervention_leaves_an_anomaly_without_its_reason() -> None:
+    """What a script does to a run is a reason that the verdict knows: nothing that follows from it counts as a violation."""
+    assert not [name for name, (base, line, _, _) in DEEDS.items() if judge(run(script=f"{base}\n{line}")).violations]
+
+
 MISSED = {
     "lose answer 99": 'answers_lost: "lose answer 99" never happened: the last answer of this run is number 10.',
     "break broker at 99999 ms": "the run was over at 194 ms",
     "lose answer 1 of producer 2": "never happened",
+    "happy_path|lose record 7 attempt 2": "it did not come to that attempt",
+    "happy_path|break spout at 99999 ms": "the run was over at ",
+    "tuple_tree|break store-99 at 5 ms": "names no task of its topology. There are events-1, split1-2,",
+    "tuple_tree|lose ack of tuple 9999": "the last acked tuple of this run is number",
 }
 
 
@@ -165,7 +191,7 @@ MISSED = {
 def test_intervention_that_never_happens_is_told(line: str, said: str) -> None:
     """A script that no longer fits its run ends in a sentence that says what the run has instead."""
     with pytest.raises(ScriptError) as refused:
-        run(script=f"{PLAIN}\n{line}")
+        run(script=f"{line.partition('|')[0] if '|' in line else PLAIN}\n{line.rpartition('|')[2]}")
     assert said in str(refused.value)
 
 

@@ -46,10 +46,14 @@ def brute_force(trace: Trace, number: int, name: str) -> dict[int, tuple[str, in
         state = {**step.state, "committed_to": step.state.get("committed_to", state.get("committed_to", 0))}
     lists = {name: set(from_ranges(state.get(name, []))) for name in ("pending", "failed", "waiting")}
     appended: dict[int, int] = {}
+    parts: dict[int, int] = {}  # effects that a record should have, of records whose append says so
     for step in steps:
         if step.what == "append":
-            for offset in step.data.get("offsets", range(step.data["first"], step.data["last"] + 1)):
+            offsets, told = step.data.get("offsets", range(step.data["first"], step.data["last"] + 1)), step.data.get("parts")
+            for at, offset in enumerate(offsets):
                 appended[offset] = step.number
+                if told is not None:
+                    parts[offset] = told[at] if isinstance(told, list) else told
     about: dict[int, list[Step]] = {}
     for step in steps:
         about.setdefault(step.data.get("offset", -1), []).append(step)
@@ -59,7 +63,7 @@ def brute_force(trace: Trace, number: int, name: str) -> dict[int, tuple[str, in
         mine = [s for s in about.get(offset, []) if s.number >= since]
         effects = [s.data.get("part") for s in mine if s.what == "process"]
         flags = EXISTS
-        flags |= PROCESSED if effects else 0
+        flags |= PROCESSED if len(set(effects)) >= parts.get(offset, 1) else 0
         flags |= TWICE if len(effects) > len(set(effects)) else 0
         for name, flag in (("pending", PENDING), ("failed", FAILED), ("waiting", WAITING)):
             flags |= flag if offset in lists[name] else 0
@@ -80,7 +84,8 @@ def brute_force(trace: Trace, number: int, name: str) -> dict[int, tuple[str, in
             if to is not None and since < step.number and offset < to and not [n for n in emits if n < step.number]:
                 flags |= SKIPPED
             if step.what in ("compact", "purge") and since < step.number and offset in step.data["offsets"]:
-                flags &= ~EXISTS
+                flags &= ~(EXISTS | REFUSED)
+                flags |= REFUSED if step.what == "purge" and not flags & PROCESSED else 0
             if step.what == "cut" and since < step.number and offset >= step.data["to"]:
                 flags &= ~(EXISTS | PROCESSED | TWICE | SKIPPED | REFUSED)
         flags |= IS_GONE if offset < state["log_start"] else 0

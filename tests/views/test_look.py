@@ -33,13 +33,15 @@ from kitlib.views.look import (
     badge_of,
     code_of,
 )  # fmt: skip
+from kitlib.views.timeline import FILLS
+from kitlib.words.glyphs import RED
 
 CASES = [
     (0, ".", "an offset without a record"),
     (EXISTS, "U", "a record that nobody has read"),
     (EXISTS | PENDING | WAITING | IS_READ, "W", "fetched, not emitted yet"),
     (EXISTS | PENDING | IS_READ, "P", "emitted, not acked"),
-    (EXISTS | PENDING | PROCESSED | IS_READ, "P", "worked on, but the ack has not come"),
+    (EXISTS | PENDING | PROCESSED | IS_READ, "P", "processed, but the ack has not come"),
     (EXISTS | PENDING | FAILED | IS_READ, "F", "failed, to be fetched again"),
     (EXISTS | PENDING | REFUSED | IS_READ, "N", "failed too far back: pending for ever"),
     (EXISTS | PROCESSED | IS_READ, "D", "acked, above the commit"),
@@ -49,8 +51,12 @@ CASES = [
     (EXISTS | REFUSED | IS_READ | IS_BELOW_COMMIT, "X", "cleared, and the commit has passed it"),
     (EXISTS | IS_GONE, "X", "deleted before anybody read it"),
     (EXISTS | FAILED | PENDING | IS_GONE | IS_READ, "X", "deleted before its retry could fetch it"),
-    (EXISTS | PENDING | IS_GONE | IS_READ, "P", "deleted while a bolt works on it: it may still be done"),
-    (EXISTS | SKIPPED | IS_BELOW_COMMIT, "S", "jumped over"),
+    (EXISTS | PENDING | IS_GONE | IS_READ, "P", "deleted while a bolt processes it: it may still be done"),
+    (EXISTS | SKIPPED | IS_BELOW_COMMIT, "S", "jumped over, and the commit has passed it"),
+    (EXISTS | SKIPPED | IS_GONE, "S", "jumped over, then deleted"),
+    (EXISTS | SKIPPED, "s", "jumped over, but still in the log above the commit"),
+    (REFUSED | IS_BELOW_COMMIT, "E", "a tombstone that was removed before anybody read it"),
+    (REFUSED | PROCESSED | IS_BELOW_COMMIT, ".", "a tombstone that was read and then removed"),
     (EXISTS | SKIPPED | PROCESSED | IS_READ, "D", "jumped over, then read after all"),
     (EXISTS | PROCESSED, "D", "done, then the position went back: it will be read again"),
 ]
@@ -72,7 +78,7 @@ def test_every_pair_of_looks_differs_in_more_than_colour() -> None:
 
     def without_colour(look: object) -> tuple[object, ...]:
         letter = look.code if look.shape == "letter" else ""
-        return (letter, look.shape, look.dash, look.hatch)
+        return (letter, look.shape, look.fill == "none", look.hatch)
 
     for one, other in itertools.combinations(LOOKS, 2):
         assert without_colour(one) != without_colour(other), (one.name, other.name)
@@ -98,9 +104,28 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_text_on_boxes_and_pages_has_a_contrast_of_4_5() -> None:
-    """Letters can be read on their boxes, and the page's words on a light and on a dark page."""
-    pairs = [(look.text, look.fill) for look in LOOKS if look.fill != "none"]
-    pairs += [(BLACK, colour) for _, colour, _ in BANDS.values()]
-    pairs += [(INK, PAPER), (GREY, PAPER), (DARK_INK, DARK_PAPER), (DARK_GREY, DARK_PAPER)]
-    assert {pair: round(contrast(*pair), 1) for pair in pairs if contrast(*pair) < 4.5} == {}
+def washed(colour: str, wash: float, paper: str) -> str:
+    """A colour with this opacity on a paper."""
+    pairs = [(int(colour[i : i + 2], 16), int(paper[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(wash * above + (1 - wash) * below):02x}" for above, below in pairs)
+
+
+@pytest.mark.parametrize(("ink", "grey", "paper"), [(INK, GREY, PAPER), (DARK_INK, DARK_GREY, DARK_PAPER)], ids=["light", "dark"])
+def test_text_on_boxes_and_pages_has_a_contrast_of_4_5(ink: str, grey: str, paper: str) -> None:
+    """Letters can be read on their boxes, pale ones too, and words on the page, in both themes."""
+    named = {"ink": ink, "grey": grey}
+    pairs = {
+        look.meaning: (named.get(look.text, look.text), washed(look.fill, look.wash, paper) if look.fill != "none" else paper)
+        for look in LOOKS
+    }
+    pairs |= {kind: (named.get(fill.text, fill.text), fill.fill) for kind, fill in FILLS.items() if fill.fill.startswith("#")}
+    pairs |= {told: (BLACK, colour) for told, colour, _ in BANDS.values()}
+    pairs |= {"ink": (ink, paper), "grey": (grey, paper)}
+    assert {name: round(contrast(*pair), 1) for name, pair in pairs.items() if contrast(*pair) < 4.5} == {}
+
+
+def test_what_is_lost_is_filled_with_the_alarm_and_nothing_else_is() -> None:
+    """Lost is loud, what may still be lost has the alarm's outline, done is pale."""
+    assert {look.code for look in LOOKS if look.fill == RED} == {"X", "S", "E"}
+    assert {look.code for look in LOOKS if look.edge == RED} == {"N", "K", "F", "s"}
+    assert {look.code for look in LOOKS if look.wash < 0.5} == {"D", "C"}

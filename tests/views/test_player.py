@@ -126,9 +126,27 @@ def test_a_player_opened_where_there_is_no_step_is_refused(step: Any) -> None:
 
 def test_no_knob_has_the_name_of_an_argument_of_players() -> None:
     """Each knob of each experiment can be given to a player."""
-    arguments = {"backend", "seed", "part", "open_at"}
+    arguments = {"backend", "seed", "part", "open_at", "front"}
     assert [knob.name for name in names() for knob in get(name).knobs if knob.name in arguments] == []
     assert Player("static_member", what="gone for good").trace.knobs["what"] == "gone for good"
+
+
+@pytest.mark.parametrize("name", names())
+def test_one_to_five_knobs_of_each_experiment_stand_beside_the_picture(name: str) -> None:
+    """Its front row has from three to five knobs where there are so many, each of them once and all of them its own."""
+    front, known = get(name).front, [knob.name for knob in get(name).knobs if knob.name != "max_steps"]
+    assert min(3, len(known)) <= len(front) <= 5
+    assert len(set(front)) == len(front) and set(front) <= set(known)
+    assert Player(name, max_steps=SOME_STEPS).heading["front"] == list(front)
+
+
+def test_a_lesson_chooses_the_knobs_beside_its_player() -> None:
+    """`front` replaces the experiment's own choice, in its order; a name that is no knob is refused with those that are."""
+    assert Player(SMALL, front=("process_ms", "records")).heading["front"] == ["process_ms", "records"]
+    with pytest.raises(KnobError, match=r"front names 'speed', which is no knob here\. Its knobs are records, fetch_records"):
+        Player(SMALL, front=("speed",))
+    with pytest.raises(KnobError, match=r"A recorded trace has no knobs\."):
+        Player(story(), front=("records",))
 
 
 def test_a_knob_moved_gives_another_run(player: Player) -> None:

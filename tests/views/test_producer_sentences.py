@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kitlib.experiments import run
 from kitlib.views.lanes_words import error_word, sequence_word
 from kitlib.words.idempotence import IDEMPOTENCE
 from tests.views.producing import answers_lost, everything, scene_of
@@ -11,7 +12,7 @@ from tests.views.producing import answers_lost, everything, scene_of
 
 def test_every_word_has_a_sentence_and_a_long_one_fits() -> None:
     """Each word of the vocabulary is told in plain English; no story has a sentence of more than two lines."""
-    stories = [everything(), answers_lost()]
+    stories = [everything(), answers_lost(), run(script="answers_lost lost_answers=0\nbreak broker at 150 ms for 250 ms")]
     said = {step.what: scene_of(trace).said[step.number] for trace in stories for step in trace.steps}
     observed = {"differs", "client", "withhold", "batches"}  # of a real broker alone
     assert set(IDEMPOTENCE.words) - observed == set(said)

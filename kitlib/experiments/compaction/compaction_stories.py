@@ -191,7 +191,7 @@ AutoOffsetReset = Annotated[
 ]
 
 
-@experiment("A gap is no loss", CompactionRun, figure=LOST)
+@experiment("A gap is no loss", CompactionRun, figure=LOST, front=("what", "keys", "read_first", "age_ms", "min_compaction_lag_ms"))
 def compacted_topic(
     run: CompactionRun,
     what: Annotated[Literal["compaction", "delete records", "transactions", "nothing"], Knob("What makes the gap.")] = "compaction",
@@ -234,7 +234,7 @@ def _clean_again(run: CompactionRun) -> None:
     run.clean()
 
 
-@experiment("A tombstone has its time", CompactionRun, figure=LOST)
+@experiment("A tombstone has its time", CompactionRun, figure=LOST, front=("delete_retention_ms", "away_ms", "new_records"))
 def tombstones(
     run: CompactionRun,
     delete_retention_ms: Annotated[

@@ -122,7 +122,10 @@ class SizeRun(Run):
         self.record(LOG, "result", commits=self.commits, keys=offsets, records=records, load_ms=ms)
 
 
-@experiment("How long the offsets topic gets", SizeRun, figure=LOADING)
+@experiment(
+    "How long the offsets topic gets", SizeRun,
+    figure=LOADING, front=("cleaner", "keys", "segments", "commits_per_s", "load_records_per_s"),
+)
 def size_of_offsets_topic(
     run: SizeRun,
     cleaner: Annotated[

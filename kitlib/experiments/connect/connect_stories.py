@@ -240,7 +240,10 @@ DelayMs = Annotated[int, Knob("How long a lost worker's tasks stay unassigned, i
 SessionMs = Annotated[int, Knob("A worker without a heartbeat for this long is removed.", "ms", 1_000, 60_000)]
 
 
-@experiment("Workers, connectors and tasks", ConnectRun, figure=MOVES)
+@experiment(
+    "Workers, connectors and tasks", ConnectRun,
+    figure=MOVES, front=("workers", "source_tasks", "sink_tasks", "mode", "protocol"),
+)
 def connect_layouts(
     run: ConnectRun,
     workers: Workers = 3,
@@ -258,7 +261,10 @@ def connect_layouts(
     run.tell_idle()
 
 
-@experiment("A worker dies, and no one runs its tasks", ConnectRun, model_only=MODEL_ONLY, figure=TASK_IDLE)
+@experiment(
+    "A worker dies, and no one runs its tasks", ConnectRun, model_only=MODEL_ONLY,
+    figure=TASK_IDLE, front=("back_after_ms", "scheduled_rebalance_max_delay_ms", "lost", "workers", "protocol"),
+)
 def connect_worker_lost(
     run: ConnectRun,
     workers: Workers = 3,
@@ -286,7 +292,10 @@ def connect_worker_lost(
     run.tell_idle()
 
 
-@experiment("The source remembers, but not everything", SourceRun, model_only=MODEL_ONLY, figure=COPIES)
+@experiment(
+    "The source remembers, but not everything", SourceRun, model_only=MODEL_ONLY,
+    figure=COPIES, front=("exactly_once", "offset_flush_interval_ms", "crash_at_ms", "ending", "transaction_boundary"),
+)
 def connect_source_crash(
     run: SourceRun,
     records_per_s: Annotated[int, Knob("Records that the task produces per second.", "records/s", 1, 1_000)] = 100,

@@ -175,7 +175,10 @@ class PartitionRun(Run):
         return {"orders": dict(self.effects)}
 
 
-@experiment("More partitions, different partitions", PartitionRun, figure=EARLY_CANCELS)
+@experiment(
+    "More partitions, different partitions", PartitionRun,
+    figure=EARLY_CANCELS, front=("partitions", "partitions_after", "backlog", "sink", "updates"),
+)
 def partitions_added(
     run: PartitionRun,
     partitions: Annotated[int, Knob("How many partitions the topic has at first.", "partitions", 1, 24)] = 6,

@@ -78,7 +78,7 @@ def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: in
     )  # fmt: skip
 
 
-@experiment("A new assignor for a running group", GroupRun, figure=NO_OWNER)
+@experiment("A new assignor for a running group", GroupRun, figure=NO_OWNER, front=("deploy", "partitions", "wave"))
 def mixed_assignors(
     run: GroupRun,
     deploy: Annotated[

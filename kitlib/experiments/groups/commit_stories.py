@@ -64,7 +64,10 @@ def _pool(run: GroupRun, crash_at: int) -> None:
     run.poll("A", 0)  # the queue is full; the next poll asks for nothing, and commits
 
 
-@experiment("Committed, but not done", GroupRun, max_steps=6_000, figure=LOST_OR_AGAIN)
+@experiment(
+    "Committed, but not done", GroupRun, max_steps=6_000,
+    figure=LOST_OR_AGAIN, front=("rule", "crash_at", "auto_commit_interval_ms", "poll_records", "library"),
+)
 def auto_commit(
     run: GroupRun,
     library: ClientLibrary = "java",
@@ -120,7 +123,10 @@ def _finish_order(run: GroupRun, records: list[Record], failing: range) -> list[
     return [record for _, record in sorted(finished)] + [last]
 
 
-@experiment("Eight workers, one offset", GroupRun, figure=LOST)
+@experiment(
+    "Eight workers, one offset", GroupRun,
+    figure=LOST, front=("commits", "workers", "first_failed", "failed", "crash_after"),
+)
 def worker_pool(
     run: GroupRun,
     commits: Annotated[
@@ -162,7 +168,7 @@ def worker_pool(
 # -- an offset stored after the partition has gone -----------------------------------------------------------
 
 
-@experiment("An offset kept too long", GroupRun, figure=WENT_BACK)
+@experiment("An offset kept too long", GroupRun, figure=WENT_BACK, front=("keeper", "records", "done"))
 def store_after_revoke(
     run: GroupRun,
     keeper: Annotated[
@@ -207,7 +213,7 @@ def store_after_revoke(
 # -- the offset of the last record, or of the next --------------------------------------------------------------
 
 
-@experiment("The offset of the last record, or of the next", GroupRun, figure=PROCESSED_AGAIN)
+@experiment("The offset of the last record, or of the next", GroupRun, figure=PROCESSED_AGAIN, front=("commits", "partitions", "restarts"))
 def off_by_one(
     run: GroupRun,
     commits: Annotated[

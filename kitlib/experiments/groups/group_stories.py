@@ -34,7 +34,10 @@ Wave = Annotated[int, Knob("Records that each partition receives at a time.", "r
 
 # -- three consumers joining and leaving ---------------------------------------------------------------
 
-@experiment("Three consumers join, one leaves", GroupRun, figure=NO_OWNER)
+@experiment(
+    "Three consumers join, one leaves", GroupRun,
+    figure=NO_OWNER, front=("strategy", "commit_on_revoke", "leaves", "wave", "library"),
+)
 def rebalance(
     run: GroupRun,
     strategy: Annotated[
@@ -70,7 +73,7 @@ def rebalance(
 # -- too late: slow work, a frozen process, a dead one ---------------------------------------------------
 
 
-@experiment("Slow, frozen or dead", GroupRun, figure=WAITED)
+@experiment("Slow, frozen or dead", GroupRun, figure=WAITED, front=("trouble", "trouble_ms", "max_poll_ms", "session_ms", "library"))
 def poll_too_late(
     run: GroupRun,
     trouble: Annotated[
@@ -131,7 +134,10 @@ def _work_together(run: GroupRun, until_ms: int) -> None:
         run.pass_ms(5)
 
 
-@experiment("A batch that takes too long", GroupRun, max_steps=6_000, figure=COMMITTED)
+@experiment(
+    "A batch that takes too long", GroupRun, max_steps=6_000,
+    figure=COMMITTED, front=("members", "poll_records", "work_ms", "max_poll_ms", "library"),
+)
 def slow_group(
     run: GroupRun,
     members: Annotated[int, Knob("Number of members, and of partitions.", "members", 2, 8)] = 4,
@@ -162,7 +168,7 @@ def slow_group(
 # -- a commit in the middle of a rebalance -----------------------------------------------------------------
 
 
-@experiment("A commit in the middle of a rebalance", GroupRun, figure=PROCESSED_AGAIN)
+@experiment("A commit in the middle of a rebalance", GroupRun, figure=PROCESSED_AGAIN, front=("handler", "wave", "library"))
 def commit_during_rebalance(
     run: GroupRun,
     handler: Annotated[
@@ -208,7 +214,10 @@ def _go_on(run: GroupRun, names: list[str]) -> None:
         run.commit_done(name)
 
 
-@experiment("A member with a name of its own", GroupRun, figure=WAITED)
+@experiment(
+    "A member with a name of its own", GroupRun,
+    figure=WAITED, front=("what", "is_static", "away_ms", "records_per_s", "session_ms"),
+)
 def static_member(
     run: GroupRun,
     what: Annotated[
@@ -256,7 +265,7 @@ def static_member(
 # -- a member whose network is gone --------------------------------------------------------------------------
 
 
-@experiment("One client cut off", GroupRun, figure=REBALANCES)
+@experiment("One client cut off", GroupRun, figure=REBALANCES, front=("cut_ms", "strategy", "session_ms", "library"))
 def client_cut_off(
     run: GroupRun,
     cut_ms: Annotated[int, Knob("How long nothing from A gets through.", "ms", 0, 8_000)] = 2_500,
@@ -292,7 +301,10 @@ def client_cut_off(
 # -- more consumers than partitions ---------------------------------------------------------------------------
 
 
-@experiment("More consumers than partitions", GroupRun, figure=SPEED)
+@experiment(
+    "More consumers than partitions", GroupRun,
+    figure=SPEED, front=("consumers", "partitions", "at_a_time", "strategy", "library"),
+)
 def more_consumers(
     run: GroupRun,
     partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)] = 6,

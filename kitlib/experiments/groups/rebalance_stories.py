@@ -94,7 +94,10 @@ class Stream:
         run.until(lambda: quiet >= QUIET_ROUNDS, what, round_, run.knobs["session_timeout_ms"] + LONGEST_MS)
 
 
-@experiment("Who stands still", GroupRun, max_steps=20_000, figure=NO_OWNER)
+@experiment(
+    "Who stands still", GroupRun, max_steps=20_000,
+    figure=NO_OWNER, front=("protocol", "commit_every", "round_ms", "session_timeout_ms", "library"),
+)
 def rebalance_protocols(
     run: GroupRun,
     protocol: Protocol = "eager",

@@ -4,27 +4,35 @@ Every request of a run goes to the real broker, and to the kit's model as well: 
 differently, the run says so in a step `differs`, and a test fails. The model beside it is also what
 the pictures' five slots are drawn from, as a real broker tells only the last sequence number of each
 producer. A broker is restarted, killed and made to forget for real.
+
+What a script does to a message, the chaos proxy does to the real one: the request is sent and lost on its way, or
+the connection is cut where the answer should come. What the broker made of a request without an answer is read from its log.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
+from kitlib.experiments.interventions import ScriptError
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.kafka.broker.leader import BrokerConfig, Outcome
 from kitlib.kafka.protocol import ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 from kitlib.lab import kafka_server
+from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire import Wire
 from kitlib.lab.wire_records import WireBatch
 
+LONGEST_DELAY_MS = 10_000  # of a script's message
 EXPIRY_MS = 1_000  # for as long as an idle id is kept while `expire` waits for the broker to forget it
 
 
@@ -36,19 +44,32 @@ class KafkaLeader:
     cluster: Cluster
     reader: TopicReader
     model: ModelLeader
+    proxy: ChaosProxy | None = None  # where a script does something to messages
     began_ms: int = field(default_factory=lambda: int(time.time() * 1000))  # real time of the run's virtual 0
     end: int = 0
 
     @classmethod
-    def open(cls, backend: KafkaBackend, topic: str, config: BrokerConfig | None = None) -> KafkaLeader:
-        """Create the topic and connect to its leader. KnobError for rules that a real broker does not have."""
+    def open(
+        cls, backend: KafkaBackend, topic: str, config: BrokerConfig | None = None, is_attacked: bool = False
+    ) -> KafkaLeader:
+        """Create the topic and connect to its leader, through the proxy if it is attacked.
+
+        KnobError for rules that a real broker does not have.
+        """
         if config not in (None, BrokerConfig()):
             raise KnobError(
                 "a real broker remembers five batches and follows its own release's rules: remembered_batches, "
                 "older_is_duplicate and release are knobs of the model. Use their defaults, or backend='model'."
             )
-        topic = backend.create_topic(topic, 500).name
-        return cls(topic, backend.cluster, TopicReader.open(backend.cluster, topic), ModelLeader(topic))
+        topic, cluster = backend.create_topic(topic, 500).name, backend.cluster
+        if not is_attacked:
+            return cls(topic, cluster, TopicReader.open(cluster, topic), ModelLeader(topic))
+        with ExitStack() as undo:
+            proxy = undo.enter_context(ChaosProxy.before(cluster))
+            assert proxy.cluster is not None
+            leader = cls(topic, proxy.cluster, TopicReader.open(proxy.cluster, topic), ModelLeader(topic), proxy)
+            undo.pop_all()
+        return leader
 
     @property
     def wire(self) -> Wire:
@@ -59,19 +80,29 @@ class KafkaLeader:
         error, producer_id, epoch = self.wire.init_producer_id()
         return InitProducerIdAnswer(ErrorCode.of(error), producer_id, epoch)
 
-    def produce(self, request: ProduceRequest, now_ms: int) -> AppendResult:
-        (batch,) = request.batches
-        sent = WireBatch(
-            PARTITION, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
-            self.began_ms + batch.timestamp_ms, batch.is_transactional,
-        )  # fmt: skip
+    def produce(self, request: ProduceRequest, now_ms: int, deeds: Mapping[str, int] | None = None) -> AppendResult:
+        (batch,), sent, deeds = request.batches, self._on_wire(request), deeds or {}
         expected = self.model.produce(request, now_ms)
+        if "second_copy" in deeds:  # the proxy has sent it with the first one
+            return self._seen(expected, batch.count)
+        longest_ms = max(deeds.values(), default=0)
+        if longest_ms > LONGEST_DELAY_MS:
+            raise ScriptError(
+                f"a delay of {longest_ms:,} ms takes that long on a real broker, expected at most {LONGEST_DELAY_MS:,} ms. "
+                'Shorten it, or use backend="model".'
+            )
+        for action, ms in deeds.items():
+            self._attack(action, ms)
+        if "cut_after_answer" in deeds:
+            self._send_unanswered(request, "cut_after_answer")
+            return self._seen(expected, batch.count)
         if request.acks == 0:
             self.wire.send_produce(self.topic, [sent], acks=0)
             self.reader.bounds()  # asked on the same connection, so after it
             self.end += batch.count
             return AppendResult(Outcome.APPENDED, PartitionAnswer(base_offset=self.end - batch.count))
-        error, base_offset, log_start = self.wire.produce(self.topic, [sent], acks=request.acks)[PARTITION]
+        answers = self.wire.produce(self.topic, [sent], acks=request.acks, timeout_s=DEADLINE_S + longest_ms / 1000)
+        error, base_offset, log_start = answers[PARTITION]
         answer = PartitionAnswer(ErrorCode.of(error), base_offset, log_start)
         outcome = Outcome.REJECTED if error else Outcome.APPENDED if base_offset >= self.end else Outcome.DUPLICATE
         if outcome is Outcome.APPENDED:
@@ -84,6 +115,38 @@ class KafkaLeader:
             return AppendResult(outcome, answer)
         texts = (f"{done.name} {code.name} at offset {offset}" for done, code, offset in (told, model))
         return AppendResult(outcome, answer, "the broker says {}, the model {}".format(*texts))
+
+    def lose(self, request: ProduceRequest) -> None:
+        self._attack("lose_request")
+        self._send_unanswered(request, "lose_request")
+
+    def _on_wire(self, request: ProduceRequest) -> WireBatch:
+        (batch,) = request.batches
+        return WireBatch(
+            PARTITION, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
+            self.began_ms + batch.timestamp_ms, batch.is_transactional,
+        )  # fmt: skip
+
+    def _attack(self, action: str, ms: int = 0) -> None:
+        """Have the proxy do this to the next request, or to its answer."""
+        assert self.proxy is not None, "a run with a script opens its leader behind the proxy"
+        self.proxy.add(Rule(action, count=1, ms=ms))
+
+    def _send_unanswered(self, request: ProduceRequest, deed: str) -> None:
+        """Send a request, wait until the proxy has done the deed, and go on with another connection."""
+        assert self.proxy is not None
+        proxy, before = self.proxy, self.proxy.counts().get(deed, 0)
+        self.wire.send_produce(self.topic, [self._on_wire(request)], acks=request.acks)
+        proxy.wait_for(lambda: proxy.counts().get(deed, 0) > before, DEADLINE_S, f"it has done {deed}")
+        self.reader.close()
+        self.reader = TopicReader.open(self.cluster, self.topic)
+
+    def _seen(self, expected: AppendResult, count: int) -> AppendResult:
+        """What the broker made of a request without an answer: its log has grown or it has not; for the rest it is the model's word."""
+        grown, self.end = self.reader.bounds()[1] - self.end, self.reader.bounds()[1]
+        wanted = count if expected.outcome is Outcome.APPENDED else 0
+        differs = "" if grown == wanted else f"the broker's log grew by {grown} records, the model's by {wanted}"
+        return AppendResult(expected.outcome, expected.answer, differs)
 
     def restart(self, how: Restart, now_ms: int) -> None:
         self.reader.close()
@@ -119,4 +182,6 @@ class KafkaLeader:
     def close(self) -> None:
         """Let go of the connection."""
         self.reader.close()
+        if self.proxy is not None:
+            self.proxy.stop()
 

@@ -65,7 +65,10 @@ class BrokerKnobs:
     older_is_duplicate: OlderIsDuplicate = False
 
 
-@experiment("The answer that never came", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs), figure=COPIES)
+@experiment(
+    "The answer that never came", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    figure=COPIES, front=("lost_answers", "max_in_flight", "delay_ms", "linger_ms", "idempotence"),
+)
 def answers_lost(
     run: ProducerRun,
     records: Records = 60,
@@ -92,7 +95,10 @@ def answers_lost(
     run.finish()
 
 
-@experiment("Why five", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs), figure=COPIES)
+@experiment(
+    "Why five", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    figure=COPIES, front=("batches", "max_in_flight", "remembered_batches", "older_is_duplicate", "idempotence"),
+)
 def six_in_flight(
     run: ProducerRun,
     batches: Batches = 6,
@@ -112,7 +118,10 @@ Fault = Annotated[
 ]
 
 
-@experiment("A retry arrives late", ProducerRun, shared=(IdempotentClientKnobs,), figure=OUT_OF_ORDER)
+@experiment(
+    "A retry arrives late", ProducerRun, shared=(IdempotentClientKnobs,),
+    figure=OUT_OF_ORDER, front=("idempotence", "max_in_flight", "fault", "failing_batch", "batches"),
+)
 def reordering_by_retry(
     run: ProducerRun,
     batches: Batches = 5,
@@ -140,7 +149,10 @@ Restart = Annotated[
 ]
 
 
-@experiment("What a broker forgets", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs), figure=COPIES)
+@experiment(
+    "What a broker forgets", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    figure=COPIES, front=("restart", "max_in_flight", "idempotence", "batches"),
+)
 def broker_restart(
     run: ProducerRun,
     batches: Batches = 5,
@@ -168,7 +180,10 @@ OutageMs = Annotated[int, Knob("How long nothing gets through.", "ms", 0, 60_000
 Again = Annotated[bool, Knob("Whether the application sends records again that were reported as failed.")]
 
 
-@experiment("The timeout that says nothing", ProducerRun, shared=(IdempotentClientKnobs,), figure=WRONGLY_FAILED)
+@experiment(
+    "The timeout that says nothing", ProducerRun, shared=(IdempotentClientKnobs,),
+    figure=WRONGLY_FAILED, front=("lost", "outage_ms", "delivery_timeout_ms", "again", "idempotence"),
+)
 def batch_expires(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
@@ -207,7 +222,10 @@ SecondEpoch = Annotated[
 ]
 
 
-@experiment("Two producers, one id", ProducerRun, shared=(ClientKnobs,), figure=REFUSALS)
+@experiment(
+    "Two producers, one id", ProducerRun, shared=(ClientKnobs,),
+    figure=REFUSALS, front=("second_epoch", "batch_records", "delivery_timeout_ms"),
+)
 def two_producers_one_id(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
@@ -239,7 +257,10 @@ Expires = Annotated[
 ]
 
 
-@experiment("A producer that no broker knows", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs), figure=COPIES)
+@experiment(
+    "A producer that no broker knows", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    figure=COPIES, front=("expires", "release", "idempotence"),
+)
 def producer_id_expired(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
@@ -261,7 +282,8 @@ def producer_id_expired(
 
 
 @experiment(
-    "The records are gone, the memory is not", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs), figure=RECOGNISED
+    "The records are gone, the memory is not", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
+    figure=RECOGNISED, front=("restart", "release", "idempotence", "batches"),
 )
 def log_start_moved(
     run: ProducerRun,

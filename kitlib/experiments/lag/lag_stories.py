@@ -26,7 +26,7 @@ def _idle(run: GroupRun, name: str) -> None:
     run.poll(name, 0)
 
 
-@experiment("The lag is 0, and nothing is done", GroupRun, figure=LOST)
+@experiment("The lag is 0, and nothing is done", GroupRun, figure=LOST, front=("rule", "records", "done"))
 def lag_is_zero(
     run: GroupRun,
     rule: Annotated[
@@ -99,7 +99,7 @@ class _Monitor:
         self.run.record_lane("monitor", "judge", 0, status=self.status, why=why, stored_lag=stored_lag, lag=window.current_lag, when=when)
 
 
-@experiment("The lag was flat, and then it jumped", GroupRun, figure=HIDDEN_LAG)
+@experiment("The lag was flat, and then it jumped", GroupRun, figure=HIDDEN_LAG, front=("commits", "every_ms", "produced"))
 def flat_lag(
     run: GroupRun,
     commits: Annotated[int, Knob("How many times A commits.", "commits", 2, 50)] = 6,
@@ -146,7 +146,7 @@ def flat_lag(
 # -- a commit that is never replaced -------------------------------------------------------------------------
 
 
-@experiment("A large lag, and nothing to read", GroupRun, figure=LAG)
+@experiment("A large lag, and nothing to read", GroupRun, figure=LAG, front=("commits", "policy", "deleted", "restarts"))
 def stale_commit_lag(
     run: GroupRun,
     commits: Annotated[

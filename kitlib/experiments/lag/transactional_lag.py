@@ -115,7 +115,10 @@ class TransactionalLagRun(Run):
         )
 
 
-@experiment("A lag that never becomes 0", TransactionalLagRun, figure=LAG)
+@experiment(
+    "A lag that never becomes 0", TransactionalLagRun,
+    figure=LAG, front=("commits", "transactions", "silence_s", "library"),
+)
 def transactional_lag(
     run: TransactionalLagRun,
     commits: Annotated[

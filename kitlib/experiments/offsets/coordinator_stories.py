@@ -210,7 +210,10 @@ TOLD_WITHIN_MS = 20_000  # a consumer that is told nothing for so long has stopp
 ROUNDS = 4  # of records on the busy topic while the other one is quiet
 
 
-@experiment("A committed offset expires", CoordinatorRun, figure=LOST_OR_AGAIN)
+@experiment(
+    "A committed offset expires", CoordinatorRun,
+    figure=LOST_OR_AGAIN, front=("rules", "group", "offsets_retention_ms", "away_ms", "auto_offset_reset"),
+)
 def offset_expiry(
     run: CoordinatorRun,
     rules: Rules = "4.3.1",
@@ -248,7 +251,10 @@ def offset_expiry(
         run.read(name)
 
 
-@experiment("A coordinator moves", CoordinatorRun, figure=LOADING)
+@experiment(
+    "A coordinator moves", CoordinatorRun,
+    figure=LOADING, front=("rules", "odd_record", "require_stable", "auto_offset_reset", "others_records"),
+)
 def coordinator_moves(
     run: CoordinatorRun,
     rules: Rules = "4.3.1",

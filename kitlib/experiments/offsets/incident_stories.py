@@ -98,7 +98,10 @@ Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "r
 # -- the stale offset --------------------------------------------------------------------------------
 
 
-@experiment("The stale offset", IncidentRun, max_steps=4_000, figure=WENT_BACK)
+@experiment(
+    "The stale offset", IncidentRun, max_steps=4_000,
+    figure=WENT_BACK, front=("asks_after_min", "offsets_retention_days", "days", "coordinator_rules", "log_rules"),
+)
 def stale_offset(
     run: IncidentRun,
     coordinator_rules: Annotated[
@@ -139,7 +142,10 @@ def stale_offset(
 # -- the dead cleaner --------------------------------------------------------------------------------
 
 
-@experiment("The dead cleaner", IncidentRun, max_steps=4_000, figure=WENT_BACK)
+@experiment(
+    "The dead cleaner", IncidentRun, max_steps=4_000,
+    figure=WENT_BACK, front=("dies_on_day", "days", "cleaner", "load_records_per_s", "coordinator_rules"),
+)
 def dead_cleaner(
     run: IncidentRun,
     coordinator_rules: Annotated[Literal["0.8.2", "0.9.0", "4.3.1"], Knob("Which release's rules the coordinator follows.")] = "0.8.2",

@@ -92,7 +92,7 @@ def read_on(run: GroupRun, name: str) -> None:
 # -- nine questions and more -----------------------------------------------------------------------------
 
 
-@experiment("When the reset policy applies", GroupRun, figure=LOST_OR_AGAIN)
+@experiment("When the reset policy applies", GroupRun, figure=LOST_OR_AGAIN, front=("state", "policy", "done", "deleted", "after"))
 def reset_policy(
     run: GroupRun,
     state: Annotated[
@@ -136,7 +136,7 @@ def reset_policy(
 # -- retention is faster than the consumer ------------------------------------------------------------------
 
 
-@experiment("Retention is faster than the consumer", GroupRun, figure=LOST)
+@experiment("Retention is faster than the consumer", GroupRun, figure=LOST, front=("policy", "by", "deleted", "left", "after"))
 def retention_overtakes(
     run: GroupRun,
     policy: Policy = "latest",
@@ -177,7 +177,10 @@ def retention_overtakes(
 # -- two groups, one answer each ------------------------------------------------------------------------------
 
 
-@experiment("What one repeats, the other loses", MirrorRun, figure=LOST_OR_AGAIN)
+@experiment(
+    "What one repeats, the other loses", MirrorRun,
+    figure=LOST_OR_AGAIN, front=("policy", "trouble", "mirrored", "while_down", "after"),
+)
 def mirror(
     run: MirrorRun,
     policy: Annotated[Literal["earliest", "latest"], Knob("The mirror's auto.offset.reset; the consumer's is earliest.")] = "latest",
@@ -226,7 +229,10 @@ def mirror(
 # -- a partition that is new ---------------------------------------------------------------------------------
 
 
-@experiment("A new partition that the consumer does not know yet", GroupRun, max_steps=10_000, figure=LOST)
+@experiment(
+    "A new partition that the consumer does not know yet", GroupRun, max_steps=10_000,
+    figure=LOST, front=("policy", "metadata_max_age_ms", "records_a_second"),
+)
 def new_partition_latest(
     run: GroupRun,
     policy: Policy = "latest",
@@ -292,7 +298,7 @@ def _insert(run: GroupRun, table: set[int], offset: int) -> None:
     table.add(offset)
 
 
-@experiment("An offset is reset by hand", GroupRun, figure=PROCESSED_AGAIN)
+@experiment("An offset is reset by hand", GroupRun, figure=PROCESSED_AGAIN, front=("check", "crash_at", "rewind_to", "records"))
 def reset_by_hand(
     run: GroupRun,
     check: Annotated[

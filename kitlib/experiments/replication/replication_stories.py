@@ -40,7 +40,10 @@ LeaderEpoch = Annotated[bool, Knob("Whether the leader epoch of the last record 
 # -- an unclean election --------------------------------------------------------------------------------
 
 
-@experiment("A leader that had not replicated everything", ReplicaRun, max_steps=10_000, figure=LOST)
+@experiment(
+    "A leader that had not replicated everything", ReplicaRun, max_steps=10_000,
+    figure=LOST, front=("unclean_leader_election", "min_insync_replicas", "copied", "alone", "read"),
+)
 def unclean_election(
     run: ReplicaRun,
     unclean_leader_election: Unclean = True,
@@ -59,7 +62,10 @@ def unclean_election(
     _elect_uncleanly(run, copied, alone, read, new_records)
 
 
-@experiment("A committed offset from another history", ReplicaRun, max_steps=10_000, figure=LOST)
+@experiment(
+    "A committed offset from another history", ReplicaRun, max_steps=10_000,
+    figure=LOST, front=("leader_epoch", "library", "new_records", "auto_offset_reset", "read"),
+)
 def truncated_commit(
     run: ReplicaRun,
     library: ClientLibrary = "java",
@@ -99,7 +105,10 @@ def _elect_uncleanly(run: ReplicaRun, copied: int, alone: int, read: int, new_re
 # -- a follower that stands still -------------------------------------------------------------------------
 
 
-@experiment("A follower that falls behind", ReplicaRun, max_steps=10_000, figure=LOST)
+@experiment(
+    "A follower that falls behind", ReplicaRun, max_steps=10_000,
+    figure=LOST, front=("min_insync_replicas", "trouble", "returns", "unclean_leader_election", "replicas"),
+)
 def follower_cut(
     run: ReplicaRun,
     min_insync_replicas: MinInsync = 2,
@@ -131,7 +140,7 @@ def follower_cut(
 # -- a flipped bit ----------------------------------------------------------------------------------------
 
 
-@experiment("One bit on one disk", ReplicaRun, max_steps=10_000, figure=LOST)
+@experiment("One bit on one disk", ReplicaRun, max_steps=10_000, figure=LOST, front=("at", "records", "replicas"))
 def flipped_bit(
     run: ReplicaRun,
     replicas: Annotated[int, Knob("How many replicas the partition has.", "replicas", 1, 2)] = 2,

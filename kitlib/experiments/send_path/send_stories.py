@@ -57,7 +57,10 @@ class SourceTimes:
     produce_answer_ms: Annotated[int, Knob("How long its answer takes to arrive. Model only.", "ms", 0, 5_000)] = 21
 
 
-@experiment("Two sends, nine steps", SendRun, shared=(SourceTimes,), figure=SEND_TIME)
+@experiment(
+    "Two sends, nine steps", SendRun, shared=(SourceTimes,),
+    figure=SEND_TIME, front=("wait_ms", "pause_ms", "partitions", "linger_ms", "batch_size"),
+)
 def two_sends(
     run: SendRun,
     partitions: Partitions = 3,
@@ -92,7 +95,10 @@ WhatIsWrong = Annotated[
 FirstSendAfterMs = Annotated[int, Knob("How long after the producer's start the first send is.", "ms", 0, 10_000)]
 
 
-@experiment("Who holds up send?", SendRun, figure=SEND_TIME)
+@experiment(
+    "Who holds up send?", SendRun,
+    figure=SEND_TIME, front=("fault", "max_block_ms", "buffer_memory", "batch_size", "delivery_timeout_ms"),
+)
 def blocked_send(
     run: SendRun,
     fault: WhatIsWrong = "missing topic",
@@ -152,7 +158,10 @@ def _send_at_rate(run: SendRun, records: int, every_ms: float) -> None:
 # -- linger and batches -------------------------------------------------------------------------------
 
 
-@experiment("Does linger.ms=0 send every record alone?", SendRun, max_steps=20_000, figure=RECORDS_A_REQUEST)
+@experiment(
+    "Does linger.ms=0 send every record alone?", SendRun, max_steps=20_000,
+    figure=RECORDS_A_REQUEST, front=("linger_ms", "batch_size", "rate_per_s", "max_in_flight", "round_trip_ms"),
+)
 def linger_and_batches(
     run: SendRun,
     rate_per_s: Annotated[int, Knob("Records that the application sends per second.", "records/s", 1, 10_000, scale="log")] = 1_000,
@@ -191,7 +200,10 @@ def _produce(run: SendRun, most: int, retries: int, polls: bool) -> None:
     run.send()
 
 
-@experiment("send returned, so was it sent?", SendRun, max_steps=20_000, figure=LOST)
+@experiment(
+    "send returned, so was it sent?", SendRun, max_steps=20_000,
+    figure=LOST, front=("ending", "records", "queue_records", "retries_on_full", "linger_ms"),
+)
 def unflushed_sends(
     run: SendRun,
     records: Records = 300,
@@ -226,7 +238,10 @@ def unflushed_sends(
 # -- stale metadata -----------------------------------------------------------------------------------
 
 
-@experiment("The leader has moved", SendRun, figure=SEND_TIME)
+@experiment(
+    "The leader has moved", SendRun,
+    figure=SEND_TIME, front=("idle_ms", "metadata_max_age_ms", "metadata_max_idle_ms", "move_at_ms", "names_new_leader"),
+)
 def stale_metadata(
     run: SendRun,
     records: Records = 20,
@@ -261,7 +276,10 @@ def stale_metadata(
 
 # -- expired batches ----------------------------------------------------------------------------------
 
-@experiment("Which clock expires a batch?", SendRun, figure=SEND_TIME)
+@experiment(
+    "Which clock expires a batch?", SendRun,
+    figure=SEND_TIME, front=("stall", "stall_ms", "delivery_timeout_ms", "request_timeout_ms", "retries"),
+)
 def expired_batch(
     run: SendRun,
     records: Records = 3,
@@ -299,7 +317,10 @@ def expired_batch(
 # -- who is in sync -----------------------------------------------------------------------------------
 
 
-@experiment("Whom does acks=all wait for?", SendRun, figure=LOST)
+@experiment(
+    "Whom does acks=all wait for?", SendRun,
+    figure=LOST, front=("acks", "min_insync_replicas", "followers_stop", "replicas", "delivery_timeout_ms"),
+)
 def acks_and_isr(
     run: SendRun,
     records: Records = 10,

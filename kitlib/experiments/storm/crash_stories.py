@@ -40,13 +40,19 @@ class CrashKnobs(TreeKnobs):
     acker_release: AckerRelease = "0.9.3"
 
 
-@experiment("A bolt's task dies", TopologyStory, shared=(CrashKnobs,), figure=IN_FLIGHT)
+@experiment(
+    "A bolt's task dies", TopologyStory, shared=(CrashKnobs,),
+    figure=IN_FLIGHT, front=("crash_at_ms", "restart_ms", "topology_message_timeout_secs", "max_spout_pending", "source"),
+)
 def bolt_crash(story: TopologyStory) -> None:
     """A task dies with tuples in flight. No one acks or fails them. Who notices, and when?"""
     _crash(story, STORE)
 
 
-@experiment("An acker dies", TopologyStory, shared=(CrashKnobs,), figure=IN_FLIGHT)
+@experiment(
+    "An acker dies", TopologyStory, shared=(CrashKnobs,),
+    figure=IN_FLIGHT, front=("topology_ackers", "crash_at_ms", "restart_ms", "topology_message_timeout_secs", "max_spout_pending"),
+)
 def acker_crash(
     story: TopologyStory,
     topology_ackers: Annotated[
@@ -57,7 +63,10 @@ def acker_crash(
     _crash(story, ACKER_COMPONENT_ID)
 
 
-@experiment("The spout dies", TopologyStory, shared=(CrashKnobs,), figure=PROCESSED_AGAIN)
+@experiment(
+    "The spout dies", TopologyStory, shared=(CrashKnobs,),
+    figure=PROCESSED_AGAIN, front=("source", "crash_at_ms", "restart_ms", "topology_message_timeout_secs", "max_spout_pending"),
+)
 def spout_crash(story: TopologyStory, source: Source = "kestrel") -> None:
     """The spout dies, and with it the list of pending tuples. Where do those records come from again?"""
     _crash(story, SPOUT)

@@ -25,7 +25,10 @@ from kitlib.experiments.storm.stories import RecordsWhileDown
 from kitlib.monitor.figures import LOST, RESETS, RETRY_WAIT
 
 
-@experiment("A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,), figure=RESETS)
+@experiment(
+    "A failed record that retention deleted", SpoutRun, shared=(WorkKnobs,),
+    figure=RESETS, front=("fail_offset", "delete_before", "use_start_offset_time_if_offset_out_of_range", "release", "max_offset_behind"),
+)
 def failed_offset_deleted(
     run: SpoutRun,
     records: Records = 40,
@@ -51,7 +54,10 @@ def failed_offset_deleted(
     run.finish(1_000)
 
 
-@experiment("A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,), figure=RETRY_WAIT)
+@experiment(
+    "A cap on uncommitted offsets", SpoutRun, shared=(WorkKnobs,),
+    figure=RETRY_WAIT, front=("max_uncommitted_offsets", "retries_may_poll", "fail_offset", "fail_after_ms"),
+)
 def uncommitted_cap(
     run: SpoutRun,
     records: Records = 60,

@@ -13,10 +13,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
 from kitlib.experiments.backend import NotedTopic, Topic
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.storm.earlier import EarlierPartitionManager
@@ -83,6 +85,10 @@ class SpoutRun(Run):
     """
 
     domain: ClassVar[str] = "spout"
+    takes: ClassVar[tuple[str, ...]] = (
+        "lose record N", "delay record N by D ms", "double record N", "fail record N", "lose ack of record N",
+        "break spout at T ms for D ms",
+    )  # fmt: skip
 
     now_ms: int = 0
     manager: PartitionManager | None = None
@@ -106,6 +112,8 @@ class SpoutRun(Run):
     was_idle: bool = False
     quiet_commits: int = 0  # commits in a row between which nothing else happened
     is_dead: bool = False  # the worker died of an error
+    started: Callable[[], None] = lambda: None  # starts the spout once more as it was started last
+    mend_at_ms: int | None = None  # when a spout that a script broke comes back; None for one that was not, or never will
 
     # -- what a story is told with ---------------------------------------------------------------
 
@@ -144,6 +152,7 @@ class SpoutRun(Run):
     def start(self, topic: Topic, spout_id: str = "spout", topology_id: str = "topology-1", **config: Any) -> None:
         """A spout begins (or begins again) to read `topic`, from the offset that its start rules choose."""
         knobs = self.knobs
+        self.started, self.mend_at_ms = partial(self.start, topic, spout_id, topology_id, **config), None
         self.config = SpoutConfig(
             topic=topic.name,
             id=spout_id,
@@ -172,7 +181,7 @@ class SpoutRun(Run):
         """The worker dies: its ledgers and the tuples on their way are gone, the stored offset stays."""
         assert self.topic is not None
         self.record_on(self.topic, "spout", "crash", on_their_way=len(self.on_their_way) + self.stuck_tuples)
-        self.manager, self.on_their_way, self.stuck_tuples = None, [], 0
+        self.manager, self.on_their_way, self.stuck_tuples, self.mend_at_ms = None, [], 0, None
 
     def stop(self) -> None:
         """Commit a last time and end. (Storm 0.9.3 does not commit at a close; a run ends with one to be judged.)"""
@@ -188,7 +197,7 @@ class SpoutRun(Run):
     def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
         """Let `ms` of virtual time pass, or less when `until` (or a worker's death) comes first."""
         end = self.now_ms + ms
-        while self.manager and not self.is_dead and not (until and until()):
+        while (self.manager or self.mend_at_ms is not None) and not self.is_dead and not (until and until()):
             due = min(self._next_due(), end)
             self.now_ms = max(self.now_ms, due)
             if self._next_due() > end:
@@ -214,7 +223,11 @@ class SpoutRun(Run):
     # -- the loop ----------------------------------------------------------------------------------
 
     def _next_due(self) -> int:
+        if self.mend_at_ms is not None:
+            return self.mend_at_ms
         due = min(self.poll_at_ms, self.commit_at_ms)
+        if self.interventions.breaks:
+            due = min(due, self.interventions.breaks[0].at_ms)
         return min(due, self.on_their_way[0][0]) if self.on_their_way else due
 
     def _is_anything_due(self) -> bool:
@@ -223,8 +236,13 @@ class SpoutRun(Run):
         return bool(self.on_their_way or (isinstance(manager, BackoffPartitionManager) and manager.waiting))
 
     def _advance(self) -> None:
-        """Do the one thing that is due now: a tuple's end, a commit, or the spout's next."""
-        if self.on_their_way and self.on_their_way[0][0] <= self.now_ms:
+        """Do the one thing that is due now: what a script does to the spout, a tuple's end, a commit, or the spout's next."""
+        if self.mend_at_ms is not None:
+            self.started()
+        elif found := self.interventions.next_break(self.now_ms):
+            self.crash()
+            self.mend_at_ms = None if found.ms is None else self.now_ms + found.ms
+        elif self.on_their_way and self.on_their_way[0][0] <= self.now_ms:
             _, _, offset, attempt, part = heapq.heappop(self.on_their_way)
             self._finish(offset, attempt, part)
         elif self.commit_at_ms <= self.now_ms:
@@ -265,14 +283,24 @@ class SpoutRun(Run):
     def _send(self, topic: Topic, offset: int, tuples: Sequence[Any]) -> None:
         attempt = self.attempts[topic.name, offset] = self.attempts.get((topic.name, offset), 0) + 1
         self.retries += attempt > 1
+        done = self._scripted("record", offset, attempt)
         for part in range(len(tuples)):
-            if offset in self.never_finishes:
+            does = done.verb if done and part == 0 else ""
+            if offset in self.never_finishes or does == "lose":
                 self.stuck_tuples += 1
                 continue
-            due = self.now_ms + self._latency(offset, attempt, part)
-            self.order += 1
-            heapq.heappush(self.on_their_way, (due, self.order, offset, attempt, part))
+            due = self.now_ms + self._latency(offset, attempt, part) + (done.ms or 0 if done and does == "delay" else 0)
+            for _ in range(2 if does == "double" else 1):
+                self.order += 1
+                heapq.heappush(self.on_their_way, (due, self.order, offset, attempt, part))
         self.record_on(topic, "spout", "emit", offset=offset, attempt=attempt, parts=len(tuples))
+        if done and done.verb != "fail":
+            more = {"ms": done.ms} if done.verb == "delay" else {}
+            self.record_on(topic, "network", done.verb, offset=offset, attempt=attempt, **more)
+
+    def _scripted(self, thing: str, offset: int, attempt: int) -> Intervention | None:
+        """What the run's script does to the first tuple of this attempt, or to its ack."""
+        return self.interventions.on(thing, offset, f" attempt {attempt}" if attempt > 1 else "")
 
     def _finish(self, offset: int, attempt: int, part: int) -> None:
         manager, topic = self.manager, self.topic
@@ -281,6 +309,10 @@ class SpoutRun(Run):
             self._fail(manager, topic, offset)
             return
         self.record_on(topic, "bolt", "process", offset=offset, part=part)
+        if part == 0 and self._scripted("ack of record", offset, attempt):
+            self.stuck_tuples += 1
+            self.record_on(topic, "network", "lose_ack", offset=offset, attempt=attempt)
+            return
         cleared = manager.ack(offset)
         if cleared:
             self.record_on(topic, "spout", "clear", ranges=to_ranges(cleared), by=offset)
@@ -357,7 +389,8 @@ class SpoutRun(Run):
         return more + max(1, base // 2 + int(self._chance("latency", offset, attempt, part) * base))
 
     def _tuple_fails(self, offset: int, attempt: int, part: int) -> bool:
-        if self.fails(offset, attempt, part):
+        done = self._scripted("record", offset, attempt) if part == 0 else None
+        if (done and done.verb == "fail") or self.fails(offset, attempt, part):
             return True
         percent: int = self.knobs.get("fail_percent", 0)
         return percent > 0 and self._chance("failure", offset, attempt, part) * 100 < percent

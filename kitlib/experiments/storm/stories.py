@@ -26,7 +26,10 @@ from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, PATIENCE_MS, S
 from kitlib.monitor.figures import LOST, PROCESSED_AGAIN, RETRIES, STANDSTILL, UNCLAIMED
 
 
-@experiment("Every record once", SpoutRun, shared=(SpoutKnobs,), figure=UNCLAIMED)
+@experiment(
+    "Every record once", SpoutRun, shared=(SpoutKnobs,),
+    figure=UNCLAIMED, front=("records", "max_spout_pending", "fetch_records", "process_ms", "fail_percent"),
+)
 def happy_path(run: SpoutRun, records: Records = 40) -> None:
     """Many records are in flight at once and finish in any order. What may the spout record as done?"""
     topic = run.create(records)
@@ -40,7 +43,10 @@ OutageMs = Annotated[
 ]
 
 
-@experiment("A bound smaller than a fetch", SpoutRun, shared=(SpoutKnobs,), figure=LOST)
+@experiment(
+    "A bound smaller than a fetch", SpoutRun, shared=(SpoutKnobs,),
+    figure=LOST, front=("max_offset_behind", "fetch_records", "outage_ms", "outage_from_ms", "max_spout_pending"),
+)
 def small_max_offset_behind(
     run: SpoutRun,
     records: Records = 60,
@@ -66,7 +72,10 @@ PoisonOffset = Annotated[int, Knob("The record whose tuple always fails; -1 for 
 DurationMs = Annotated[int, Knob("How long the story runs, in virtual time.", "ms", 100, 60_000, live=True)]
 
 
-@experiment("One record that never succeeds", SpoutRun, shared=(SpoutKnobs,), figure=STANDSTILL)
+@experiment(
+    "One record that never succeeds", SpoutRun, shared=(SpoutKnobs,),
+    figure=STANDSTILL, front=("poison_offset", "max_offset_behind", "duration_ms", "max_spout_pending", "fail_percent"),
+)
 def poison_record(
     run: SpoutRun, records: Records = 40, poison_offset: PoisonOffset = 13, duration_ms: DurationMs = 1_500
 ) -> None:
@@ -74,7 +83,10 @@ def poison_record(
     _read_poison(run, records)
 
 
-@experiment("The later retry manager", SpoutRun, shared=(WorkKnobs,), figure=RETRIES)
+@experiment(
+    "The later retry manager", SpoutRun, shared=(WorkKnobs,),
+    figure=RETRIES, front=("retry_initial_delay_ms", "retry_delay_multiplier", "retry_delay_max_ms", "retry_limit", "poison_offset"),
+)
 def retry_with_backoff(
     run: SpoutRun,
     records: Records = 40,
@@ -106,7 +118,11 @@ def _read_poison(run: SpoutRun, records: int) -> None:
 RecordsWhileDown = Annotated[int, Knob("How many records arrive while the spout is down.", "records", 0, 5_000)]
 
 
-@experiment("Retention was faster", SpoutRun, shared=(SpoutKnobs,), figure=LOST)
+@experiment(
+    "Retention was faster", SpoutRun, shared=(SpoutKnobs,),
+    figure=LOST,
+    front=("delete_before", "records_while_down", "use_start_offset_time_if_offset_out_of_range", "force_from_start", "release"),
+)
 def out_of_range(
     run: SpoutRun,
     records: Records = 40,
@@ -135,7 +151,10 @@ def _committed(run: SpoutRun) -> int:
     return run.manager.committed_to if run.manager else 0
 
 
-@experiment("A crash, and the start after it", SpoutRun, shared=(SpoutKnobs,), figure=PROCESSED_AGAIN)
+@experiment(
+    "A crash, and the start after it", SpoutRun, shared=(SpoutKnobs,),
+    figure=PROCESSED_AGAIN, front=("crash_at_ms", "records_while_down", "stuck_offset", "max_spout_pending", "commit_every_ms"),
+)
 def restart(
     run: SpoutRun,
     records: Records = 40,
@@ -159,7 +178,10 @@ def restart(
     run.finish()
 
 
-@experiment("The same spout id on another topic", SpoutRun, shared=(SpoutKnobs,), figure=LOST)
+@experiment(
+    "The same spout id on another topic", SpoutRun, shared=(SpoutKnobs,),
+    figure=LOST, front=("same_id", "force_from_start", "records_of_other", "records"),
+)
 def same_id_other_topic(
     run: SpoutRun,
     records: Records = 40,
@@ -177,7 +199,10 @@ def same_id_other_topic(
     run.finish()
 
 
-@experiment("A record that becomes several tuples", SpoutRun, shared=(SpoutKnobs,), figure=PROCESSED_AGAIN)
+@experiment(
+    "A record that becomes several tuples", SpoutRun, shared=(SpoutKnobs,),
+    figure=PROCESSED_AGAIN, front=("parts", "fail_offset", "failures", "records", "max_spout_pending"),
+)
 def several_tuples(
     run: SpoutRun,
     records: Records = 20,

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.experiments.backend import Topic
+from kitlib.experiments.interventions import Intervention, ScriptError
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, ShownLedgers
 from kitlib.storm.kafka_spout import KafkaSpout
@@ -37,6 +38,10 @@ class TopologyStory(Run):
     """
 
     domain: ClassVar[str] = "topology"
+    takes: ClassVar[tuple[str, ...]] = (
+        "lose tuple N", "delay tuple N by D ms", "double tuple N", "fail tuple N", "lose ack of tuple N", "double ack of tuple N",
+        "break TASK at T ms for D ms",
+    )  # fmt: skip
 
     topic: Topic | None = None
     run: TopologyRun | None = None
@@ -105,9 +110,29 @@ class TopologyStory(Run):
         self.apply_knobs()
         rng, planted = Random(self.trace.seed), faults()
         self.run = TopologyRun(
-            topology, self.config, rng=rng, chance=self.chance, faults=planted, observer=self._observe
+            topology, self.config, rng=rng, chance=self.chance, faults=planted, observer=self._observe, done_to=self._done_to
         )
+        for found in self.interventions.breaks:
+            self._plan_break(self.run, found)
         return self.run
+
+    def _done_to(self, thing: str, number: int) -> tuple[str, int] | None:
+        """What the run's script does to a tuple or to its ack."""
+        found = self.interventions.on(thing, number)
+        return (found.verb, found.ms or 0) if found else None
+
+    def _plan_break(self, run: TopologyRun, found: Intervention) -> None:
+        """ScriptError when the topology has no such task."""
+        names = {task.name: task for tasks in (run.spouts, run.bolts, run.ackers) for task in tasks.values()}
+        task = names.get(found.target)
+        if task is None:
+            raise ScriptError(f'{self.trace.experiment}: "{found}" names no task of its topology. There are {", ".join(names)}.')
+
+        def happen() -> None:
+            self.interventions.left.discard(found)
+            run.crash(task.component_name, run.tasks_of[task.component_name].index(task.task_id), found.ms)
+
+        run.after(found.at_ms, happen)
 
     def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
         """Let `ms` of virtual time pass, or less when `until` comes true."""

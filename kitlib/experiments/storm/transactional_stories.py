@@ -287,7 +287,10 @@ def _named(attempt: TransactionAttempt) -> dict[str, int]:
     return {"txid": attempt.txid, "attempt": attempt.attempt}
 
 
-@experiment("A word count that survives a replay", BatchRun, figure=MISCOUNTED)
+@experiment(
+    "A word count that survives a replay", BatchRun,
+    figure=MISCOUNTED, front=("state", "replay_differs", "crash_txid", "crash_when", "max_spout_pending"),
+)
 def transactional_word_count(
     run: BatchRun,
     state: Annotated[

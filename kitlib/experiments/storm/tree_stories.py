@@ -40,7 +40,10 @@ PlantedFault = Annotated[
 FaultNth = Annotated[int, Knob("Which tuple hits the fault, counted as they reach the bolt.", "", 1, 10_000, live=True)]
 
 
-@experiment("A tree of tuples, tracked by a single number", TopologyStory, shared=(TreeKnobs,), figure=ACKER_MESSAGES)
+@experiment(
+    "A tree of tuples, tracked by a single number", TopologyStory, shared=(TreeKnobs,),
+    figure=ACKER_MESSAGES, front=("fan_out", "depth", "fault", "join", "max_spout_pending"),
+)
 def tuple_tree(
     story: TopologyStory,
     records: Records = 6,
@@ -61,7 +64,10 @@ def tuple_tree(
     drain(story)
 
 
-@experiment("Zero by chance", TopologyStory, shared=(TreeKnobs,), max_steps=20_000, figure=FALSE_ACKS)
+@experiment(
+    "Zero by chance", TopologyStory, shared=(TreeKnobs,), max_steps=20_000,
+    figure=FALSE_ACKS, front=("id_bits", "drop_percent", "fan_out", "records", "max_spout_pending"),
+)
 def false_completion(
     story: TopologyStory,
     records: Records = 400,
@@ -90,7 +96,10 @@ def false_completion(
     story.record("acker", "odds", messages=on_the_way[0], false_completions=false, predicted=round(predicted, 3))
 
 
-@experiment("Three ways to switch reliability off", TopologyStory, shared=(TreeKnobs,), max_steps=20_000, figure=LOST)
+@experiment(
+    "Three ways to switch reliability off", TopologyStory, shared=(TreeKnobs,), max_steps=20_000,
+    figure=LOST, front=("topology_ackers", "message_ids", "anchored", "lose_percent"),
+)
 def reliability_off(
     story: TopologyStory,
     records: Records = 40,
@@ -107,7 +116,8 @@ def reliability_off(
 
 
 @experiment(
-    "Busy forever, with nothing to show for it", TopologyStory, shared=(TreeKnobs,), max_steps=20_000, figure=WASTED
+    "Busy forever, with nothing to show for it", TopologyStory, shared=(TreeKnobs,), max_steps=20_000,
+    figure=WASTED, front=("max_spout_pending", "execute_ms", "topology_message_timeout_secs", "fetch_records", "duration_s"),
 )
 def livelock(
     story: TopologyStory,

@@ -108,7 +108,8 @@ def _faults(knobs: dict[str, Any]) -> list[Fault]:
 
 
 @experiment(
-    "The word count, lines in and counts out", TopologyStory, shared=(TopologyKnobs,), max_steps=20_000, figure=MISCOUNTED
+    "The word count, lines in and counts out", TopologyStory, shared=(TopologyKnobs,), max_steps=20_000,
+    figure=MISCOUNTED, front=("crash", "fail_percent", "lose_percent", "topology_ackers", "anchored"),
 )
 def word_count(
     story: TopologyStory,

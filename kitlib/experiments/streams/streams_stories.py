@@ -151,7 +151,8 @@ class ApplicationKnobs:
 
 
 @experiment(
-    "As many tasks as partitions, and no more", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY, figure=BUSIEST
+    "As many tasks as partitions, and no more", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
+    figure=BUSIEST, front=("instances", "threads", "partitions", "repartition_partitions", "num_standby_replicas"),
 )
 def streams_tasks(run: StreamsRun, instances: Instances = 2, threads: Threads = 2) -> None:
     """Instances and threads are added. When do more of them help, and what does a narrow topic in the middle do?"""
@@ -172,7 +173,8 @@ def _begin(run: StreamsRun) -> str:
 
 
 @experiment(
-    "An instance dies with its stores", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY, figure=RESTORED
+    "An instance dies with its stores", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
+    figure=RESTORED, front=("num_standby_replicas", "acceptable_recovery_lag", "back_after_s", "keeps_disk", "restore_per_s"),
 )
 def streams_failover(
     run: StreamsRun,
@@ -199,7 +201,8 @@ def streams_failover(
 
 
 @experiment(
-    "Who holds the key, and what does it say?", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY, figure=BAD_ANSWERS
+    "Who holds the key, and what does it say?", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
+    figure=BAD_ANSWERS, front=("stale", "num_standby_replicas", "session_timeout_ms", "key", "instances"),
 )
 def streams_queries(
     run: StreamsRun,

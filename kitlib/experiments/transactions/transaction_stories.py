@@ -57,7 +57,10 @@ Overlap = Annotated[bool, Knob("Whether two producers' transactions overlap at t
 Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits at the end.")]
 
 
-@experiment("Seen, or never", TransactionRun, shared=(TransactionKnobs,), figure=LAG)
+@experiment(
+    "Seen, or never", TransactionRun, shared=(TransactionKnobs,),
+    figure=LAG, front=("isolation", "transactions", "abort_every", "overlap", "commits"),
+)
 def commit_and_abort(
     run: TransactionRun,
     transactions: Transactions = 4,
@@ -157,7 +160,10 @@ Crash = Annotated[
 CrashIn = Annotated[int, Knob("In which batch: the first (0) or the second (1).", "", 0, 1)]
 
 
-@experiment("Read, transform, write, crash", TransactionRun, shared=(TransactionKnobs,), figure=LOST_OR_AGAIN)
+@experiment(
+    "Read, transform, write, crash", TransactionRun, shared=(TransactionKnobs,),
+    figure=LOST_OR_AGAIN, front=("transactional", "offsets", "order", "crash", "isolation"),
+)
 def consume_transform_produce(
     run: TransactionRun,
     records: Records = 9,
@@ -209,7 +215,10 @@ Pause = Annotated[
 ]
 
 
-@experiment("The worker that comes back", TransactionRun, shared=(TransactionKnobs,), figure=LOST_OR_AGAIN)
+@experiment(
+    "The worker that comes back", TransactionRun, shared=(TransactionKnobs,),
+    figure=LOST_OR_AGAIN, front=("ids", "offsets", "generation", "pause", "transaction_timeout_ms"),
+)
 def zombie(
     run: TransactionRun,
     records: Records = 6,
@@ -264,7 +273,10 @@ NextCall = Annotated[
 ]
 
 
-@experiment("Left open", TransactionRun, shared=(TransactionKnobs,), figure=READER_WAIT)
+@experiment(
+    "Left open", TransactionRun, shared=(TransactionKnobs,),
+    figure=READER_WAIT, front=("cause", "successor", "on_fenced", "next_call", "transaction_timeout_ms"),
+)
 def transaction_timeout(
     run: TransactionRun,
     records: Records = 9,
@@ -322,7 +334,10 @@ def transaction_timeout(
 LateMarker = Annotated[bool, Knob("Whether the first transaction's abort marker arrives a second time.")]
 
 
-@experiment("A marker too late", TransactionRun, shared=(TransactionKnobs,), figure=LOST)
+@experiment(
+    "A marker too late", TransactionRun, shared=(TransactionKnobs,),
+    figure=LOST, front=("late_marker", "version", "isolation"),
+)
 def delayed_marker(
     run: TransactionRun,
     tx_records: TxRecords = 3,
@@ -352,7 +367,10 @@ Verification = Annotated[bool, Knob("Whether a leader asks the coordinator befor
 Rescue = Annotated[bool, Knob("Whether an administrator aborts it by hand (kafka-transactions.sh abort).")]
 
 
-@experiment("A transaction that no one ends", TransactionRun, shared=(TransactionKnobs,), figure=READER_WAIT)
+@experiment(
+    "A transaction that no one ends", TransactionRun, shared=(TransactionKnobs,),
+    figure=READER_WAIT, front=("verification", "rescue", "transaction_timeout_ms", "isolation"),
+)
 def hanging_transaction(
     run: TransactionRun,
     tx_records: TxRecords = 3,
@@ -387,7 +405,10 @@ def hanging_transaction(
 UniqueKey = Annotated[bool, Knob("Whether the database refuses a second row for the same record.")]
 
 
-@experiment("What the transaction does not cover", TransactionRun, shared=(TransactionKnobs,), figure=PROCESSED_AGAIN)
+@experiment(
+    "What the transaction does not cover", TransactionRun, shared=(TransactionKnobs,),
+    figure=PROCESSED_AGAIN, front=("unique_key", "crash", "tx_records", "isolation"),
+)
 def outside_effect(
     run: TransactionRun,
     records: Records = 9,

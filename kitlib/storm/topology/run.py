@@ -44,6 +44,14 @@ def _nobody(_actor: str, _what: str, _data: dict[str, Any]) -> None:
     """The observer of a run that nobody watches."""
 
 
+# ("tuple" or "ack of tuple", the tuple's number) -> what is done to that one, with its ms; None for nothing.
+DoneTo = Callable[[str, int], tuple[str, int] | None]
+
+
+def _nothing(_thing: str, _number: int) -> None:
+    """What is done to the tuples of a run that no one interferes with."""
+
+
 class TopologyRun:
     """One run of a topology. `config` may be changed while it runs; what it says counts from then on.
 
@@ -61,10 +69,14 @@ class TopologyRun:
         chance: Chance | None = None,
         faults: Sequence[Fault] = (),
         observer: Observer = _nobody,
+        done_to: DoneTo = _nothing,
     ) -> None:
-        """Make every task and open it, at 0 ms. TopologyError for a bad setting or a fault that cannot act."""
+        """Make every task and open it, at 0 ms. `done_to` may lose, delay, double or fail single tuples.
+
+        TopologyError for a bad setting or a fault that cannot act.
+        """
         self.topology, self.config = topology, TopologyConfig() if config is None else config
-        self.rng, self.chance, self.observer = rng, chance, observer
+        self.rng, self.chance, self.observer, self.done_to = rng, chance, observer, done_to
         for name, got, is_right, expected in (
             ("topology", topology, isinstance(topology, Topology), "what create_topology() of a TopologyBuilder gives"),
             ("rng", rng, hasattr(rng, "getrandbits"), "a generator such as random.Random(1)"),
@@ -129,8 +141,8 @@ class TopologyRun:
             del self.due[heapq.heappop(times)]
         self.now_ms = end
 
-    def crash(self, component: str, task_index: int = 0) -> None:
-        """One task dies with everything it holds; after `restart_ms` a new one is there."""
+    def crash(self, component: str, task_index: int = 0, restart_ms: int | None = None) -> None:
+        """One task dies with everything it holds; after `restart_ms` (the topology's if None) a new one is there."""
         tasks = self.tasks_of.get(component)
         if not tasks or not 0 <= task_index < len(tasks):
             raise TopologyError(
@@ -140,7 +152,7 @@ class TopologyRun:
         task = self.task(tasks[task_index])
         if task.is_alive:
             task.crash()
-            self.after(self.config.restart_ms, task.restart)
+            self.after(self.config.restart_ms if restart_ms is None else restart_ms, task.restart)
 
     def plant(self, faults: Sequence[Fault]) -> None:
         """These faults and no others from now on; tuples are counted on. TopologyError for one that cannot act."""
@@ -195,10 +207,15 @@ class TopologyRun:
         self.messages_sent += 1
         if config.transfer_jitter_ms and self.chance:
             late = int(self.chance("transfer", self.messages_sent) * (config.transfer_jitter_ms + 1))
-        if self.plan.on_the_way(to.component_name):
+        verb, ms = ("", 0) if number is None else self.done_to("tuple", number) or ("", 0)
+        if self.plan.on_the_way(to.component_name) or verb == "lose":
             to.lose(number)
-        else:
+            return
+        self.after(config.transfer_ms + late + (ms if verb == "delay" else 0), deliver)
+        if verb == "double":
             self.after(config.transfer_ms + late, deliver)
+        if verb in ("delay", "double"):
+            self.tell(to.name, "fault", kind=verb, tuple=number, **({"ms": ms} if verb == "delay" else {}))
 
     def new_id(self) -> int:
         """An id for a tuple."""

@@ -43,6 +43,7 @@ class Runtime(Protocol):
     bolts: dict[int, BoltTask]
 
     def tell(self, actor: str, what: str, **data: Any) -> None: ...
+    def done_to(self, thing: str, number: int, /) -> tuple[str, int] | None: ...
     def after(self, ms: int, do: Callable[[], None]) -> None: ...
     def send(self, to: Task, number: int | None, deliver: Callable[[], None]) -> None: ...
     def crash(self, component: str, task_index: int = 0) -> None: ...
@@ -441,6 +442,9 @@ class BoltTask(ComponentTask):
         if type(ms) is not int or ms < 0:
             raise TopologyError(f"{self.name}: execute_ms is {ms!r:.40}, expected a whole number of ms from 0 on.")
         fault = self.run.plan.at_work(self.component_name)
+        verb, _ = self.run.done_to("tuple", made.number) or ("", 0)
+        if verb == "fail":
+            fault = Fault("fail", self.component_name)
         if fault is not None and fault.kind == "hang":
             self.run.tell(self.name, "fault", kind="hang", tuple=made.number, ms=fault.ms)
             if fault.ms is None:
@@ -526,9 +530,16 @@ class BoltCollector(Collector):
         ack_val = given.ack_val
         vals = [[root, at ^ ack_val] for root, at in given.ids.items()]
         run.tell(self.name, "bolt_ack", tuple=given.number, vals=vals)
+        verb, _ = run.done_to("ack of tuple", given.number) or ("", 0)
         for root, val in vals:
             acker = run.acker_for(root)
+            if verb == "lose":
+                acker.lose(None)
+                continue
             run.send(acker, None, partial(acker.ack, root, val, is_first))
+            if verb == "double":
+                run.tell(acker.name, "fault", kind="double", tuple=None)
+                run.send(acker, None, partial(acker.ack, root, val, False))
 
     def fail(self, given: Tuple) -> None:
         """As OutputCollector.fail."""

@@ -1,0 +1,93 @@
+"""What a producer's run left in its log, and how long that took: to lay a broker's log under the model's, and settings side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from statistics import median
+
+from kitlib.errors import TraceError
+from kitlib.text import plain_text
+from kitlib.trace import Step, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Records that lie one behind the other in a log, all of them for the first time, the second, ..."""
+
+    offset: int  # of the first of them
+    first: int  # record
+    last: int
+    copy: int  # from 1 on
+
+
+def stored_records(trace: Trace) -> list[int]:
+    """The records in the log, in its order, as the run's last look at the topic found them. TraceError for a run without one."""
+    reads = [step for step in trace if step.what == "read" and "records" in step.data]
+    if not reads:
+        raise TraceError(
+            f"run {plain_text(trace.run, 80)} has not read its topic back, so its log is not known. "
+            "Take a producer's run that came to its end, such as one of answers_lost."
+        )
+    return [record for low, high in reads[-1].data["records"] for record in range(low, high + 1)]
+
+
+def stored(trace: Trace) -> list[Stored]:
+    """The same in pieces: one ends where the numbers do not go on, or where copies begin or end. Errors as `stored_records`."""
+    pieces: list[Stored] = []
+    times: Counter[int] = Counter()
+    for offset, record in enumerate(stored_records(trace)):
+        times[record] += 1
+        before = pieces[-1] if pieces else None
+        if before and before.last + 1 == record and before.copy == times[record]:
+            pieces[-1] = Stored(before.offset, before.first, record, before.copy)
+        else:
+            pieces.append(Stored(offset, record, record, times[record]))
+    return pieces
+
+
+def compare_logs(model: Trace, broker: Trace) -> str:
+    """Whether two runs left the same log, in one sentence: what both hold, or where they part. Errors as `stored_records`."""
+    ours, theirs = stored_records(model), stored_records(broker)
+    for offset, (one, other) in enumerate(zip_longest(ours, theirs)):
+        if one != other:
+            told = [("nothing" if record is None else f"record {record}") for record in (one, other)]
+            return f"The logs part at offset {offset}: the model's has {told[0]} there, the broker's {told[1]}."
+    copies = len(ours) - len(set(ours))
+    again = f", {copies:,} of them copies" if copies else ", each of them once"
+    return f"The broker's log is the model's, record by record: {len(ours):,} records{again}."
+
+
+@dataclass(frozen=True, slots=True)
+class SendFigures:
+    """What a producer's run cost and gave."""
+
+    records_per_s: float  # stored or reported as stored, from the first send to the last report
+    median_ms: float  # from a record's send to its report
+    worst_ms: float
+    copies: int  # records in the log beyond the first of each
+
+
+def send_figures(trace: Trace) -> SendFigures:
+    """The figures of a producer's run. TraceError as `stored_records`, and when nothing was reported as stored."""
+    sent_ms: dict[int, int] = {}
+    waits: list[int] = []
+    first_ms = last_ms = 0
+    for step in trace:
+        if step.what == "send":
+            first_ms = first_ms if sent_ms else step.at_ms
+            sent_ms.update((record, step.at_ms) for record in _records(step) if record not in sent_ms)
+        elif step.what == "delivered":
+            last_ms = step.at_ms
+            waits += [step.at_ms - sent_ms.get(record, step.at_ms) for record in _records(step)]
+    found = stored_records(trace)
+    if not waits:
+        raise TraceError(f"run {plain_text(trace.run, 80)} reported no record as stored, so it has no latency.")
+    rate = len(waits) * 1000 / max(1, last_ms - first_ms)
+    return SendFigures(rate, median(waits), max(waits), len(found) - len(set(found)))
+
+
+def _records(step: Step) -> Iterator[int]:
+    return iter(range(step.data["first"], step.data["last"] + 1))

@@ -1,0 +1,125 @@
+"""The steps of a run that are worth jumping to: what the words of its domain mark, the fork, and where the verdict first saw each anomaly.
+
+Marks stand on the player's slider. Those that crowd are one mark there, which names the first of them and counts the others; the keyboard
+goes from one marked step to the next all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kitlib.monitor.verdict import Verdict
+from kitlib.trace import Trace
+from kitlib.views.play_clock import PlayClock
+
+ENDS = frozenset({"crash", "exit", "broker lost"})  # marks of what dies
+RETURN = "restart"  # is a mark of what comes back only where something has died
+NEAR, ALIKE = 0.016, 0.035  # of the axis: marks that are closer are one, and those of one name
+LABEL, PER_CHAR = 0.03, 0.0095  # of the axis: what a label needs besides its characters, and for each of them
+WEIGHTS = {
+    "first lost": 3,
+    RETURN: 2,
+    "reset": 2,
+    "clear": 2,
+    "first duplicated": 2,
+}  # whose label comes first where there is no room for all
+MOST_KINDS = 3  # that a label names
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One step worth jumping to."""
+
+    step: int
+    name: str  # "crash", "restart", "first lost", ...
+    is_alarm: bool = False  # an anomaly's first witness, or what dies
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """The marks that stand at one place of the slider: their steps in order, and what they are."""
+
+    steps: tuple[int, ...]
+    label: str  # "crash, restart", "97 resets"
+    is_alarm: bool
+    has_room: bool  # for its label beside the next sign
+
+
+def events(trace: Trace) -> list[Mark]:
+    """What the words of the trace's domain mark."""
+    found: list[Mark] = []
+    has_died = False
+    for step in trace.steps:
+        name = trace.vocabulary.mark(step.what, step.data)
+        if not name:
+            continue
+        has_died = has_died or name in ENDS
+        if name != RETURN or has_died:
+            found.append(Mark(step.number, name, name in ENDS))
+    return found
+
+
+def pauses(marks: Iterable[Mark]) -> list[int]:
+    """The steps at which something dies or comes back."""
+    return [mark.step for mark in marks if mark.name in ENDS or mark.name == RETURN]
+
+
+def marks_of(trace: Trace, verdict: Verdict) -> list[Mark]:
+    """All marks of a run in the order of their steps."""
+    found = events(trace)
+    if trace.parent is not None:
+        found.append(Mark(int(trace.parent["at"]), "fork"))
+    for kind in verdict.kinds:
+        witness = verdict.first(kind).witness
+        if witness is not None and witness < len(trace):
+            found.append(Mark(witness, f"first {kind.replace('_', ' ')}", True))
+    return sorted(found, key=lambda mark: mark.step)
+
+
+def signs_of(marks: Sequence[Mark], clock: PlayClock) -> list[Sign]:
+    """The marks as they stand on the slider, in time or in steps: those too close to each other in either are one sign."""
+    last = max(1, len(clock.places) - 1)
+
+    def apart(one: int, other: int) -> float:
+        return min(clock.share(other) - clock.share(one), (other - one) / last)
+
+    crowds: list[list[Mark]] = []
+    for mark in marks:
+        crowd = crowds[-1] if crowds else []
+        is_alike = bool(crowd) and {each.name for each in crowd} == {mark.name}
+        if crowd and (apart(crowd[0].step, mark.step) < NEAR or (is_alike and apart(crowd[-1].step, mark.step) < ALIKE)):
+            crowd.append(mark)
+        else:
+            crowds.append([mark])
+    labels = [_label([mark.name for mark in crowd]) for crowd in crowds]
+    told: list[int] = []  # the crowds whose labels are shown
+    for place in sorted(range(len(crowds)), key=lambda place: (-max(map(_weight, crowds[place])), place)):
+        if all(
+            apart(crowds[min(place, o)][0].step, crowds[max(place, o)][0].step) > LABEL + PER_CHAR * len(labels[min(place, o)])
+            for o in told
+        ):
+            told.append(place)
+    return [
+        Sign(tuple(dict.fromkeys(mark.step for mark in crowd)), labels[place], any(mark.is_alarm for mark in crowd), place in told)
+        for place, crowd in enumerate(crowds)
+    ]
+
+
+def _weight(mark: Mark) -> int:
+    return 4 if mark.name in ENDS else WEIGHTS.get(mark.name, 1 if mark.is_alarm else 0)
+
+
+def _label(names: Sequence[str]) -> str:
+    """`crash`, `crash, restart`, `12 resets`, `crash, 3 time-outs and more`."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    told = [name if count == 1 else f"{name} ×{count}" for name, count in counts.items()]
+    return ", ".join(told) if len(told) <= MOST_KINDS else f"{', '.join(told[: MOST_KINDS - 1])} and more"
+
+
+def to_json(signs: Iterable[Sign]) -> list[dict[str, Any]]:
+    """For the player."""
+    return [{"steps": sign.steps, "label": sign.label, "isAlarm": sign.is_alarm, "hasRoom": sign.has_room} for sign in signs]

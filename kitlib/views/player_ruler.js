@@ -1,0 +1,147 @@
+// The time axis of a run below its pictures: where its steps lie, the silences that were cut short, and the marks worth
+// jumping to. What is where was decided in Python (kitlib/views/play_clock.py, marks.py); in steps every step is equally wide.
+
+const LABEL_ROOM = 0.3; // of the axis: for the labels of two marks that stand towards each other
+const MOST_MS_A_PICTURE = 100; // a page that slept does not leap
+
+class PlayTime {
+  constructor() {
+    this.isPlaying = false;
+    this.mode = "time";
+    this.stillness = matchMedia("(prefers-reduced-motion: reduce)");
+  }
+
+  load({ places, length }) {
+    let sum = 0;
+    this.places = places.map((more) => (sum += more));
+    this.length = length;
+  }
+
+  get last() {
+    return this.places.length - 1;
+  }
+
+  // Nothing travels: things are where they come from, or where they arrive.
+  get isStill() {
+    return this.stillness.matches;
+  }
+
+  placeOf(step) {
+    return this.places[step] ?? 0;
+  }
+
+  stepAt(place) {
+    return Math.max(0, lastUpTo(this.places, place));
+  }
+
+  // How far along the axis a step lies, 0 to 1.
+  share(step) {
+    if (this.last < 1) return 0;
+    return this.mode === "time" ? this.placeOf(step) / this.places[this.last] : step / this.last;
+  }
+
+  stepNear(share) {
+    if (this.mode !== "time") return Math.round(share * this.last);
+    const place = share * this.places[this.last];
+    const before = this.stepAt(place);
+    const isAfter = before < this.last && this.places[before + 1] - place < place - this.places[before];
+    return isAfter ? before + 1 : before;
+  }
+
+  start(step) {
+    this.isPlaying = true;
+    this.place = this.placeOf(step);
+    this.step = step; // with a fraction
+  }
+
+  stop() {
+    this.isPlaying = false;
+  }
+
+  // Time passes: the step and the place that are reached, and whether that is the end.
+  advance(ms, speed) {
+    const seconds = Math.min(ms, MOST_MS_A_PICTURE) / 1000;
+    if (this.mode === "time") {
+      this.place = Math.min(this.length, this.place + 100 * seconds * speed);
+      return { step: this.stepAt(this.place), place: this.place, isOver: this.place >= this.length };
+    }
+    this.step = Math.min(this.last, this.step + (ms / 1000) * speed);
+    const whole = Math.floor(this.step);
+    const [here, next] = [this.placeOf(whole), this.placeOf(Math.min(this.last, whole + 1))];
+    this.place = here + (next - here) * (this.step - whole);
+    return { step: whole, place: this.place, isOver: this.step >= this.last };
+  }
+}
+
+// The line below the pictures. The slider over it is the one that the keyboard and screen readers use; it is not seen.
+class Ruler {
+  constructor(clock, slider, onMove) {
+    Object.assign(this, { clock, slider, onMove, marks: [], labels: [], breaks: [], shown: -1 });
+    this.line = html("div", { class: "kit-line" });
+    this.done = html("div", { class: "kit-done" });
+    this.thumb = html("div", { class: "kit-thumb" });
+    this.signs = html("div", { class: "kit-signs" });
+    this.times = html("div", { class: "kit-times", "aria-hidden": "true" });
+    this.pad = html("div", { class: "kit-pad" }, this.line, this.done, this.thumb);
+    this.node = html("div", { class: "kit-ruler" }, this.signs, this.slider, this.pad, this.times);
+    const scrub = (event) => {
+      if (!(event.buttons & 1)) return;
+      const box = this.pad.getBoundingClientRect();
+      const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+      this.onMove(() => this.clock.stepNear(share));
+      event.preventDefault();
+    };
+    this.pad.addEventListener("pointerdown", (event) => { this.pad.setPointerCapture(event.pointerId); this.slider.focus({ preventScroll: true }); scrub(event); });
+    this.pad.addEventListener("pointermove", scrub);
+  }
+
+  load(clock, marks) {
+    Object.assign(this, { marks, labels: clock.labels, breaks: clock.breaks });
+    this.steps = [...new Set(marks.flatMap(({ steps }) => steps))].sort((a, b) => a - b);
+    this.lay();
+  }
+
+  // Put everything to its place; anew when time becomes steps.
+  lay() {
+    const { clock } = this;
+    const at = (share) => `left: ${(100 * share).toFixed(2)}%`;
+    this.signs.replaceChildren(...this.marks.map(({ steps, label, isAlarm, hasRoom }, place) => {
+      const [text, share] = [`${label}, step ${steps[0]}`, clock.share(steps[0])];
+      const before = place ? clock.share(this.marks[place - 1].steps[0]) : 0;
+      const side = share > 0.86 && share - before > LABEL_ROOM ? " kit-leftward" : "";
+      const sign = html("button", { type: "button", tabindex: -1, class: `kit-mark${isAlarm ? " kit-alarm" : ""}${side}`, style: at(share), title: `${text}. Keys: [ and ]`, "aria-label": `Go to ${text}` },
+        ...((hasRoom && share <= 0.86) || side ? [html("span", { text: label })] : []));
+      sign.addEventListener("click", () => this.onMove(() => steps[0]));
+      return sign;
+    }));
+    const isTime = clock.mode === "time";
+    const end = clock.places[clock.last] || 1;
+    const gaps = isTime ? this.breaks.map(([from, to, label, isTold]) => html("div", { class: "kit-gap", style: at((from + to) / 2 / end), title: `a silence of ${label}` },
+      svg("svg", { viewBox: "-8 -7 16 14", width: 16, height: 14, "aria-hidden": "true" }, svg("path", { d: "M-8 0H-5l2.5 -5l5 10l2.5 -5H8" })), ...(isTold ? [html("span", { text: label })] : []))) : [];
+    this.line.replaceChildren(...gaps);
+    const near = (share) => isTime && this.breaks.some(([from, to]) => Math.abs((from + to) / 2 / end - share) < 0.05);
+    const marked = isTime ? this.labels.map(([step, told]) => [clock.share(step), told])
+      : [0, 0.25, 0.5, 0.75, 1].map((share) => [share, `step ${Math.round(share * clock.last).toLocaleString("en")}`]);
+    this.times.replaceChildren(...marked.filter(([share]) => !near(share)).map(([share, told]) => {
+      const side = share < 0.04 ? "kit-first" : share > 0.96 ? "kit-last" : "";
+      return html("span", { class: side, style: at(share), text: told });
+    }));
+    this.shown = -1;
+  }
+
+  show(step, place) {
+    const { clock } = this;
+    const end = clock.places[clock.last] || 1;
+    const share = place === undefined || clock.mode !== "time" ? clock.share(step) : Math.min(1, place / end);
+    if (share === this.shown) return;
+    this.shown = share;
+    this.thumb.style.left = `${(100 * share).toFixed(2)}%`;
+    this.done.style.width = `${(100 * share).toFixed(2)}%`;
+  }
+
+  // The next marked step in a direction, or where we are.
+  markFrom(step, direction) {
+    const found = direction > 0 ? this.steps.find((one) => one > step) : this.steps.findLast((one) => one < step);
+    return found ?? step;
+  }
+}

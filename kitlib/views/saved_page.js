@@ -1,0 +1,30 @@
+// A page that holds one recorded run. Whatever is wrong with it, the reader is told in a sentence.
+
+const STATUS = document.getElementById("kit-status");
+const PLACE = document.getElementById("kit-place");
+
+function tell(sentence) {
+  STATUS.textContent = sentence;
+  STATUS.className = "kit-told";
+  STATUS.hidden = false;
+}
+
+function showRecording() {
+  const { format, look, heading, told, frames, recording } = JSON.parse(document.getElementById("kit-saved").textContent);
+  if (format !== FORMAT) return tell(`This page holds a recording of format ${format}, and its script reads format ${FORMAT}. Save the run again.`);
+  const answer = (question) => setTimeout(() => model.take({ told: { ...model.get("told"), number: question.number, error: recording } }));
+  const model = new PageModel({ look, heading, told, frames: new TextEncoder().encode(JSON.stringify(frames)) }, answer);
+  const root = document.createElement("div");
+  PLACE.append(root);
+  new Player(model, root);
+  STATUS.hidden = true;
+}
+
+addEventListener("error", () => tell("This page is damaged: from here on its picture may be wrong. Save the run again."));
+try {
+  showRecording();
+} catch (error) {
+  console.error(error);
+  PLACE.replaceChildren();
+  tell("This page is damaged, so its recording cannot be shown. Save the run again, or repeat it as it says below.");
+}
