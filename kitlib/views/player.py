@@ -49,9 +49,11 @@ SCRIPTS = (
     "player_knobs.js",
     "player_outcome.js",
     "player_script.js",
+    "player_lives.js",
+    "player_life.js",
     "player.js",
 )
-STYLES = ("player.css", "player_script.css")
+STYLES = ("player.css", "player_life.css", "player_script.css")
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 LOOK = {

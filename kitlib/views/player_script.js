@@ -9,8 +9,8 @@ class ScriptPanel {
   constructor(player) {
     Object.assign(this, { player, text: "" });
     const id = newName("script");
-    this.done = html("ul", { class: "kit-done", "aria-label": "Done to this run" });
-    this.doneRow = html("div", { class: "kit-done-row", hidden: "" }, html("span", { text: "Done to this run:" }), this.done);
+    this.done = html("ul", { class: "kit-did", "aria-label": "Done to this run" });
+    this.doneRow = html("div", { class: "kit-did-row", hidden: "" }, html("span", { text: "Done to this run:" }), this.done);
     this.summary = html("summary", { ...KEYS_ARE_MINE, text: "Script of this run" });
     this.why = html("p", { class: "kit-script-why", hidden: "" });
     this.field = html("textarea", { ...KEYS_ARE_MINE, id, class: "kit-script-text", rows: 4, spellcheck: "false", autocomplete: "off", "aria-label": "Script of this run" });
@@ -24,12 +24,15 @@ class ScriptPanel {
     this.field.addEventListener("input", () => this.mark());
     // Keys that are typed here are the field's: neither the player nor the notebook takes them.
     for (const node of [this.field, this.summary]) node.addEventListener("keydown", (event) => event.stopPropagation());
-    this.nodes = [this.doneRow, details];
+    this.nodes = [details];
+    // What was done to the run stands above the pictures, as a panel of its own.
+    this.chips = { nodes: [this.doneRow], load() {}, draw() {}, describe() {} };
   }
 
   load() {
     const { script } = this.player.model.get("told");
-    const takes = this.player.model.get("heading").takes ?? [];
+    const { takes = [], knobs } = this.player.model.get("heading");
+    this.run.hidden = this.takes.hidden = knobs.length === 0; // a recorded run is read, not run
     const wasEdited = this.field.value !== this.text;
     this.text = script.text;
     this.why.hidden = script.why === "";
@@ -37,7 +40,7 @@ class ScriptPanel {
     put(this.why, "text", script.why);
     put(this.takes, "text", takes.length ? `A line does one thing: ${takes.join("; ")}.` : "This run takes no lines beyond its first: its script has seed and knobs alone.");
     this.doneRow.hidden = script.done.length === 0;
-    this.done.replaceChildren(...script.done.map((line) => this.chip(line)));
+    this.done.replaceChildren(...script.done.map((line) => this.chip(line, knobs.length > 0)));
     if (!wasEdited || this.field.value === "") this.fill();
     this.mark();
   }
@@ -46,7 +49,8 @@ class ScriptPanel {
 
   describe() {}
 
-  chip(line) {
+  chip(line, canChange) {
+    if (!canChange) return html("li", {}, html("span", { text: line }));
     const off = button("×", "", () => this.player.ask({ do: "script", text: this.without(line) }));
     putAll(off, { title: "Leave this out, and run again", "aria-label": `Leave out: ${line}` });
     return html("li", {}, html("span", { text: line }), off);
