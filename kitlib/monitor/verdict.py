@@ -126,6 +126,7 @@ class Verdict:
 
     lanes: tuple[LaneVerdict, ...]
     cut_at: int | None = None  # the run was cut at this max_steps; None when its story came to its end
+    subject: str = ""  # what a run that followed no record did instead (kitlib.monitor.subjects)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -134,9 +135,9 @@ class Verdict:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The anomalies that were looked for, in their order: those of topologies, of producers, or both."""
+        """The anomalies that were looked for, in their order; none where the run was not about records."""
         found = dict.fromkeys(kind for lane in self.lanes for kind in lane.anomalies)
-        return tuple(found) or ANOMALIES
+        return tuple(found) or (() if self.subject else ANOMALIES)
 
     @property
     def appended(self) -> int:
@@ -183,7 +184,7 @@ class Verdict:
 
     def _told(self) -> str:
         if not self.lanes:
-            return "No record was followed in this run."
+            return self.subject or "No record was followed in this run."
         marks = {kind: self._mark(kind) for kind, count in self.counts.items() if count}
         verb = " or ".join(dict.fromkeys(lane.verb for lane in self.lanes)) or "processed"
         begin = f"{self.processed} of {self.appended} records were {verb}"

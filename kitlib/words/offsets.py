@@ -311,7 +311,7 @@ _WORDS = GROUPS.having(
                 f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
             ),
             "keys records",
-            glyph=Glyph("many records of other groups are written", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
+            glyph=Glyph("records of other groups", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
         ),
         "clean_many": Word(
             lambda who, data: f"The cleaner removes {count(data['removed'], 'record')}.",
