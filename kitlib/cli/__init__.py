@@ -26,6 +26,8 @@ COMMANDS = {
     "broker": ("up", "down", "status", "logs"),
     "proxy": ("proxy",),
     "experiments": ("run",),
+    "compare": ("compare",),
+    "page": ("page",),
     "sweep": ("sweep",),
     "audit": ("audit",),
     "guarantees": ("guarantees",),

@@ -8,6 +8,7 @@ show(trace, part="lanes")      # of a producer's run: what crosses between it an
 show(trace, part="curves")     # throughput, queues and timeouts of a long run, over time
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
 FailureMap(rows, "x", "y")     # how often an anomaly appears, knob by knob
+compare(trace, other)          # the first step at which two runs part, and both side by side
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 draw_history(history)          # what groups committed over time; where it went back or vanished
 draw_signs(commits, samples)   # the signs of an offset that goes back, on one time axis
@@ -22,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kitlib.views.compare import compare
     from kitlib.views.failure_map import FailureMap
     from kitlib.views.history_picture import draw_history
     from kitlib.views.lag_picture import draw_window
@@ -32,10 +34,11 @@ if TYPE_CHECKING:
     from kitlib.views.signs_picture import draw_signs
 
 __all__ = [
-    "FailureMap", "Picture", "Player", "draw_history", "draw_signs", "draw_window", "lay_under", "life", "show", "side_by_side",
+    "FailureMap", "Picture", "Player", "compare", "draw_history", "draw_signs", "draw_window", "lay_under", "life", "show", "side_by_side",
 ]  # fmt: skip
 
 _MODULES = {
+    "compare": "compare",
     "FailureMap": "failure_map",
     "Picture": "picture",
     "Player": "player",

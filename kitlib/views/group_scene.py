@@ -89,13 +89,15 @@ def to_scene(trace: Trace, part: str) -> Scene:
         drawn += _draw_members(story, glyphs)
         top += MEMBER_TALL * len(story.members) + LANES_GAP
         tall, pitch = (28, 42) if len(lanes) <= 8 else (16, 27)
-        spells = _Spells(list(story.members))
+        spells, asked = _Spells(list(story.members)), list[Svg]()
         for lane in lanes.values():
             drawn += _draw_lane(lane, top, tall)
             for spell in lane.spells:
                 spells.take(spell, top, tall)
+            box = {"x": AXIS_LEFT, "y": top, "width": AXIS_RIGHT - AXIS_LEFT, "height": tall}
+            asked.append(el("rect", **box, fill="transparent", data_ref=lane.ref))
             top += pitch
-        drawn += spells.draw()
+        drawn += [*spells.draw(), *asked]
         lines = "".join(f"M{x:.1f} {BAND_TOP + BAND_TALL}V{top}" for x, _ in story.boundaries)
         drawn.insert(0, el("path", d=lines, cls="grey-line", stroke_width=1, stroke_dasharray="2 3"))
     if (more := len(story.lanes) - len(lanes)) > 0:
@@ -137,9 +139,9 @@ def _draw_band(story: GroupStory) -> list[Svg]:
 def _draw_members(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Svg]:
     """Each member's name and texture, its line, dashed while it is frozen, and what befell it."""
     parts = []
-    for place, row in enumerate(story.members.values()):
+    for place, (name, row) in enumerate(story.members.items()):
         y = MEMBERS_TOP + MEMBER_TALL * place + MEMBER_TALL / 2
-        parts += [
+        drawn = [
             el("text", row.name, cls="ink", x=LEFT, y=y + 4, font_size=12, font_weight="bold"),
             draw_texture(place, texture_path(place, AXIS_LEFT - 28, y - 8, 22, 16)),
             el("rect", x=AXIS_LEFT - 28, y=y - 8, width=22, height=16, fill="none", cls="ink-line", stroke_width=0.8),
@@ -147,10 +149,10 @@ def _draw_members(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Svg]:
         lines = {False: "", True: ""}
         for x0, x1, is_frozen in row.spells:
             lines[is_frozen] += f"M{x0:.1f} {y:g}H{x1:.1f}"
-        parts += [el("path", d=lines[False], cls="ink-line", stroke_width=1.6)] if lines[False] else []
+        drawn += [el("path", d=lines[False], cls="ink-line", stroke_width=1.6)] if lines[False] else []
         if lines[True]:
-            parts.append(el("path", d=lines[True], cls="grey-line", stroke_width=1.6, stroke_dasharray="2 4"))
-        parts += glyph_marks(row.signs, glyphs)(y)
+            drawn.append(el("path", d=lines[True], cls="grey-line", stroke_width=1.6, stroke_dasharray="2 4"))
+        parts.append(group(*drawn, *glyph_marks(row.signs, glyphs)(y), data_ref=f"member:{plain_text(name, 60)}"))
     return parts
 
 
@@ -230,8 +232,9 @@ def draw_hole(x: float, y: float, wide: float, tall: float) -> Svg:
     """Lost records: filled with the alarm's colour, with a cross at each end where there is room."""
     box = el("rect", x=x, y=y, width=wide, height=tall, fill=RED, stroke=BLACK)
     at = [x + 10, x + wide - 10] if wide > 110 else [x + wide / 2] if wide < 30 else []
-    half, high = min(5.0, wide / 2 - 1), tall - 8
-    path = "".join(f"M{middle - half:.1f} {y + 4:g}l{2 * half:.1f} {high:g}m0 -{high:g}l{-2 * half:.1f} {high:g}" for middle in at)
+    half = min(5.0, wide / 2 - 1)
+    rise = tall - 8
+    path = "".join(f"M{middle - half:.1f} {y + 4:g}l{2 * half:.1f} {rise:g}m0 -{rise:g}l{-2 * half:.1f} {rise:g}" for middle in at)
     return group(box, el("path", d=path, stroke=BLACK, stroke_width=2)) if path and half > 1 else group(box)
 
 

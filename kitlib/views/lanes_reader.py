@@ -179,6 +179,8 @@ class _Reader:
     def _on_cut(self, step: Step, data: dict[str, Any]) -> None:
         self.cuts.append((step.number, self.x))
 
+    _on_down = _on_cut
+
     def _on_restart(self, step: Step, data: dict[str, Any]) -> None:
         self.restarts.append((step.number, self.x))
         self._on_fail_over(step, data)

@@ -67,7 +67,8 @@ class Strip:
     def row(self, name: str, parts: Iterable[Svg], tall: float = ROW_TALL) -> None:
         """A named row; its middle is y = 0 for the parts."""
         label = el("text", name, cls="ink", x=LEFT, y=4, font_weight="bold")
-        self.drawn.append(group(label, *parts, transform=f"translate(0 {self.y + tall / 2:g})"))
+        ref = f"process:{name}" if any(step.actor == name for step in self.trace) else None
+        self.drawn.append(group(label, *parts, transform=f"translate(0 {self.y + tall / 2:g})", data_ref=ref))
         self.y += tall
 
     def signs(self, found: Found, gap: float = NEAR) -> list[Svg]:

@@ -24,7 +24,7 @@ MOST_NAMED = 3  # settings that are named in a comparison
 class Outcome:
     """The numbers of one run."""
 
-    settings: dict[str, Any]  # knobs, and "seed"
+    settings: dict[str, Any]  # knobs, "seed", and "script": the lines of its interventions
     forked_at: int | None
     counts: dict[str, int]  # of anomalies
     measured: Measured | None  # the figure of merit
@@ -36,9 +36,8 @@ class Outcome:
         figure = experiment.figure if experiment else None
         measured = figure.measure(trace, verdict) if figure else None
         forked_at = None if trace.parent is None else int(trace.parent["at"])
-        return cls(
-            {**trace.knobs, "seed": trace.seed}, forked_at, verdict.counts, measured, [step.at_ms for step in trace]
-        )
+        settings = {**trace.knobs, "seed": trace.seed, "script": "; ".join(trace.script) or "none"}
+        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace])
 
     def turned(self, other: Outcome) -> frozenset[str]:
         """The settings in which another run differs."""
@@ -68,7 +67,7 @@ def changes(before: Outcome, now: Outcome) -> list[str]:
     told = [f"{was:,} {kind} → {count:,} {kind}" for kind, was, count in pairs if was != count]
     if before.measured and now.measured and before.measured.value != now.measured.value:
         figure = now.measured.figure
-        if figure.name not in kinds:  # else it is one of the counts
+        if (before.measured.value, now.measured.value) not in [(was, count) for _, was, count in pairs]:  # else it is one of the counts
             told.append(f"{figure.name}: {amount(before.measured.value, figure.unit)} → {amount(now.measured.value, figure.unit)}")
     return told
 

@@ -91,8 +91,25 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
     return draw(frames, number, part)
 
 
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A picture before it is a document of its own: several may share one."""
+
+    title: str
+    sentence: str
+    body: Svg
+    width: int
+    tall: int
+
+
 def draw(frames: Frames, number: int, part: str = "all") -> Picture:
     """The picture of frames that are at hand already; `number` is -1 for an empty trace."""
+    sheet = lay_out(frames, number, part)
+    return Picture(sheet.sentence, document(sheet.title, sheet.sentence, sheet.body, sheet.width, sheet.tall))
+
+
+def lay_out(frames: Frames, number: int, part: str = "all") -> Sheet:
+    """What `draw` makes a document of."""
     if frames.scene is not None and part == "all":
         return _draw_scene(frames, frames.scene, number)
     views = frames.lanes_after(number)
@@ -116,7 +133,7 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
         y += 34 + height_of(frames) + 10
     y = _draw_cut(parts, frames, y)
     title = f"{plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
-    return Picture(sentence, document(title, sentence, group(*parts), WIDTH, y))
+    return Sheet(title, sentence, group(*parts), WIDTH, y)
 
 
 def _draw_cut(parts: list[Svg], frames: Frames, y: int) -> int:
@@ -128,7 +145,7 @@ def _draw_cut(parts: list[Svg], frames: Frames, y: int) -> int:
     return y + 32
 
 
-def _draw_scene(frames: Frames, scene: Scene, number: int) -> Picture:
+def _draw_scene(frames: Frames, scene: Scene, number: int) -> Sheet:
     """The picture of a trace that is drawn as a scene."""
     parts: list[Svg] = []
     y = _draw_said(parts, frames, number, scene.question, 12)
@@ -140,7 +157,7 @@ def _draw_scene(frames: Frames, scene: Scene, number: int) -> Picture:
     parts.append(drawn)
     tall = _draw_cut(parts, frames, y + height + 14)
     title = f"{scene.title}: {plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
-    return Picture(sentence, document(title, sentence, group(*parts), scene.width, tall))
+    return Sheet(title, sentence, group(*parts), scene.width, tall)
 
 
 def _also(frames: Frames) -> str:

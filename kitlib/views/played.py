@@ -8,6 +8,7 @@ from typing import Any
 from kitlib.views.figure_curve import figure_reel
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames
+from kitlib.views.lives import Lives
 from kitlib.views.outcome import Comparison
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.plot import plot_reel
@@ -38,6 +39,7 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison
     row["space_time"] = frames.space_time.to_json() if frames.space_time else None
     row["clock"] = frames.clock.to_json()
     row["stage"] = staged(film, frames, only)
+    row["life"] = Lives(frames.trace, frames).to_json() if frames.trace and only is None else None
     row["hatch"] = film.add(hatch())
     row["reels"] = [reel.to_json() for reel in reels]
     return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

@@ -10,8 +10,9 @@ class Player {
     this.hatchName = newName("hatch");
     this.reels = [];
     // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
-    this.above = [];
-    this.below = [];
+    const script = new ScriptPanel(this);
+    this.above = [script.chips];
+    this.below = [new LifePanel(this), script];
     this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
@@ -36,7 +37,6 @@ class Player {
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
     this.verdict = new VerdictLine((step) => this.moveTo(step));
     this.outcome = new OutcomeLine(isRun, (what) => this.ask({ do: what }));
-    this.verdict.node.append(this.outcome.node);
     this.sentence = html("p", { class: "kit-said", "aria-live": "polite" });
     this.cut = html("p", { class: "kit-cut", hidden: "" });
     this.stepText = html("span", { class: "kit-step" });
@@ -64,6 +64,8 @@ class Player {
     if (this.root.dataset.wide === `${isWide}`) return;
     this.root.dataset.wide = isWide;
     (isWide ? this.side : this.deck).append(this.verdict.node);
+    if (isWide) this.verdict.chips.after(this.outcome.node);
+    else this.side.append(this.outcome.node);
     put(this.verdict.sentence, "tabindex", isWide ? null : 0); // there it scrolls
   }
 

@@ -24,6 +24,7 @@ import traitlets
 
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import Verdict
 from kitlib.text import plain_text
 from kitlib.trace import Trace
@@ -47,8 +48,12 @@ SCRIPTS = (
     "player_controls.js",
     "player_knobs.js",
     "player_outcome.js",
+    "player_script.js",
+    "player_lives.js",
+    "player_life.js",
     "player.js",
 )
+STYLES = ("player.css", "player_life.css", "player_script.css")
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 LOOK = {
@@ -74,7 +79,7 @@ class Player(anywidget.AnyWidget):
     """A widget that runs an experiment and plays its trace. `.trace` and `.verdict` are those shown now."""
 
     _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    _css = (HERE / "player.css").read_text(encoding="utf-8")
+    _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in STYLES)
 
     look = traitlets.Dict(LOOK).tag(sync=True)  # what the codes mean; the same for all players
     frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.played, for the trace shown now
@@ -83,7 +88,7 @@ class Player(anywidget.AnyWidget):
 
     def __init__(
         self,
-        what: str | Experiment | Trace,
+        what: str | Experiment | Trace | Script,
         /,  # a knob may have this name
         *,
         backend: str = "model",
@@ -93,8 +98,10 @@ class Player(anywidget.AnyWidget):
         front: Sequence[str] = (),
         **knobs: Any,
     ) -> None:
-        """KnobError for a bad knob, seed or backend, for knobs given beside a recorded trace, and for a bad `open_at` or `front`.
+        """`what` is an experiment or its name, a script or its text, or a recorded trace.
 
+        KnobError for a bad knob, seed, backend or script, for knobs given beside a recorded trace, and for a bad
+        `open_at` or `front`.
         `part` is for traces that are drawn as a scene: which part of it (`kitlib.views.scenes`).
         `open_at` is the step that is shown first: its number, or "anomaly" for the first witness of the anomaly that
         the verdict names first (the start of a run without one). Where there are no widgets the picture is the last step's.

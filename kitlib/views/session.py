@@ -16,8 +16,11 @@ from typing import Any
 
 from kitlib.errors import KitError, KnobError
 from kitlib.experiments import get, names
+from kitlib.experiments.deeds import with_deed
 from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
@@ -38,7 +41,7 @@ class Session:
 
     def __init__(
         self,
-        what: str | Experiment | Trace,
+        what: str | Experiment | Trace | Script,
         *,
         backend: str = "model",
         seed: int = 1,
@@ -48,6 +51,8 @@ class Session:
         knobs: dict[str, Any] | None = None,
     ) -> None:
         """As `Player`. KnobError for a bad knob, seed, backend, part or `open_at`, and for knobs beside a recorded trace."""
+        if isinstance(what, str) and len(what.split()) > 1:
+            what = Script.parse(what)
         if isinstance(what, Trace) and (knobs or seed != 1):
             raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
         self.experiment: Experiment | None
@@ -56,9 +61,11 @@ class Session:
             self.experiment = get(what.experiment) if what.experiment in names() else None
             self.trace = what
         else:
-            self.experiment = get(what) if isinstance(what, str) else what
+            script = what if isinstance(what, Script) else None
+            named = what.experiment if isinstance(what, Script) else what
+            self.experiment = get(named) if isinstance(named, str) else named
             self.knobs = self.experiment.knobs
-            self.trace = self.experiment.run(backend=backend, seed=seed, **(knobs or {}))
+            self.trace = self.experiment.run(backend=backend, seed=seed, script=script, **(knobs or {}))
         self.verdict: Verdict = judge(self.trace)
         self.part = part
         if part != "all" and ((kind := kind_of(self.trace)) is None or part not in kind.parts):
@@ -74,6 +81,7 @@ class Session:
             "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
             "question": self.experiment.question if self.experiment else "",
             "knobs": [to_control(knob, self.trace) for knob in self.knobs],
+            "takes": list(self.experiment.takes) if self.experiment and self.knobs else [],
             "front": self._front(front),
         }
         self._publish(number=0, at=self._opening(open_at), is_set=True)
@@ -128,6 +136,11 @@ class Session:
                     at = self._fork(int(question["at"]))
                 case "start over":
                     self.trace, self._base, is_set = self._first, None, True
+                case "script":
+                    at, is_set = self._replay(Script.parse(question["text"])), True
+                case "deed":
+                    deed = str(question["form"]), str(question["ref"]), int(question["at"]), int(question.get("ms", 0))
+                    at = self._replay(with_deed(self._script(), self.trace, *deed))
                 case "keep":
                     self.comparison.keep()
                 case "drop":
@@ -151,11 +164,34 @@ class Session:
         if self.experiment is None:
             raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
         if self._base is None:
-            self.trace = self.experiment.run(backend=self.trace.backend, seed=whole_seed(seed), **given)
+            seed = whole_seed(seed)
+            script = Script(self.experiment.name, seed, {}, tuple(map(Intervention.parse, self.trace.script)))
+            self.trace = self.experiment.run(backend=self.trace.backend, script=script, **given)
             return
         by_name = {knob.name: knob for knob in self.knobs if knob.live}
         checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
         self.trace = self.experiment.fork(*self._base, **checked)
+
+    def _script(self) -> Script:
+        """The script of the run that is shown; while forked, of the run that was forked."""
+        return Script.of(self._base[0] if self._base else self.trace)
+
+    def _replay(self, script: Script) -> int:
+        """Run this script instead; the step at which its run parts from the one that was shown."""
+        if self.experiment is None or not self.knobs:
+            raise KnobError("Player: this is a recorded trace. Open its experiment to run a script.")
+        before = self.trace
+        self.trace, self._base = self.experiment.run(backend=before.backend, script=script), None
+        pairs = enumerate(zip(before.steps, self.trace.steps, strict=False))
+        return next((at for at, (one, other) in pairs if one != other), max(0, min(len(before), len(self.trace)) - 1))
+
+    def _told_script(self) -> dict[str, Any]:
+        """The script as the page shows it: its text, what is done to the run, and why there is none if there is none."""
+        try:
+            script = self._script()
+        except KnobError as error:
+            return {"text": "", "done": [], "why": str(error)}
+        return {"text": str(script), "done": [*map(str, script.interventions)], "why": ""}
 
     def _fork(self, at: int) -> int:
         if self.experiment is None or not self.knobs:
@@ -185,6 +221,7 @@ class Session:
             "labels": {knob.name: to_label(knob, self.trace.knobs[knob.name]) for knob in self.knobs},
             "seed": str(self.trace.seed),
             "verdict": _verdict(self.verdict),
+            "script": self._told_script(),
             "marks": to_json(signs_of(marks_of(self.trace, self.verdict), frames.clock)),
             "outcome": self.comparison.to_json(),
             "isWhole": self.is_whole,

@@ -66,9 +66,10 @@ QUESTION = Look("question", "a question, or an order", SKY, "dot")
 ANSWER = Look("answer", "an answer", BLUE, "pill", "#FFFFFF")
 BAD_ANSWER = Look("bad answer", "an answer with an error", RED, "pill")
 ABORT = Look("abort", "an abort", RED, "square")
+WORK = Look("work", "connectors and tasks", ORANGE)
 DROP = Look("drop", "", ORANGE)
 SAYS = Look("says", "", "paper", "bubble", "ink")
-LOOKS = (RECORD, TUPLE, AGAIN, EFFECT, COPY, ACK, FAIL, COMMIT, REQUEST, QUESTION, ANSWER, BAD_ANSWER, ABORT, DROP, SAYS)
+LOOKS = (RECORD, TUPLE, AGAIN, EFFECT, COPY, ACK, FAIL, COMMIT, REQUEST, QUESTION, ANSWER, BAD_ANSWER, ABORT, WORK, DROP, SAYS)
 
 
 @dataclass(slots=True)
@@ -259,13 +260,14 @@ class Play:
 
     def be(self, name: str, state: str, after: float = 0.0) -> None:
         """From now on an actor is in this state."""
-        if (actor := self.stage.actors.get(name)) is None:
+        actor = self.stage.actors.get(name)
+        if actor is None:
+            return
+        if state in (UP, BACK) and actor.is_up:
             return
         while len(actor.states) > 1 and actor.states[-1][0] > self.now:
             actor.states.pop()  # it would have been so later
         if state in (UP, BACK):
-            if actor.is_up:
-                return
             was = actor.states[-1][1]
             seen_s = BACK_S if was == DOWN else 0.0  # what is down is seen to be down
             since = max(self.now + after, actor.states[-1][0] + seen_s)
@@ -438,8 +440,10 @@ def _ref(ref: str | Value, step: Step) -> str:
 # -- from a trace to its score -----------------------------------------------------------------------------
 
 
-def to_stage(trace: Trace, clock: PlayClock, setting: Setting) -> Stage:
-    """The score of a run. KeyError, TypeError or ValueError when a step's data are not what its word promises."""
+def to_stage(trace: Trace, clock: PlayClock, setting: Setting, only: float | None = None) -> Stage:
+    """The score of a run, or with `only` what travels at that time. KeyError, TypeError or ValueError when a
+    step's data are not what its word promises.
+    """
     stage = cast(trace, setting.parts(trace) if callable(setting.parts) else setting.parts)
     stage.frames = setting.frames
     play = Play(trace, clock, stage)
@@ -450,12 +454,13 @@ def to_stage(trace: Trace, clock: PlayClock, setting: Setting) -> Stage:
         if setting.lines is not None:
             setting.lines(play, step)
     play.finish()
-    stage.travellers = gathered(stage.travellers)
+    travellers = stage.travellers if only is None else [each for each in stage.travellers if each.t0 <= only <= each.t2]
+    stage.travellers = gathered(travellers)
     return stage
 
 
 WIDE, TOP, BOTTOM = 760.0, 30.0, 40.0  # of the stage; room for bubbles above the actors, and for what fell below them
-BROAD, NARROW, EDGE, BETWEEN = 130.0, 84.0, 10.0, 70.0  # of an actor, and what lies between two columns at least
+BROAD, NARROW, EDGE, BETWEEN = 146.0, 84.0, 10.0, 70.0  # of an actor, and what lies between two columns at least
 TALL, LEAST_TALL, PITCH = 50.0, 24.0, 64.0
 MOST_TALL = 200.0  # of a column, unless its actors become too flat
 MOST_IN_A_COLUMN = 12

@@ -76,9 +76,9 @@ def draw_body(name: str, kind: str, label: str, wide: float, tall: float, state:
     parts = []
     if state == BACK:
         parts.append(el("rect", x=x - 4, y=y - 4, width=wide + 8, height=tall + 8, rx=r + 4, fill="none", stroke=GREEN, stroke_width=3.5))
-    edge: dict[str, Any] = {"cls": "paper ink-line", "stroke_width": 1.6}
+    edge: dict[str, Any] = {"cls": "kit-lit ink-line", "stroke_width": 1.6}
     if is_dark:
-        edge = {"fill": "#1B1B1B", "stroke": RED, "stroke_width": 3.5}
+        edge = {"cls": "kit-dark", "stroke": RED, "stroke_width": 3.5}
     elif state in (CUT_OFF, FENCED):
         edge = {"cls": "paper", "stroke": RED, "stroke_width": 2.5, "stroke_dasharray": "6 4" if state == CUT_OFF else None}
     elif state == FROZEN:
@@ -201,18 +201,17 @@ def path_of(source: Actor, target: Actor, others: Iterable[Actor]) -> tuple[floa
 # -- the whole, for the player -----------------------------------------------------------------------------
 
 
-def stage_of(trace: Trace, clock: PlayClock) -> Stage | None:
-    """The score of a run; None where nothing travels."""
+def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage | None:
+    """The score of a run, or with `only` what travels at that time; None where nothing ever does."""
     setting = STAGES.get(trace.domain)
-    return to_stage(trace, clock, setting) if setting and trace.steps else None
+    return to_stage(trace, clock, setting, only) if setting and trace.steps else None
 
 
 def staged(film: Film, frames: Frames, only: int | None = None) -> dict[str, Any] | None:
     """The stage of what is drawn, or with `only` of that step alone; None where nothing travels."""
-    stage = stage_of(frames.trace, frames.clock) if frames.trace is not None else None
-    if stage is None:
-        return None
-    return to_json(film, stage, None if only is None else frames.clock.places[only])
+    place = None if only is None else frames.clock.places[only]
+    stage = None if frames.trace is None else stage_of(frames.trace, frames.clock, place)
+    return None if stage is None else to_json(film, stage, place)
 
 
 def _cs(place: float) -> int:
@@ -220,9 +219,9 @@ def _cs(place: float) -> int:
 
 
 def to_json(film: Film, stage: Stage, only: float | None = None) -> dict[str, Any]:
-    """All of it in hundredths of a second; with `only` what is there at that time, as if it were always so."""
+    """All of it in hundredths of a second; with `only` the actors as they are at that time, as if they were always so."""
     actors = list(stage.actors.values())
-    used = [t for t in stage.travellers if only is None or t.t0 <= only <= t.t2]
+    used = stage.travellers
     looks = {look: place for place, look in enumerate(dict.fromkeys(t.look for t in used))}
     ways: dict[tuple[str, str], int] = {}
     paths: list[list[int]] = []

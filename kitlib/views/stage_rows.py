@@ -35,6 +35,7 @@ from kitlib.views.stage import (
     TUPLE,
     UP,
     WHO,
+    WORK,
     Deed,
     Part,
     Play,
@@ -50,6 +51,7 @@ from kitlib.views.stage import (
     says,
 )
 
+MOST_SHOWN = 40  # things that one step lets fall, one by one
 NOTHING: tuple[Deed, ...] = ()
 
 
@@ -98,7 +100,7 @@ def _spout_tuples(play: Play, step: Step) -> None:
     attempt, parts = data.get("attempt", 1), data.get("parts", 1)
     look = TUPLE if attempt == 1 else AGAIN
     play.hop("log", "spout", RECORD, f"{data['offset']}", _record(step))
-    for _ in range(min(parts, 40)):
+    for _ in range(min(parts, MOST_SHOWN)):
         play.leave(_part(step), "spout", "bolt", look, f"{data['offset']}", _record(step))
 
 
@@ -119,7 +121,10 @@ def _effect(store: str) -> Deed:
 
 def _clear(play: Play, step: Step) -> None:
     for first, last in step.data["ranges"]:
-        for offset in range(first, min(last, first + 40) + 1):
+        several = min(last, first + MOST_SHOWN - 1)
+        if several < last:
+            play.fall_from("spout", DROP, "", count=last - several)
+        for offset in range(first, several + 1):
             key = ("tuple", step.data.get("topic"), step.data.get("partition"), offset)
             if not play.fall(key, by="spout"):
                 play.fall_from("spout", DROP, f"{offset}", f"record:{step.data.get('topic')}/{step.data.get('partition')}/{offset}")
@@ -154,7 +159,7 @@ SPOUT = Setting(
             0.36,
             found=lambda trace: ["commit"] if _acts(trace, "spout") else [],
             is_below=True,
-            label=lambda _: "stored offset",
+            label=lambda _: "offset store",
         ),
     ),
     {
@@ -169,6 +174,10 @@ SPOUT = Setting(
         "clear": (_clear, says("spout", "cleared: too far behind", True)),
         "give_up": (drops(WHO, _offset), says(WHO, "gives up", True)),
         "crash": (becomes(DOWN, WHO, "bolt"), loses_all(WHO, "bolt")),
+        "lose": (falls(_part),),
+        "lose_ack": (arrives(_part), drops("bolt", "ack")),
+        "delay": (says("bolt", lambda step: f"{step.data['offset']} is late", True),),
+        "double": (says("bolt", lambda step: f"{step.data['offset']} comes twice", True),),
         "commit": (hops(WHO, "commit", COMMIT, _offset),),
         "reset": (says(WHO, lambda step: f"out of range: {step.data['from']} → {step.data['to']}", True),),
         "idle": NOTHING,
@@ -310,7 +319,8 @@ def _fault(play: Play, step: Step) -> None:
         if not play.fall(("tuple", number)):
             play.say(step.actor, "lost in transit", True)
         return
-    told = {"hang": "hangs", "raise": "exception", "fail": "fails it", "drop": "neither ack nor fail", "ack_twice": "acks twice"}
+    told = {"hang": "hangs", "raise": "exception", "fail": "fails it", "drop": "neither ack nor fail", "ack_twice": "acks twice",
+            "delay": "held back", "double": "delivered twice"}  # fmt: skip
     play.say(step.actor, told.get(kind, "forgets to anchor"), True)
     if kind == "drop":
         play.fall_from(step.actor, DROP, play.memory.get(("label", number), "") or "tuple", f"tuple:{number}")
@@ -935,8 +945,8 @@ CONNECT = Setting(
         "kill": (becomes(DOWN), drops(WHO, _work)),
         "evict": (says("group", lambda step: f"removes {step.data['member']}", True),),
         "prepare": (says("group", "rebalance"),),
-        "assigned": (hops("group", WHO, TUPLE, _work),),
-        "revoked": (hops(WHO, "group", RECORD, _work),),
+        "assigned": (hops("group", WHO, WORK, _work),),
+        "revoked": (hops(WHO, "group", WORK, _work),),
         "delay": (says("group", lambda step: f"waits {step.data['delay_ms'] // 1000} s for its return", True),),
         "sync": NOTHING,
         "idle": NOTHING,
@@ -946,7 +956,7 @@ CONNECT = Setting(
 
 def _dealt(play: Play, step: Step) -> None:
     for name, tasks in step.data["active"].items():
-        play.hop("group", str(name), TUPLE, f"{len(tasks)} tasks")
+        play.hop("group", str(name), WORK, f"{len(tasks)} tasks")
         play.show(str(name), f"{len(tasks)} tasks")
 
 

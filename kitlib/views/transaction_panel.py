@@ -19,6 +19,7 @@ from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.transaction_reader import ABORTED, COMMITTED, OPEN, PLAIN, READERS, Row, TransactionStory, fate_of
 from kitlib.words.glyphs import BLACK, BLUE, CHECK, GREEN, ORANGE, PINK, RED
+from kitlib.words.word import place_name
 
 STRIP_LEFT = AXIS_LEFT + 20
 MOST_WIDE, LEAST_WIDE, TALL = 28, 20, 24
@@ -81,6 +82,7 @@ class Panel:
         self.pids: dict[str, int] = {}  # producer -> its id
         self.sent_offsets: dict[str, tuple[int, int]] = {}  # producer -> (offset, transaction), until a marker decides it
         self.head = self._head()
+        self.place = next((place_name(step.data, trace.run) for step in trace if step.what in ("write", "marker")), "")
 
     @property
     def tall(self) -> int:
@@ -184,7 +186,8 @@ class Panel:
             boxes = []
             for offset in range(left, row[1] + 1):
                 box = draw_log_box(looks[offset], self.story.records.get(offset, ""), self.wide)
-                boxes.append(group(box, transform=f"translate({self._x(offset, first)} {BOX_Y})"))
+                ref = f"{'marker' if row[5] else 'record'}:{self.place}/{offset}"
+                boxes.append(group(box, transform=f"translate({self._x(offset, first)} {BOX_Y})", data_ref=ref))
             x, wide = self._x(left, first), (row[1] - left + 1) * self.wide
             boxes.append(el("text", str(left), cls="grey", x=x + 2, y=OFFSET_Y, font_size=11))
             if row[2] is not None and row[2] >= 0:
@@ -212,6 +215,7 @@ class Panel:
         return group(
             line,
             el("text", tx, cls="ink", x=(x0 + x1) / 2, y=TX_Y, text_anchor="middle", font_size=11, font_weight="bold"),
+            data_ref=f"transaction:{tx}",
         )
 
     def _line(self, lso: int, first: int, end: int) -> Svg:

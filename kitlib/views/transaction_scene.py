@@ -74,14 +74,15 @@ def to_scene(trace: Trace, part: str) -> Scene:
 # -- the body ------------------------------------------------------------------------------------------
 
 
-def _box(span: Span, fill: str, words: tuple[str, ...], colour: str, title: str) -> Mark:
+def _box(span: Span, fill: str, words: tuple[str, ...], colour: str, title: str, ref: str | None = None) -> Mark:
     """A box from one place to another, with the longest of some words that fits into it."""
     x1 = max(span.x1, span.x0 + 1.0)
 
     def draw(y: float) -> list[Svg]:
         box = {"x": span.x0, "y": y - 9, "width": max(1.0, span.x1 - span.x0), "height": 18}
         rect = el("rect", el("title", title), fill=fill, fill_opacity=WASH.get(fill), cls="ink-line", stroke_width=0.8, **box)
-        return [rect, *centred(words, span.x0, x1, y + 4, letter_paint(colour, 4 * (fill == HATCH)), 4)]
+        told = centred(words, span.x0, x1, y + 4, letter_paint(colour, 4 * (fill == HATCH)), 4)
+        return [group(rect, *told, data_ref=ref)] if ref else [rect, *told]
 
     return draw
 
@@ -102,9 +103,9 @@ def _producers(story: TransactionStory, glyphs: dict[str, Glyph]) -> list[Row]:
     rows: list[Row] = []
     for name, row in story.producers.items():
         named = [(span, (f"transaction {span.name}", f"tx {span.name}", span.name)) for span in row.spans]
-        boxes = [_box(span, ORANGE, words, BLACK, words[0]) for span, words in named]
+        boxes = [_box(span, ORANGE, words, BLACK, words[0], f"transaction:{span.name}") for span, words in named]
         signs = [(what, x) for what, x in _signs_of(row) if what in glyphs]
-        rows.append(Lane(name, [*boxes, _sent(row.sent), glyph_marks(signs, glyphs)]))
+        rows.append(Lane(name, [*boxes, _sent(row.sent), glyph_marks(signs, glyphs)], ref=f"process:{name}"))
     for name, found in (("network", story.network), ("database", story.effects)):
         if found:
             rows.append(Lane(name, [glyph_marks([(what, x) for x, what in found if what in glyphs], glyphs)]))

@@ -295,7 +295,7 @@ SPOUT = Domain(
     },
     marks={
         "crash": "crash", "start": "restart", "reset": "reset", "clear": "clear", "give_up": "gives up", "error": "error",
-        "delete": "log start moves", "batch_fail": "batch fails",
+        "delete": "log start moves", "batch_fail": "batch fails", "lose": "tuple lost", "lose_ack": "ack lost",
     },
     models=_models,
 )

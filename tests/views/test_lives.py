@@ -17,7 +17,9 @@ from kitlib.views import life
 from kitlib.views.frames import to_frames
 from kitlib.views.lives import Life, Lives, changes_of, mentions_in, place_of, things
 from kitlib.views.look import LOOK_OF
+from kitlib.views.played import played
 from kitlib.words import DOMAINS
+from tests.views.projector import Projector
 from tests.views.traces import Spout, long_trace, some_steps_of
 
 
@@ -232,6 +234,18 @@ def test_everything_that_a_step_names_has_a_life(name: str) -> None:
         assert number in [each.step for each in index.of(ref)], ref
     told = json.loads(json.dumps(index.to_json()))
     assert len(told["at"]) == len(told["refs"]) == len(told["verbOf"]) == len(trace)
+
+
+@pytest.mark.parametrize("name", names())
+def test_everything_that_is_drawn_with_a_ref_has_a_life(name: str) -> None:
+    """Whatever a picture of a run lets one ask about has a life with at least one sentence."""
+    trace = some_steps_of(name)
+    frames = to_frames(trace)
+    index = Lives(trace, frames)
+    for _, attributes in Projector(played(frames)).heads:
+        for attribute in ("data-ref", "data-each"):
+            if attribute in attributes:
+                assert index.of(attributes[attribute]), attributes[attribute]
 
 
 def test_index_of_1000_steps_is_small() -> None:

@@ -1,0 +1,221 @@
+"""The stage: the score of every run, read from one table of deeds per domain."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import pytest
+
+from kitlib.experiments import get, names
+from kitlib.trace import Trace
+from kitlib.views.film import Film
+from kitlib.views.frames import Frames, to_frames
+from kitlib.views.stage import (
+    AWAY,
+    BACK,
+    DOWN,
+    DROPPED,
+    FENCED,
+    FROZEN,
+    LOST,
+    MOST_AT_ONCE,
+    MOST_ON_A_WAY,
+    UP,
+    Stage,
+    Traveller,
+    gathered,
+    to_stage,
+)
+from kitlib.views.stage_picture import stage_of, staged, to_json
+from kitlib.views.stage_rows import STAGES
+from kitlib.words import DOMAINS
+from tests.views.payloads import HOSTILE
+
+
+@functools.cache
+def run_of(name: str) -> tuple[Trace, Frames, Stage]:
+    trace = get(name).run()
+    frames = to_frames(trace)
+    stage = stage_of(trace, frames.clock)
+    assert stage is not None
+    return trace, frames, stage
+
+
+def step_of(trace: Trace, what: str, actor: str = "") -> int:
+    return next(step.number for step in trace.steps if step.what == what and actor in ("", step.actor))
+
+
+STAGED = [name for name in names() if get(name).run().domain in STAGES]
+
+
+@pytest.mark.parametrize("domain", STAGES)
+def test_each_verb_of_a_domain_has_a_row(domain: str) -> None:
+    """A new verb cannot be forgotten: the table names each verb that the domain's words declare, and no other."""
+    assert set(STAGES[domain].rows) == set(DOMAINS[domain].words)
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_each_traveller_goes_from_actor_to_actor_in_time(name: str) -> None:
+    """It starts and ends at actors that there are, sets off before it arrives, and the crowd is small enough to be shown."""
+    _, frames, stage = run_of(name)
+    for each in stage.travellers:
+        assert {each.source, each.target} <= stage.actors.keys()
+        assert 0 <= each.t0 <= each.t1 <= each.t2
+        assert each.t0 <= frames.clock.length
+    for actor in stage.actors.values():
+        moments = [since for since, _ in actor.states]
+        assert moments == sorted(moments) and actor.states[0][0] == 0
+        assert all(0 <= actor.x <= 760 and 0 <= actor.y <= stage.height for actor in stage.actors.values())
+    at_once = [sum(t.t0 <= place <= t.t2 for t in stage.travellers) for place in frames.clock.places[:: max(1, len(frames) // 50)]]
+    assert max(at_once) <= MOST_AT_ONCE + len(stage.actors)
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_a_stage_is_told_in_60_kb_and_at_one_step_in_few(name: str) -> None:
+    """The whole score is small beside the pictures; that of one step, which a turned knob sends, is smaller."""
+    _, frames, stage = run_of(name)
+    whole = json.dumps(to_json(Film(), stage), separators=(",", ":"))
+    alone = json.dumps(staged(Film(), frames, len(frames) // 2), separators=(",", ":"))
+    assert len(whole) < 60_000
+    assert len(alone) < 25_000
+
+
+DEATHS = [  # experiment, the verb that kills, who goes dark, the verb after which they are back (or "")
+    ("restart", "crash", ["spout", "bolt"], "start"),
+    ("bolt_crash", "crash", ["store-4"], "restart"),
+    ("acker_crash", "crash", ["__acker-6"], "restart"),
+    ("spout_crash", "crash", ["events-1"], "restart"),
+    ("transactional_word_count", "crash", ["spout", "bolt"], "start"),
+    ("broker_restart", "restart", ["broker"], ""),
+    ("unflushed_sends", "exit", ["user", "accumulator", "sender"], ""),
+    ("acks_and_isr", "destroy", ["broker 0"], ""),
+    ("auto_commit", "kill", ["A"], ""),
+    ("consume_transform_produce", "kill", ["producer"], ""),
+    ("unclean_election", "kill", ["broker 3"], "restart"),
+    ("connect_worker_lost", "kill", ["w3"], ""),
+    ("connect_source_crash", "crash", ["task"], "begins"),
+    ("streams_failover", "kill", ["i2"], ""),
+]
+
+
+@pytest.mark.parametrize(("name", "kills", "who", "returns"), DEATHS, ids=[death[0] for death in DEATHS])
+def test_what_dies_goes_dark_and_comes_back(name: str, kills: str, who: list[str], returns: str) -> None:
+    """From the step that kills it an actor is down; it is back, and then up, where the run says so."""
+    trace, frames, stage = run_of(name)
+    dies = step_of(trace, kills)
+    for each in who:
+        actor = stage.actors[each]
+        assert actor.at(frames.clock.places[dies] - 0.01) != DOWN
+        assert actor.at(frames.clock.places[dies]) == DOWN
+        if returns:
+            back = next(step.number for step in trace.steps[dies:] if step.what == returns)
+            states = [state for since, state in actor.states if since >= frames.clock.places[back] - 0.01]
+            assert states[:2] == [BACK, UP]
+
+
+def test_broker_that_restarts_in_one_step_is_seen_to_be_down() -> None:
+    """It is dark for a second of play and then back, so that no one can miss it."""
+    trace, frames, stage = run_of("broker_restart")
+    place = frames.clock.places[step_of(trace, "restart")]
+    states = [(round(since - place, 2), state) for since, state in stage.actors["broker"].states if since >= place]
+    assert states == [(0.0, DOWN), (1.1, BACK), (2.2, UP)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kills", "number"), [("restart", "crash", 10), ("bolt_crash", "crash", 6), ("spout_crash", "crash", None)]
+)
+def test_what_was_in_flight_falls_when_its_process_dies(name: str, kills: str, number: int | None) -> None:
+    """As many tuples fall as the step says were lost, they do not arrive, and they lie until their process is back."""
+    trace, frames, stage = run_of(name)
+    place = frames.clock.places[step_of(trace, kills)]
+    fallen = [each for each in stage.travellers if each.fate == DROPPED and abs(each.t1 - place) < 0.6]
+    if number is not None:
+        assert sum(each.count for each in fallen) == number
+    assert fallen
+    assert all(0 < each.reach < 1 and each.t2 > each.t1 + 1 for each in fallen)
+
+
+def test_what_an_exiting_producer_held_falls_and_what_it_had_sent_arrives() -> None:
+    """Fifty records were only in its accumulator; the requests on the wire are written after it has gone."""
+    trace, frames, stage = run_of("unflushed_sends")
+    place = frames.clock.places[step_of(trace, "exit")]
+    fallen = [each for each in stage.travellers if each.fate == DROPPED]
+    assert sum(each.count for each in fallen) == 50
+    assert {each.source for each in fallen} == {"accumulator"}
+    assert sum(each.look.name == "request" and each.t0 < place < each.t1 for each in stage.travellers) >= 5
+
+
+def test_lost_answers_fall_on_their_way_to_the_producer() -> None:
+    """Each answer that the network loses sets off at the broker and does not arrive."""
+    trace, _, stage = run_of("answers_lost")
+    lost = [each for each in stage.travellers if each.fate == LOST and each.source == "broker"]
+    assert sum(each.count for each in lost) == sum(step.what == "lose_answer" for step in trace.steps)
+    assert {each.target for each in lost} == {"producer"}
+
+
+def test_cleared_records_fall_off_the_spout() -> None:
+    """What a clear takes out of pending is seen to fall, each record of it."""
+    trace, _, stage = run_of("small_max_offset_behind")
+    cleared = sum(b - a + 1 for step in trace.steps if step.what == "clear" for a, b in step.data["ranges"])
+    assert sum(each.count for each in stage.travellers if each.fate in (DROPPED, LOST)) == cleared
+
+
+def test_member_that_joins_later_is_away_until_then() -> None:
+    """A member is pale before it joins, and its partitions are tied to it while it owns them."""
+    trace, frames, stage = run_of("rebalance")
+    place = frames.clock.places[step_of(trace, "join", "C")]
+    assert [stage.actors["C"].at(when) for when in (0.0, place)] == [AWAY, UP]
+    at_end = {tie.one: tie.other for tie in stage.ties if tie.t1 >= frames.clock.length}
+    assert at_end == {f"orders {name.rpartition('-')[2]}": owner for name, owner in trace.steps[-1].state["group"]["owners"].items()}
+
+
+def test_zombie_is_paused_and_then_fenced() -> None:
+    """A frozen producer looks frozen, resumes, and ends fenced."""
+    _, _, stage = run_of("zombie")
+    states = [state for _, state in stage.actors["producer"].states]
+    assert states == [UP, FROZEN, BACK, FENCED]
+
+
+def test_equal_travellers_are_one_with_their_number() -> None:
+    """A crowd on one way becomes few, and none of it is forgotten."""
+    _, _, stage = run_of("restart")
+    one = next(each for each in stage.travellers if each.look.name == "tuple")
+    crowd = [Traveller("", one.look, f"{n}", "spout", "bolt", 1 + n / 1000, 3 + n / 1000, 3 + n / 1000) for n in range(500)]
+    found = gathered(crowd)
+    assert len(found) <= MOST_ON_A_WAY
+    assert sum(each.count for each in found) == 500
+
+
+@pytest.mark.parametrize("name", ["compacted_topic", "offset_expiry", "transactional_lag"])
+def test_domain_in_which_nothing_travels_has_no_stage(name: str) -> None:
+    """Its player shows its pictures and no empty stage."""
+    trace = get(name).run()
+    assert stage_of(trace, to_frames(trace).clock) is None
+
+
+def test_actors_and_travellers_say_what_they_are() -> None:
+    """A process is drawn with its ref, and a record that travels has the ref of that record."""
+    _, _, stage = run_of("restart")
+    film = Film()
+    told = to_json(film, stage)
+    assert "record:events/0/17" in told["refs"]
+    assert any('data-ref="process:spout"' in head for head in film.heads)
+
+
+@pytest.mark.parametrize("payload", HOSTILE)
+def test_hostile_names_are_text_on_the_stage(payload: str) -> None:
+    """A member's name or a topic made of markup is printable text in the score, and escaped in its pictures."""
+    trace = Trace("x", "x", domain="groups")
+    place = {"topic": payload, "partition": 0}
+    trace.record(0, "A", "join")
+    trace.record(0, payload, "join")
+    trace.record(1, "A", "assigned", partitions=[[payload, 0]])
+    trace.record(2, "A", "emit", offset=3, **place)
+    trace.record(3, "A", "commit", offset=4, error=payload, **place)
+    frames = to_frames(trace)
+    film = Film()
+    stage = to_stage(trace, frames.clock, STAGES["groups"])
+    told = to_json(film, stage)
+    assert all(row[6].isprintable() for row in told["travellers"])
+    assert not any("<" in head for head in film.heads)
