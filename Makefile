@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help setup lab test quick bench notebooks lint lock clean
+.PHONY: help setup lab test quick bench notebooks page lint lock clean
 
 help: ## List these commands
 	@echo "Delivery Lab: learn what at least once and exactly once mean, on a real Kafka and Spark."
@@ -44,16 +44,20 @@ notebooks: setup ## Measure the table of guarantees, run all notebooks again and
 	@if [ -z "$(ARGS)" ]; then $(BIN)/kit guarantees --out notebooks/data/guarantees.json; fi
 	@exec $(BIN)/kit notebooks $(ARGS)
 
+page: setup ## Build a site of all experiments in build/page: Python in the browser, no server of its own
+	@exec $(BIN)/kit page --out build/page $(ARGS)
+
 lint: setup ## ruff, mypy --strict and the arrows between the rooms
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-lock: setup ## Write requirements.lock and jars.lock.json anew (needs uv and a network)
+lock: setup ## Write requirements.lock, jars.lock.json and pyodide.lock.json anew (needs uv, npm and a network)
 	@command -v uv >/dev/null || { echo "lock: uv is needed: pip install uv" >&2; exit 5; }
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --quiet -o requirements.lock
 	$(BIN)/python scripts/lock_jars.py
+	$(BIN)/python scripts/lock_pyodide.py
 
 clean: ## Remove what make made here: .venv and caches
 	@if [ -d .venv ] && [ ! -e .venv/.kit-ready ] && [ ! -e .venv/.kit-begun ]; then \

@@ -254,3 +254,16 @@ def test_ci_run_installs_a_browser_and_runs_make_test() -> None:
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", script], check=True)
     assert script.read_text().rstrip().endswith("exec make test")
+
+
+def test_the_workflow_publishes_what_make_builds_with_least_rights() -> None:
+    """It builds by `make page`, publishes that folder, names a version of each action, and only the last job may write."""
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "page.yml").read_text(encoding="utf-8"))
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert "make page" in [step.get("run") for step in build["steps"]]
+    folders = [step["with"]["path"] for step in build["steps"] if "upload-pages-artifact" in step.get("uses", "")]
+    assert folders == re.findall(r"kit page --out (\S+)", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
+    uses = [step["uses"] for job in (build, publish) for step in job["steps"] if "uses" in step]
+    assert uses and all(re.fullmatch(r"actions/[\w-]+@v\d+", each) for each in uses)
+    assert workflow["permissions"] == {"contents": "read"} and "permissions" not in build
+    assert publish["permissions"] == {"pages": "write", "id-token": "write"}

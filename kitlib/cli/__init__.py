@@ -27,6 +27,7 @@ COMMANDS = {
     "proxy": ("proxy",),
     "experiments": ("run",),
     "compare": ("compare",),
+    "page": ("page",),
     "predictions": ("predictions",),
     "sweep": ("sweep",),
     "audit": ("audit",),

@@ -152,14 +152,21 @@ class Interventions:
         self.left.discard(found)
         return found
 
+    def _why_not(self, missed: Intervention) -> str:
+        """Why it never happened, as far as the numbers that the run has had can tell."""
+        thing, last = missed.thing.replace("ack of", "acked"), self.seen.get(missed.thing)
+        which = missed.target.removeprefix(missed.thing).strip()  # "7", "7 attempt 2", "3 of producer 2"
+        if last is None:
+            return f"this run has no {thing}"
+        if int(which.split()[0]) > last:
+            return f"the last {thing} of this run is number {last}"
+        return "it did not come to that attempt" if " attempt " in which else f"this run has no {thing} {which}"
+
     def check_met(self, where: str, now_ms: int) -> None:
         """ScriptError when one of them never happened: it names what the run has not."""
         for each in sorted(self.left, key=str):
             if each.verb == "break":
                 had = f"the run was over at {now_ms:,} ms"
-            elif each.thing in self.seen:
-                had = f"the last {each.thing.replace('ack of', 'acked')} of this run is number {self.seen[each.thing]}"
-                had = "it did not come to that attempt" if " attempt " in each.target else had
             else:
-                had = f"this run has no {each.thing.replace('ack of', 'acked')}"
+                had = self._why_not(each)
             raise ScriptError(f'{where}: "{each}" never happened: {had}. Change that line of the script, or leave it out.')

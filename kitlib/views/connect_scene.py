@@ -31,8 +31,9 @@ def to_scene(trace: Trace, part: str) -> Scene:
     held = [each for state in states for each in _holders(state).values()]
     tasks = sorted({(name, number) for each in held for name, number in each.get("tasks", [])})
     names = [f"{name}-{number}" for name, number in tasks[:MOST_ROWS]]
+    refs = {f"{name}-{number}": f"task:{name}/{number}" for name, number in tasks}
     signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs, strict=True)]}, glyphs_of(trace), tall=22)
-    rows: list[Row] = [signs, Spans({name: bars([_owner(state, name) for state in states], xs) for name in names})]
+    rows: list[Row] = [signs, Spans({name: bars([_owner(state, name) for state in states], xs) for name in names}, refs)]
     tall = HEAD + ITEM_TALL * max([len(_items(each)) for each in held], default=1) + 24
     legend = [(swatch("runs"), "a task, run by the worker named"), (swatch("nobody"), "nobody runs it")]
     legend += [(swatch("connector"), "in the boxes: a connector"), *(signs.legend() if part == "all" else [])]
@@ -75,7 +76,7 @@ def draw_layout(state: State, tall: int) -> list[Svg]:
         for row, (kind, words) in enumerate(_items(held)):
             shown = kind if name or kind == "connector" else "nobody"
             parts.append(draw_box(shown, x + 8, HEAD + row * ITEM_TALL, wide - 16, ITEM_TALL - 4, words))
-        pieces.append(group(*parts))
+        pieces.append(group(*parts, data_ref=f"member:{name}" if name else None))
     return pieces
 
 

@@ -34,6 +34,7 @@ class Lane:
     """One partition over the run."""
 
     name: str
+    ref: str = ""  # of the partition
     spells: list[Held] = field(default_factory=list)
     ticks: dict[str, list[float]] = field(default_factory=lambda: {"process": [], "again": [], "commit": [], "operator": []})
 
@@ -191,7 +192,7 @@ class _Reader:
     def _lane(self, place: Place, x: float) -> None:
         if place not in self.story.lanes:
             topic = place[0].removeprefix(f"kit.{self.trace.run}.")
-            self.story.lanes[place] = Lane(f"{plain_text(topic, 12)}-{place[1]}")
+            self.story.lanes[place] = Lane(f"{plain_text(topic, 12)}-{place[1]}", f"partition:{plain_text(topic, 60)}/{place[1]}")
             self.holders[place] = []
             self.since[place] = x
 

@@ -89,13 +89,15 @@ def to_scene(trace: Trace, part: str) -> Scene:
         drawn += _draw_members(story, glyphs)
         top += MEMBER_TALL * len(story.members) + LANES_GAP
         tall, pitch = (28, 42) if len(lanes) <= 8 else (16, 27)
-        spells = _Spells(list(story.members))
+        spells, asked = _Spells(list(story.members)), list[Svg]()
         for lane in lanes.values():
             drawn += _draw_lane(lane, top, tall)
             for spell in lane.spells:
                 spells.take(spell, top, tall)
+            box = {"x": AXIS_LEFT, "y": top, "width": AXIS_RIGHT - AXIS_LEFT, "height": tall}
+            asked.append(el("rect", **box, fill="transparent", data_ref=lane.ref))
             top += pitch
-        drawn += spells.draw()
+        drawn += [*spells.draw(), *asked]
         lines = "".join(f"M{x:.1f} {BAND_TOP + BAND_TALL}V{top}" for x, _ in story.boundaries)
         drawn.insert(0, el("path", d=lines, cls="grey-line", stroke_width=1, stroke_dasharray="2 3"))
     if (more := len(story.lanes) - len(lanes)) > 0:
@@ -137,9 +139,9 @@ def _draw_band(story: GroupStory) -> list[Svg]:
 def _draw_members(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Svg]:
     """Each member's name and texture, its line, dashed while it is frozen, and what befell it."""
     parts = []
-    for place, row in enumerate(story.members.values()):
+    for place, (name, row) in enumerate(story.members.items()):
         y = MEMBERS_TOP + MEMBER_TALL * place + MEMBER_TALL / 2
-        parts += [
+        drawn = [
             el("text", row.name, cls="ink", x=LEFT, y=y + 4, font_size=12, font_weight="bold"),
             draw_texture(place, texture_path(place, AXIS_LEFT - 28, y - 8, 22, 16)),
             el("rect", x=AXIS_LEFT - 28, y=y - 8, width=22, height=16, fill="none", cls="ink-line", stroke_width=0.8),
@@ -147,10 +149,10 @@ def _draw_members(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Svg]:
         lines = {False: "", True: ""}
         for x0, x1, is_frozen in row.spells:
             lines[is_frozen] += f"M{x0:.1f} {y:g}H{x1:.1f}"
-        parts += [el("path", d=lines[False], cls="ink-line", stroke_width=1.6)] if lines[False] else []
+        drawn += [el("path", d=lines[False], cls="ink-line", stroke_width=1.6)] if lines[False] else []
         if lines[True]:
-            parts.append(el("path", d=lines[True], cls="grey-line", stroke_width=1.6, stroke_dasharray="2 4"))
-        parts += glyph_marks(row.signs, glyphs)(y)
+            drawn.append(el("path", d=lines[True], cls="grey-line", stroke_width=1.6, stroke_dasharray="2 4"))
+        parts.append(group(*drawn, *glyph_marks(row.signs, glyphs)(y), data_ref=f"member:{plain_text(name, 60)}"))
     return parts
 
 
@@ -274,9 +276,9 @@ class _Panel:
                 self._drawn(self._row, name, (fetched, committed, end or 0), _frozen(done), _frozen(lost), y),
                 self._drawn(self._holder, owners.get(key), for_ms, y),
             ]
-            upto = done[-1][1] + 1 if done else 0
-            told.append(f"{name} fetched {fetched or 0}, processed {upto}, committed {committed or 0} of {end or 0}")
-            told[-1] += f", lost {told_ranges(lost)}" if lost else ""
+            count = sum(last + 1 - first for first, last in done)
+            told.append(f"{name} fetched to {fetched or 0}, {count} processed, committed to {committed or 0}, log end {end or 0}")
+            told[-1] += f", {sum(last + 1 - first for first, last in lost)} lost: {told_ranges(lost)}" if lost else ""
         return pieces, f"the cursors: {'; '.join(told)}"
 
     def _drawn(self, draw: Callable[..., Svg], *shown: object) -> Svg:
@@ -325,13 +327,13 @@ class _Panel:
         return el("text", "The group: ", bold, el("tspan", ", ".join(words), dx=6), cls="ink", x=LEFT, y=14)
 
     def _row(self, name: str, cursors: tuple[int | None, int | None, int], done: Ranges, lost: Ranges, y: int) -> Svg:
-        """A partition's three cursors as bars of their own, and as numbers; what was lost is a hole across all three."""
+        """A partition's two cursors and what is processed as bars of their own, and as numbers; what is lost is a hole across all three."""
         fetched, committed, end = cursors
-        upto = done[-1][1] + 1 if done else 0
+        count = sum(last + 1 - first for first, last in done)
         outline = el("rect", x=BAR_LEFT, y=y, width=max(1.0, end * self.scale), height=20, fill="none", cls="grey-line")
         parts = [el("text", name, cls="ink", x=LEFT, y=y + 14), outline]
         bars = {"fetched": ((0, (fetched or 0) - 1),), "processed": done, "committed": ((0, (committed or 0) - 1),)}
-        shown = {"fetched": fetched, "processed": upto, "committed": committed}
+        shown = {"fetched": fetched, "processed": count, "committed": committed}
         for place, (cursor, colour) in enumerate(CURSORS):
             for first, last in bars[cursor]:
                 wide = (min(last + 1, end) - first) * self.scale

@@ -67,6 +67,7 @@ class LaneView(NamedTuple):
     has_bar: bool
     boxes: int  # of the close-up
     beyond: Beyond
+    place: str  # "orders/0", for refs
 
     def counts(self) -> dict[str, int]:
         """Offsets by code, the calm codes first."""
@@ -132,6 +133,7 @@ class Lane:
             self.has_bar,
             self.boxes,
             self.beyond[place] if place >= 0 else Beyond(),
+            self.place,
         )
 
 

@@ -27,6 +27,7 @@ from kitlib.views.look import (
     LEFT,
     LOOK_OF,
     LOOKS,
+    LOSSES,
     NAME_Y,
     PENDING,
     PROCESSED,
@@ -79,7 +80,7 @@ def _sums(counts: tuple[tuple[str, int], ...], twice: int, pending: int, process
     of = dict(counts)
     done = [(of.get(code, 0), LOOK_OF[code].name) for code in "RCD"]
     done += [(processed, "pending"), (beyond.removed, "removed since"), (beyond.cut_done, "truncated")]
-    lost = [(of.get(code, 0), LOOK_OF[code].name) for code in "SEX"] + [(beyond.cut_lost, "truncated")]
+    lost = [(of.get(code, 0), LOOK_OF[code].name) for code in LOSSES] + [(beyond.cut_lost, "truncated")]
     held = [(of.get(code, 0), LOOK_OF[code].name) for code in "PWFN"]
     held.append((pending - sum(count for count, _ in held), "lost"))
     appended = sum(count for code, count in counts if code != ".") + sum(beyond) - beyond.repeats
@@ -173,15 +174,17 @@ def _boxes(view: LaneView) -> list[Svg]:
     for start in range(view.window // BLOCK * BLOCK, end, BLOCK):
         first, after = max(start, view.window), min(start + BLOCK, end)
         shown = slice(first - view.base, after - view.base)
-        block = _block(view.codes[shown], view.flags[shown], first, width)
+        block = _block(view.codes[shown], view.flags[shown], first, width, view.place)
         parts.append(Svg(_right(LEFT + (start - view.window) * width), [block]))
     return parts
 
 
 @lru_cache(10_000)
-def _block(codes: str, flags: bytes, first: int, width: int) -> Svg:
+def _block(codes: str, flags: bytes, first: int, width: int, place: str) -> Svg:
+    """Boxes side by side; what is inside the group stands for one record each, from the one that it names on."""
     shown = enumerate(zip(codes, flags, strict=True), first)
-    return group(*(_box(code, offset, BADGES[flag], width) for offset, (code, flag) in shown))
+    boxes = (_box(code, offset, BADGES[flag], width) for offset, (code, flag) in shown)
+    return group(*boxes, data_each=f"record:{place}/{first}")
 
 
 @lru_cache(20_000)

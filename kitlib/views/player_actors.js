@@ -86,7 +86,7 @@ class ActorStage {
     if (path[0] === path[4] && path[1] === path[5]) x += lane * 9;
     if (isFallen) {
       const seconds = this.clock.isStill ? 9 : (place - t1) / 100;
-      x += lane * 20 * Math.min(1, seconds);
+      x += (lane * 20 + thing.apart) * Math.min(1, seconds);
       y = Math.min(this.stage.floor - (Math.abs(lane) % 2) * 7, y + (GRAVITY * seconds * seconds) / 2);
     }
     thing.node.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
@@ -104,10 +104,12 @@ class ActorStage {
     const half = Math.max(shape === "dot" && !label ? 5 : 11, 3.4 * label.length + 6);
     const thing = this.free.pop() ?? this.makeThing();
     thing.isBubble = isBubble;
+    thing.apart = ((number * 29) % 60) - 30; // from others that fall with it
     thing.isFallen = null;
     const kind = shape === "dot" && label ? "pill" : shape;
     putAll(thing.box, { ...SHAPES[kind](half), fill: colour === "paper" || isBubble ? null : colour, class: isBubble ? (colour === "paper" ? "paper ink-line" : "paper kit-alarm") : "kit-edge" });
     putAll(thing.words, { text: label, fill: text === "ink" ? null : text, class: text === "ink" ? "ink" : null, y: isBubble ? 3 : 4 });
+    put(thing.cross, "transform", `translate(${-half} 0)`);
     putAll(thing.node, { "data-ref": this.stage.refs[ref] ?? null, class: "kit-thing" });
     (isBubble ? this.over : this.things).append(thing.node);
     if (isBubble) {
@@ -122,8 +124,8 @@ class ActorStage {
   makeThing() {
     const box = svg("rect");
     const words = svg("text", { "text-anchor": "middle", "font-size": 11 });
-    const cross = svg("path", { d: "M-7 -7L7 7M7 -7L-7 7", class: "kit-lost" });
-    return { node: svg("g", {}, box, words, cross), box, words };
+    const cross = svg("path", { d: "M-6 -6L6 6M6 -6L-6 6", class: "kit-lost" });
+    return { node: svg("g", {}, box, words, cross), box, words, cross };
   }
 
   release(number) {

@@ -13,14 +13,13 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from kitlib.errors import DiskError, KnobError
-from kitlib.experiments import get, names
-from kitlib.experiments.experiment import Experiment
+from kitlib.errors import DiskError, KitError, KnobError
 from kitlib.experiments.knobs import UNLIMITED, Knob
+from kitlib.experiments.script import Script
 from kitlib.lab import workspace
 from kitlib.text import LONG, html_table, plain_text, show_text
 from kitlib.trace import Trace
-from kitlib.views.player import HERE, LOOK, SCRIPTS
+from kitlib.views.player import HERE, SCRIPTS, STYLES
 from kitlib.views.session import Session
 from kitlib.views.web_page import to_page
 
@@ -63,33 +62,37 @@ def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> 
     )
     data = {
         "format": FORMAT,
-        "look": LOOK,
         "heading": session.heading,
         "told": session.told,
         "frames": json.loads(session.frames),
         "recording": f"{recording} Run `{command}` to turn the knobs." if command else recording,
     }
     scripts = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*SCRIPTS, *SENDER))
-    style = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("player.css", "page.css"))
+    style = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*STYLES, "page.css"))
     return to_page(f"{title} - Delivery Lab", body, style=style, data=("kit-saved", data), script=f"const FORMAT = {FORMAT};\n{scripts}")
 
 
 def command_of(trace: Trace) -> str:
-    """What repeats the run in a terminal; "" for a fork, and for a trace of an experiment that this kit does not have."""
-    experiment = _experiment(trace)
-    if experiment is None or trace.parent is not None:
+    """What repeats the run in a terminal; "" for a fork, and for a trace that no experiment of this kit makes."""
+    script = _script(trace)
+    if script is None:
         return ""
-    words = ["kit", "run", experiment.name, *(("--backend", trace.backend) if trace.backend != "model" else ())]
-    words += ["--seed", str(trace.seed)]
-    for knob in experiment.knobs:
-        value = trace.knobs.get(knob.name, knob.default)
-        if value != knob.default:
-            words.append(f"--{knob.name.replace('_', '-')}={_text(value)}")
-    return shlex.join(words)
+    words = ["kit", "run", script.experiment, *(("--backend", trace.backend) if trace.backend != "model" else ())]
+    words += ["--seed", str(script.seed)]
+    words += [f"--{name.replace('_', '-')}={_text(value)}" for name, value in script.knobs.items()]
+    return shlex.join([*words, *(f"--do={line}" for line in script.interventions)])
+
+
+def _script(trace: Trace) -> Script | None:
+    """The run's script, where it has one."""
+    try:
+        return Script.of(trace)
+    except KitError:
+        return None
 
 
 def _told(session: Session, command: str) -> str:
-    """What the run was, as HTML."""
+    """What the run was, as HTML: its command, its script, and its verdict; then its knobs."""
     trace, experiment = session.trace, session.experiment
     facts = [
         ("experiment", trace.experiment),
@@ -104,13 +107,10 @@ def _told(session: Session, command: str) -> str:
         facts.append(("fork of", f"{trace.parent['run']}: steps 0 to {at} are its own, and the knobs below hold after them"))
     knobs = {knob.name: knob for knob in experiment.knobs} if experiment else {}
     rows = ((name, _with_default(value, knobs.get(name)), knobs[name].help if name in knobs else "") for name, value in trace.knobs.items())
-    parts = [f"<pre>{show_text(command, LONG)}</pre>"] if command else []
+    script = "\n".join(show_text(line, LONG) for line in str(_script(trace)).splitlines())
+    parts = [f"<pre>{show_text(command, LONG)}</pre>", f"<p>The same as a script:</p>\n<pre>{script}</pre>"] if command else []
     parts += [html_table(("what", "this run"), facts)]
     return "\n".join([*parts, "<h2>Its knobs</h2>", html_table(("knob", "value", "meaning"), rows)] if trace.knobs else parts)
-
-
-def _experiment(trace: Trace) -> Experiment | None:
-    return get(trace.experiment) if trace.experiment in names() else None
 
 
 def _with_default(value: Any, knob: Knob | None) -> str:

@@ -10,6 +10,7 @@ from kitlib.views.look import LEFT
 from kitlib.views.send_reader import BatchShown, PathShown
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import BLACK, BLUE, ORANGE, RED, SKY, WHITE
+from kitlib.words.word import count
 
 PANEL_TALL = 188
 ROWS = 4  # partitions that are shown; the others are counted
@@ -55,8 +56,9 @@ def _draw_calls(path: PathShown) -> Svg:
     for number, (record, waits_for) in enumerate(path.calls[:3]):
         y = FIRST_ROW_Y + number * ROW_TALL
         title = el("title", f"send of record {record} waits for {waits_for}")
-        parts.append(el("rect", title, x=CALLS_X, y=y, width=86, height=BOX_TALL, rx=9, fill=SKY, stroke=BLACK, stroke_width=0.8))
-        parts.append(el("text", f"for {waits_for}", x=CALLS_X + 43, y=y + 14, text_anchor="middle", fill=BLACK, font_size=11))
+        box = el("rect", title, x=CALLS_X, y=y, width=86, height=BOX_TALL, rx=9, fill=SKY, stroke=BLACK, stroke_width=0.8)
+        told = el("text", f"for {waits_for}", x=CALLS_X + 43, y=y + 14, text_anchor="middle", fill=BLACK, font_size=11)
+        parts.append(group(box, told, data_ref=f"call:{record}"))
     if not parts:
         parts.append(el("text", "none blocks", cls="grey", x=CALLS_X, y=FIRST_ROW_Y + 14, font_size=11))
     return group(*parts)
@@ -83,9 +85,9 @@ def _boxes(batches: tuple[BatchShown, ...] | list[BatchShown], x: int, y: int, f
         tried = f", attempt {batch.attempts + 1}" if batch.attempts else ""
         title = el("title", f"batch {batch.number}: {batch.records} records{size}{tried}")
         edge: dict[str, Any] = {"stroke": RED, "stroke_width": 2.4} if batch.attempts else {"stroke": BLACK, "stroke_width": 0.8}
-        parts.append(el("rect", title, x=left, y=y, width=BOX_WIDE, height=BOX_TALL, fill=fill, **edge))
-        told = f"×{batch.records:,}"
-        parts.append(el("text", told, x=left + BOX_WIDE // 2, y=y + 14, text_anchor="middle", fill=BLACK, font_size=11))
+        box = el("rect", title, x=left, y=y, width=BOX_WIDE, height=BOX_TALL, fill=fill, **edge)
+        told = el("text", f"×{batch.records:,}", x=left + BOX_WIDE // 2, y=y + 14, text_anchor="middle", fill=BLACK, font_size=11)
+        parts.append(group(box, told, data_ref=f"batch:{batch.number}"))
     if len(batches) > most:
         parts.append(el("text", f"+{len(batches) - most:,}", cls="ink", x=x + most * (BOX_WIDE + 3) + 2, y=y + 14, font_size=11))
     return parts
@@ -158,7 +160,7 @@ def words_of(path: PathShown, clock: Mapping[str, Any] | None) -> str:
     waiting = sum(batch.records for _, queue in path.queues for batch in queue)
     flying = sum(batch.records for _, batch in path.in_flight)
     stored = sum(end for _, end in path.stored)
-    told = f"{len(path.calls)} calls block, {waiting} records wait in queues, {flying} are in flight, {stored} are in the log."
+    told = f"{count(len(path.calls), 'call')} blocked; {count(waiting, 'record')} in queues, {flying} in flight, {stored} in the log."
     if clock is None:
         return told
     state = "is asked for" if clock["next_ms"] == 0 else f"is asked for in {clock['next_ms']:,} ms at the latest"

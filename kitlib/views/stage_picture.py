@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from kitlib.errors import TraceError
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.film import NOTHING, Film, Track
 from kitlib.views.frames import Frames
+from kitlib.views.lives import processes_of
 from kitlib.views.paint import line_paint
 from kitlib.views.play_clock import PlayClock
 from kitlib.views.stage import (
@@ -25,14 +28,14 @@ from kitlib.views.stage import (
     FROZEN,
     LOOKS,
     UP,
-    WIDE,
     Actor,
     Look,
     Stage,
     Traveller,
-    to_stage,
 )  # fmt: skip
-from kitlib.views.stage_rows import STAGES
+from kitlib.views.stage_cast import WIDE
+from kitlib.views.stage_score import to_stage
+from kitlib.views.stages import STAGES
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import GREEN, RED, SKY
 
@@ -68,7 +71,7 @@ BADGES = {
 
 
 @lru_cache(4_000)
-def draw_body(name: str, kind: str, label: str, wide: float, tall: float, state: str) -> Svg:
+def draw_body(ref: str | None, kind: str, label: str, wide: float, tall: float, state: str) -> Svg:
     """An actor around 0, 0, as it is in this state."""
     x, y, r = -wide / 2, -tall / 2, min(9.0, tall / 3)
     box = {"x": x, "y": y, "width": wide, "height": tall, "rx": r}
@@ -76,9 +79,9 @@ def draw_body(name: str, kind: str, label: str, wide: float, tall: float, state:
     parts = []
     if state == BACK:
         parts.append(el("rect", x=x - 4, y=y - 4, width=wide + 8, height=tall + 8, rx=r + 4, fill="none", stroke=GREEN, stroke_width=3.5))
-    edge: dict[str, Any] = {"cls": "paper ink-line", "stroke_width": 1.6}
+    edge: dict[str, Any] = {"cls": "kit-lit ink-line", "stroke_width": 1.6}
     if is_dark:
-        edge = {"fill": "#1B1B1B", "stroke": RED, "stroke_width": 3.5}
+        edge = {"cls": "kit-dark", "stroke": RED, "stroke_width": 3.5}
     elif state in (CUT_OFF, FENCED):
         edge = {"cls": "paper", "stroke": RED, "stroke_width": 2.5, "stroke_dasharray": "6 4" if state == CUT_OFF else None}
     elif state == FROZEN:
@@ -102,8 +105,7 @@ def draw_body(name: str, kind: str, label: str, wide: float, tall: float, state:
     told = NAMES.get(state)
     if told and not is_flat:
         parts.append(el("text", told, x=x + 26, y=13, font_size=11, font_weight="bold", **ink))
-    is_process = kind not in ("topic", "partition", "store")
-    return group(*parts, data_ref=f"process:{name}" if is_process else None)
+    return group(*parts, data_ref=ref)
 
 
 @lru_cache(20_000)
@@ -117,7 +119,7 @@ def draw_line(text: str, wide: float, tall: float) -> Svg:
 
 
 def _body(actor: Actor, state: str) -> Svg:
-    return draw_body(actor.name, actor.kind, actor.label, actor.wide, actor.tall, state)
+    return draw_body(actor.ref, actor.kind, actor.label, actor.wide, actor.tall, state)
 
 
 def actor_track(film: Film, actor: Actor, only: float | None) -> Track:
@@ -201,18 +203,32 @@ def path_of(source: Actor, target: Actor, others: Iterable[Actor]) -> tuple[floa
 # -- the whole, for the player -----------------------------------------------------------------------------
 
 
-def stage_of(trace: Trace, clock: PlayClock) -> Stage | None:
-    """The score of a run; None where nothing travels."""
+def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage | None:
+    """The score of a run, or with `only` what travels at that time; None where nothing ever does.
+
+    TraceError when a step's data are not what its word promises.
+    """
     setting = STAGES.get(trace.domain)
-    return to_stage(trace, clock, setting) if setting and trace.steps else None
+    if setting is None or not trace.steps:
+        return None
+    try:
+        stage = to_stage(trace, clock, setting, only)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(
+            f"trace {plain_text(trace.run)}: it cannot be played, a step's data are not what its word needs "
+            f"({type(error).__name__}: {plain_text(error)}). Record the trace again."
+        ) from error
+    known = processes_of(trace)
+    for actor in stage.actors.values():
+        actor.ref = f"process:{actor.name}" if actor.name in known else None
+    return stage
 
 
 def staged(film: Film, frames: Frames, only: int | None = None) -> dict[str, Any] | None:
     """The stage of what is drawn, or with `only` of that step alone; None where nothing travels."""
-    stage = stage_of(frames.trace, frames.clock) if frames.trace is not None else None
-    if stage is None:
-        return None
-    return to_json(film, stage, None if only is None else frames.clock.places[only])
+    place = None if only is None else frames.clock.places[only]
+    stage = None if frames.trace is None else stage_of(frames.trace, frames.clock, place)
+    return None if stage is None else to_json(film, stage, place)
 
 
 def _cs(place: float) -> int:
@@ -220,9 +236,9 @@ def _cs(place: float) -> int:
 
 
 def to_json(film: Film, stage: Stage, only: float | None = None) -> dict[str, Any]:
-    """All of it in hundredths of a second; with `only` what is there at that time, as if it were always so."""
+    """All of it in hundredths of a second; with `only` the actors as they are at that time, as if they were always so."""
     actors = list(stage.actors.values())
-    used = [t for t in stage.travellers if only is None or t.t0 <= only <= t.t2]
+    used = stage.travellers
     looks = {look: place for place, look in enumerate(dict.fromkeys(t.look for t in used))}
     ways: dict[tuple[str, str], int] = {}
     paths: list[list[int]] = []

@@ -48,7 +48,8 @@ def to_scene(trace: Trace, part: str) -> Scene:
     if asked := [(_answer(step), x) for step, x in zip(trace, xs, strict=True) if step.what == "ask"]:
         happened["queries"] = asked
     signs = Signs(happened, glyphs_of(trace) | ANSWERS, tall=42)
-    rows: list[Row] = [signs, Spans({name: bars([_owner(state, name) for state in states], xs) for name in names})]
+    refs = {name: f"task:{name}" for name in names}
+    rows: list[Row] = [signs, Spans({name: bars([_owner(state, name) for state in states], xs) for name in names}, refs)]
     kinds = {kind for state in states for _, tasks in _threads(state) for _, kind, _ in tasks}
     kinds |= {"nobody"} if part == "all" else set()
     legend = [(swatch(kind), meaning) for kind, meaning in MEANS.items() if kind in kinds]
@@ -114,9 +115,10 @@ def draw_layout(state: State, tall: int) -> list[Svg]:
             for place, (task, kind, _) in enumerate(tasks):
                 row, column = divmod(place, columns)
                 box = x + 10 + column * ITEM_WIDE, y + THREAD_HEAD + row * ITEM_TALL
-                parts.append(draw_box(kind, *box, ITEM_WIDE - 6, ITEM_TALL - 4, MARKS[kind].format(task)))
+                drawn = draw_box(kind, *box, ITEM_WIDE - 6, ITEM_TALL - 4, MARKS[kind].format(task))
+                parts.append(group(drawn, data_ref=f"task:{task}"))
             y += box_tall + 6
-        pieces.append(group(*parts))
+        pieces.append(group(*parts, data_ref=f"member:{name}"))
     return pieces
 
 

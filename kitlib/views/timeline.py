@@ -17,7 +17,7 @@ Left out: the scene itself with its cursor (`kitlib.views.scene`), and what stan
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, log2
 from typing import Any, Protocol
 
@@ -198,12 +198,14 @@ class Lane:
     middle: float = 13
     thick: float = 0.7  # of the line; 0: there is none
     bold: bool = True
+    ref: str | None = None  # of the thing that it stands for
 
     def draw(self, y: float) -> list[Svg]:
         """The name, the line, and on it the marks, the first one lowest."""
         at = y + self.middle
         head = named_line(self.name, at, self.thick, size=None, bold=self.bold)
-        return [*(head if self.thick else head[:1]), *(each for mark in self.marks for each in mark(at))]
+        drawn = [*(head if self.thick else head[:1]), *(each for mark in self.marks for each in mark(at))]
+        return [group(*drawn, data_ref=self.ref)] if self.ref else drawn
 
 
 def glyph_marks(found: Found, glyphs: Mapping[str, Glyph], gap: float = 12) -> Mark:
@@ -238,8 +240,8 @@ class Signs:
 
 
 TICKS = {  # what is done with a partition's records: colour, meaning
-    "process": (GREEN, "a record is worked on"),
-    "again": (PINK, "a record is worked on once more"),
+    "process": (GREEN, "a record is processed"),
+    "again": (PINK, "a record is processed again"),
     "commit": (BLUE, "a commit"),
     "operator": (RED, "an operator sets or deletes the commit"),
 }
@@ -314,6 +316,7 @@ class Spans:
     """A row for each name: what it was from when to when, and by whom."""
 
     rows: Mapping[str, Sequence[Bar]]
+    refs: Mapping[str, str] = field(default_factory=dict)  # name -> the ref of what the row stands for
 
     @property
     def tall(self) -> float:
@@ -325,8 +328,8 @@ class Spans:
         parts = []
         for number, (name, found) in enumerate(self.rows.items()):
             top = y + number * ROW_TALL
-            parts += named_line(name, top + 8)
-            parts += [draw_box(bar.kind, bar.x0, top, bar.x1 - bar.x0, BAR_TALL, bar.who) for bar in found if bar.x1 > bar.x0]
+            boxes = [draw_box(bar.kind, bar.x0, top, bar.x1 - bar.x0, BAR_TALL, bar.who) for bar in found if bar.x1 > bar.x0]
+            parts.append(group(*named_line(name, top + 8), *boxes, data_ref=self.refs.get(name)))
         return [group(*parts)]
 
 

@@ -202,7 +202,8 @@ def _draw_panel(state: Mapping[str, Any], high: int, epochs: list[Any], gone: li
     rows = []
     for place, broker in enumerate(sorted(replicas)):
         row = _draw_replica(str(broker), replicas[broker], _kind(str(broker), state), leader, epochs, x)
-        rows.append(group(row, transform=f"translate(0 {PANEL_HEAD + PANEL_ROW * place})"))
+        ref = f"process:broker {plain_text(broker, 6)}"
+        rows.append(group(row, transform=f"translate(0 {PANEL_HEAD + PANEL_ROW * place})", data_ref=ref))
     foot = PANEL_HEAD + PANEL_ROW * len(replicas)
     marks = []
     if isinstance(mark := state.get("high_watermark"), int):

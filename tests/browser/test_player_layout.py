@@ -14,7 +14,7 @@ from tests.browser.players import ROOT
 pytestmark = pytest.mark.browser
 
 NAMES = ("small_max_offset_behind", "tuple_tree", "answers_lost", "zombie")
-PARTS = (".kit-bar", ".kit-now", ".kit-chips", ".kit-side .kit-knobs", ".kit-stage svg.kit")
+PARTS = (".kit-bar", ".kit-now", ".kit-chips", ".kit-side .kit-knobs", ".kit-actors")
 
 # In a page: [left, top, right, bottom] of the parts of the player `number`, and of what of the notebook is in sight.
 BOXES = """([number, parts]) => {
@@ -61,7 +61,7 @@ def test_picture_bar_and_verdict_are_on_one_screen_at_1400_by_900(wide: Page, nu
     player.locator(".kit-body").evaluate("node => node.scrollIntoView({ block: 'start' })")
     found = boxes(wide, number, *PARTS)
     assert [part for part in PARTS if not is_inside(found[part], found["sight"])] == []
-    assert found[".kit-side .kit-knobs"][2] <= found[".kit-stage svg.kit"][0], "the knobs stand beside the picture"
+    assert found[".kit-side .kit-knobs"][2] <= found[".kit-actors"][0], "the knobs stand beside the picture"
     player.evaluate("node => node.scrollIntoView({ block: 'end' })")
     found = boxes(wide, number, *PARTS)
     assert [part for part in PARTS[:-1] if not is_inside(found[part], found["sight"])] == []
@@ -75,7 +75,7 @@ def test_at_700_px_the_knobs_stand_above_and_nothing_lies_outside(watched: Watch
     page.wait_for_selector(f"{ROOT}[data-wide=false]")
     found = boxes(page, 0, *PARTS)
     assert found["root"][2] - found["root"][0] == 700
-    order = [found[part][1] for part in (".kit-side .kit-knobs", ".kit-bar", ".kit-now", ".kit-chips", ".kit-stage svg.kit")]
+    order = [found[part][1] for part in (".kit-side .kit-knobs", ".kit-bar", ".kit-now", ".kit-chips", ".kit-actors")]
     assert order == sorted(order)
     outside = page.locator(ROOT).first.evaluate(
         """(root) => {

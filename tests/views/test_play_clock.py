@@ -64,9 +64,14 @@ def test_clock_stands_still_where_something_dies() -> None:
 @pytest.mark.parametrize(
     ("ms", "told"),
     [
-        (0, "0 ms"), (85, "85 ms"), (2_500, "2.5 s"), (298_000, "298 s"), (5_400_000, "90 min"), (129_600_000, "36 h"),
+        (0, "0 ms"),
+        (85, "85 ms"),
+        (2_500, "2.5 s"),
+        (298_000, "298 s"),
+        (5_400_000, "90 min"),
+        (129_600_000, "36 h"),
         (12 * 86_400_000, "12 d"),
-    ],  # fmt: skip
+    ],
 )
 def test_length_of_time_is_told_as_people_say_it(ms: int, told: str) -> None:
     """In milliseconds, seconds, minutes, hours or days, whichever is short."""

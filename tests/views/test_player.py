@@ -22,7 +22,7 @@ from kitlib.views.controls import stops_of
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
 from kitlib.views.played import played
-from kitlib.views.player import HERE, REST_S, SCRIPTS
+from kitlib.views.player import HERE, REST_S, SCRIPTS, STYLES
 from tests.views.traces import SOME_STEPS, some_steps_of, story
 
 SMALL = "small_max_offset_behind"
@@ -256,7 +256,7 @@ def test_an_empty_trace_can_be_played() -> None:
 
 def test_script_is_complete_readable_and_puts_text_in_as_text() -> None:
     """The JavaScript needs nothing from elsewhere, never writes markup, and no part is longer than 400 lines."""
-    for name in (*SCRIPTS, "player.css"):
+    for name in (*SCRIPTS, *STYLES):
         text = (HERE / name).read_text(encoding="utf-8")
         assert len(text.splitlines()) <= 400, name
         found = re.findall(

@@ -12,6 +12,7 @@ import pytest
 
 from kitlib.errors import DiskError, KnobError
 from kitlib.experiments import get
+from kitlib.experiments.script import Script
 from kitlib.trace import Trace
 from kitlib.views import Player
 from kitlib.views.saved_page import command_of, save, to_recording
@@ -64,7 +65,8 @@ def test_page_holds_the_run_as_pictures_and_as_text() -> None:
     assert data["frames"] == json.loads(Session(player.trace).frames)
     assert data["told"]["verdict"]["sentence"] == player.verdict.sentence
     assert data["heading"]["knobs"] == [], "there is no kernel to turn them"
-    for told in (SMALL, "7 (default: 5)", "kit run small_max_offset_behind --seed 3 --max-offset-behind=7", player.verdict.sentence):
+    command = "kit run small_max_offset_behind --seed 3 --max-offset-behind=7"
+    for told in (command, str(Script.of(player.trace)), "7 (default: 5)", player.verdict.sentence):
         assert told in text
 
 
@@ -82,7 +84,7 @@ def test_hostile_names_in_a_saved_run_are_only_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "knobs"),
     [(SMALL, {}), ("poison_record", {"records": 30, "max_offset_behind": 2**63 - 1}), ("static_member", {"what": "gone for good"}),
-     ("out_of_range", {"force_from_start": True})],
+     ("out_of_range", {"force_from_start": True}), (SMALL, {"script": f"{SMALL} seed=4\nlose record 7\ndouble record 9"})],
 )  # fmt: skip
 def test_the_command_of_a_page_repeats_its_run(command_line: CommandLine, tmp_path: Path, name: str, knobs: dict[str, Any]) -> None:  # noqa: F811
     """What stands in the page, typed into a terminal, gives the same trace."""

@@ -1,0 +1,238 @@
+"""Asking a box in a real Chromium: its life by mouse and by keyboard, rings that follow what is pinned, and nothing that jumps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+
+from kitlib.experiments import get, names
+from kitlib.views.frames import to_frames
+from kitlib.views.lives import Event, Lives, life, mentions_in
+from kitlib.views.player import HERE
+from tests.browser.conftest import Lab, MakePage, Watched
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, press
+from tests.views.traces import some_steps_of
+
+pytestmark = pytest.mark.browser
+
+EXPERIMENT = "small_max_offset_behind"
+CELL = f"from kitlib.views import Player\nplayer = Player('{EXPERIMENT}')\nplayer"
+CARD, TIP, RINGS = ".kit-card", ".kit-tip", ".kit-rings > g:not([display=none])"
+STRIP_RINGS = ".kit-stage .kit-rings > g:not([display=none])"
+LOST = 9  # a record that fails, is not retried, is cleared and lost
+HOSTILE_CELL = """from kitlib.trace import Trace
+from kitlib.views import Player
+trace = Trace("run", "<img src=x onerror=alert(1)>")
+place = {"topic": '<img src=x onerror="alert(1)">"]', "partition": 0}
+trace.record(0, "log", "append", **place, first=0, last=3)
+trace.record(1, "spout", "start", **place, offset=0, why="<script>alert(1)</script>")
+trace.record(2, "<b>bolt</b>", "emit", **place, offset=2)
+Player(trace)"""
+
+
+@pytest.fixture(scope="module")
+def watched(lab: Lab, make_page: MakePage) -> Watched:
+    """A page with a player of a spout that loses records."""
+    lab.set_theme("Light")
+    watched = make_page()
+    lab.open(watched.page, CELL)
+    watched.page.wait_for_selector(f"{ROOT}[data-step='0']")
+    return watched
+
+
+@pytest.fixture
+def asked(page: Page) -> Iterator[Page]:
+    """The page, and at the end no card and no pin."""
+    yield page
+    page.keyboard.press("Escape")
+    while (off := page.locator(".kit-pinned li .kit-button", has_text="×")).count():
+        off.first.click()
+
+
+def go_to(page: Page, step: int) -> None:
+    page.get_by_label("Step", exact=True).fill(str(step))
+    assert int(attribute(page, "step")) == step
+
+
+def box_of(page: Page, offset: int) -> Locator:
+    """The box of a record in the close-up."""
+    place = page.evaluate(
+        """(offset) => {
+          for (const row of document.querySelectorAll("[data-each]")) {
+            const child = row.children[offset - row.dataset.each.split("/").pop()];
+            if (child) { child.setAttribute("data-here", offset); return true; }
+          }
+          return false;
+        }""",
+        offset,
+    )
+    assert place, offset
+    return page.locator(f"[data-here='{offset}']").last
+
+
+def told(page: Page) -> list[str]:
+    """The rows of the card: what happened, what the box shows, why and where."""
+    return [" ".join(row.split()) for row in page.locator(f"{CARD} .kit-life-what").all_inner_texts()]
+
+
+def events_of(offset: int, step: int) -> list[Event]:
+    return [each for each in life(get(EXPERIMENT).run(), f"record:events/0/{offset}") if each.step <= step]
+
+
+def expected(offset: int, step: int) -> list[str]:
+    events = events_of(offset, step)
+    return [" ".join(f"{each.said} {'→ ' * bool(each.state)}{each.state} {each.why}".split()) for each in events]
+
+
+def test_click_on_a_box_tells_its_life_up_to_the_step(asked: Page, watched: Watched) -> None:
+    """A click on a record opens its life as Python has it, up to the step that is shown; the kernel hears nothing."""
+    go_to(asked, 40)
+    box_of(asked, LOST).click()
+    assert asked.locator(f"{CARD} b").inner_text() == f"record {LOST} of events/0"
+    assert told(asked) == expected(LOST, 40) != []
+    go_to(asked, 200)
+    assert told(asked) == expected(LOST, 200)
+    assert "PartitionManager.fail" in told(asked)[-1]
+    go_to(asked, 272)
+    assert told(asked) == expected(LOST, 272) and asked.locator(f"{CARD} .kit-life-now").inner_text() == "lost: given up"
+    assert watched.sent == []
+
+
+def test_rows_of_a_life_go_to_their_steps(asked: Page) -> None:
+    """A row's time goes to its step, and "Next" to the first one that is still to come."""
+    go_to(asked, 272)
+    press(asked, "i")
+    asked.locator(".kit-life-field").fill(f"record {LOST}")
+    asked.locator(f"{CARD} .kit-life-when").nth(2).click()
+    steps = [each.step for each in events_of(LOST, 272)]
+    assert int(attribute(asked, "step")) == steps[2]
+    asked.locator(f"{CARD} .kit-life-rest button").click()
+    assert int(attribute(asked, "step")) == steps[3]
+
+
+def test_hover_gives_the_newest_sentence_in_one_line(asked: Page) -> None:
+    """Pointing at a box shows its state and the newest sentence of its life up to the step; leaving hides it."""
+    go_to(asked, 60)
+    box_of(asked, LOST).hover()
+    tip = asked.locator(TIP).inner_text()
+    assert tip.startswith(f"record {LOST} of events/0 · ") and events_of(LOST, 60)[-1].said in tip
+    asked.locator(f"{ROOT} h3").hover()
+    assert not asked.locator(TIP).is_visible()
+
+
+def test_the_keyboard_asks_pins_and_closes(asked: Page) -> None:
+    """i opens the inspector with the things of the step; typing finds one, Enter pins it, Esc closes and gives the focus back."""
+    go_to(asked, 120)
+    asked.locator(ROOT).focus()
+    press(asked, "i")
+    options = asked.locator(f"{CARD} option").all_inner_texts()
+    assert any(option.startswith("record 46 of") for option in options), "the step is about record 46"
+    asked.locator(".kit-life-field").focus()
+    asked.keyboard.type(f"record {LOST}")
+    assert told(asked) == expected(LOST, 120)
+    asked.keyboard.press("Enter")
+    assert asked.locator(".kit-pinned li").count() == 1
+    asked.keyboard.press("Enter")
+    assert asked.locator(".kit-pinned li").count() == 1, "Enter once more does not take the pin away"
+    asked.locator(".kit-life-field").fill("nonsense")
+    assert "Nothing in this run is called “nonsense”" in asked.locator(f"{CARD} b").inner_text()
+    asked.keyboard.press("Escape")
+    assert not asked.locator(CARD).is_visible()
+    assert press(asked, "ArrowRight") == 121, "the arrow keys scrub again"
+
+
+def test_things_that_are_pinned_are_followed_through_play(asked: Page, watched: Watched) -> None:
+    """Each pinned thing has a letter and a ring around its box at every step, and its state stands below the picture."""
+    for offset in (2, 5):
+        box_of(asked, offset).click()
+        asked.get_by_role("button", name="Pin", exact=True).click()
+    asked.keyboard.press("Escape")
+    assert asked.locator(".kit-letter").all_inner_texts() == ["A", "B"]
+    states = set()
+    for step in (0, 3, 12, 30):
+        go_to(asked, step)
+        assert set(asked.locator(f"{RINGS} > text").all_inner_texts()) == {"A", "B"}
+        ring, box = asked.locator(STRIP_RINGS).nth(1).locator("rect").first.bounding_box(), box_of(asked, 5).bounding_box()
+        assert ring and box and ring["x"] <= box["x"] + 1 and ring["x"] + ring["width"] >= box["x"] + box["width"] - 1
+        states.add(asked.locator(".kit-pin-told").nth(1).inner_text())
+    assert len(states) >= 3, states
+    asked.get_by_label("Speed, steps per second").select_option("60")
+    asked.locator(ROOT).focus()
+    press(asked, "Home", " ")
+    asked.wait_for_function("() => +document.querySelector('.kit-player').dataset.step > 40")
+    press(asked, " ")
+    assert asked.locator(".kit-letter").count() == 2 and watched.sent == []
+
+
+def test_pictures_do_not_move_when_a_box_is_asked_or_pinned(asked: Page) -> None:
+    """Opening a card, closing it and pinning leave every picture and the transport where they are."""
+    places = "() => [...document.querySelectorAll('.kit-player svg.kit, .kit-bar')].map((one) => one.getBoundingClientRect().top)"
+    before = asked.evaluate(places)
+    box_of(asked, 3).click()
+    asked.get_by_role("button", name="Pin", exact=True).click()
+    assert asked.evaluate(places) == before
+    box, card = box_of(asked, 3).bounding_box(), asked.locator(CARD).bounding_box()
+    assert box and card and (card["y"] >= box["y"] + box["height"] or card["y"] + card["height"] <= box["y"]), "the card hides its own box"
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_card_and_pins_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
+    """All words of the card and of the pins stand out from the page by 4.5 or more."""
+    lab.set_theme(theme)
+    page = make_page(color_scheme="dark" if theme == "Light" else "light").page
+    lab.open(page, CELL)
+    page.wait_for_selector(f"{ROOT}[data-step]")
+    go_to(page, 200)
+    press(page, "i")
+    page.locator(".kit-life-field").fill(f"record {LOST}")
+    page.keyboard.press("Enter")
+    words = f"{CARD} :is(b, span, code, button), .kit-pin-told, .kit-life-hint"
+    assert page.evaluate(f"() => {{ {FAINT_WORDS} return faintWords(document.querySelectorAll('{words}')); }}") == []
+    lab.set_theme("Light")
+
+
+def test_names_and_sentences_of_a_hostile_run_stay_text(lab: Lab, make_page: MakePage) -> None:
+    """Markup in a topic, an actor or a reason is shown as text in card, tip, list and pins."""
+    watched = make_page()
+    page = watched.page
+    lab.open(page, HOSTILE_CELL)
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    page.locator(ROOT).focus()
+    press(page, "End")
+    box_of(page, 2).hover()
+    box_of(page, 2).click()
+    page.get_by_role("button", name="Pin", exact=True).click()
+    press(page, "i")
+    assert "<img src=x" in page.locator(f"{CARD} b").inner_text()
+    assert page.locator(f"{ROOT} img, {ROOT} script").count() == 0
+    assert page.locator(STRIP_RINGS).count() == 1
+    watched.check()
+
+
+def test_lives_in_the_browser_are_those_of_python(chromium: Browser) -> None:
+    """For what the steps of every experiment are about, the browser builds the life that Python does."""
+    page = chromium.new_page()
+    code = "".join((HERE / name).read_text(encoding="utf-8") for name in ("player_film.js", "player_lives.js"))
+    page.evaluate(
+        """async (code) => {
+          const url = URL.createObjectURL(new Blob([code, "export { Lives };"], { type: "text/javascript" }));
+          window.Lives = (await import(url)).Lives;
+        }""",
+        code,
+    )
+    look = """([told, said, refs]) => {
+      const lives = new Lives(told, said);
+      return refs.map((ref) => lives.of(ref).map(({ step, said, state, why, place }) => [step, said, state, `${why} ${place}`.trim()]));
+    }"""
+    for name in names():
+        trace = some_steps_of(name)
+        index = Lives(trace, frames := to_frames(trace))
+        mentioned = [next(mention.refs()) for mentions in mentions_in(trace)[:: 1 + len(trace) // 15] for mention in mentions]
+        refs = [*dict.fromkeys(mentioned), *(f"process:{actor}" for actor in list({step.actor: 0 for step in trace})[:3]), "record:no/0/1"]
+        found = page.evaluate(look, [json.loads(json.dumps(index.to_json())), frames.said, refs])
+        for ref, rows in zip(refs, found, strict=True):
+            assert rows == [[each.step, each.said, each.state, each.why] for each in index.of(ref)], (name, ref)
+    page.close()

@@ -1,0 +1,187 @@
+"""The stage and the time axis in a real Chromium and a real JupyterLab: who is dark, what falls, how smoothly it moves, what the keyboard reaches."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page
+
+from kitlib.experiments import get
+from kitlib.monitor.delivery import judge
+from kitlib.views.marks import marks_of
+from tests.browser.conftest import Lab, MakePage, Watched
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, press
+from tests.clock import at_pace, min_until
+
+pytestmark = pytest.mark.browser
+
+CELL = "from kitlib.views import Player\nplayer = Player('restart')\nplayer"
+# Four spouts have sent nearly 200 tuples to four bolts; the bolts begin when all are in flight.
+CROWD = """
+from kitlib.trace import Trace
+from kitlib.views import Player
+trace = Trace("crowd", "crowd", domain="topology")
+place = {"topic": "events", "partition": 0}
+for n in range(192):
+    trace.record(n, f"in-{n % 4 + 1}", "emit", root=None, tuples=[[n + 1, f"out-{n // 4 % 4 + 5}", 0]], offset=n, **place)
+for n in range(192):
+    trace.record(192 + n, f"out-{n // 4 % 4 + 5}", "execute", tuple=n + 1, values=[])
+player = Player(trace)
+player
+"""
+
+
+@pytest.fixture(scope="module")
+def watched(lab: Lab, make_page: MakePage) -> Watched:
+    """A page with a player of a spout that dies and comes back."""
+    lab.set_theme("Light")
+    watched = make_page()
+    lab.open(watched.page, CELL)
+    watched.page.wait_for_selector(f"{ROOT}[data-step='0']")
+    return watched
+
+
+def go_to(page: Page, step: int) -> None:
+    page.get_by_label("Step", exact=True).fill(str(step))
+
+
+def box_of(page: Page, name: str) -> tuple[str, list[str]]:
+    """The class of an actor's box, and the words in it."""
+    actor = page.locator(f".kit-actors [data-ref='process:{name}']")
+    return (actor.locator("rect").last.get_attribute("class") or "").split()[0], actor.locator("text").all_text_contents()
+
+
+def test_player_opens_at_its_start_with_a_large_play_button_that_goes_once_it_is_used(lab: Lab, make_page: MakePage) -> None:
+    """The button stands over the stage, plays the run, and is out of the way from then on."""
+    watched = make_page()
+    page = watched.page
+    lab.open(page, CELL)
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    page.locator(".kit-begin").click()
+    page.wait_for_function("+document.querySelector('.kit-player').dataset.step > 3")
+    assert page.locator(".kit-begin").is_hidden()
+    page.get_by_role("button", name="Pause", exact=True).click()
+    watched.check()
+
+
+def test_killed_spout_is_dark_what_was_in_flight_falls_and_it_comes_back(page: Page) -> None:
+    """At the crash spout and bolt are dark and crossed things lie about; later both are as before."""
+    trace = get("restart").run()
+    crash = next(step.number for step in trace.steps if step.what == "crash")
+    go_to(page, crash - 1)
+    assert box_of(page, "spout")[0] == "kit-lit"
+    assert page.locator(".kit-fallen").count() == 0
+    go_to(page, crash)
+    for name in ("spout", "bolt"):
+        box, words = box_of(page, name)
+        assert (box, words[-1]) == ("kit-dark", "down")
+    assert page.locator(".kit-fallen").count() == trace.at(crash).data["on_their_way"]
+    assert "Spout and bolt are down." in (page.locator(".kit-actors desc").text_content() or "")
+    go_to(page, crash + 2)
+    assert box_of(page, "spout")[1][-1] == "back"
+    go_to(page, crash + 40)
+    assert box_of(page, "spout")[0] == "kit-lit"
+    assert page.locator(".kit-fallen").count() == 0
+
+
+def test_marks_are_reached_by_keys_and_by_clicks(page: Page) -> None:
+    """`]` and `[` go from marked step to marked step, and each mark on the axis is a button to its step."""
+    trace = get("restart").run()
+    steps = sorted({mark.step for mark in marks_of(trace, judge(trace))})
+    press(page, "Home")
+    assert [press(page, "]") for _ in steps] == steps
+    assert press(page, "]") == steps[-1]
+    assert press(page, "[") == steps[-2]
+    mark = page.get_by_role("button", name=re.compile("^Go to crash"))
+    mark.click()
+    crash = next(step.number for step in trace.steps if step.what == "crash")
+    assert int(attribute(page, "step")) == crash
+
+
+def test_axis_changes_between_time_and_steps(page: Page) -> None:
+    """In steps each step is equally wide; in time a step lies where its time does."""
+    thumb = "parseFloat(document.querySelector('.kit-thumb').style.left)"
+    go_to(page, 100)
+    in_time = page.evaluate(thumb)
+    page.get_by_role("button", name="The axis is time").click()
+    assert page.evaluate(thumb) == pytest.approx(100 * 100 / 207, abs=0.02)
+    assert page.locator(".kit-gap").count() == 0
+    page.get_by_role("button", name="The axis is steps").click()
+    assert page.evaluate(thumb) == in_time
+
+
+def test_dragging_on_the_axis_scrubs(page: Page) -> None:
+    """The step is the one nearest to the pointer."""
+    box = page.locator(".kit-pad").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 2, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"], box["y"] + 10, steps=4)
+    page.mouse.up()
+    assert int(attribute(page, "step")) == 207
+
+
+@pytest.mark.alone
+def test_stage_is_drawn_60_times_a_second_with_200_things(lab: Lab, make_page: MakePage, capsys: pytest.CaptureFixture[str]) -> None:
+    """While nearly 200 things travel the page paints as often as its screen asks; a slower machine less often, in proportion."""
+    watched = make_page()
+    page = watched.page
+    lab.open(page, CROWD)
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    most = 0
+
+    def seconds_of_30_pictures() -> float:
+        nonlocal most
+        go_to(page, 185)
+        page.locator(ROOT).focus()
+        page.keyboard.press(" ")
+        taken = page.evaluate(
+            """() => new Promise((done) => {
+              const began = performance.now(); let count = 0;
+              const next = () => { if (++count > 30) done([performance.now() - began, document.querySelectorAll(".kit-thing").length]); else requestAnimationFrame(next); };
+              requestAnimationFrame(next);
+            })"""
+        )
+        page.keyboard.press(" ")
+        most = max(most, taken[1])
+        return float(taken[0]) / 1000
+
+    best = min_until(30 / 55, lambda: at_pace(seconds_of_30_pictures), times=8)
+    with capsys.disabled():
+        print(f"\nstage: {30 / best:.0f} pictures a second with {most} things")
+    assert most >= 180
+    assert best <= 30 / 55
+    watched.check()
+
+
+def test_nothing_travels_where_motion_is_not_wanted(lab: Lab, make_page: MakePage) -> None:
+    """With prefers-reduced-motion a thing stands half way from its start to its arrival, however long it plays."""
+    watched = make_page(reduced_motion="reduce")
+    page = watched.page
+    lab.open(page, CROWD)
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    go_to(page, 100)
+    places = "[...document.querySelectorAll('.kit-thing[data-ref=\"tuple:1\"]')].map((thing) => thing.getAttribute('transform'))"
+    before = page.evaluate(places)
+    page.locator(ROOT).focus()
+    page.keyboard.press(" ")
+    page.wait_for_function("+document.querySelector('.kit-player').dataset.step > 110")
+    page.keyboard.press(" ")
+    assert before and page.evaluate(places) == before
+    watched.check()
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_stage_is_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
+    """Its words stand out by 4.5 or more, those in a dark actor from the dark of it, and are 11 px or more."""
+    lab.set_theme(theme)
+    watched = make_page(color_scheme="dark" if theme == "Light" else "light")
+    page = watched.page
+    lab.open(page, CELL)
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    go_to(page, 90)
+    low = page.evaluate("() => {" + FAINT_WORDS + "return faintWords(root.querySelectorAll('.kit-actors text.ink, .kit-actors text.grey, .kit-cast span, .kit-times span, .kit-mark span')); }")
+    assert low == []
+    assert len(page.locator(".kit-actors").screenshot()) > 8_000
+    watched.check()
