@@ -45,6 +45,7 @@ class Anomaly:
     unexplained: int = 0  # of `count`, those that no setting explains
     unit: str = "offset"  # what `offset` counts: "offset", or "record" where records are numbered as they were sent
     steps: tuple[int, ...] = field(default=(), repr=False, compare=False)  # of all `count` witnesses, ascending
+    offsets: tuple[int, ...] = field(default=(), repr=False, compare=False)  # of all of them too, ascending
 
     @property
     def reason(self) -> str:
@@ -75,11 +76,13 @@ class Tally:
     unexplained: int = 0
     unit: str = "offset"
     steps: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
 
     def add(self, step: int, offset: int, reason: str) -> None:
         """One more, seen at `step`; an empty reason makes it a violation."""
         self.count += 1
         self.steps.append(step)
+        self.offsets.append(offset)
         if self.witness is None or step < self.witness:
             self.witness, self.offset = step, offset
         if reason:
@@ -89,8 +92,8 @@ class Tally:
 
     def done(self) -> Anomaly:
         """What was counted."""
-        steps = tuple(sorted(self.steps))
-        return Anomaly(self.kind, self.count, self.witness, self.offset, most_first(self.reasons), self.unexplained, self.unit, steps)
+        found = tuple(sorted(self.steps)), tuple(sorted(self.offsets))
+        return Anomaly(self.kind, self.count, self.witness, self.offset, most_first(self.reasons), self.unexplained, self.unit, *found)
 
 
 def most_first(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
@@ -181,6 +184,10 @@ class Verdict:
     def steps(self, kind: str) -> list[int]:
         """The steps of all witnesses of one anomaly, ascending: as many as its count."""
         return sorted(step for found in self._all(kind) for step in found.steps)
+
+    def offsets(self, kind: str) -> list[int]:
+        """The offsets of all witnesses of one anomaly, ascending; of several partitions together."""
+        return sorted(offset for found in self._all(kind) for offset in found.offsets)
 
     def first(self, kind: str) -> Anomaly:
         """The anomaly of this kind with the earliest witness; one with count 0 when there is none."""

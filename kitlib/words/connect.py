@@ -266,7 +266,7 @@ PARTITIONS = Domain(
         "partitions": Word("The topic has {count} partitions: {why}.", "count why"),
         "append": Word(
             "Partition {partition} receives records {first} to {last}.", "first last", room=0.2, judged="append",
-            about="record:first-last",
+            about="process:=producer record:first-last",
             rule=Rule("A record with a key goes to the partition of its key's hash.", "kafka.hashes:partition_of_key"),
         ),
         "process": Word(
