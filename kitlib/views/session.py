@@ -29,6 +29,7 @@ from kitlib.views.frames import Frames, to_frames
 from kitlib.views.marks import marks_of, signs_of, to_json
 from kitlib.views.outcome import Comparison, Outcome
 from kitlib.views.played import played
+from kitlib.views.plot import curves_of
 from kitlib.views.scenes import kind_of
 
 
@@ -231,7 +232,7 @@ class Session:
         What is `chosen` in a picture's list, or -1, is what is shown then.
         """
         frames = to_frames(self.trace, self.part)
-        self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment))
+        self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, [] if frames.scene else curves_of(frames)))
         self._undrawn = frames if shown is not None and frames.is_long else None
         self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison)
         self.told = {
