@@ -50,7 +50,8 @@ class Player {
     this.question = html("b", { text: "Where is each record?" });
     this.stage = html("div");
     const nodesOf = (panels) => panels.flatMap(({ nodes }) => nodes);
-    this.side = html("div", { class: "kit-side" }, ...(isRun ? [...this.knobs.nodes, actions] : []));
+    this.live = new LivePanel(this.model);
+    this.side = html("div", { class: "kit-side" }, ...(isRun ? [...this.knobs.nodes, actions, this.live.node] : []));
     this.deck = html("div", { class: "kit-deck" }, this.controls, html("div", { class: "kit-now" }, this.stepText, this.sentence), this.error);
     const main = html("div", { class: "kit-main" }, this.deck, ...nodesOf(this.above), html("p", { class: "kit-heading" }, this.question),
       html("div", { class: "kit-stage" }, this.hatches, this.stage), ...nodesOf(this.below), this.cut);
@@ -243,6 +244,7 @@ class Player {
     clearTimeout(this.patience);
     this.fit.disconnect();
     clearTimeout(this.sharing);
+    this.live.close();
     this.model.off("change:told", this.onTold);
     this.model.off("change:step", this.onStep);
   }
