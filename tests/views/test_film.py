@@ -189,11 +189,11 @@ def test_hostile_content_is_sent_as_text(payload: str) -> None:
 
 
 @pytest.mark.alone
-def test_a_thousand_steps_and_their_stage_are_sent_in_350_kb_and_not_drawn_several_times_slower_than_promised() -> None:
+def test_a_thousand_steps_and_their_stage_are_sent_in_400_kb_and_not_drawn_several_times_slower_than_promised() -> None:
     """The promise is 150 ms on a quiet machine; a test that shares its cores sees a change that makes it several times slower."""
     trace = long_trace(1000)
     frames = to_frames(trace)
-    assert len(played(frames)) - len(json.dumps(frames.said)) < 350_000
+    assert len(played(frames)) - len(json.dumps(frames.said)) < 400_000
 
     def once() -> float:
         began = time.process_time()
