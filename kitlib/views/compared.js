@@ -9,6 +9,7 @@ class Pair {
     };
     this.players = [player("first"), player("second")];
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.toggle());
+    this.transport.countSteps(this.pair.ticks.length);
     this.said = html("p", { class: "kit-parting" });
     put(this.said, "text", this.pair.sentence);
     const leap = button("Go to where they part", "", () => this.moveTo(this.pair.opening));
@@ -70,7 +71,7 @@ class Pair {
 // A model of one side, as a player wants it: nothing of it changes, and nothing is asked of the kernel.
 function sideOf(model, side) {
   const known = { frames: model.get(`${side}_frames`), ...model.get(side) };
-  return { get: (name) => known[name], on() {}, off() {}, send() {} };
+  return { get: (name) => known[name], set() {}, save_changes() {}, on() {}, off() {}, send() {} };
 }
 
 export default {
