@@ -163,7 +163,7 @@ class Compared(anywidget.AnyWidget):
         opening = next((place for place, tick in enumerate(ticks) if self.parting and max(tick) >= self.parting.number), 0)
         with self.hold_sync():
             for name, session, said in zip(("first", "second"), sessions, self.labels, strict=True):
-                heading = {"title": said, "question": "", "knobs": [], "front": []}
+                heading = session.heading | {"title": said, "question": ""}
                 setattr(self, name, {"heading": heading, "told": session.told})
                 setattr(self, f"{name}_frames", session.frames)
             changed = f"{', '.join(self.changes)}." if self.changes else "In the end, the counts are the same."

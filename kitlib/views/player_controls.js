@@ -53,13 +53,6 @@ class Transport {
     this.ruler.load(clock, marks);
   }
 
-  // An axis of so many steps and no time, such as the ticks of two runs.
-  countSteps(count) {
-    this.load({ places: Array(count).fill(1), length: count, labels: [], breaks: [] }, []);
-    this.setMode("steps");
-    put(this.mode, "hidden", "");
-  }
-
   // The axis, and so the play, in time or in steps.
   setMode(mode) {
     const { clock } = this;

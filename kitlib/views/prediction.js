@@ -61,8 +61,10 @@ class Asking {
     // The result is told when the run has been seen to its end.
     this.player.below.push({ nodes: [], load() {}, describe() {}, draw: (step) => { if (step >= this.player.last) this.reveal(told); } });
     if (this.player.last <= 0 || matchMedia("(prefers-reduced-motion: reduce)").matches) return this.player.at >= this.player.last ? this.reveal(told) : this.player.moveTo(Infinity);
-    const speeds = [...this.player.transport.speed.options].map(({ value }) => +value);
-    this.player.transport.speed.value = speeds.find((speed) => this.player.last / speed < 8) ?? speeds.at(-1);
+    // As slow as is shorter than ten seconds.
+    const { clock, speed } = this.player.transport;
+    const speeds = [...speed.options].map(({ value }) => +value);
+    speed.value = speeds.find((each) => clock.length / 100 / each < 10) ?? speeds.at(-1);
     this.player.togglePlay();
   }
 
