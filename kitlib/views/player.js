@@ -6,7 +6,7 @@ const WIDE = 960; // CSS pixels: from here on there is room for knobs beside a p
 
 class Player {
   constructor(model, root) {
-    Object.assign(this, { model, root, look: model.get("look"), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
+    Object.assign(this, { model, root, at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
     this.hatchName = newName("hatch");
     this.reels = [];
     // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
@@ -18,6 +18,8 @@ class Player {
     root.addEventListener("keydown", (event) => this.onKey(event));
     this.onTold = () => this.take();
     model.on("change:told", this.onTold);
+    this.onStep = () => this.moveTo(model.get("step"));
+    model.on("change:step", this.onStep);
     this.take();
   }
 
@@ -42,7 +44,6 @@ class Player {
     this.stepText = html("span", { class: "kit-step" });
     this.hatches = svg("svg", { class: "kit-unseen", "aria-hidden": "true" });
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
-    this.producer = new ProducerStage(this.look, hatchName);
     this.actors = new ActorStage(this.transport.clock, () => { this.root.focus({ preventScroll: true }); this.togglePlay(); });
     this.above.push(this.actors);
     this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.ruler.node);
@@ -83,12 +84,8 @@ class Player {
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
     this.transport.load(run.clock, this.model.get("told").marks ?? []);
     for (const panel of this.panels) panel.load(run, film);
-    const scene = run.space_time;
-    if (scene) this.producer.load(scene);
-    const first = scene ? [this.producer.picture, this.producer.legend.node] : [];
-    put(this.question, "text", scene ? this.producer.look.question : run.reels[0].question);
-    const below = this.shownReels.flatMap(({ nodes }) => nodes);
-    this.stage.replaceChildren(...first, ...(first.length ? below : below.slice(1)));
+    put(this.question, "text", run.reels[0].question);
+    this.stage.replaceChildren(...this.shownReels.flatMap(({ nodes }) => nodes).slice(1));
   }
 
   get shownReels() {
@@ -117,7 +114,8 @@ class Player {
       this.outcome.draw(told.outcome);
       this.at = -1;
       const isForked = this.run.forked_at >= 0;
-      const start = told.at >= 0 ? told.at : wasLast ? this.last : this.step;
+      const isNew = this.told === undefined; // a view that opens later shows what the others show
+      const start = isNew && this.model.get("step") >= 0 ? this.model.get("step") : told.at >= 0 ? told.at : wasLast ? this.last : this.step;
       this.moveTo(start);
       this.told = told;
       this.knobs.freeze(isForked);
@@ -164,18 +162,25 @@ class Player {
   draw() {
     const { run, at } = this;
     for (const panel of [...this.shownReels, ...this.panels]) panel.draw(at);
-    if (run.space_time) this.producer.draw(at);
     const sentence = at >= 0 ? run.said[at] : "The trace has no steps.";
     put(this.sentence, "text", sentence);
     put(this.stepText, "text", `after step ${at} of ${this.last}`);
     this.transport.show(at, run.said.length, this.playing ? "" : sentence);
     if (!this.playing) this.describe();
     this.root.dataset.step = at;
+    this.share();
+  }
+
+  // Widgets that are linked in this page follow at once, the kernel when the step rests.
+  share() {
+    clearTimeout(this.sharing);
+    if (this.at < 0) return;
+    if (this.model.get("step") !== this.at) this.model.set("step", this.at);
+    if (!this.playing) this.sharing = setTimeout(() => this.model.save_changes(), 200);
   }
 
   describe() {
     for (const panel of [...this.shownReels, ...this.panels]) panel.describe(this.at, this.run);
-    if (this.run.space_time) this.producer.describe(this.at);
   }
 
   togglePlay() {
@@ -203,6 +208,7 @@ class Player {
     this.transport.stop();
     put(this.sentence, "aria-live", "polite");
     this.describe();
+    this.share();
   }
 
   // Arrow keys scrub and space plays, unless the focus is on a control that has its own use for them.
@@ -236,7 +242,9 @@ class Player {
     this.pause();
     clearTimeout(this.patience);
     this.fit.disconnect();
+    clearTimeout(this.sharing);
     this.model.off("change:told", this.onTold);
+    this.model.off("change:step", this.onStep);
   }
 }
 

@@ -1,27 +1,27 @@
 // Drop it yourself: what was done to this run stands as chips that can be taken away, and the run as a script that can be
 // read, copied, edited and run. A deed (kitlib/experiments/deeds.py) is asked of the kernel, which writes the script's line.
 
-const DEEDS = { lose: "Lose it", delay: "Deliver it late", double: "Send it twice", fail: "Fail it" };
+const LATE_MS = 200; // how late a message is delivered; the script's line can say another time
+const DEEDS = { lose: "Lose it", delay: `Deliver it ${LATE_MS} ms late`, double: "Send it twice", fail: "Fail it" };
 const ACK_DEEDS = { lose: "Lose its ack", double: "Send its ack twice" };
-const LATE_MS = 200; // by how much, until the reader says otherwise
 
 class ScriptPanel {
   constructor(player) {
-    Object.assign(this, { player, text: "" });
+    Object.assign(this, { player, text: "", isRun: false });
     const id = newName("script");
     this.done = html("ul", { class: "kit-did", "aria-label": "Done to this run" });
     this.doneRow = html("div", { class: "kit-did-row", hidden: "" }, html("span", { text: "Done to this run:" }), this.done);
     this.summary = html("summary", { ...KEYS_ARE_MINE, text: "Script of this run" });
     this.why = html("p", { class: "kit-script-why", hidden: "" });
     this.field = html("textarea", { ...KEYS_ARE_MINE, id, class: "kit-script-text", rows: 4, spellcheck: "false", autocomplete: "off", "aria-label": "Script of this run" });
-    this.run = button("Run this script", "", () => player.ask({ do: "script", text: this.field.value }));
+    this.run = button("Run this script", "", () => { this.isRun = true; player.ask({ do: "script", text: this.field.value }); });
     this.copy = button("Copy", "", () => this.copyText());
     this.back = button("Put back", "", () => this.fill());
     this.told = html("span", { class: "kit-mood", role: "status" });
     this.takes = html("p", { class: "kit-script-takes" });
     this.edit = html("div", {}, this.field, html("div", { class: "kit-script-buttons" }, this.run, this.copy, this.back, this.told), this.takes);
     const details = html("details", { class: "kit-script" }, this.summary, this.why, this.edit);
-    this.field.addEventListener("input", () => this.mark());
+    this.field.addEventListener("input", () => { this.isRun = false; this.mark(); });
     // Keys that are typed here are the field's: neither the player nor the notebook takes them.
     for (const node of [this.field, this.summary]) node.addEventListener("keydown", (event) => event.stopPropagation());
     this.nodes = [details];
@@ -41,7 +41,8 @@ class ScriptPanel {
     put(this.takes, "text", takes.length ? `A line does one thing: ${takes.join("; ")}.` : "This run takes no lines beyond its first: its script has seed and knobs alone.");
     this.doneRow.hidden = script.done.length === 0;
     this.done.replaceChildren(...script.done.map((line) => this.chip(line, knobs.length > 0)));
-    if (!wasEdited || this.field.value === "") this.fill();
+    if (this.isRun || !wasEdited || this.field.value === "") this.fill(); // what is being written stays
+    this.isRun = false;
     this.mark();
   }
 
@@ -83,19 +84,34 @@ class ScriptPanel {
   }
 }
 
-// The buttons for a thing: those forms of the experiment's lines that go with its kind.
-function deedsOf(takes, kind) {
-  const found = [];
-  for (const form of takes) {
-    const verb = form.slice(0, form.indexOf(" "));
-    const rest = form.slice(verb.length + 1);
-    if (rest.startsWith(`${kind} N`)) found.push([form, DEEDS[verb]]);
-    else if (rest.startsWith(`ack of ${kind} N`)) found.push([form, ACK_DEEDS[verb]]);
-  }
-  return found.filter(([, label]) => label);
+// What can be done to a thing: its buttons in the card that tells its life, as far as the experiment's lines take them.
+for (const kind of ["request", "answer", "record", "tuple"]) {
+  ACTIONS[kind] = [[kind, DEEDS], [`ack of ${kind}`, ACK_DEEDS]].flatMap(([thing, labels]) => Object.entries(labels).map(([verb, label]) => ({
+    label, fits: (ref, step, player) => Boolean(formOf(player, `${verb} ${thing} N`)),
+    run: (ref, step, player) => askDeed(player, formOf(player, `${verb} ${thing} N`), ref, step),
+  })));
+}
+ACTIONS.process = [
+  { label: "Break", fits: (ref, step, player) => Boolean(breakOf(player, ref)), run: (ref, step, player) => askDeed(player, breakOf(player, ref), ref, step) },
+  { label: "Mend", fits: (ref, step, player) => isBroken(player, ref), run: (ref, step, player) => askDeed(player, "mend", ref, step) },
+];
+
+function formOf(player, begin) {
+  const { takes = [], knobs } = player.model.get("heading");
+  return knobs.length ? takes.find((form) => form === begin || form.startsWith(`${begin} by `)) : undefined;
+}
+
+function breakOf(player, ref) {
+  const { takes = [], knobs } = player.model.get("heading");
+  const name = ref.slice("process:".length);
+  return knobs.length ? takes.find((form) => form.startsWith(`break ${name} at `) || form.startsWith("break TASK at ")) : undefined;
+}
+
+// Whether the script breaks it at all; at which moments it is down, the kernel knows.
+function isBroken(player, ref) {
+  return player.model.get("told").script.done.some((line) => line.startsWith(`break ${ref.slice("process:".length)} at `));
 }
 
 function askDeed(player, form, ref, step) {
-  const ms = form.includes(" by D ms") ? LATE_MS : 0;
-  player.ask({ do: "deed", form, ref, at: step, ms });
+  player.ask({ do: "deed", form, ref, at: step, ms: form.includes(" by D ms") ? LATE_MS : 0 });
 }

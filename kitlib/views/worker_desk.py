@@ -6,6 +6,7 @@ import json
 import traceback
 
 from kitlib.errors import KitError
+from kitlib.experiments.script import Script
 from kitlib.views.session import Session, whole_seed
 
 
@@ -21,10 +22,16 @@ class Desk:
         return self.session.frames if self.session else b""
 
     def open(self, asked: str) -> str:
-        """Begin a session: `asked` holds `name`, `seed` and `knobs`. Gives `heading` and `told`, or a sentence as `refused`."""
+        """Begin a session: `asked` holds `name`, `seed` and `knobs`, or the text of a `script`.
+
+        Gives `heading` and `told`, or a sentence as `refused`; then the session that was open stays.
+        """
         try:
             row = json.loads(asked)
-            self.session = Session(str(row["name"]), seed=whole_seed(row["seed"]), knobs=dict(row["knobs"]))
+            if text := row.get("script"):
+                self.session = Session(Script.parse(text))
+            else:
+                self.session = Session(str(row["name"]), seed=whole_seed(row["seed"]), knobs=dict(row["knobs"]))
         except KitError as error:
             return json.dumps({"refused": str(error)})
         except Exception as error:  # noqa: BLE001 - the page must not wait for ever

@@ -15,7 +15,7 @@ from kitlib.words.glyphs import (
     RED,
     Glyph,
 )
-from kitlib.words.word import Data, Domain, Rule, Word
+from kitlib.words.word import Data, Domain, Rule, Word, count
 
 MOST_TOLD = 6  # tasks that a sentence names
 
@@ -145,7 +145,10 @@ STREAMS = Domain(
             "stateful tasks",
         ),
         "start": Word(
-            "{who} starts with {threads} threads.", "threads", "on_disk", Glyph("an instance starts", PLUS, "ink", 2.2)
+            lambda who, data: f"{who} starts with {count(data['threads'], 'thread')}.",
+            "threads",
+            "on_disk",
+            Glyph("an instance starts", PLUS, "ink", 2.2)
         ),
         "kill": Word(
             lambda who, data: f"{who} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",

@@ -40,7 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> site.Site:
 def test_the_index_lists_every_experiment_once(built: site.Site) -> None:
     """Each experiment stands under one mechanism, with its question and its knobs to search for."""
     page = (built.folder / "index.html").read_text(encoding="utf-8")
-    catalog = json.loads(next(text for text in Parsed(page).inside if text.startswith('{"look"')))
+    catalog = json.loads(next(text for text in Parsed(page).inside if text.startswith('{"bytes"')))
     listed = [row for group in catalog["groups"] for row in group["experiments"]]
     assert sorted(row["name"] for row in listed) == sorted(names()) and built.experiments == len(names())
     assert {group["title"] for group in catalog["groups"]} == set(site.MECHANISMS.values())
@@ -131,10 +131,22 @@ def test_the_desk_answers_as_a_player_does() -> None:
     """Of a long run the step that is shown comes first, the others when they are asked for; a bug is told, not raised."""
     desk = Desk()
     assert json.loads(desk.open(json.dumps({"name": SMALL, "seed": "3", "knobs": {"records": "50"}})))["told"]["values"]["records"] == "50"
-    first = json.loads(desk.ask(json.dumps({"number": 1, "do": "run", "knobs": {"records": "60"}, "seed": "3", "shown": 5})))
+    question = {"number": 1, "do": "run", "knobs": {"records": "60"}, "seed": "3", "shown": 5}
+    first = json.loads(desk.ask(json.dumps(question)))
     assert (first["number"], first["isWhole"]) == (1, False)
-    assert json.loads(desk.complete())["isWhole"] and desk.frames == Session(SMALL, seed=3).frames
+    session = Session(SMALL, seed=3, knobs={"records": 50})
+    session.answer(question)
+    assert json.loads(desk.complete())["isWhole"] and desk.frames == session.frames
     assert "KeyError" in json.loads(desk.ask(json.dumps({"number": 2, "do": "run"})))["error"]
+
+
+def test_the_desk_opens_a_script_as_a_player_does() -> None:
+    """What a link's script does to a run is done to it; a script that does not fit is refused with its line."""
+    text, desk = "answers_lost seed=3 records=20\nlose answer 2", Desk()
+    told = json.loads(desk.open(json.dumps({"name": "answers_lost", "script": text})))["told"]
+    assert told["script"]["done"] == ["lose answer 2"] and desk.frames == Session(text).frames
+    refused = json.loads(desk.open(json.dumps({"name": "x", "script": "answers_lost\nlose everything"})))["refused"]
+    assert refused.startswith("script, line 2: ")
 
 
 def test_the_scripts_of_the_pages_put_text_in_as_text() -> None:
