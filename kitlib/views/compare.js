@@ -69,7 +69,7 @@ class Pair {
 
 // A model of one side, as a player wants it: nothing of it changes, and nothing is asked of the kernel.
 function sideOf(model, side) {
-  const known = { look: model.get("look"), frames: model.get(`${side}_frames`), ...model.get(side) };
+  const known = { frames: model.get(`${side}_frames`), ...model.get(side) };
   return { get: (name) => known[name], on() {}, off() {}, send() {} };
 }
 

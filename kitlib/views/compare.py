@@ -25,7 +25,7 @@ from kitlib.views.frames import to_frames
 from kitlib.views.look import LEFT
 from kitlib.views.outcome import Outcome, changes, label
 from kitlib.views.picture import lay_out
-from kitlib.views.player import HERE, LOOK, SCRIPTS, Player
+from kitlib.views.player import HERE, SCRIPTS, Player
 from kitlib.views.session import Session
 from kitlib.views.svg import Svg, document, el, group
 
@@ -141,7 +141,6 @@ class Compared(anywidget.AnyWidget):
     )
     _css = (HERE / "player.css").read_text(encoding="utf-8")
 
-    look = traitlets.Dict(LOOK).tag(sync=True)
     first = traitlets.Dict({}).tag(sync=True)  # of A: heading and told, as a player's
     second = traitlets.Dict({}).tag(sync=True)  # of B
     first_frames = traitlets.Bytes(b"").tag(sync=True)

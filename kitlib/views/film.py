@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
 
 from kitlib.views.svg import Item, Svg, el
 
@@ -77,13 +79,18 @@ class Film:
         return [node[0], *[part if type(part) is str else number - part for part in node[1:]]]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for the player."""
+        """All of it, for the player.
+
+        A head is [tag, attributes], or [which earlier one it is like, value, ...] with 0 for each value that is the same.
+        """
         heads: list[list[Any]] = []
         last: dict[tuple[str, ...], tuple[int, dict[str, str]]] = {}  # tag and attributes -> the newest such head
         for number, (tag, attributes) in enumerate(map(_parsed, self.heads)):
             place, like = last.get((tag, *attributes), (-1, {}))
-            changed = {name: value for name, value in attributes.items() if value != like.get(name)}
-            heads.append([tag, attributes] if place < 0 else [place, changed])
+            values: list[Any] = [value if value != like.get(name) else 0 for name, value in attributes.items()]
+            while values and values[-1] == 0:
+                values.pop()
+            heads.append([tag, attributes] if place < 0 else [place, *values])
             last[tag, *attributes] = number, attributes
         return {"heads": heads, "nodes": self.told}
 
@@ -112,19 +119,80 @@ class Slot:
 
 def pieces_at(slots: Iterable[Slot], step: int) -> list[Svg]:
     """What is there after one step."""
-    return [slot.at(step) for slot in slots if slot.steps and slot.steps[0] <= step]
+    pieces = (slot.at(step) for slot in slots if slot.steps and slot.steps[0] <= step)
+    return [piece for piece in pieces if piece is not NOTHING]
+
+
+class Stay(NamedTuple):
+    """A piece that comes and goes."""
+
+    since: int
+    until: int  # the first step at which it is not there
+    at: Callable[[int], Svg]
+    is_moving: bool = False  # whether it becomes another one at each step between
+
+
+def packed(stays: Iterable[Stay]) -> list[Slot]:
+    """Slots for pieces that come and go, as many as there are at once."""
+    rows: list[list[Stay]] = []
+    free: list[int] = []
+    taken: list[tuple[int, int]] = []  # until when, and the place
+    for stay in sorted((stay for stay in stays if stay.since < stay.until), key=lambda stay: stay.since):
+        while taken and taken[0][0] <= stay.since:
+            heappush(free, heappop(taken)[1])
+        if not free:
+            free.append(len(rows))
+            rows.append([])
+        place = heappop(free)
+        rows[place].append(stay)
+        heappush(taken, (stay.until, place))
+    return [_slot_of(row) for row in rows]
+
+
+def _slot_of(row: list[Stay]) -> Slot:
+    steps = {step for stay in row for step in (stay.since, stay.until, *(range(stay.since, stay.until) if stay.is_moving else ()))}
+    starts = [stay.since for stay in row]
+
+    def at(step: int) -> Svg:
+        stay = row[bisect_right(starts, step) - 1]
+        return stay.at(step) if step < stay.until else NOTHING
+
+    return Slot(sorted(steps), at)
+
+
+Span = tuple[int, int, str]  # from a step to before another one the item of the legend with this key is in the picture
+
+
+def seen_over(spans: Iterable[Span]) -> Iterator[tuple[int, list[str]]]:
+    """The keys of the legend's items that are in a picture, from each step on at which they may change."""
+    changes: dict[int, list[tuple[str, int]]] = {}
+    for since, until, key in spans:
+        if since < until:
+            changes.setdefault(since, []).append((key, 1))
+            changes.setdefault(until, []).append((key, -1))
+    counts: dict[str, int] = {}
+    for step in sorted(changes):
+        for key, change in changes[step]:
+            counts[key] = counts.get(key, 0) + change
+        yield step, [key for key, count in counts.items() if count]
+
+
+def seen_at(spans: Iterable[Span], step: int) -> set[str]:
+    """The keys of the legend's items that are in a picture after a step."""
+    return {key for since, until, key in spans if since <= step < until}
 
 
 class Track:
     """A part of a picture that is moved as a whole: a row of pieces, and at which steps each of them becomes another one.
 
     Where the reader chooses what a picture is about, a track has several rows; `of` says for each choice which row it shows,
-    -1 for none.
+    -1 for none. `moved` says for each step how far to the right it is moved; (): it stays where it is.
     """
 
-    def __init__(self, film: Film, rows: int = 1, of: Sequence[int] = (), **attributes: Any) -> None:
+    def __init__(self, film: Film, rows: int = 1, of: Sequence[int] = (), moved: Sequence[int] = (), **attributes: Any) -> None:
         self.film = film
         self.of = list(of)
+        self.moved = list(moved)
         self.head = film.add(el("g", **attributes))
         self.rows: list[list[tuple[list[int], list[int]]]] = [[] for _ in range(rows)]  # steps, and the node from each of them on
         self._last: list[list[Svg]] = [[] for _ in range(rows)]
@@ -150,8 +218,9 @@ class Track:
                 self._put(step, place, slot.at(step), row)
 
     def to_json(self) -> list[Any]:
-        """The head, of each row the slots with their steps and nodes, both told as what they add to the one before, and `of`."""
-        return [self.head, [[[_differences(steps), _differences(nodes)] for steps, nodes in row] for row in self.rows], self.of]
+        """The head, of each row the slots with their steps and nodes, `of` and `moved`; numbers as what they add to the one before."""
+        rows = [[[_differences(steps), _differences(nodes)] for steps, nodes in row] for row in self.rows]
+        return [self.head, rows, self.of, _differences(self.moved)]
 
     def _add(self, row: int) -> None:
         self._last[row].append(NOTHING)

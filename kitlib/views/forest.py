@@ -66,9 +66,6 @@ class History:
         """The newest value, or None."""
         return self.values[-1] if self.values else None
 
-    def to_json(self) -> list[list[Any]]:
-        return [self.steps, self.values]
-
 
 @dataclass(slots=True)
 class TreeView:

@@ -3,15 +3,13 @@
 The messages between producer and broker are laid out once for the whole run, as in a space-time
 diagram: each step has its place on the time axis, each message is a line between two lanes. What is to
 be seen after step n is what lies left of its place, so scrubbing is moving a window. The rows of
-batches (waiting, in flight, remembered) and the log change at some steps only, and are looked up. The
-browser's player gets the same numbers and decides nothing by itself.
+batches (waiting, in flight, remembered) and the log change at some steps only, and are looked up.
 
 Left out: how the trace is read (`kitlib.views.lanes_reader`), and the drawing.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -36,17 +34,17 @@ class Way:
     code: str  # once it has ended: see WAYS
     is_open: bool = False  # it never ends in this trace
     has_cross: bool = False  # where it ends no step stands that says so
-    ref: str = ""  # of the request or the answer (`kitlib.views.lives`)
+    ref: str | None = None  # by which a page asks for its life
 
     def y_at(self, x: int) -> int:
         """Where it is at a moment; at its ends before and after."""
         part = min(1.0, max(0.0, (x - self.x0) / max(1, self.x1 - self.x0)))
         return round(self.y0 + (self.y1 - self.y0) * part)
 
-    def part_at(self, x: int) -> float:
-        """How much of its way is behind it, 0 to 1, when the present is at `x`."""
-        part = min(1.0, max(0.0, (x - self.x0) / max(1, self.x1 - self.x0)))
-        return min(part, MOST_DONE) if self.is_open else part
+    @property
+    def end_x(self) -> float:
+        """Where it goes no farther."""
+        return self.x0 + (self.x1 - self.x0) * (MOST_DONE if self.is_open else 1)
 
 
 class Mark(NamedTuple):
@@ -56,6 +54,7 @@ class Mark(NamedTuple):
     y: int
     lines: tuple[str, ...] = ()
     is_above: bool = False  # where its label stands
+    ref: str | None = None  # by which a page asks for the life of what it is about
 
 
 @dataclass(slots=True)
@@ -140,6 +139,7 @@ class SpaceTime:
     ways: list[Way] = field(default_factory=list)
     marks: list[Mark | None] = field(default_factory=list)
     boxes: list[tuple[str, str, str]] = field(default_factory=list)  # code and two lines of each kind of box
+    refs: dict[int, str] = field(default_factory=dict)  # of boxes: by which a page asks for a batch's life
     rows: list[Row] = field(default_factory=list)
     logs: list[LogView] = field(default_factory=list)
     rings: list[list[int]] = field(default_factory=list)  # the boxes that the step is about
@@ -168,42 +168,6 @@ class SpaceTime:
         """The place on the time axis at which the diagram's window begins."""
         return max(0, self.x[step] - NOW_AT) if step >= 0 else 0
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it, compact, for the player."""
-        return {
-            "lanes": self.lanes,
-            "tall": self.tall,
-            "x": self.x,
-            "ways": [
-                [way.x0, way.y0, way.x1, way.y1, way.born, way.code, int(way.is_open), int(way.has_cross), way.ref]
-                for way in self.ways
-            ],
-            "marks": [
-                0 if mark is None else [mark.code, mark.y, int(mark.is_above), *mark.lines] for mark in self.marks
-            ],
-            "boxes": self.boxes,
-            "rows": [[row.title, row.x, row.y, row.words.to_json(), row.boxes.to_json()] for row in self.rows],
-            "rowsTall": self.rows_tall,
-            "logs": [
-                {
-                    "name": log.name,
-                    "base": log.base,
-                    "end": log.end,
-                    "boxWide": log.box_wide,
-                    "boxes": log.boxes,
-                    "hasBar": int(log.has_bar),
-                    "segments": [[*one[:6], int(one.is_late), one.acked, one.failed] for one in log.segments],
-                    "start": log.start.to_json(),
-                    "window": log.window.to_json(),
-                    "words": log.words.to_json(),
-                }
-                for log in self.logs
-            ],
-            "rings": self.rings,
-            "spots": self.spots,
-            "ticks": self.ticks,
-        }
-
 
 def ticks_of(x: list[int], at_ms: list[int]) -> list[tuple[int, str]]:
     """The times that the axis tells: as many as fit side by side, and only where the clock moved."""
@@ -214,14 +178,3 @@ def ticks_of(x: list[int], at_ms: list[int]) -> list[tuple[int, str]]:
             ticks.append((place, f"{ms:,} ms"))
             last = ms
     return ticks
-
-
-def visible(ways: list[Way], left: int, right: int, step: int) -> list[Way]:
-    """The ways that are there after a step, and cross the window."""
-    return [way for way in ways if way.born <= step and way.x1 > left and way.x0 < right]
-
-
-def steps_between(x: list[int], left: int, right: int) -> range:
-    """The steps whose places lie in the window, both ends included; places never fall."""
-    first = bisect_right(x, left - 1)
-    return range(first, bisect_right(x, right))

@@ -1,14 +1,14 @@
 """What the picture of a producer's run is made of: its marks, its boxes, and where things stand.
 
 As in `kitlib.views.look` each meaning has one colour and, beside it, a shape, a letter or a dash of its
-own. The browser gets these tables and the Python SVG uses them, so both draw the same.
+own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kitlib.views.look import LEFT, WIDTH
+from kitlib.views.look import WIDTH
 from kitlib.words.glyphs import (
     BLACK,
     BLUE,
@@ -154,13 +154,6 @@ LOG_BAR = 10  # height of the bar of a long log
 LOG_ZOOM = 22  # how much the bar moves the boxes down
 RECORD_TALL = 36
 LOG_TALL = 88
-
-LANES_GEOMETRY = {
-    "width": WIDTH, "left": LEFT, "sceneLeft": SCENE_LEFT, "sceneWide": SCENE_WIDE, "clientY": CLIENT_Y, "apart": APART,
-    "line": LINE, "nowAt": NOW_AT, "boxWide": BOX_WIDE, "boxPitch": BOX_PITCH, "boxTall": BOX_TALL, "rowTop": ROW_TOP,
-    "rowTall": ROW_TALL, "logTop": LOG_TOP, "logBar": LOG_BAR, "logZoom": LOG_ZOOM, "recordTall": RECORD_TALL,
-    "logTall": LOG_TALL, "strip": WIDTH - 2 * LEFT,
-}  # fmt: skip
 
 # Error names as a broker says them -> what fits under a mark.
 SHORT_ERRORS = {

@@ -19,12 +19,12 @@ from kitlib.views.lanes_log import LogReader
 from kitlib.views.lanes_look import CHAR, LABEL_GAP, OPEN_WAY
 from kitlib.views.lanes_marks import BROKER, CLIENT, MARKERS, SECOND
 from kitlib.views.lanes_rows import RowReader
-from kitlib.views.lanes_words import numbers, part, whole
+from kitlib.views.lanes_words import numbers, owner_of, part, whole
 from kitlib.words.idempotence import is_side
 
-MOST_NAME = 60  # characters of a name in a ref
 STEP_WIDE, SEND_WIDE = 18, 7  # the least way from one step to the next
 MOST_WAIT = 46  # how much a wait, however long, adds to that
+OF_BATCHES, OF_ANSWERS = "swWkxqdf", "aen"  # marks that are about a batch, or about an answer; others are about requests
 Key = tuple[Any, ...]
 
 
@@ -44,7 +44,6 @@ class _Flight:
     actor: str
     numbers: tuple[Any, ...]  # producer id, epoch, sequence
     way: Way
-    name: str  # of the request, within its ref; "" when no step says it
     is_under_way: bool = True  # to the broker
     arrivals: list[tuple[int, int]] = field(default_factory=list)  # step and place of each at the broker
     answered: int = 0  # of them
@@ -52,8 +51,9 @@ class _Flight:
     ways: list[Way] = field(default_factory=list)
 
     @property
-    def answer_ref(self) -> str:
-        return f"answer:{self.name}" if self.name else ""
+    def answer(self) -> str | None:
+        """By which a page asks for its answer's life."""
+        return self.way.ref and self.way.ref.replace("request:", "answer:", 1)
 
 
 class _Reader:
@@ -116,12 +116,19 @@ class _Reader:
         if step.what not in MARKERS or not is_side(step.actor):
             return None
         code, lines = MARKERS[step.what](data)
+        ref = self._ref("batch" if code in OF_BATCHES else "answer" if code in OF_ANSWERS else "request", step, flight)
         if step.actor.startswith("producer"):
             lane = self._lane_of(step.actor)
-            return Mark(code, lane, lines, lane == CLIENT)
+            return Mark(code, lane, lines, lane == CLIENT, ref)
         if step.actor == "network":
-            return Mark(code, (BROKER + (flight.client if flight else CLIENT)) // 2, lines)
-        return Mark(code, BROKER, lines, flight is not None and flight.client == SECOND)
+            return Mark(code, (BROKER + (flight.client if flight else CLIENT)) // 2, lines, ref=ref)
+        return Mark(code, BROKER, lines, flight is not None and flight.client == SECOND, ref)
+
+    def _ref(self, kind: str, step: Step, flight: _Flight | None = None) -> str | None:
+        """By which a page asks for the life of a step's batch, request or answer."""
+        number = step.data.get("batch" if kind == "batch" else "request")
+        actor = flight.actor if flight else step.actor
+        return None if number is None else f"{kind}:{owner_of(actor, self.actors)}{plain_text(number, 40)}"
 
     def _place(self, step: Step, mark: Mark | None) -> None:
         """Give the step its place on the time axis: waits are told apart, and labels do not touch."""
@@ -163,10 +170,8 @@ class _Reader:
 
     def _on_request(self, step: Step, data: dict[str, Any]) -> None:
         lane = self._lane_of(step.actor)
-        whose = "" if step.actor == self.actors[0] else f"{plain_text(step.actor, MOST_NAME)}/"
-        name = f"{whose}{plain_text(data['request'], MOST_NAME)}" if "request" in data else ""
-        way = Way(self.x, lane, self.x, BROKER, step.number, "R", ref=f"request:{name}" if name else "")
-        flight = _Flight(lane, step.actor, numbers(data), way, name, ways=[way])
+        way = Way(self.x, lane, self.x, BROKER, step.number, "R", ref=self._ref("request", step))
+        flight = _Flight(lane, step.actor, numbers(data), way, ways=[way])
         self.scene.ways.append(way)
         self.flights.setdefault(self._key(data), []).append(flight)
 
@@ -247,7 +252,7 @@ class _Reader:
     def _on_answer(self, step: Step, data: dict[str, Any]) -> None:
         if flight := self._flight(step):
             born, x0 = self._back(flight, self.x)
-            way = Way(x0, BROKER, self.x, flight.client, born, "A" if data.get("error") == "NONE" else "E", ref=flight.answer_ref)
+            way = Way(x0, BROKER, self.x, flight.client, born, "A" if data.get("error") == "NONE" else "E", ref=flight.answer)
             flight.ways.append(way)
             self.scene.ways.append(way)
 
@@ -257,7 +262,7 @@ class _Reader:
 
     def _lose_answer(self, flight: _Flight, x: int) -> None:
         born, x0 = self._back(flight, x)
-        way = Way(x0, BROKER, x, flight.client, born, LOST, ref=flight.answer_ref)
+        way = Way(x0, BROKER, x, flight.client, born, LOST, ref=flight.answer)
         flight.ways.append(way)
         self.scene.ways.append(way)
         self._lose(way, flight, x)
@@ -341,7 +346,7 @@ class _Reader:
                 flight.way.x1, flight.way.is_open = flight.way.x0 + OPEN_WAY, True
             elif is_answered and flight.arrivals and not flight.answered:
                 born, x0 = flight.arrivals[0]
-                scene.ways.append(Way(x0, BROKER, x0 + OPEN_WAY, flight.client, born, "A", True, ref=flight.answer_ref))
+                scene.ways.append(Way(x0, BROKER, x0 + OPEN_WAY, flight.client, born, "A", True, ref=flight.answer))
                 flight.ways.append(scene.ways[-1])
         for (_, y0, y1), broken in self.broken.items():  # the earlier one set out, the farther it came
             for place, lost in enumerate(sorted(broken, key=lambda one: -one.x0), start=1):

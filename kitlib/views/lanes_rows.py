@@ -12,7 +12,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.lanes import Row, SpaceTime
 from kitlib.views.lanes_look import BOX_PITCH, BOX_WIDE, MOST_BOXES, ROW_TALL
-from kitlib.views.lanes_words import NO_NUMBER, batch_name, part, rows_of, sequence_word, whole
+from kitlib.views.lanes_words import NO_NUMBER, batch_name, owner_of, part, rows_of, sequence_word, whole
 from kitlib.views.look import LEFT, WIDTH
 
 Entry = tuple[int, int, int, int]  # first and last sequence, first and last offset
@@ -79,6 +79,8 @@ class RowReader:
         if key not in self.places:
             self.places[key] = len(self.scene.boxes)
             self.scene.boxes.append((code, first, second))
+            if subject is not None and subject[0] != KIND_REMEMBERED:
+                self.scene.refs[self.places[key]] = f"batch:{owner_of(subject[1], self.actors)}{plain_text(subject[2], 40)}"
         return self.places[key]
 
     def _follow(self, step: int, actor: str, state: dict[str, Any]) -> None:

@@ -43,6 +43,11 @@ def numbers(data: Data) -> tuple[Any, ...]:
     return tuple(data.get(name) for name in ("pid", "epoch", "seq"))
 
 
+def owner_of(actor: str, actors: list[str]) -> str:
+    """`producer 2/` before the name of what belongs to it; "" for the first producer's. Several producers number alike."""
+    return "" if actor == actors[0] or actor not in actors else f"{plain_text(actor, 60)}/"
+
+
 def batch_word(data: Data) -> str:
     return batch_name(data.get("batch"))
 

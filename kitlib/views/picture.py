@@ -16,6 +16,7 @@ from kitlib.trace import Trace
 from kitlib.views.buckets import draw_maps, map_tall
 from kitlib.views.curves import HEIGHT as CURVES_TALL
 from kitlib.views.curves import QUESTION, draw_curves
+from kitlib.views.film import seen_at
 from kitlib.views.forest import Forest
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.lanes import SpaceTime
@@ -29,7 +30,7 @@ from kitlib.views.scene import Scene, draw_scene
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import Svg, document, el, group, legend_of
 from kitlib.views.tree import QUESTION as TREE_QUESTION
-from kitlib.views.tree import draw_tree, seen_at, tree_legend, tree_name, tree_summary
+from kitlib.views.tree import draw_tree, tree_legend, tree_name, tree_spans, tree_summary
 from kitlib.views.tree_look import TREE_TOP
 from kitlib.words.word import count
 
@@ -204,7 +205,7 @@ def _draw_trees(parts: list[Svg], frames: Frames, forest: Forest, number: int, p
         parts.append(draw_maps(forest, number, y))
         y += map_tall(forest)
     if part != "pending" and number >= 0 and forest.focus[number] >= 0:
-        legend, height = legend_of(tree_legend(), seen_at(forest, forest.focus[number], number), y)
+        legend, height = legend_of(tree_legend(), seen_at(tree_spans(forest, forest.focus[number]), number), y)
         parts.append(legend)
         y += height
     return y + 14

@@ -8,6 +8,7 @@ from typing import Any
 from kitlib.views.figure_curve import figure_reel
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames
+from kitlib.views.lanes_picture import sequence_reel
 from kitlib.views.lives import Lives
 from kitlib.views.outcome import Comparison
 from kitlib.views.partition_strip import strip_reel
@@ -30,13 +31,13 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison
         plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
         strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
         trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
-        reels = [*strips, plot] if is_alone else [*trees, plot, *strips]
+        first = [sequence_reel(film, frames.space_time, only)] if frames.space_time else trees
+        reels = [*strips, plot] if is_alone else [*first, plot, *strips]
     axis = next((reel.cursor for reel in reels if reel.cursor), None)
     if comparison and axis and (figure := figure_reel(film, comparison, axis, only)):
         reels.append(figure)
     row: dict[str, Any] = {"said": frames.said, "cut": frames.cut, "forked_at": frames.forked_at}
     row["isWhole"] = only is None
-    row["space_time"] = frames.space_time.to_json() if frames.space_time else None
     row["clock"] = frames.clock.to_json()
     row["stage"] = staged(film, frames, only)
     row["life"] = Lives(frames.trace, frames).to_json() if frames.trace and only is None else None

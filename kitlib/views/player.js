@@ -6,7 +6,7 @@ const WIDE = 960; // CSS pixels: from here on there is room for knobs beside a p
 
 class Player {
   constructor(model, root) {
-    Object.assign(this, { model, root, look: model.get("look"), at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
+    Object.assign(this, { model, root, at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
     this.hatchName = newName("hatch");
     this.reels = [];
     // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
@@ -42,7 +42,6 @@ class Player {
     this.stepText = html("span", { class: "kit-step" });
     this.hatches = svg("svg", { class: "kit-unseen", "aria-hidden": "true" });
     this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
-    this.producer = new ProducerStage(this.look, hatchName);
     this.actors = new ActorStage(this.transport.clock, () => { this.root.focus({ preventScroll: true }); this.togglePlay(); });
     this.above.push(this.actors);
     this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.ruler.node);
@@ -83,12 +82,8 @@ class Player {
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
     this.transport.load(run.clock, this.model.get("told").marks ?? []);
     for (const panel of this.panels) panel.load(run, film);
-    const scene = run.space_time;
-    if (scene) this.producer.load(scene);
-    const first = scene ? [this.producer.picture, this.producer.legend.node] : [];
-    put(this.question, "text", scene ? this.producer.look.question : run.reels[0].question);
-    const below = this.shownReels.flatMap(({ nodes }) => nodes);
-    this.stage.replaceChildren(...first, ...(first.length ? below : below.slice(1)));
+    put(this.question, "text", run.reels[0].question);
+    this.stage.replaceChildren(...this.shownReels.flatMap(({ nodes }) => nodes).slice(1));
   }
 
   get shownReels() {
@@ -164,7 +159,6 @@ class Player {
   draw() {
     const { run, at } = this;
     for (const panel of [...this.shownReels, ...this.panels]) panel.draw(at);
-    if (run.space_time) this.producer.draw(at);
     const sentence = at >= 0 ? run.said[at] : "The trace has no steps.";
     put(this.sentence, "text", sentence);
     put(this.stepText, "text", `after step ${at} of ${this.last}`);
@@ -175,7 +169,6 @@ class Player {
 
   describe() {
     for (const panel of [...this.shownReels, ...this.panels]) panel.describe(this.at, this.run);
-    if (this.run.space_time) this.producer.describe(this.at);
   }
 
   togglePlay() {

@@ -29,19 +29,13 @@ from kitlib.monitor.delivery import Verdict
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.frames import to_frames
-from kitlib.views.lanes import MOST_DONE
-from kitlib.views.lanes_look import CHAR, LANES_GEOMETRY, LOG_BOXES, MARKS, ROW_BOXES, SPEAK_FOR_THEMSELVES, WAYS
-from kitlib.views.lanes_picture import ARROW, BOLD, MARK_ROOM, PRODUCER_PARTS
 from kitlib.views.lives import Life, life
 from kitlib.views.picture import draw
 from kitlib.views.session import Session
-from kitlib.words.glyphs import RED
 
 HERE = Path(__file__).parent
 SCRIPTS = (
     "player_dom.js",
-    "player_lanes.js",
-    "player_batches.js",
     "player_film.js",
     "player_actors.js",
     "player_ruler.js",
@@ -56,24 +50,6 @@ SCRIPTS = (
 STYLES = ("player.css", "player_life.css", "player_script.css")
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
-LOOK = {
-    "lanes": {
-        "marks": [{name: getattr(look, name) for name in look.__slots__} for look in MARKS],
-        "ways": [{name: getattr(look, name) for name in look.__slots__} for look in WAYS],
-        "boxes": [{name: getattr(look, name) for name in look.__slots__} for look in (*ROW_BOXES, *LOG_BOXES)],
-        "quiet": SPEAK_FOR_THEMSELVES,
-        "arrow": ARROW,
-        "bold": BOLD,
-        "markRoom": MARK_ROOM,
-        "mostDone": MOST_DONE,
-        "char": CHAR,
-        "geometry": LANES_GEOMETRY,
-        "question": PRODUCER_PARTS["all"],
-        "red": RED,
-    },
-    "red": RED,
-}
-
 
 class Player(anywidget.AnyWidget):
     """A widget that runs an experiment and plays its trace. `.trace` and `.verdict` are those shown now."""
@@ -81,7 +57,6 @@ class Player(anywidget.AnyWidget):
     _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in STYLES)
 
-    look = traitlets.Dict(LOOK).tag(sync=True)  # what the codes mean; the same for all players
     frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.played, for the trace shown now
     heading = traitlets.Dict({}).tag(sync=True)  # title, question and knobs: sent once, as they never change
     told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's question with this `number`

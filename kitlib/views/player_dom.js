@@ -35,17 +35,6 @@ function show(node, isShown) {
   put(node, "display", isShown ? null : "none");
 }
 
-// The class, fill and stroke by which a colour name becomes paint: the page's own ink, paper and
-// grey are classes, so that they follow the theme.
-function edgePaint(edge) {
-  return edge === "ink" || edge === "grey" ? { class: `${edge}-line`, stroke: null } : { class: null, stroke: edge };
-}
-
-function wordPaint(text) {
-  const none = { "stroke-width": null, "paint-order": null };
-  return text === "ink" || text === "grey" ? { class: text, fill: null, ...none } : { class: null, fill: text, ...none };
-}
-
 function putAll(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) put(node, name, value);
 }

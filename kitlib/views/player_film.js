@@ -9,11 +9,13 @@ class Film {
   constructor({ heads, nodes }, hatch) {
     const isSafe = ([name]) => !/^on|href/.test(name);
     const own = ([name, value]) => [name, value === "url(#hatch)" ? hatch : value];
-    this.heads = [];
-    for (const [like, told] of heads) {
-      const { tag, attributes } = this.heads[like] ?? { tag: DRAWN_TAGS.has(like) ? like : "g", attributes: {} };
-      this.heads.push({ tag, attributes: { ...attributes, ...Object.fromEntries(Object.entries(told).filter(isSafe).map(own)) } });
+    // A head is a tag with attributes, or one that came before with other values, where 0 is the same value.
+    const whole = [];
+    for (const [like, ...told] of heads) {
+      const { tag, entries } = whole[like] ?? { tag: DRAWN_TAGS.has(like) ? like : "g", entries: Object.entries(told[0]) };
+      whole.push({ tag, entries: typeof like === "string" ? entries : entries.map(([name, value], place) => [name, told[place] || value]) });
     }
+    this.heads = whole.map(({ tag, entries }) => ({ tag, attributes: Object.fromEntries(entries.filter(isSafe).map(own)) }));
     // Inside a node the others are told by their distance; one that begins below zero is told by what differs.
     this.nodes = [];
     nodes.forEach((node, number) => {
@@ -159,7 +161,7 @@ class ReelView {
   // A picture without words of its own says what stands in its rows.
   describe(step, { said }) {
     const { words, wordsOf } = this.reel;
-    const rows = () => [...this.front.querySelectorAll(":scope > g > text")].map((text) => text.textContent).join(", ");
+    const rows = () => [...this.front.querySelectorAll(":scope > g > text")].map(({ childNodes }) => [...childNodes].map((part) => part.textContent).join(": ")).join(", ");
     const told = words[wordsOf[step]] ?? rows();
     put(this.description, "text", step < 0 ? "There are no steps." : `After step ${step} of ${said.length - 1}: ${said[step]} ${told}`.trim());
   }
@@ -167,12 +169,13 @@ class ReelView {
 
 // Rows of pieces, each of which becomes another one at some steps; which row is shown depends on what was chosen.
 class Track {
-  constructor(film, [head, rows, of]) {
-    Object.assign(this, { film, of, rows: rows.map((row) => row.map((slot) => slot.map(sumsOf))), node: film.make(head), shown: [] });
+  constructor(film, [head, rows, of, moved]) {
+    Object.assign(this, { film, of, moved: sumsOf(moved), rows: rows.map((row) => row.map((slot) => slot.map(sumsOf))), node: film.make(head), shown: [] });
   }
 
   draw(step, choice) {
     const row = this.rows[this.of.length ? this.of[choice] : 0] ?? [];
+    if (this.moved.length) put(this.node, "transform", `translate(${this.moved[step] ?? this.moved.at(-1)} 0)`);
     while (this.shown.length < row.length) {
       this.node.append(svg("g"));
       this.shown.push(-1);

@@ -119,7 +119,7 @@ class Ruler {
     const gaps = isTime ? this.breaks.map(([from, to, label, isTold]) => html("div", { class: "kit-gap", style: at((from + to) / 2 / end), title: `a silence of ${label}` },
       svg("svg", { viewBox: "-8 -7 16 14", width: 16, height: 14, "aria-hidden": "true" }, svg("path", { d: "M-8 0H-5l2.5 -5l5 10l2.5 -5H8" })), ...(isTold ? [html("span", { text: label })] : []))) : [];
     this.line.replaceChildren(...gaps);
-    const near = (share) => isTime && this.breaks.some(([from, to]) => Math.abs((from + to) / 2 / end - share) < 0.05);
+    const near = (share) => isTime && this.breaks.some(([from, to]) => Math.abs((from + to) / 2 / end - share) < 0.075);
     const marked = isTime ? this.labels.map(([step, told]) => [clock.share(step), told])
       : [0, 0.25, 0.5, 0.75, 1].map((share) => [share, `step ${Math.round(share * clock.last).toLocaleString("en")}`]);
     this.times.replaceChildren(...marked.filter(([share]) => !near(share)).map(([share, told]) => {

@@ -10,10 +10,10 @@ function tell(sentence) {
 }
 
 function showRecording() {
-  const { format, look, heading, told, frames, recording } = JSON.parse(document.getElementById("kit-saved").textContent);
+  const { format, heading, told, frames, recording } = JSON.parse(document.getElementById("kit-saved").textContent);
   if (format !== FORMAT) return tell(`This page holds a recording of format ${format}, and its script reads format ${FORMAT}. Save the run again.`);
   const answer = (question) => setTimeout(() => model.take({ told: { ...model.get("told"), number: question.number, error: recording } }));
-  const model = new PageModel({ look, heading, told, frames: new TextEncoder().encode(JSON.stringify(frames)) }, answer);
+  const model = new PageModel({ heading, told, frames: new TextEncoder().encode(JSON.stringify(frames)) }, answer);
   const root = document.createElement("div");
   PLACE.append(root);
   new Player(model, root);

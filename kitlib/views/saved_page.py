@@ -19,7 +19,7 @@ from kitlib.experiments.script import Script
 from kitlib.lab import workspace
 from kitlib.text import LONG, html_table, plain_text, show_text
 from kitlib.trace import Trace
-from kitlib.views.player import HERE, LOOK, SCRIPTS, STYLES
+from kitlib.views.player import HERE, SCRIPTS, STYLES
 from kitlib.views.session import Session
 from kitlib.views.web_page import to_page
 
@@ -62,7 +62,6 @@ def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> 
     )
     data = {
         "format": FORMAT,
-        "look": LOOK,
         "heading": session.heading,
         "told": session.told,
         "frames": json.loads(session.frames),

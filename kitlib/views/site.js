@@ -141,7 +141,7 @@ class Stage {
 
   show({ heading, told, frames }) {
     this.close();
-    const state = { look: CATALOG.look, heading, told, frames, waiting: "Python is loading; your change follows." };
+    const state = { heading, told, frames, waiting: "Python is loading; your change follows." };
     this.model = new PageModel(state, (question) => this.ask(question));
     this.root.replaceChildren();
     this.close = player.render({ model: this.model, el: this.root });
@@ -161,13 +161,14 @@ class Stage {
   }
 
   // The address and the command follow the knobs.
-  say({ values, seed }, isAddress = false) {
+  say({ values, seed, script }, isAddress = false) {
     const changed = Object.entries(values).filter(([name, value]) => `${value}` !== this.defaults[name]);
     const quoted = (value) => (/^[\w.+-]+$/.test(value) ? value : `'${value}'`);
     const options = changed.map(([name, value]) => `--${name.replaceAll("_", "-")}=${quoted(value)}`);
-    this.command.textContent = ["kit run", this.name, `--seed=${seed}`, ...options].join(" ");
+    const done = script?.done ?? [];
+    this.command.textContent = ["kit run", this.name, `--seed=${seed}`, ...options, ...done.map((line) => `--do ${quoted(line)}`)].join(" ");
     if (!isAddress) return;
-    const settings = new URLSearchParams([...changed, ...(seed === "1" ? [] : [["seed", seed]])]);
+    const settings = new URLSearchParams(done.length ? { script: script.text } : [...changed, ...(seed === "1" ? [] : [["seed", seed]])]);
     history.replaceState(null, "", `#${this.name}${`${settings}` && `?${settings}`}`);
   }
 

@@ -26,7 +26,7 @@ from kitlib.errors import DiskError
 from kitlib.experiments import every
 from kitlib.experiments.experiment import Experiment
 from kitlib.lab import pyodide
-from kitlib.views.player import HERE, LOOK, SCRIPTS
+from kitlib.views.player import HERE, SCRIPTS, STYLES
 from kitlib.views.session import Session
 from kitlib.views.web_page import to_page
 
@@ -133,12 +133,11 @@ def _build(room: Path, folder: Path, package: Path, progress: Callable[[str], No
         groups.setdefault(mechanism(experiment, session), []).append(row | {"knobs": [knob.name for knob in experiment.knobs]})
     progress(f"recorded the default runs of {len(recorded)} experiments")
     catalog = {
-        "look": LOOK,
         # The parts of Python that a page counts while they come; the module of the WebAssembly is not among them.
         "bytes": sum(path.stat().st_size for path in loaded if path.suffix != ".mjs"),
         "groups": [{"title": title, "experiments": rows} for title, rows in groups.items()],
     }
-    style = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("player.css", "page.css", "site.css"))
+    style = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*STYLES, "page.css", "site.css"))
     policy = ("connect-src 'self'", "worker-src 'self'")
     page = to_page("Delivery Lab", BODY, style=style, data=("kit-catalog", catalog), src="site.js", policy=policy)
     (room / "index.html").write_text(page, encoding="utf-8")

@@ -5,21 +5,21 @@ from when to when it is up, and a line of what it holds. *Travellers* are the re
 leaves one actor at one time and arrives at another one, or is lost in transit and falls. Times are places of the run's
 `PlayClock`, in seconds of play.
 
-What each verb does on the stage is read from one table per domain (`kitlib.views.stage_rows`); a row is a few *deeds*, made here:
+What each verb does on the stage is read from one table per domain (`kitlib.views.stages`); a row is a few *deeds*
+(`kitlib.views.stage_deeds`):
 
-    "emit":    (hops("log", WHO, RECORD), leaves(WHO, "bolt", TUPLE, key=offset))
-    "process": (arrives(key=offset),)
-    "crash":   (dies("spout", "bolt"), falls_all(TUPLE))
+    "emit": (hops("log", WHO, RECORD, offset_of), leaves(WHO, "bolt", TUPLE, tuple_key, offset_of)),
+    "process": (arrives(tuple_key),),
+    "crash": (becomes(DOWN, "spout", "bolt"), loses_all("spout", "bolt")),
 
-Many equal travellers become one, with their number. Left out: the drawing (`kitlib.views.stage_picture`).
+Many equal travellers become one, with their number (`kitlib.views.stage_crowds`). Left out: the drawing
+(`kitlib.views.stage_picture`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from kitlib.text import plain_text
@@ -32,12 +32,8 @@ REST_S = 2.5  # what fell lies for so long,
 MOST_REST_S = 7.0  # or until whoever lost it is back, but no longer than this
 BACK_S = 1.1  # how long what came back is marked
 SAYS_S = 1.5  # how long a bubble stands
-MOST_TRAVELLERS = 1_200  # of a score; more are grouped
-MOST_AT_ONCE, MOST_ON_A_WAY = 200, 32  # at the same time on the stage, and between the same two; more are grouped
-LONGEST_GRAIN_S = 60.0  # what is farther apart is never grouped
 LANES = 9  # side by side, what crosses between the same two
 TEXT_S = 0.1  # an actor's lines change at most so often
-MOST_LABEL = 16  # characters
 UP, DOWN, BACK, FROZEN, CUT_OFF, AWAY, FENCED = "up", "down", "back", "frozen", "cut off", "away", "fenced"
 ARRIVED, LOST, REFUSED, DROPPED = "arrived", "lost", "refused", "dropped"
 
@@ -321,234 +317,3 @@ class Play:
             self.stage.travellers[place] = replace(lying, t2=max(lying.t2, min(lying.t1 + 3 * MOST_REST_S, end)))
         for one, (other, since) in self.tied.items():
             self.stage.ties.append(Tie(one, other, since, end))
-
-
-# -- the deeds that rows are made of ---------------------------------------------------------------------
-
-WHO = "*"  # stands for the actor of the step
-Value = Callable[[Step], Any]
-Name = str | Value
-
-
-def _name(name: Name, step: Step) -> str:
-    return (step.actor if name == WHO else name) if isinstance(name, str) else str(name(step))
-
-
-def _told(label: str | Value, step: Step) -> str:
-    text = label if isinstance(label, str) else label(step)
-    return plain_text(text, MOST_LABEL)
-
-
-def hops(source: Name, target: Name, look: Look | Value, label: str | Value = "", ref: str | Value = "", fate: str = ARRIVED) -> Deed:
-    """Something crosses from one actor to another one."""
-    return lambda play, step: play.hop(
-        _name(source, step),
-        _name(target, step),
-        look if isinstance(look, Look) else look(step),
-        _told(label, step),
-        _ref(ref, step),
-        fate,
-    )
-
-
-def leaves(source: Name, target: Name, look: Look | Value, key: Value, label: str | Value = "", ref: str | Value = "") -> Deed:
-    """Something sets off, and a later step says when it arrives."""
-    return lambda play, step: play.leave(
-        key(step),
-        _name(source, step),
-        _name(target, step),
-        look if isinstance(look, Look) else look(step),
-        _told(label, step),
-        _ref(ref, step),
-    )
-
-
-def arrives(key: Value, fate: str = ARRIVED) -> Deed:
-    """What set off with this key is there."""
-    return lambda play, step: play.arrive(key(step), fate, "")
-
-
-def falls(key: Value, fate: str = LOST) -> Deed:
-    """What set off with this key is lost on its way."""
-
-    def deed(play: Play, step: Step) -> None:
-        play.fall(key(step), fate)
-
-    return deed
-
-
-def drops(name: Name, label: str | Value, look: Look = DROP, fate: str = DROPPED) -> Deed:
-    """Something falls off an actor; "" nothing does."""
-
-    def deed(play: Play, step: Step) -> None:
-        if told := _told(label, step):
-            play.fall_from(_name(name, step), look, told, "", fate)
-
-    return deed
-
-
-def says(name: Name, text: str | Value, is_alarm: bool = False) -> Deed:
-    """A bubble over an actor; "" is none."""
-
-    def deed(play: Play, step: Step) -> None:
-        told = text if isinstance(text, str) else text(step)
-        if told:
-            play.say(_name(name, step), told, is_alarm)
-
-    return deed
-
-
-def becomes(state: str, *names: Name) -> Deed:
-    """The step's actor (or those named) goes into a state."""
-
-    def deed(play: Play, step: Step) -> None:
-        for name in names or (WHO,):
-            play.be(_name(name, step), state)
-
-    return deed
-
-
-def blinks(name: Name) -> Deed:
-    """An actor is back; one that was not down until now dies in the same step."""
-
-    def deed(play: Play, step: Step) -> None:
-        who = _name(name, step)
-        was_up = play.has(who) and play.stage.actors[who].is_up
-        play.be(who, DOWN)
-        play.be(who, BACK, after=BACK_S if was_up else 0.0)
-
-    return deed
-
-
-def loses_all(*names: Name, fate: str = DROPPED) -> Deed:
-    """Whatever is under way from or to these actors falls."""
-
-    def deed(play: Play, step: Step) -> None:
-        lost = {_name(name, step) for name in names or (WHO,)}
-        for key, waiting in list(play.open.items()):
-            if any(under.source in lost or under.target in lost for under in waiting):
-                first = waiting[0]
-                play.fall(key, fate, first.target if first.target in lost else first.source)
-
-    return deed
-
-
-def _ref(ref: str | Value, step: Step) -> str:
-    return ref if isinstance(ref, str) else str(ref(step))
-
-
-# -- from a trace to its score -----------------------------------------------------------------------------
-
-
-def to_stage(trace: Trace, clock: PlayClock, setting: Setting, only: float | None = None) -> Stage:
-    """The score of a run, or with `only` what travels at that time. KeyError, TypeError or ValueError when a
-    step's data are not what its word promises.
-    """
-    stage = cast(trace, setting.parts(trace) if callable(setting.parts) else setting.parts)
-    stage.frames = setting.frames
-    play = Play(trace, clock, stage)
-    for step, place in zip(trace.steps, clock.places, strict=True):
-        play.now = place
-        for deed in setting.rows.get(step.what, ()):
-            deed(play, step)
-        if setting.lines is not None:
-            setting.lines(play, step)
-    play.finish()
-    travellers = stage.travellers if only is None else [each for each in stage.travellers if each.t0 <= only <= each.t2]
-    stage.travellers = gathered(travellers)
-    return stage
-
-
-WIDE, TOP, BOTTOM = 760.0, 30.0, 40.0  # of the stage; room for bubbles above the actors, and for what fell below them
-BROAD, NARROW, EDGE, BETWEEN = 146.0, 84.0, 10.0, 70.0  # of an actor, and what lies between two columns at least
-TALL, LEAST_TALL, PITCH = 50.0, 24.0, 64.0
-MOST_TALL = 200.0  # of a column, unless its actors become too flat
-MOST_IN_A_COLUMN = 12
-
-
-def cast(trace: Trace, parts: Sequence[Part]) -> Stage:
-    """The actors of a run at their places: those of one column one below the other, and a row at the foot."""
-    seen = dict.fromkeys(step.actor for step in trace.steps)
-    columns: dict[tuple[bool, float], list[tuple[Part, str]]] = {}
-    taken: set[str] = set()
-    for part in parts:
-        found = [part.names] if part.is_always else [*seen, *(part.found(trace) if part.found else ())]
-        names = [name for name in dict.fromkeys(found) if name not in taken and re.fullmatch(part.names, name)]
-        taken.update(names)
-        if names:
-            columns.setdefault((part.is_below, part.x), []).extend((part, name) for name in sorted(names, key=_in_order))
-    main = {x: actors[:MOST_IN_A_COLUMN] for (is_below, x), actors in columns.items() if not is_below}
-    below = {x: actors for (is_below, x), actors in columns.items() if is_below}
-    near = min((after - before for before, after in pairwise(sorted(main))), default=1.0)
-    wide = min(BROAD, max(NARROW, (near * (WIDE - 2 * EDGE) - BETWEEN) / (1 + near)))
-    most = max(map(len, main.values()), default=1)
-    pitch = min(PITCH, max(LEAST_TALL + 5, MOST_TALL / most))
-    tall, inner = min(TALL, pitch - 5), max(2 * PITCH if not below else PITCH + 16, pitch * most)
-    stage = Stage({})
-
-    def put(part: Part, name: str, x: float, y: float, high: float) -> None:
-        actor = Actor(name, part.kind, plain_text(part.label(name), 18), EDGE + wide / 2 + (WIDE - 2 * EDGE - wide) * x, y, wide, high)
-        actor.states.append((0.0, AWAY if part.is_away else UP))
-        stage.actors[name] = actor
-
-    for x, actors in main.items():
-        apart = min(inner / len(actors), tall + 44)
-        for number, (part, name) in enumerate(actors):
-            put(part, name, x, TOP + inner / 2 + (number - (len(actors) - 1) / 2) * apart, tall)
-    foot = TOP + inner
-    for x, actors in below.items():
-        for number, (part, name) in enumerate(actors):
-            put(part, name, min(1.0, max(0.0, x + (number - (len(actors) - 1) / 2) * (wide + 24) / WIDE)), foot + 30 + 21, 42.0)
-    stage.height = foot + (30 + 42 if below else 0) + BOTTOM
-    return stage
-
-
-def _in_order(name: str) -> tuple[Any, ...]:
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
-
-
-def gathered(travellers: Sequence[Traveller]) -> list[Traveller]:
-    """The travellers, few enough to be shown: those that are alike and cross at about the same time are one, with their number."""
-    ways: dict[tuple[str, str], list[Traveller]] = {}
-    for each in travellers:
-        ways.setdefault((each.source, each.target), []).append(each)
-    found = [each for way in ways.values() for each in _thinned(way, lambda kept: _most_at_once(kept) > MOST_ON_A_WAY)]
-    found = _thinned(found, lambda kept: len(kept) > MOST_TRAVELLERS or _most_at_once(kept) > MOST_AT_ONCE)
-    return sorted(found, key=lambda each: each.t0)
-
-
-def _thinned(travellers: list[Traveller], are_too_many: Callable[[list[Traveller]], bool]) -> list[Traveller]:
-    """The same, grouped ever more coarsely until they are few enough."""
-    grain, found = 0.0, travellers
-    while are_too_many(found) and grain < LONGEST_GRAIN_S:
-        grain = grain * 1.7 or 0.05
-        found = _grouped(travellers, grain)
-    return found
-
-
-def _most_at_once(travellers: Iterable[Traveller]) -> int:
-    most = now = 0
-    for _, change in sorted(each for t in travellers for each in ((t.t0, 1), (t.t2, -1))):
-        now += change
-        most = max(most, now)
-    return most
-
-
-def _grouped(travellers: Iterable[Traveller], grain: float) -> list[Traveller]:
-    groups: dict[Hashable, list[Traveller]] = {}
-    for each in travellers:
-        bubble = each.label if each.look.shape == "bubble" else ""
-        key = (each.source, each.target, each.look, each.fate, bubble, round(each.t0 / grain), round(each.t1 / grain))
-        groups.setdefault(key, []).append(each)
-    return [_one(group) for group in groups.values()]
-
-
-def _one(group: list[Traveller]) -> Traveller:
-    if len(group) == 1:
-        return group[0]
-    first = group[0]
-    if first.look.shape == "bubble":
-        return replace(first, t2=max(each.t2 for each in group))
-    count = sum(each.count for each in group)
-    middle = group[len(group) // 2]
-    return replace(middle, t0=min(e.t0 for e in group), t2=max(e.t2 for e in group), count=count)

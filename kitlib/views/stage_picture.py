@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from kitlib.errors import TraceError
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.film import NOTHING, Film, Track
 from kitlib.views.frames import Frames
@@ -25,14 +27,14 @@ from kitlib.views.stage import (
     FROZEN,
     LOOKS,
     UP,
-    WIDE,
     Actor,
     Look,
     Stage,
     Traveller,
-    to_stage,
 )  # fmt: skip
-from kitlib.views.stage_rows import STAGES
+from kitlib.views.stage_cast import WIDE
+from kitlib.views.stage_score import to_stage
+from kitlib.views.stages import STAGES
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import GREEN, RED, SKY
 
@@ -202,9 +204,20 @@ def path_of(source: Actor, target: Actor, others: Iterable[Actor]) -> tuple[floa
 
 
 def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage | None:
-    """The score of a run, or with `only` what travels at that time; None where nothing ever does."""
+    """The score of a run, or with `only` what travels at that time; None where nothing ever does.
+
+    TraceError when a step's data are not what its word promises.
+    """
     setting = STAGES.get(trace.domain)
-    return to_stage(trace, clock, setting, only) if setting and trace.steps else None
+    if setting is None or not trace.steps:
+        return None
+    try:
+        return to_stage(trace, clock, setting, only)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(
+            f"trace {plain_text(trace.run)}: it cannot be played, a step's data are not what its word needs "
+            f"({type(error).__name__}: {plain_text(error)}). Record the trace again."
+        ) from error
 
 
 def staged(film: Film, frames: Frames, only: int | None = None) -> dict[str, Any] | None:

@@ -7,13 +7,12 @@ nothing was heard of it, and crossed out where it was lost.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 from kitlib.views.buckets import MapsOf, map_tall
-from kitlib.views.film import NOTHING, Chooser, Film, Reel, Slot, Track, pieces_at
+from kitlib.views.film import NOTHING, Chooser, Film, Reel, Slot, Span, Track, pieces_at, seen_over
 from kitlib.views.forest import NEVER, Forest
 from kitlib.views.ledger import ledger_slots
 from kitlib.views.look import WIDTH
@@ -79,7 +78,7 @@ def tree_reel(film: Film, forest: Forest, only: int | None = None, chosen: int =
         for row, tree in enumerate(choices):
             reel.tracks[-1].play(slots_of(forest, tree), row)
     reel.tracks += maps.play(film, **places[-1])
-    reel.explain(film, tree_legend(), *(seen_over(forest, tree) for tree in range(len(forest.trees))), [])
+    reel.explain(film, tree_legend(), *(seen_over(tree_spans(forest, tree)) for tree in range(len(forest.trees))), [])
     names = [f"{view.name}, {view.detail}" for view in forest.trees[:MOST_NAMED]]
     default = [len(forest.trees) if tree == NEVER else tree for tree in forest.focus]
     reel.chooser = Chooser("tree shown: ", "the one that the step is about", names, default)
@@ -151,26 +150,15 @@ def _ring(wide: int, tall: int, x: int, y: int) -> Svg:
     return el("rect", x=x - wide / 2, y=y - tall / 2, width=wide, height=tall, cls="ink-line", rx=5, fill="none", stroke_width=2.5)
 
 
-def seen_over(forest: Forest, tree: int) -> Iterator[tuple[int, list[str]]]:
-    """The keys of the legend's items that occur in a tree, from each step on at which they may change."""
-    changes: dict[int, list[int]] = {}
-    shown = [place for place, node in enumerate(forest.trees[tree].layout.nodes) if node.x >= 0]
-    for place in shown:
-        for step in forest.changes_of(tree, place):
-            changes.setdefault(step, []).append(place)
-    keys: dict[int, tuple[str, ...]] = {}
-    counts: Counter[str] = Counter()
-    for step in sorted(changes):
-        for place in changes[step]:
-            counts.subtract(keys.get(place, ()))
-            keys[place] = _keys_of(forest, tree, place, step)
-            counts.update(keys[place])
-        yield step, [key for key, count in counts.items() if count]
-
-
-def seen_at(forest: Forest, tree: int, step: int) -> set[str]:
-    """The keys of the legend's items that occur in a tree after a step."""
-    return next((set(keys) for at, keys in reversed(list(seen_over(forest, tree))) if at <= step), set())
+def tree_spans(forest: Forest, tree: int) -> list[Span]:
+    """When which items of the legend are in a tree's picture."""
+    spans = []
+    for place, node in enumerate(forest.trees[tree].layout.nodes):
+        if node.x >= 0:
+            steps = forest.changes_of(tree, place)
+            for since, until in pairwise([*steps, len(forest.focus)]):
+                spans += [(since, until, key) for key in _keys_of(forest, tree, place, since)]
+    return spans
 
 
 def _keys_of(forest: Forest, tree: int, place: int, step: int) -> tuple[str, ...]:

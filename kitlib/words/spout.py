@@ -294,8 +294,9 @@ SPOUT = Domain(
         "odds": Word(_odds, "false_completions messages predicted"),
     },
     marks={
-        "crash": "crash", "start": "restart", "reset": "reset", "clear": "clear", "give_up": "gives up", "error": "error",
-        "delete": "log start moves", "batch_fail": "batch fails", "lose": "tuple lost", "lose_ack": "ack lost",
+        "crash": "crash", "start": "restart", "reset": "reset", "clear": "clear", "give_up": "gives up", "lose": "tuple lost",
+        "lose_ack": "ack lost", "double": "sent twice", "delay": "held back", "error": "error",
+        "delete": "log start moves", "batch_fail": "batch fails",
     },
     models=_models,
 )

@@ -19,6 +19,8 @@ FEW_ROOTS = 4  # more of them are counted
 FAULTS = {
     "hang": "hangs", "raise": "exception", "fail": "fails", "drop": "drops", "ack_twice": "acks twice", "unanchored": "not anchored",
     "lose": "lost in transit",
+    "delay": "held back",
+    "double": "sent twice",
 }  # fmt: skip
 
 

@@ -22,9 +22,13 @@ class Projector:
         self.row = json.loads(sent)
         self.reels = self.row["reels"]
         self.heads: list[tuple[str, dict[str, str]]] = []
-        for like, told in self.row["heads"]:
-            tag, attributes = (like, {}) if isinstance(like, str) else self.heads[like]
-            self.heads.append((tag, attributes | told))
+        for like, *told in self.row["heads"]:
+            if isinstance(like, str):
+                self.heads.append((like, told[0]))
+            else:
+                tag, attributes = self.heads[like]
+                changed = {name: value for name, value in zip(attributes, told, strict=False) if value != 0}
+                self.heads.append((tag, attributes | changed))
         self.nodes: list[list[Any]] = []
         for number, node in enumerate(self.row["nodes"]):
             self.nodes.append(self._whole(number, node))
@@ -48,11 +52,13 @@ class Projector:
 
     def track(self, track: Any, step: int, choice: int = 0) -> Node:
         """A track after a step."""
-        head, rows, of = track
+        head, rows, of, moved = track
         row = of[choice] if of else 0
         sums = [(_sums(steps), _sums(nodes)) for steps, nodes in (rows[row] if row >= 0 else ())]
         shown = [nodes[bisect_right(steps, step) - 1] for steps, nodes in sums if steps and steps[0] <= step]
-        return [*self.node(head), *map(self.node, shown)]
+        tag, attributes = self.node(head)
+        place = {"transform": f"translate({_sums(moved)[min(step, len(moved) - 1)]} 0)"} if moved else {}
+        return [tag, attributes | place, *map(self.node, shown)]
 
     def leaves(self, reel: int, step: int, choice: int | None = None) -> list[Leaf]:
         """What is drawn of a picture after a step, above what stays; without a choice what the step is about."""

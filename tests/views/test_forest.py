@@ -366,9 +366,9 @@ def test_broken_data_raise_a_trace_error(what: str, data: dict[str, Any]) -> Non
 
 
 def test_a_run_of_trees_is_sent_compact_and_safe_for_javascript() -> None:
-    """A thousand steps with trees, ledgers and maps are less than 450 kB, and JavaScript would round no number in them."""
+    """A thousand steps with trees, ledgers and maps are less than 480 kB, and JavaScript would round no number in them."""
     text = played(to_frames(large(1000)))
-    assert len(text) < 450_000
+    assert len(text) < 480_000
 
     def check(value: object) -> None:
         if isinstance(value, dict | list):

@@ -11,11 +11,13 @@ import sys
 import zipfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
 from kitlib.errors import DiskError, SupplyError
 from kitlib.experiments import every, get, names
+from kitlib.experiments.script import Script
 from kitlib.lab import pyodide
 from kitlib.views import site
 from kitlib.views.player import HERE
@@ -40,7 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> site.Site:
 def test_the_index_lists_every_experiment_once(built: site.Site) -> None:
     """Each experiment stands under one mechanism, with its question and its knobs to search for."""
     page = (built.folder / "index.html").read_text(encoding="utf-8")
-    catalog = json.loads(next(text for text in Parsed(page).inside if text.startswith('{"look"')))
+    catalog = json.loads(next(text for text in Parsed(page).inside if text.startswith('{"bytes"')))
     listed = [row for group in catalog["groups"] for row in group["experiments"]]
     assert sorted(row["name"] for row in listed) == sorted(names()) and built.experiments == len(names())
     assert {group["title"] for group in catalog["groups"]} == set(site.MECHANISMS.values())
@@ -113,6 +115,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"name": SMALL, "seed": "1", "knobs": {"records": "-3"}}, "records is '-3', expected"),
     ({"name": SMALL, "seed": "1", "knobs": {"<b>": "1"}}, "has no knob '<b>'"),
     ({"name": SMALL, "seed": "x", "knobs": {}}, "seed is 'x', expected a whole number"),
+    ({"name": SMALL, "seed": "1", "knobs": {"script": "answers_lost seed=1"}}, "and its script one of answers_lost"),
+    ({"name": SMALL, "seed": "1", "knobs": {"script": f"{SMALL}\nlose <b>"}}, 'script, line 2: got "lose <b>", expected'),
     ({"name": SMALL, "seed": "1", "knobs": 3}, "The kit itself failed (TypeError), which is a bug."),
 ]
 
@@ -125,6 +129,17 @@ def test_a_bad_link_is_refused_with_a_sentence(asked: dict[str, Any], words: str
     before = desk.frames
     assert words in json.loads(desk.open(json.dumps(asked)))["refused"]
     assert desk.frames == before
+
+
+def test_a_link_with_a_script_opens_its_run() -> None:
+    """What `to_link` writes, the page opens: the same steps, and the script with what is done to the run."""
+    script = Script.parse("answers_lost seed=3 lost_answers=0\nlose answer 4")
+    name, _, settings = script.to_link("http://127.0.0.1/").partition("#")[2].partition("?")
+    knobs = {key: found[0] for key, found in parse_qs(settings).items()}
+    desk = Desk()
+    told = json.loads(desk.open(json.dumps({"name": name, "seed": "1", "knobs": knobs})))["told"]
+    assert (told["seed"], told["script"]["text"], told["script"]["done"]) == ("3", str(script), ["lose answer 4"])
+    assert desk.frames == Session(script).frames
 
 
 def test_the_desk_answers_as_a_player_does() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+from dataclasses import replace
 
 import pytest
 
+from kitlib.errors import TraceError
 from kitlib.experiments import get, names
 from kitlib.trace import Trace
 from kitlib.views.film import Film
@@ -19,16 +22,14 @@ from kitlib.views.stage import (
     FENCED,
     FROZEN,
     LOST,
-    MOST_AT_ONCE,
-    MOST_ON_A_WAY,
     UP,
     Stage,
     Traveller,
-    gathered,
-    to_stage,
 )
+from kitlib.views.stage_crowds import MOST_AT_ONCE, MOST_ON_A_WAY, gathered
 from kitlib.views.stage_picture import stage_of, staged, to_json
-from kitlib.views.stage_rows import STAGES
+from kitlib.views.stage_score import to_stage
+from kitlib.views.stages import STAGES
 from kitlib.words import DOMAINS
 from tests.views.payloads import HOSTILE
 
@@ -201,6 +202,21 @@ def test_actors_and_travellers_say_what_they_are() -> None:
     told = to_json(film, stage)
     assert "record:events/0/17" in told["refs"]
     assert any('data-ref="process:spout"' in head for head in film.heads)
+
+
+@pytest.mark.parametrize("name", ["restart", "bolt_crash", "answers_lost", "stale_metadata", "rebalance", "zombie", "unclean_election"])
+def test_data_that_are_not_what_a_word_promises_end_in_a_sentence(name: str) -> None:
+    """Whatever stands in one field of a step, the stage is made, or a TraceError says which trace cannot be played."""
+    trace, frames, _ = run_of(name)
+    firsts = {step.what: step for step in reversed(trace.steps)}
+    for step in firsts.values():
+        for field in step.data:
+            for bad in (None, "x", [], {}, -(10**18), 10**18, [[0, 10**18]], [None]):
+                steps = list(trace.steps)
+                steps[step.number] = replace(step, data={**step.data, field: bad})
+                changed = replace(trace, steps=steps)
+                with contextlib.suppress(TraceError):
+                    stage_of(changed, frames.clock)
 
 
 @pytest.mark.parametrize("payload", HOSTILE)
