@@ -28,6 +28,7 @@ COMMANDS = {
     "experiments": ("run",),
     "compare": ("compare",),
     "page": ("page",),
+    "predictions": ("predictions",),
     "sweep": ("sweep",),
     "audit": ("audit",),
     "guarantees": ("guarantees",),

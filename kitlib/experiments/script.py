@@ -107,20 +107,19 @@ class Script:
 
     def to_link(self, page: str = "") -> str:
         """An address that `from_link` and the site of `kit page` read: `page` with this script behind its "#"."""
-        return f"{page.partition('#')[0]}#{self.experiment}?script={quote(str(self), safe='')}"
+        return f"{page.partition('#')[0]}#script={quote(str(self), safe='')}"
 
     @classmethod
     def from_link(cls, link: str) -> Script:
         """The script in a link, behind its "#" or "?". ScriptError when there is none, or it is none."""
         try:
             parts = urlsplit(link)
-            places = (parts.fragment.rpartition("?")[2], parts.query)
-            found = [text for each in places for text in parse_qs(each).get("script", ())]
+            found = [*parse_qs(parts.fragment).get("script", ()), *parse_qs(parts.query).get("script", ())]
         except (ValueError, AttributeError, TypeError):
             found = []
         if not found:
             told = plain_text(link, 80)
-            raise ScriptError(f'the link {told} holds no script. Expected "#EXPERIMENT?script=..." at its end, as `to_link` writes it.')
+            raise ScriptError(f'the link {told} holds no script. Expected "#script=..." at its end, as `to_link` writes it.')
         return cls.parse(found[0])
 
 

@@ -63,6 +63,7 @@ from kitlib.monitor.reasons import (
     Settings,
     Stall,
 )
+from kitlib.monitor.subjects import subject_of
 from kitlib.monitor.transactions import TransactionLedger
 from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Tally, Verdict
 from kitlib.trace import Step, Trace, from_ranges
@@ -94,7 +95,8 @@ def judge(trace: Trace) -> Verdict:
             ledgers[lane] = LEDGERS[trace.domain](*lane, trace.knobs)
         ledgers[lane].follow(step, trace.vocabulary.judged(step.what))
     is_cut = trace.cut_at is not None
-    return Verdict(tuple(ledger.verdict(is_cut) for ledger in ledgers.values()), trace.cut_at)
+    lanes = tuple(ledger.verdict(is_cut) for ledger in ledgers.values())
+    return Verdict(lanes, trace.cut_at, "" if lanes else subject_of(trace))
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ the four of a producer, and `kitlib.monitor.transactions` the five of a reader o
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,10 +41,16 @@ class Anomaly:
     count: int = 0
     witness: int | None = None  # the number of the first step that shows it
     offset: int | None = None  # the first witness's offset
-    reason: str = ""  # the setting that explains most of them; empty when count is 0 or none does
+    reasons: tuple[tuple[str, int], ...] = ()  # the settings that explain them, and how many each does; the most first
     unexplained: int = 0  # of `count`, those that no setting explains
     unit: str = "offset"  # what `offset` counts: "offset", or "record" where records are numbered as they were sent
     steps: tuple[int, ...] = field(default=(), repr=False, compare=False)  # of all `count` witnesses, ascending
+    offsets: tuple[int, ...] = field(default=(), repr=False, compare=False)  # of all of them too, ascending
+
+    @property
+    def reason(self) -> str:
+        """What explains them, all of it, in words; empty when count is 0 or nothing does."""
+        return told_reasons(self.reasons, self.count)
 
     @property
     def is_violation(self) -> bool:
@@ -70,11 +76,13 @@ class Tally:
     unexplained: int = 0
     unit: str = "offset"
     steps: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
 
     def add(self, step: int, offset: int, reason: str) -> None:
         """One more, seen at `step`; an empty reason makes it a violation."""
         self.count += 1
         self.steps.append(step)
+        self.offsets.append(offset)
         if self.witness is None or step < self.witness:
             self.witness, self.offset = step, offset
         if reason:
@@ -84,11 +92,20 @@ class Tally:
 
     def done(self) -> Anomaly:
         """What was counted."""
-        reason, explained = max(self.reasons.items(), key=lambda item: item[1], default=("", 0))
-        if 0 < explained < self.count - self.unexplained:
-            reason = f"{reason} ({explained} of {self.count})"
-        steps = tuple(sorted(self.steps))
-        return Anomaly(self.kind, self.count, self.witness, self.offset, reason, self.unexplained, self.unit, steps)
+        found = tuple(sorted(self.steps)), tuple(sorted(self.offsets))
+        return Anomaly(self.kind, self.count, self.witness, self.offset, most_first(self.reasons), self.unexplained, self.unit, *found)
+
+
+def most_first(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Reasons with their counts, the one that explains most first."""
+    return tuple(sorted(reasons.items(), key=lambda item: -item[1]))
+
+
+def told_reasons(reasons: Sequence[tuple[str, int]], count: int) -> str:
+    """`acks=0: ...`, or of several `retention, ... (14 of 39), and by auto.offset.reset=latest: ... (25 of 39)`."""
+    if len(reasons) == 1:
+        return reasons[0][0]
+    return ", and by ".join(f"{reason} ({explained} of {count})" for reason, explained in reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +143,7 @@ class Verdict:
 
     lanes: tuple[LaneVerdict, ...]
     cut_at: int | None = None  # the run was cut at this max_steps; None when its story came to its end
+    subject: str = ""  # what a run that followed no record did instead (kitlib.monitor.subjects)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -134,9 +152,9 @@ class Verdict:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The anomalies that were looked for, in their order: those of topologies, of producers, or both."""
+        """The anomalies that were looked for, in their order; none where the run was not about records."""
         found = dict.fromkeys(kind for lane in self.lanes for kind in lane.anomalies)
-        return tuple(found) or ANOMALIES
+        return tuple(found) or (() if self.subject else ANOMALIES)
 
     @property
     def appended(self) -> int:
@@ -167,6 +185,10 @@ class Verdict:
         """The steps of all witnesses of one anomaly, ascending: as many as its count."""
         return sorted(step for found in self._all(kind) for step in found.steps)
 
+    def offsets(self, kind: str) -> list[int]:
+        """The offsets of all witnesses of one anomaly, ascending; of several partitions together."""
+        return sorted(offset for found in self._all(kind) for offset in found.offsets)
+
     def first(self, kind: str) -> Anomaly:
         """The anomaly of this kind with the earliest witness; one with count 0 when there is none."""
         seen = [found for found in self._all(kind) if found.count]
@@ -183,7 +205,7 @@ class Verdict:
 
     def _told(self) -> str:
         if not self.lanes:
-            return "No record was followed in this run."
+            return self.subject or "No record was followed in this run."
         marks = {kind: self._mark(kind) for kind, count in self.counts.items() if count}
         verb = " or ".join(dict.fromkeys(lane.verb for lane in self.lanes)) or "processed"
         begin = f"{self.processed} of {self.appended} records were {verb}"
@@ -200,9 +222,15 @@ class Verdict:
         return f"{begin}, each of them once and in order{rest}." if self.processed else f"{begin}{rest}."
 
     def _mark(self, kind: str) -> str:
-        if kind in self.violations:
-            return f"violation of the promise that {PROMISES[kind]}; no setting explains it"
-        return "explained by " + self.first(kind).reason
+        count, unexplained, reasons = self.counts[kind], 0, dict[str, int]()
+        for found in self._all(kind):
+            unexplained += found.unexplained
+            for reason, explained in found.reasons:
+                reasons[reason] = reasons.get(reason, 0) + explained
+        if unexplained:
+            which = "it" if unexplained == count else f"{unexplained} of {count}"
+            return f"violation of the promise that {PROMISES[kind]}; no setting explains {which}"
+        return f"explained by {told_reasons(most_first(reasons), count)}"
 
     def to_json(self) -> dict[str, Any]:
         """Counts, marks and first witnesses as JSON values."""

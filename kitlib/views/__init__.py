@@ -8,6 +8,7 @@ show(trace, part="lanes")      # of a producer's run: what crosses between it an
 show(trace, part="curves")     # throughput, queues and timeouts of a long run, over time
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
 FailureMap(rows, "x", "y")     # how often an anomaly appears, knob by knob
+predict("happy_path", "Where is the commit?", answer="commit")   # asks before it shows the run
 compare(trace, other)          # the first step at which two runs part, and both side by side
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 draw_history(history)          # what groups committed over time; where it went back or vanished
@@ -23,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kitlib.views.compare import compare
+    from kitlib.views.compared import compare
     from kitlib.views.failure_map import FailureMap
     from kitlib.views.history_picture import draw_history
     from kitlib.views.lag_picture import draw_window
@@ -31,14 +32,16 @@ if TYPE_CHECKING:
     from kitlib.views.logs_picture import lay_under, side_by_side
     from kitlib.views.picture import Picture, show
     from kitlib.views.player import Player
+    from kitlib.views.prediction import predict
     from kitlib.views.signs_picture import draw_signs
 
 __all__ = [
-    "FailureMap", "Picture", "Player", "compare", "draw_history", "draw_signs", "draw_window", "lay_under", "life", "show", "side_by_side",
+    "FailureMap", "Picture", "Player", "compare", "draw_history", "draw_signs", "draw_window", "lay_under", "life",
+    "predict", "show", "side_by_side",
 ]  # fmt: skip
 
 _MODULES = {
-    "compare": "compare",
+    "compare": "compared",
     "FailureMap": "failure_map",
     "Picture": "picture",
     "Player": "player",
@@ -47,6 +50,7 @@ _MODULES = {
     "draw_window": "lag_picture",
     "lay_under": "logs_picture",
     "life": "lives",
+    "predict": "prediction",
     "show": "picture",
     "side_by_side": "logs_picture",
 }

@@ -5,7 +5,6 @@ Both curves have one scale, which covers both, so what one sees is the differenc
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -13,6 +12,7 @@ from kitlib.monitor.figures import amount
 from kitlib.views.film import Cursor, Film, Reel, Track
 from kitlib.views.look import WIDTH
 from kitlib.views.outcome import Comparison, label
+from kitlib.views.plot import mapped
 from kitlib.views.scene import draw_cursor
 from kitlib.views.svg import Svg, el, group
 
@@ -32,7 +32,7 @@ def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | No
     reel = Reel(f"{figure.name} over the run", "How does the figure build up?", WIDTH, TALL)
     parts = [el("path", d=f"M{axis.x[0]:g} {FOOT}H{axis.right:g}", cls="grey-line", stroke_width=0.7)]
     if ghost and before:
-        path = curve(before.curve, mapped(ghost.at_ms, run.at_ms, axis), high, axis.right)
+        path = curve(before.curve, mapped(ghost.at_ms, run.at_ms, axis.x, axis.right), high, axis.right)
         told = f"in grey: {label(ghost, run)}, {amount(before.value, figure.unit)}"
         parts.append(el("path", d=path, cls="grey-line", fill="none", stroke_width=1.5, stroke_dasharray="5 2", data_ghost="figure"))
         parts.append(el("text", told, cls="grey", x=axis.right, y=TOP - 8, text_anchor="end", font_size=11))
@@ -61,21 +61,6 @@ def curve(values: Sequence[float], xs: Sequence[float], high: float, right: floa
             parts.append(f"H{x:g}V{y}" if x != last_x else f"V{y}")
             last_x, last_y = x, y
     return "".join(parts) + f"H{min(right, xs[-1]):g}"
-
-
-def mapped(at_ms: Sequence[int], own_ms: Sequence[int], axis: Cursor) -> list[float]:
-    """Where the times of another run lie on the axis of this one: at the same times; right of the axis what came later."""
-    found = []
-    for ms in at_ms:
-        place = bisect_right(own_ms, ms) - 1
-        if place < 0:
-            found.append(axis.x[0])
-        elif place == len(own_ms) - 1:
-            found.append(axis.x[-1] if ms == own_ms[-1] else axis.right + 1)
-        else:
-            share = (ms - own_ms[place]) / (own_ms[place + 1] - own_ms[place])
-            found.append(round(axis.x[place] + share * (axis.x[place + 1] - axis.x[place]), 1))
-    return found
 
 
 def _y(value: float, high: float) -> int:

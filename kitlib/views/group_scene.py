@@ -276,9 +276,9 @@ class _Panel:
                 self._drawn(self._row, name, (fetched, committed, end or 0), _frozen(done), _frozen(lost), y),
                 self._drawn(self._holder, owners.get(key), for_ms, y),
             ]
-            upto = done[-1][1] + 1 if done else 0
-            told.append(f"{name} fetched {fetched or 0}, processed {upto}, committed {committed or 0} of {end or 0}")
-            told[-1] += f", lost {told_ranges(lost)}" if lost else ""
+            count = sum(last + 1 - first for first, last in done)
+            told.append(f"{name} fetched to {fetched or 0}, {count} processed, committed to {committed or 0}, log end {end or 0}")
+            told[-1] += f", {sum(last + 1 - first for first, last in lost)} lost: {told_ranges(lost)}" if lost else ""
         return pieces, f"the cursors: {'; '.join(told)}"
 
     def _drawn(self, draw: Callable[..., Svg], *shown: object) -> Svg:
@@ -327,13 +327,13 @@ class _Panel:
         return el("text", "The group: ", bold, el("tspan", ", ".join(words), dx=6), cls="ink", x=LEFT, y=14)
 
     def _row(self, name: str, cursors: tuple[int | None, int | None, int], done: Ranges, lost: Ranges, y: int) -> Svg:
-        """A partition's three cursors as bars of their own, and as numbers; what was lost is a hole across all three."""
+        """A partition's two cursors and what is processed as bars of their own, and as numbers; what is lost is a hole across all three."""
         fetched, committed, end = cursors
-        upto = done[-1][1] + 1 if done else 0
+        count = sum(last + 1 - first for first, last in done)
         outline = el("rect", x=BAR_LEFT, y=y, width=max(1.0, end * self.scale), height=20, fill="none", cls="grey-line")
         parts = [el("text", name, cls="ink", x=LEFT, y=y + 14), outline]
         bars = {"fetched": ((0, (fetched or 0) - 1),), "processed": done, "committed": ((0, (committed or 0) - 1),)}
-        shown = {"fetched": fetched, "processed": upto, "committed": committed}
+        shown = {"fetched": fetched, "processed": count, "committed": committed}
         for place, (cursor, colour) in enumerate(CURSORS):
             for first, last in bars[cursor]:
                 wide = (min(last + 1, end) - first) * self.scale

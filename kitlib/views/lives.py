@@ -28,7 +28,7 @@ from kitlib.errors import TraceError
 from kitlib.text import html_table, plain_text, text_table
 from kitlib.trace import Step, Trace
 from kitlib.views.frames import Frames, to_frames
-from kitlib.views.look import AGAIN, BADGES, LOOK_OF, ONCE
+from kitlib.views.look import AGAIN, BADGES, LOOK_OF, LOSSES, ONCE
 from kitlib.views.partition_reader import Lane, codes_of, flip
 from kitlib.words.word import Domain, Rule, Word, place_name
 
@@ -258,6 +258,13 @@ class Context:
             yield Mention("transaction:", self.written[producer], self.written[producer])
 
 
+def processes_of(trace: Trace) -> set[str]:
+    """The names of all who act in a trace, or are always meant by one of its verbs: `process:` and one of them has a life."""
+    words = (trace.vocabulary.word(what) for what in {step.what for step in trace})
+    meant = (thing.first for word in words if word for thing in word.things({}) if thing.kind == "process")
+    return {actor_name(step) for step in trace} | {str(name) for name in meant}
+
+
 def mentions_in(trace: Trace) -> list[list[Mention]]:
     """What each step is about."""
     before = Context()
@@ -305,9 +312,14 @@ def changes_of(lane: Lane) -> Iterator[Change]:
             if fresh == codes[low:high] and band == badges[low:high]:
                 continue
             for first, last in _differing(low, fresh, band, (codes, badges)):
-                state = LOOK_OF[chr(fresh[first - low])].name + BADGE_WORDS.get(int(chr(band[first - low])), "")
-                yield Change(step, base + first, base + last, state)
+                yield Change(step, base + first, base + last, state_of(chr(fresh[first - low]), int(chr(band[first - low]))))
             codes[low:high], badges[low:high] = fresh, band
+
+
+@cache
+def state_of(code: str, badge: int) -> str:
+    """What a record's box shows, in words: `in flight, already processed`, `lost: given up`."""
+    return "lost: " * (code in LOSSES) + LOOK_OF[code].name + BADGE_WORDS.get(badge, "")
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

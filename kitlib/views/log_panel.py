@@ -316,13 +316,13 @@ def box_legend(has_cache: bool, has_clean: bool, has_old: bool = False) -> list[
     old = el("text", "a°", cls="ink", x=6, y=14, font_weight="bold")
     none = el("text", NO_OFFSET, cls="ink", x=13, y=13, text_anchor="middle", font_size=11, font_weight="bold")
     return occurred([
-        (True, box_swatch(fill=BLUE, cls="ink-line"), "the live record of its key: the last one"),
-        (True, box_swatch(fill="none", cls="grey-line", stroke_dasharray="3 2"), "replaced by a later record of its key"),
-        (True, group(box_swatch(fill="none", cls="ink-line"), cross), "a tombstone: its key is gone"),
+        (True, box_swatch(fill=BLUE, cls="ink-line"), "live: the last of its key"),
+        (True, box_swatch(fill="none", cls="grey-line", stroke_dasharray="3 2"), "replaced by a later record"),
+        (True, group(box_swatch(fill="none", cls="ink-line"), cross), "a tombstone"),
         (True, el("path", d="M13 1V17", cls="ink-line", stroke_width=2.5), "a segment begins here"),
-        (True, line_swatch(stroke=ORANGE, stroke_width=3), "the active segment: never cleaned"),
-        (has_clean, line_swatch(stroke=GREEN, stroke_width=3), "the cleaner has been over this part"),
-        (has_old, old, "a in the old format: another key to the cleaner"),
-        (has_cache, none, "no offset of this key: the answer is −1"),
-        (has_cache, cross, "the cache differs from the log"),
+        (True, line_swatch(stroke=ORANGE, stroke_width=3), "active segment, never cleaned"),
+        (has_clean, line_swatch(stroke=GREEN, stroke_width=3), "cleaned up to here"),
+        (has_old, old, "a key in the old format"),
+        (has_cache, none, "no offset: the answer is −1"),
+        (has_cache, cross, "cache and log differ"),
     ])

@@ -66,6 +66,7 @@ LOOKS = (
 )
 LOOK_OF = {look.code: look for look in LOOKS}
 ALARM = "".join(look.code for look in LOOKS)
+LOSSES = "SEX"  # the codes of lost records
 
 ONCE, AGAIN = 1, 2  # badges: processed already though the spout does not know; processed more than once
 

@@ -42,8 +42,8 @@ SIGN_WORDS = (  # in the legend's order
     "load_failed", "evict", "alter", "forget", "start", "reset", "gap", "error",
 )  # fmt: skip
 LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "retention", "delete"})
-ANSWERS = {"offset": (BLUE, "the coordinator answers with an offset"), "none": (RED, "it answers −1: there is none"),
-           "wait": (ORANGE, "it answers with an error: ask again")}  # fmt: skip
+ANSWERS = {"offset": (BLUE, "it answers with an offset"), "none": (RED, "it answers −1: there is none"),
+           "wait": (ORANGE, "it answers: try again")}  # fmt: skip
 SPELL_WORDS = frozenset({"move", "load_begin", "load", "load_end", "load_failed", "answer"})  # which tell who answers now
 CONSUMER_WORDS = frozenset({"start", "emit", "process", "commit", "reset", "error"})
 NEAR = 11  # signs nearer than this are moved on
@@ -210,7 +210,7 @@ class Strip:
             ("loading" in seen, box_swatch(fill=ORANGE, cls="ink-line"), "its cache is being loaded"),
             ("cached" in seen, el("path", d=stair, fill="none", stroke=BLUE, stroke_width=2), "the offset in the cache"),
             ("cached" in seen, el("path", d=stair, fill="none", cls="grey-line", stroke_width=4, opacity="0.5"), "what the log says"),
-            ("cached" in seen, el("path", d="M4 9h3m4 0h3m4 0h3", stroke=RED, stroke_width=3), "not in the cache: an answer would be −1"),
+            ("cached" in seen, el("path", d="M4 9h3m4 0h3m4 0h3", stroke=RED, stroke_width=3), "not in the cache"),
             ("sizes" in seen, box_swatch(fill=BLUE, opacity=0.8), "records that lie in the log"),
             ("sizes" in seen, box_swatch(cls="grey", opacity=0.3), "records that were ever written"),
             ("failed" in seen, box_swatch(fill=HATCH, cls="ink-line"), "its cache is not all of the log"),

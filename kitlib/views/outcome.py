@@ -7,6 +7,7 @@ only, so it costs nothing; what it was drawn with is gone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from kitlib.monitor.delivery import Verdict
 from kitlib.monitor.figures import Measured, amount
 from kitlib.text import plain_text
 from kitlib.trace import Trace
+from kitlib.views.plot import Before, Curve
 
 MOST_NAMED = 3  # settings that are named in a comparison
 
@@ -29,15 +31,16 @@ class Outcome:
     counts: dict[str, int]  # of anomalies
     measured: Measured | None  # the figure of merit
     at_ms: list[int]  # of each step
+    curves: list[Curve]  # of its plot
 
     @classmethod
-    def of(cls, trace: Trace, verdict: Verdict, experiment: Experiment | None) -> Outcome:
+    def of(cls, trace: Trace, verdict: Verdict, experiment: Experiment | None, curves: Iterable[Curve] = ()) -> Outcome:
         """The numbers of a run. TraceError when its figure cannot be measured."""
         figure = experiment.figure if experiment else None
         measured = figure.measure(trace, verdict) if figure else None
         forked_at = None if trace.parent is None else int(trace.parent["at"])
         settings = {**trace.knobs, "seed": trace.seed, "script": "; ".join(trace.script) or "none"}
-        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace])
+        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace], list(curves))
 
     def turned(self, other: Outcome) -> frozenset[str]:
         """The settings in which another run differs."""
@@ -101,6 +104,12 @@ class Comparison:
     def drawn_ghost(self) -> Outcome | None:
         """The ghost, where it is another run than the one that is shown."""
         return self.ghost if self.ghost and self.now and self.ghost.turned(self.now) else None
+
+    @property
+    def before(self) -> Before | None:
+        """The curves of the ghost."""
+        ghost = self.drawn_ghost
+        return Before(ghost.curves, ghost.at_ms) if ghost else None
 
     def to_json(self) -> dict[str, Any]:
         """What the page shows of it: the figure's sentence, which run it is compared with, what differs, and whether it can be dropped."""

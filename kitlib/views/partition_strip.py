@@ -27,6 +27,7 @@ from kitlib.views.look import (
     LEFT,
     LOOK_OF,
     LOOKS,
+    LOSSES,
     NAME_Y,
     PENDING,
     PROCESSED,
@@ -79,7 +80,7 @@ def _sums(counts: tuple[tuple[str, int], ...], twice: int, pending: int, process
     of = dict(counts)
     done = [(of.get(code, 0), LOOK_OF[code].name) for code in "RCD"]
     done += [(processed, "pending"), (beyond.removed, "removed since"), (beyond.cut_done, "truncated")]
-    lost = [(of.get(code, 0), LOOK_OF[code].name) for code in "SEX"] + [(beyond.cut_lost, "truncated")]
+    lost = [(of.get(code, 0), LOOK_OF[code].name) for code in LOSSES] + [(beyond.cut_lost, "truncated")]
     held = [(of.get(code, 0), LOOK_OF[code].name) for code in "PWFN"]
     held.append((pending - sum(count for count, _ in held), "lost"))
     appended = sum(count for code, count in counts if code != ".") + sum(beyond) - beyond.repeats

@@ -22,13 +22,13 @@ from kitlib.views.tree import tree_reel
 def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison: Comparison | None = None) -> bytes:
     """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON.
 
-    With a `comparison` the curve of the run's figure comes last, and in grey that of the run it is compared with.
+    With a `comparison` the curve of the run's figure comes last, and the curves of the run it is compared with are there in grey.
     """
     film = Film()
     if frames.scene:
         reels = [scene_reel(film, frames.scene)]
     else:
-        plot, is_alone = plot_reel(film, frames, only), not (frames.forest or frames.space_time)
+        plot, is_alone = plot_reel(film, frames, only, comparison.before if comparison else None), not (frames.forest or frames.space_time)
         strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
         trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
         first = [sequence_reel(film, frames.space_time, only)] if frames.space_time else trees

@@ -18,6 +18,8 @@ class Player {
     root.addEventListener("keydown", (event) => this.onKey(event));
     this.onTold = () => this.take();
     model.on("change:told", this.onTold);
+    this.onStep = () => this.moveTo(model.get("step"));
+    model.on("change:step", this.onStep);
     this.take();
   }
 
@@ -112,7 +114,8 @@ class Player {
       this.outcome.draw(told.outcome);
       this.at = -1;
       const isForked = this.run.forked_at >= 0;
-      const start = told.at >= 0 ? told.at : wasLast ? this.last : this.step;
+      const isNew = this.told === undefined; // a view that opens later shows what the others show
+      const start = isNew && this.model.get("step") >= 0 ? this.model.get("step") : told.at >= 0 ? told.at : wasLast ? this.last : this.step;
       this.moveTo(start);
       this.told = told;
       this.knobs.freeze(isForked);
@@ -165,6 +168,15 @@ class Player {
     this.transport.show(at, run.said.length, this.playing ? "" : sentence);
     if (!this.playing) this.describe();
     this.root.dataset.step = at;
+    this.share();
+  }
+
+  // Widgets that are linked in this page follow at once, the kernel when the step rests.
+  share() {
+    clearTimeout(this.sharing);
+    if (this.at < 0) return;
+    if (this.model.get("step") !== this.at) this.model.set("step", this.at);
+    if (!this.playing) this.sharing = setTimeout(() => this.model.save_changes(), 200);
   }
 
   describe() {
@@ -196,6 +208,7 @@ class Player {
     this.transport.stop();
     put(this.sentence, "aria-live", "polite");
     this.describe();
+    this.share();
   }
 
   // Arrow keys scrub and space plays, unless the focus is on a control that has its own use for them.
@@ -229,7 +242,9 @@ class Player {
     this.pause();
     clearTimeout(this.patience);
     this.fit.disconnect();
+    clearTimeout(this.sharing);
     this.model.off("change:told", this.onTold);
+    this.model.off("change:step", this.onStep);
   }
 }
 

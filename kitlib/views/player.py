@@ -10,6 +10,12 @@ The browser gets the frames of the whole trace and moves through them by itself;
 a fork and starting over come back here, to a `Session` (kitlib/views/session.py). While a knob is turned
 only the step that is shown is drawn; the others follow when it rests. The JavaScript beside this file is
 plain and complete: the parts are joined as they are, nothing is built and nothing is fetched.
+
+A player composes with other widgets: `values`, `seed`, `step`, `sentence`, `trace` and `verdict` are traitlets.
+
+    player.values = {"records": 60}               # runs anew; the other knobs stay
+    player.observe(lambda change: print(change.new), "verdict")
+    jslink((player, "step"), (slider, "value"))   # of ipywidgets
 """
 
 from __future__ import annotations
@@ -22,8 +28,9 @@ from typing import Any
 import anywidget
 import traitlets
 
+from kitlib.errors import KitError
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.knobs import Knob
+from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import Verdict
 from kitlib.text import plain_text
@@ -31,7 +38,7 @@ from kitlib.trace import Trace
 from kitlib.views.frames import to_frames
 from kitlib.views.lives import Life, life
 from kitlib.views.picture import draw
-from kitlib.views.session import Session
+from kitlib.views.session import Session, whole_seed
 
 HERE = Path(__file__).parent
 SCRIPTS = (
@@ -51,8 +58,20 @@ STYLES = ("player.css", "player_life.css", "player_script.css")
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 
+def _whole(number: Any, _widget: Any) -> Any:
+    """A number for the page; as text where JavaScript would round it."""
+    if isinstance(number, bool) or not isinstance(number, int) or abs(number) < 2**53:
+        return number
+    return "unlimited" if number == UNLIMITED else str(number)
+
+
 class Player(anywidget.AnyWidget):
-    """A widget that runs an experiment and plays its trace. `.trace` and `.verdict` are those shown now."""
+    """A widget that runs an experiment and plays its trace.
+
+    `values` (each knob's value), `seed` and `step` are those shown now, and can be set; `trace`, `verdict` and `sentence`
+    (the verdict's) follow. All six can be observed. Setting `values` runs anew: knobs that are not named stay, and a bad
+    one is a KnobError. A `step` outside of the run moves to its nearest end.
+    """
 
     _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in STYLES)
@@ -60,6 +79,12 @@ class Player(anywidget.AnyWidget):
     frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.played, for the trace shown now
     heading = traitlets.Dict({}).tag(sync=True)  # title, question and knobs: sent once, as they never change
     told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's question with this `number`
+    values = traitlets.Dict({}).tag(sync=True, to_json=lambda found, _widget: {name: _whole(each, _widget) for name, each in found.items()})
+    seed = traitlets.Int(1).tag(sync=True, to_json=_whole, from_json=lambda text, _widget: whole_seed(text))
+    step = traitlets.Int(0).tag(sync=True, echo_update=False)  # an echo would move a page that is further already
+    sentence = traitlets.Unicode("", read_only=True).tag(sync=True)
+    trace = traitlets.Instance(Trace, read_only=True)
+    verdict = traitlets.Instance(Verdict, read_only=True)
 
     def __init__(
         self,
@@ -83,6 +108,7 @@ class Player(anywidget.AnyWidget):
         `front` names the knobs that stand beside the picture, instead of those that the experiment puts there.
         """
         self.session = Session(what, backend=backend, seed=seed, part=part, open_at=open_at, front=front, knobs=knobs)
+        self._is_telling = False  # while the traitlets follow the session
         super().__init__()
         self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = self.session.heading
@@ -98,16 +124,6 @@ class Player(anywidget.AnyWidget):
     def knobs(self) -> tuple[Knob, ...]:
         """The experiment's knobs; none for a recorded trace."""
         return self.session.knobs
-
-    @property
-    def trace(self) -> Trace:
-        """The run that is shown now."""
-        return self.session.trace
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the run that is shown now."""
-        return self.session.verdict
 
     def save(self, path: str | Path, *, open_at: int | str = 0, overwrite: bool = False) -> Path:
         """Write the run that is shown now as one HTML file that anyone can scrub and play, without a kernel; the file's path.
@@ -156,10 +172,53 @@ class Player(anywidget.AnyWidget):
         self._publish()
 
     def _publish(self) -> None:
-        """Send what has changed."""
-        with self.hold_sync():
-            self.frames, self.told = self.session.frames, self.session.told
+        """Send what has changed, and tell those who observe."""
+        session = self.session
+        self._is_telling = True
+        try:
+            with self.hold_sync(), self.hold_trait_notifications():
+                self.frames, self.told = session.frames, session.told
+                self.values, self.seed = dict(session.trace.knobs), session.trace.seed
+                self.step = self._inside(session.told["at"] if session.told["at"] >= 0 else self.step)
+                for name, value in (("sentence", session.verdict.sentence), ("trace", session.trace), ("verdict", session.verdict)):
+                    self.set_trait(name, value)
+        finally:
+            self._is_telling = False
 
+    def _inside(self, step: int) -> int:
+        return max(0, min(step, len(self.session.trace) - 1))
+
+    @traitlets.validate("step")
+    def _check_step(self, proposal: Any) -> int:
+        return self._inside(proposal["value"])
+
+    @traitlets.validate("values")
+    def _check_values(self, proposal: Any) -> dict[str, Any]:
+        value: dict[str, Any] = proposal["value"]
+        return value if self._is_telling else self.session.check(value)
+
+    @traitlets.validate("seed")
+    def _check_seed(self, proposal: Any) -> int:
+        return int(proposal["value"]) if self._is_telling else whole_seed(proposal["value"])
+
+    @traitlets.observe("values", "seed")
+    def _on_set(self, _change: Any) -> None:
+        """Someone else than the page has set knobs or the seed."""
+        shown = self.session.trace
+        if self._is_telling or (self.values, self.seed) == (shown.knobs, shown.seed):
+            return
+        try:
+            self.session.turn(self.values, self.seed)
+        finally:
+            self._publish()
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """What a page or a linked widget has set. What cannot be set is told in the player, and taken back."""
+        try:
+            super().set_state(sync_data)
+        except KitError as error:
+            self.session.refuse(error)
+            self._publish()
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     """The kernel's loop; None where nothing could be sent later."""

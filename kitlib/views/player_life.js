@@ -24,16 +24,16 @@ class LifePanel {
     this.bar = html("div", { class: "kit-life" }, html("div", { class: "kit-life-ask" }, this.askButton, this.hint), this.pinned);
     this.tip = html("div", { class: "kit-tip", "aria-hidden": "true", hidden: "" });
     this.name = html("b", { id: `${id}-name` });
-    this.now = html("span", { class: "kit-now" });
+    this.now = html("span", { class: "kit-life-now" });
     this.pinButton = button("Pin", "", () => this.togglePin(this.asked));
     const close = button("×", "", () => this.close());
     putAll(close, { "aria-label": "Close", title: "Close (Esc)" });
-    this.field = html("input", { type: "text", class: "kit-ask", "aria-label": "What to ask about, such as record 17", placeholder: "record 17", autocomplete: "off", spellcheck: "false" });
+    this.field = html("input", { type: "text", class: "kit-life-field", "aria-label": "What to ask about, such as record 17", placeholder: "record 17", autocomplete: "off", spellcheck: "false" });
     this.choice = html("select", { "aria-label": "Things at this step" });
     this.finder = html("div", { class: "kit-finder" }, this.field, this.choice);
     this.actions = html("div", { class: "kit-deeds" });
-    this.rows = html("ol", { class: "kit-rows", tabindex: 0, "aria-label": "Its life" });
-    this.rest = html("div", { class: "kit-rest" });
+    this.rows = html("ol", { class: "kit-life-rows", tabindex: 0, "aria-label": "Its life" });
+    this.rest = html("div", { class: "kit-life-rest" });
     this.card = html("div", { class: "kit-card", role: "dialog", "aria-labelledby": `${id}-name`, hidden: "" },
       html("div", { class: "kit-card-head" }, this.name, this.now, this.pinButton, close), this.finder, this.actions, this.rows, this.rest);
     this.nodes = [this.bar, this.card, this.tip];
@@ -84,6 +84,11 @@ class LifePanel {
   }
 
   describe() {}
+
+  // Between two steps of play: what travels takes its ring with it.
+  move() {
+    if (this.pins.length) this.drawRings();
+  }
 
   // -- the card ----------------------------------------------------------------------------------
 
@@ -153,22 +158,22 @@ class LifePanel {
     this.actions.replaceChildren(...actions.map(({ label, run }) => button(label, "", () => run(asked, this.step, player))));
     const first = Math.max(0, last + 1 - MOST_ROWS);
     const shown = rows.slice(first, last + 1).map((row, place) => this.rowOf(row, first + place === last));
-    if (first > 0) shown.unshift(html("li", { class: "kit-faint", text: `${first} earlier ones are not shown.` }));
-    if (asked && last < 0) shown.push(html("li", { class: "kit-faint", text: rows.length ? "Nothing has happened to it yet." : "It does not occur in this run." }));
+    if (first > 0) shown.unshift(html("li", { class: "kit-life-faint", text: `${first} earlier ones are not shown.` }));
+    if (asked && last < 0) shown.push(html("li", { class: "kit-life-faint", text: rows.length ? "Nothing has happened to it yet." : "It does not occur in this run." }));
     this.rows.replaceChildren(...shown);
     this.rows.scrollTop = this.rows.scrollHeight;
     const next = rows[last + 1];
     this.rest.replaceChildren(...(next ? [button(`Next: ${sayTime(this.lives.at[next.step])}`, "", () => this.player.moveTo(next.step)),
-      html("span", { class: "kit-faint", text: `${rows.length - last - 1} more to come` })] : []));
+      html("span", { class: "kit-life-faint", text: `${rows.length - last - 1} more to come` })] : []));
   }
 
   rowOf({ step, said, state, why, place }, isNewest) {
     const when = button(sayTime(this.lives.at[step]), "", () => this.player.moveTo(step));
-    putAll(when, { class: "kit-when", title: `Go to step ${step}`, "aria-label": `${sayTime(this.lives.at[step])}, go to step ${step}` });
-    const told = html("span", { class: "kit-what" }, html("span", { text: said }));
-    if (state) told.append(" ", html("span", { class: "kit-state", text: `→ ${state}` }));
-    if (why) told.append(html("span", { class: "kit-why" }, html("span", { text: why }), " ", html("code", { text: place })));
-    return html("li", { class: isNewest ? "kit-newest" : "" }, when, told);
+    putAll(when, { class: "kit-life-when", title: `Go to step ${step}`, "aria-label": `${sayTime(this.lives.at[step])}, go to step ${step}` });
+    const told = html("span", { class: "kit-life-what" }, html("span", { text: said }));
+    if (state) told.append(" ", html("span", { class: "kit-life-state", text: `→ ${state}` }));
+    if (why) told.append(html("span", { class: "kit-life-why" }, html("span", { text: why }), " ", html("code", { text: place })));
+    return html("li", { class: isNewest ? "kit-life-newest" : "" }, when, told);
   }
 
   // -- the tip -----------------------------------------------------------------------------------
@@ -230,7 +235,7 @@ class LifePanel {
     }
   }
 
-  // A ring with its letter around each element that stands for something pinned. What moves is followed until it stands.
+  // A ring with its letter around each element that stands for something pinned.
   drawRings() {
     const wanted = new Map(); // picture -> [[letter, element], ...]
     for (const { ref, letter } of this.pins) {
@@ -247,9 +252,6 @@ class LifePanel {
       while (layer.children.length > things.length) layer.lastChild.remove();
       while (layer.children.length < things.length) layer.append(makeRing());
       things.forEach(([letter, element], place) => setRing(layer.children[place], letter, boxIn(picture, element)));
-    }
-    if (this.pins.length && this.player.playing && !this.following) {
-      this.following = requestAnimationFrame(() => { this.following = 0; this.drawRings(); });
     }
   }
 }

@@ -78,7 +78,7 @@ class Ruler {
   constructor(clock, slider, onMove) {
     Object.assign(this, { clock, slider, onMove, marks: [], labels: [], breaks: [], shown: -1 });
     this.line = html("div", { class: "kit-line" });
-    this.done = html("div", { class: "kit-done" });
+    this.done = html("div", { class: "kit-passed" });
     this.thumb = html("div", { class: "kit-thumb" });
     this.signs = html("div", { class: "kit-signs" });
     this.times = html("div", { class: "kit-times", "aria-hidden": "true" });

@@ -6,7 +6,8 @@ flattened by a large one and colour is never what tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -101,12 +102,41 @@ def xs_of(clock: PlayClock) -> list[float]:
     return [round(PLOT_LEFT + scale * place, 1) for place in clock.places]
 
 
-def curve(values: list[int], xs: list[float]) -> str:
-    """The path of one curve, in whole units: a corner where the value changes, nothing between."""
-    high = max(1, *values) if values else 1
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The curves of the run that this one is compared with."""
+
+    curves: list[Curve]
+    at_ms: list[int]  # of each of its steps
+
+
+def mapped(at_ms: Sequence[int], own_ms: Sequence[int], xs: Sequence[float], right: float) -> list[float]:
+    """Where the times of another run lie on the axis of this one: at the same times; beyond `right` what came later."""
+    found = []
+    for ms in at_ms:
+        place = bisect_right(own_ms, ms) - 1
+        if place < 0:
+            found.append(xs[0])
+        elif place == len(own_ms) - 1:
+            found.append(xs[-1] if ms == own_ms[-1] else right + 1)
+        else:
+            share = (ms - own_ms[place]) / (own_ms[place + 1] - own_ms[place])
+            found.append(round(xs[place] + share * (xs[place + 1] - xs[place]), 1))
+    return found
+
+
+def curve(values: list[int], xs: list[float], high: int = 0) -> str:
+    """The path of one curve, in whole units: a corner where the value changes, nothing between, and nothing right of the axis.
+
+    `high` is the highest value that there is room for, if that is more than the curve's own.
+    """
+    high = max(1, high, *values)
+    end = PLOT_RIGHT if not xs or xs[-1] > PLOT_RIGHT else round(xs[-1])
     corners: list[str] = []
     last_x = last_y = -1
     for value, place in zip(values, xs, strict=True):
+        if place > PLOT_RIGHT:
+            break
         x, y = round(place), RISE - round(RISE * value / high)
         if y == last_y:
             continue
@@ -115,7 +145,7 @@ def curve(values: list[int], xs: list[float]) -> str:
         else:
             corners.append(f"H{x}V{y}" if x != last_x else f"V{y}")
         last_x, last_y = x, y
-    return "".join(corners) + f"H{PLOT_RIGHT}" if corners else ""
+    return "".join(corners) + f"H{end}" if corners else ""
 
 
 def draw_plot(frames: Frames, number: int, top: int) -> Svg:
@@ -127,14 +157,17 @@ def draw_plot(frames: Frames, number: int, top: int) -> Svg:
     return group(*_curves(frames, curves, xs), cursor, *_values(curves, number), transform=f"translate(0 {top})")
 
 
-def plot_reel(film: Film, frames: Frames, only: int | None = None) -> Reel:
-    """The curves with their cursor, after every step; with `only` the numbers of that step, whichever is asked for."""
+def plot_reel(film: Film, frames: Frames, only: int | None = None, before: Before | None = None) -> Reel:
+    """The curves with their cursor, after every step; with `only` the numbers of that step, whichever is asked for.
+
+    The curves of the run `before` are drawn in grey, on the same scale.
+    """
     curves, steps = curves_of(frames), len(frames)
     bottom, names = ROW * len(curves), ", ".join(found.name for found in curves)
     reel = Reel(f"{names} over the run", question_of(frames), WIDTH, bottom + 44)
     down = f"translate(0 {PLAYED_TOP})"
     xs = xs_of(frames.clock)
-    reel.back = film.add(group(*_curves(frames, curves, xs), transform=down))
+    reel.back = film.add(group(*_curves(frames, curves, xs, before), transform=down))
     values, cursor = Track(film, transform=down), Track(film, transform=down)
     for step, shown in enumerate(range(steps) if only is None else [only]):
         values.show(step, _values(curves, shown))
@@ -144,13 +177,20 @@ def plot_reel(film: Film, frames: Frames, only: int | None = None) -> Reel:
     return reel
 
 
-def _curves(frames: Frames, curves: list[Curve], xs: list[float]) -> list[Svg]:
-    """What stays: each curve with its name in its own row, and where the run was forked."""
+def _curves(frames: Frames, curves: list[Curve], xs: list[float], before: Before | None = None) -> list[Svg]:
+    """What stays: each curve with its name in its own row, in grey that of the run before, and where the run was forked."""
     parts = []
+    others = {other.name: other.values for other in before.curves} if before else {}
+    places = mapped(before.at_ms, frames.at_ms, xs, PLOT_RIGHT) if before and xs else []
     for row, found in enumerate(curves):
-        path = curve(found.values, xs)
+        other = others.get(found.name, [])
+        path = curve(found.values, xs, max(other, default=0))
+        ghost = curve(other, places, max(found.values, default=0)) if other and places else ""
         parts.append(
             group(
+                el("path", d=ghost, cls="grey-line", fill="none", stroke_width=1.2, stroke_dasharray="5 2", data_ghost="curve")
+                if ghost
+                else Svg(),
                 el("path", d=f"M{PLOT_LEFT} {RISE}H{PLOT_RIGHT}", cls="grey-line", stroke_width=0.7),
                 el("path", d=f"{path}V{RISE}H{PLOT_LEFT}Z", fill=found.colour, opacity=0.15) if path else Svg(),
                 el("path", d=path, fill="none", stroke=found.colour, stroke_width=2),

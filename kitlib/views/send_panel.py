@@ -10,6 +10,7 @@ from kitlib.views.look import LEFT
 from kitlib.views.send_reader import BatchShown, PathShown
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import BLACK, BLUE, ORANGE, RED, SKY, WHITE
+from kitlib.words.word import count
 
 PANEL_TALL = 188
 ROWS = 4  # partitions that are shown; the others are counted
@@ -159,7 +160,7 @@ def words_of(path: PathShown, clock: Mapping[str, Any] | None) -> str:
     waiting = sum(batch.records for _, queue in path.queues for batch in queue)
     flying = sum(batch.records for _, batch in path.in_flight)
     stored = sum(end for _, end in path.stored)
-    told = f"{len(path.calls)} calls block, {waiting} records wait in queues, {flying} are in flight, {stored} are in the log."
+    told = f"{count(len(path.calls), 'call')} blocked; {count(waiting, 'record')} in queues, {flying} in flight, {stored} in the log."
     if clock is None:
         return told
     state = "is asked for" if clock["next_ms"] == 0 else f"is asked for in {clock['next_ms']:,} ms at the latest"

@@ -10,7 +10,7 @@ A notebook's `Player` puts a session behind a widget; the site of `kit page` put
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from kitlib.experiments import get, names
 from kitlib.experiments.deeds import with_deed
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.interventions import Intervention
-from kitlib.experiments.knobs import Knob
+from kitlib.experiments.knobs import Knob, settle
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
@@ -29,6 +29,7 @@ from kitlib.views.frames import Frames, to_frames
 from kitlib.views.marks import marks_of, signs_of, to_json
 from kitlib.views.outcome import Comparison, Outcome
 from kitlib.views.played import played
+from kitlib.views.plot import curves_of
 from kitlib.views.scenes import kind_of
 
 
@@ -99,6 +100,28 @@ class Session:
         """
         with _uncollected():
             self._answer(question, may_wait)
+
+    def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All knobs' values once these are set. KnobError for a bad one, and for one that cannot change in a fork."""
+        if self.experiment is None or not self.knobs:
+            raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
+        before = {knob.name: self.trace.knobs[knob.name] for knob in self.knobs}
+        settled = settle(self.knobs, before | dict(values), self.experiment.name)
+        for knob in self.knobs:
+            if self._base is not None and not knob.live and settled[knob.name] != before[knob.name]:
+                raise KnobError(f"{self.experiment.name}: {knob.name} cannot change in the middle of a run. Start over to change it.")
+        return settled
+
+    def turn(self, values: dict[str, Any], seed: int) -> None:
+        """Run anew with these knobs and this seed, and let the page's controls follow. KnobError for a bad one."""
+        with _uncollected():
+            self._rerun(values, seed)
+            self.verdict = judge(self.trace)
+            self._publish(number=self.told["number"], at=-1, is_set=True)
+
+    def refuse(self, why: KitError) -> None:
+        """Tell the page why what was asked for cannot be done."""
+        self.told = {**self.told, "error": str(why)}
 
     def complete(self) -> None:
         """Draw the steps that are not drawn yet."""
@@ -209,7 +232,7 @@ class Session:
         What is `chosen` in a picture's list, or -1, is what is shown then.
         """
         frames = to_frames(self.trace, self.part)
-        self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment))
+        self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, [] if frames.scene else curves_of(frames)))
         self._undrawn = frames if shown is not None and frames.is_long else None
         self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison)
         self.told = {

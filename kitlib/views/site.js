@@ -77,8 +77,10 @@ class Engine {
   }
 }
 
-// "#poison_record?records=60&seed=3" as its parts.
+// "#poison_record?records=60&seed=3" as its parts; "#script=..." as the text of a script, whose first line names the experiment.
 function readAddress() {
+  const script = new URLSearchParams(location.hash.slice(1)).get("script");
+  if (script) return { name: script.split("\n").find((line) => /^\s*[^#\s]/.test(line))?.trim().split(/\s/)[0] ?? "", script, isDefault: false };
   const [name, settings = ""] = location.hash.slice(1).split("?");
   const knobs = Object.fromEntries(new URLSearchParams(settings));
   const seed = knobs.seed ?? "1";
@@ -101,7 +103,8 @@ class Stage {
     Object.assign(this, { engine, visit: 0, close: () => {} });
   }
 
-  async open({ name, seed, knobs, isDefault }) {
+  async open({ isDefault, ...asked }) {
+    const { name } = asked;
     const visit = this.leave();
     this.name = name;
     const experiment = ALL.find((one) => one.name === name);
@@ -113,7 +116,7 @@ class Stage {
     STAGE.replaceChildren(
       node("nav", { "aria-label": "Experiments" }, node("a", { href: "#" }, "All experiments"), ...link(ALL[place - 1], "Previous"), ...link(ALL[place + 1], "Next")),
       this.root, node("p", { class: "kit-note" }, "The same run in a terminal: ", this.command));
-    const opened = this.engine.call({ do: "open", name, seed, knobs });
+    const opened = this.engine.call({ do: "open", ...asked });
     opened.catch(() => {}); // told below
     try {
       const recording = await fetchRecording(name);
@@ -164,12 +167,12 @@ class Stage {
   say({ values, seed, script }, isAddress = false) {
     const changed = Object.entries(values).filter(([name, value]) => `${value}` !== this.defaults[name]);
     const quoted = (value) => (/^[\w.+-]+$/.test(value) ? value : `'${value}'`);
-    const options = changed.map(([name, value]) => `--${name.replaceAll("_", "-")}=${quoted(value)}`);
-    const done = script?.done ?? [];
-    this.command.textContent = ["kit run", this.name, `--seed=${seed}`, ...options, ...done.map((line) => `--do ${quoted(line)}`)].join(" ");
+    const options = [...changed.map(([name, value]) => `--${name.replaceAll("_", "-")}=${quoted(value)}`), ...script.done.map((line) => `--do=${quoted(line)}`)];
+    this.command.textContent = ["kit run", this.name, `--seed=${seed}`, ...options].join(" ");
     if (!isAddress) return;
-    const settings = new URLSearchParams(done.length ? { script: script.text } : [...changed, ...(seed === "1" ? [] : [["seed", seed]])]);
-    history.replaceState(null, "", `#${this.name}${`${settings}` && `?${settings}`}`);
+    const settings = `${new URLSearchParams([...changed, ...(seed === "1" ? [] : [["seed", seed]])])}`;
+    const address = script.done.length ? `script=${encodeURIComponent(script.text)}` : this.name + (settings && `?${settings}`);
+    history.replaceState(null, "", `#${address}`);
   }
 
   leave() {

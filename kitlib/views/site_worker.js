@@ -46,8 +46,8 @@ function answer(id, row) {
 }
 
 const ANSWERS = {
-  open({ id, name, seed, knobs }) {
-    const row = JSON.parse(desk.open(JSON.stringify({ name, seed, knobs })));
+  open({ id, ...asked }) {
+    const row = JSON.parse(desk.open(JSON.stringify(asked)));
     if (row.refused) postMessage({ kind: "refused", id, sentence: row.refused });
     else answer(id, row);
   },

@@ -81,6 +81,7 @@ class Actor:
     tall: float = 50.0
     states: list[tuple[float, str]] = field(default_factory=list)  # from when on it is what
     lines: list[tuple[float, str]] = field(default_factory=list)  # from when on it shows which text
+    ref: str | None = None  # by which a page asks for its life; None where it has none
 
     def at(self, place: float) -> str:
         """What it is at a time."""

@@ -15,6 +15,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.film import NOTHING, Film, Track
 from kitlib.views.frames import Frames
+from kitlib.views.lives import processes_of
 from kitlib.views.paint import line_paint
 from kitlib.views.play_clock import PlayClock
 from kitlib.views.stage import (
@@ -70,7 +71,7 @@ BADGES = {
 
 
 @lru_cache(4_000)
-def draw_body(name: str, kind: str, label: str, wide: float, tall: float, state: str) -> Svg:
+def draw_body(ref: str | None, kind: str, label: str, wide: float, tall: float, state: str) -> Svg:
     """An actor around 0, 0, as it is in this state."""
     x, y, r = -wide / 2, -tall / 2, min(9.0, tall / 3)
     box = {"x": x, "y": y, "width": wide, "height": tall, "rx": r}
@@ -104,8 +105,7 @@ def draw_body(name: str, kind: str, label: str, wide: float, tall: float, state:
     told = NAMES.get(state)
     if told and not is_flat:
         parts.append(el("text", told, x=x + 26, y=13, font_size=11, font_weight="bold", **ink))
-    is_process = kind not in ("topic", "partition", "store")
-    return group(*parts, data_ref=f"process:{name}" if is_process else None)
+    return group(*parts, data_ref=ref)
 
 
 @lru_cache(20_000)
@@ -119,7 +119,7 @@ def draw_line(text: str, wide: float, tall: float) -> Svg:
 
 
 def _body(actor: Actor, state: str) -> Svg:
-    return draw_body(actor.name, actor.kind, actor.label, actor.wide, actor.tall, state)
+    return draw_body(actor.ref, actor.kind, actor.label, actor.wide, actor.tall, state)
 
 
 def actor_track(film: Film, actor: Actor, only: float | None) -> Track:
@@ -212,12 +212,16 @@ def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage
     if setting is None or not trace.steps:
         return None
     try:
-        return to_stage(trace, clock, setting, only)
+        stage = to_stage(trace, clock, setting, only)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise TraceError(
             f"trace {plain_text(trace.run)}: it cannot be played, a step's data are not what its word needs "
             f"({type(error).__name__}: {plain_text(error)}). Record the trace again."
         ) from error
+    known = processes_of(trace)
+    for actor in stage.actors.values():
+        actor.ref = f"process:{actor.name}" if actor.name in known else None
+    return stage
 
 
 def staged(film: Film, frames: Frames, only: int | None = None) -> dict[str, Any] | None:

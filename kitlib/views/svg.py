@@ -11,7 +11,9 @@ from kitlib.text import show_text
 from kitlib.views.look import DARK_GREY, DARK_INK, DARK_PAPER, GREY, INK, LEFT, PAPER
 from kitlib.words.glyphs import RED
 
-LEGEND_COLUMN = 370  # from one column of a legend to the next
+LEGEND_COLUMN = 370  # from one column of a legend to the next, where there are two
+LEGEND_WIDTH, LEGEND_CHAR = 770, 6.2  # of three columns together, and of a letter
+MOST_LEGEND_ROWS = 8
 
 
 class Svg:
@@ -66,14 +68,20 @@ class Item(NamedTuple):
 
 
 def legend(items: Sequence[tuple[Svg, str]], top: int) -> tuple[Svg, int]:
-    """Swatches with their meanings, in two columns from `top` on; and its height."""
-    rows = (len(items) + 1) // 2
+    """Swatches with their meanings, in two columns from `top` on, or in three where more than 8 rows were needed; and its height."""
+    columns = 2 if len(items) <= 2 * MOST_LEGEND_ROWS else 3
+    rows = max(1, -(-len(items) // columns))
+    wide: list[float] = [LEGEND_COLUMN]
+    if columns > 2:  # as broad as their words, or two columns if that is too broad
+        wide = [34 + 16 + LEGEND_CHAR * max(len(meaning) for _, meaning in items[at : at + rows]) for at in range(0, len(items), rows)]
+        if LEFT + sum(wide) > LEGEND_WIDTH:
+            rows, wide = (len(items) + 1) // 2, [LEGEND_COLUMN]
     parts = []
     for index, (swatch, meaning) in enumerate(items):
-        column, row = divmod(index, max(1, rows))
+        column, row = divmod(index, rows)
         label = el("text", meaning, cls="ink", x=34, y=13)
-        parts.append(group(swatch, label, transform=f"translate({LEFT + column * LEGEND_COLUMN} {top + row * 22})"))
-    return group(*parts), rows * 22
+        parts.append(group(swatch, label, transform=f"translate({LEFT + int(sum(wide[:column]))} {top + row * 22})"))
+    return group(*parts), (rows if items else 0) * 22
 
 
 def legend_of(items: Iterable[Item], seen: Collection[str], top: int) -> tuple[Svg, int]:

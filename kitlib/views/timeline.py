@@ -240,8 +240,8 @@ class Signs:
 
 
 TICKS = {  # what is done with a partition's records: colour, meaning
-    "process": (GREEN, "a record is worked on"),
-    "again": (PINK, "a record is worked on once more"),
+    "process": (GREEN, "a record is processed"),
+    "again": (PINK, "a record is processed again"),
     "commit": (BLUE, "a commit"),
     "operator": (RED, "an operator sets or deletes the commit"),
 }

@@ -18,7 +18,7 @@ from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.transaction_reader import ABORTED, COMMITTED, OPEN, PLAIN, READERS, Row, TransactionStory, fate_of
-from kitlib.words.glyphs import BLACK, BLUE, CHECK, GREEN, ORANGE, RED, WHITE
+from kitlib.words.glyphs import BLACK, BLUE, CHECK, GREEN, ORANGE, PINK, RED
 from kitlib.words.word import place_name
 
 STRIP_LEFT = AXIS_LEFT + 20
@@ -26,15 +26,19 @@ MOST_WIDE, LEAST_WIDE, TALL = 28, 20, 24
 TITLE_Y, TX_Y, BOX_Y, EPOCH_Y, OFFSET_Y, READ_Y, READ_TALL = 12, 36, 44, 80, 95, 106, 20
 PANEL_TALL = READ_Y + 2 * READ_TALL + 30  # and a line for each transactional id
 MOST_IDS = 4
+INPUT_Y, INPUT_TALL = READ_Y + 2 * READ_TALL + 14, 56  # the input topic, where there is one
 
+COPY = "copy"
 BOX_LOOKS: dict[str, tuple[str, str, str]] = {  # fill, colour of the number, meaning
-    OPEN: (ORANGE, BLACK, "a record of an open transaction"),
-    COMMITTED: (BLUE, WHITE, "a record that is committed"),
-    ABORTED: (HATCH, "ink", "a record that was aborted: it stays in the log"),
-    PLAIN: (GREEN, BLACK, "a record outside of any transaction"),
-    "COMMIT": ("none", "ink", "a marker: commit"),
-    "ABORT": ("none", "ink", "a marker: abort"),
+    OPEN: (ORANGE, BLACK, "in an open transaction"),
+    COMMITTED: (BLUE, "ink", "committed"),
+    COPY: (PINK, BLACK, "committed again: a second copy"),
+    ABORTED: (HATCH, "ink", "aborted: stays in the log"),
+    PLAIN: (GREEN, BLACK, "outside of any transaction"),
+    "COMMIT": ("none", "ink", "a commit marker"),
+    "ABORT": ("none", "ink", "an abort marker"),
 }
+WASH = {BLUE: 0.2}  # opacity of a fill: what is committed is pale
 MARKER = {"COMMIT": CHECK, "ABORT": "M-4 -4L4 4M4 -4L-4 4"}
 
 
@@ -55,7 +59,7 @@ def draw_log_box(look: str, text: str, wide: float, tall: int = TALL) -> Svg:
         return group(el("title", meaning), el("rect", rx=8, fill="none", stroke_width=1.6, **box, **edge), sign)
     words: dict[str, Any] = letter_paint(colour, 4 * (look == ABORTED))
     number = el("text", text, x=wide / 2, y=16, text_anchor="middle", font_size=11, **words)
-    return group(el("title", meaning), el("rect", fill=fill, **box, **edge), number)
+    return group(el("title", meaning), el("rect", fill=fill, fill_opacity=WASH.get(fill), **box, **edge), number)
 
 
 def box_swatch(look: str) -> Svg:
@@ -74,32 +78,85 @@ class Panel:
         self.ids = min(MOST_IDS, max((len(step.state.get("coordinator", {})) for step in trace.steps), default=0))
         self.state: dict[str, Any] = {}
         self.given: dict[str, list[int]] = {name: [] for name in READERS}
+        self.inputs = max((step.data.get("inputs", 0) for step in trace.steps if step.what == "open"), default=0)
+        self.pids: dict[str, int] = {}  # producer -> its id
+        self.sent_offsets: dict[str, tuple[int, int]] = {}  # producer -> (offset, transaction), until a marker decides it
         self.head = self._head()
         self.place = next((place_name(step.data, trace.run) for step in trace if step.what in ("write", "marker")), "")
 
-    @staticmethod
-    def fates_of(step: Step) -> set[str]:
-        """What the boxes after a step mean."""
-        log = step.state.get("log", [])
-        return {row[5] or fate_of(row, log) for row in log}
+    @property
+    def tall(self) -> int:
+        """The panel's height."""
+        return PANEL_TALL + 16 * self.ids + (INPUT_TALL if self.inputs else 0)
+
+    def looks_of(self, log: list[Row]) -> dict[int, str]:
+        """What each offset's box means."""
+        found: dict[int, str] = {}
+        seen: set[str] = set()  # committed so far
+        for row in log:
+            look = row[5] or fate_of(row, log)
+            for offset in range(row[0], row[1] + 1):
+                record = self.story.records.get(offset, "")
+                found[offset] = COPY if look in (COMMITTED, PLAIN) and record in seen else look
+                seen |= {record} if record and look in (COMMITTED, PLAIN) else set()
+        return found
 
     def take(self, step: Step) -> tuple[list[Svg], str]:
         """The panel's pieces after a step, and what they show in words."""
         self.state = step.state or self.state
         if step.actor in READERS and step.what == "read":
             self.given[step.actor].append(step.data["offset"])
+        if step.what == "id":
+            self.pids[step.actor] = step.data["pid"]
+        elif step.what == "send_offsets":
+            self.sent_offsets[step.actor] = step.data["offset"], step.data["tx"]
+        elif step.what == "marker":
+            self.sent_offsets = {name: sent for name, sent in self.sent_offsets.items() if self.pids.get(name) != step.data["pid"]}
         log: list[Row] = self.state.get("log", [])
         end, lso = self.state.get("high_watermark", 0), self.state.get("lso", 0)
         first = max(0, end - self.room)
         pieces = [self.head, self._title(end, lso, first), *self._boxes(log, first), self._line(lso, first, end)]
         pieces += [self._reads(name, place, log, first) for place, name in enumerate(READERS)]
+        pieces += [self._input()] if self.inputs else []
         pieces += self._coordinator()
         return pieces, self._words(end, lso)
 
     def _words(self, end: int, lso: int) -> str:
         told = [f"the log has {end} offsets, the last stable one is {lso}"]
-        told += [f"{name} was given {len(self.given[name])}" for name in READERS]
+        told += [f"{name} received {len(self.given[name])}" for name in READERS]
+        if self.inputs:
+            told.append(f"the group's position in the input is {self._position()} of {self.inputs}")
+            told += [f"it becomes {offset} if transaction {tx} commits" for offset, tx in self.sent_offsets.values()]
         return "; ".join(told)
+
+    def _position(self) -> int:
+        committed = self.state.get("committed_input")
+        return committed if isinstance(committed, int) else 0
+
+    def _input(self) -> Svg:
+        """The input topic's records, the group's position in it, and where an open transaction would move it: its other half."""
+        y, at = INPUT_Y, self._position()
+        ahead = max((offset for offset, _ in self.sent_offsets.values()), default=at)
+        shown = min(self.inputs, self.room)
+        parts = [el("text", "input", cls="ink", x=LEFT, y=y + 15, font_size=11)]
+        for offset in range(shown):
+            look = COMMITTED if offset < at else OPEN if offset < ahead else "unread"
+            parts.append(group(self._input_box(look, str(offset)), transform=f"translate({self._x(offset, 0)} {y})"))
+        words = [f"the group's position: {at}"]
+        words += [f"{offset} if transaction {tx} commits" for offset, tx in self.sent_offsets.values() if offset != at]
+        x = self._x(min(at, shown), 0)
+        parts.append(el("path", d=f"M{x} {y + 26}l-5 8h10Z", fill=BLUE, cls="ink-line", stroke_width=0.8))
+        if ahead != at:
+            parts.append(el("path", d=f"M{self._x(min(ahead, shown), 0)} {y + 26}l-5 8h10Z", fill=ORANGE, cls="ink-line", stroke_width=0.8))
+        parts.append(el("text", "; ".join(words), cls="ink", x=STRIP_LEFT, y=y + 46, font_size=11))
+        return group(*parts)
+
+    def _input_box(self, look: str, text: str) -> Svg:
+        if look in BOX_LOOKS:
+            return draw_log_box(look, text, self.wide)
+        box = {"x": 0.5, "y": 0.5, "width": self.wide - 1, "height": TALL - 1}
+        number = el("text", text, cls="grey", x=self.wide / 2, y=16, text_anchor="middle", font_size=11)
+        return group(el("title", "not read yet"), el("rect", fill="none", cls="grey-line", **box), number)
 
     def _x(self, offset: int, first: int) -> int:
         return STRIP_LEFT + (offset - first) * self.wide
@@ -115,8 +172,6 @@ class Panel:
     def _title(self, end: int, lso: int, first: int) -> Svg:
         shown = f", shown from offset {first} on" if first else ""
         rest = f"{end} offset{'' if end == 1 else 's'}{shown}; last stable offset {lso}"
-        committed = self.state.get("committed_input")
-        rest += f"; input committed up to {committed}" if isinstance(committed, int) else ""
         bold = el("tspan", "The log", font_weight="bold")
         return el("text", bold, el("tspan", rest, dx=8), cls="ink", x=LEFT, y=TITLE_Y)
 
@@ -125,13 +180,12 @@ class Panel:
         shown = [row for row in log if row[1] >= first]
         if not shown:
             return [el("path", d=f"M{STRIP_LEFT} {BOX_Y + 12}h60", cls="grey-line", stroke_dasharray="1 4")]
-        parts = []
+        parts, looks = [], self.looks_of(log)
         for row in shown:
-            look = row[5] or fate_of(row, log)
             left = max(row[0], first)
             boxes = []
             for offset in range(left, row[1] + 1):
-                box = draw_log_box(look, self.story.records.get(offset, ""), self.wide)
+                box = draw_log_box(looks[offset], self.story.records.get(offset, ""), self.wide)
                 ref = f"{'marker' if row[5] else 'record'}:{self.place}/{offset}"
                 boxes.append(group(box, transform=f"translate({self._x(offset, first)} {BOX_Y})", data_ref=ref))
             x, wide = self._x(left, first), (row[1] - left + 1) * self.wide
@@ -177,7 +231,7 @@ class Panel:
 
     def _reads(self, name: str, place: int, log: list[Row], first: int) -> Svg:
         """A small box below each record that a reader was given; hatched where it was aborted since or before."""
-        fates = {offset: fate_of(row, log) for row in log if row[5] is None for offset in range(row[0], row[1] + 1)}
+        fates = self.looks_of(log)
         y = READ_Y + READ_TALL * place + 3
         parts = [el("path", d=f"M{STRIP_LEFT} {y + 12}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5)]
         found: dict[int, int] = {}
@@ -188,7 +242,8 @@ class Panel:
                 fate = fates.get(offset, OPEN)
                 edge: dict[str, Any] = line_paint(RED if fate == ABORTED else "ink")
                 box = {"x": self._x(offset, first) + 3, "y": y, "width": self.wide - 6, "height": 12}
-                parts.append(el("rect", fill=BOX_LOOKS[fate][0], stroke_width=0.8, **box, **edge))
+                fill = BOX_LOOKS[fate][0]
+                parts.append(el("rect", fill=fill, fill_opacity=WASH.get(fill), stroke_width=0.8, **box, **edge))
                 if times > 1:
                     middle = self._x(offset, first) + self.wide / 2
                     parts.append(
@@ -201,7 +256,7 @@ class Panel:
         rows = list(self.state.get("coordinator", {}).items())[:MOST_IDS]
         found = []
         for place, (name, entry) in enumerate(rows):
-            y = READ_Y + 2 * READ_TALL + 26 + 16 * place
+            y = READ_Y + 2 * READ_TALL + 26 + 16 * place + (INPUT_TALL if self.inputs else 0)
             told = f"is {plain_text(entry['state'], 20)} at the coordinator, producer id {entry['pid']}, epoch {entry['epoch']}"
             bold = el("tspan", plain_text(name, 40), font_weight="bold")
             found.append(el("text", bold, el("tspan", told, dx=6), cls="ink", x=LEFT, y=y))

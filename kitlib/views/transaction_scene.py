@@ -26,7 +26,7 @@ from kitlib.views.timeline import (
     glyphs_of,
     places,
 )
-from kitlib.views.transaction_panel import BOX_LOOKS, PANEL_TALL, Panel, box_swatch
+from kitlib.views.transaction_panel import BOX_LOOKS, WASH, Panel, box_swatch
 from kitlib.views.transaction_reader import ActorRow, Span, TransactionStory, read_transactions
 from kitlib.words.glyphs import BLACK, BLUE, CLOCK, DIAMOND, GREEN, ORANGE, PINK, SKY, SQUARE, Glyph
 
@@ -37,9 +37,9 @@ PARTS = {
 HAS_RECORDS = False
 CHART_TALL = 76
 VARIANTS = {  # of sends and of what a database does
-    "held": Glyph("held back on its way", CLOCK, ORANGE, 1.8, "paper"),
+    "held": Glyph("delayed in flight", CLOCK, ORANGE, 1.8, "paper"),
     "charge": Glyph("charged", SQUARE, GREEN, 2, "paper"),
-    "again": Glyph("charged once more", f"{SQUARE}M-2.5 -2.5H2.5V2.5H-2.5Z", PINK, 2.4, "paper"),
+    "again": Glyph("charged again", f"{SQUARE}M-2.5 -2.5H2.5V2.5H-2.5Z", PINK, 2.4, "paper"),
     "known": Glyph("not charged: the key is known", DIAMOND, PINK, 2, "paper"),
 }
 SIGN_WORDS = (  # in the legend's order
@@ -48,12 +48,12 @@ SIGN_WORDS = (  # in the legend's order
 )  # fmt: skip
 STATES: dict[str, tuple[str, str, str]] = {  # of the coordinator: fill, colour of the words, meaning
     "Empty": ("none", "ink", "no transaction"),
-    "Ongoing": (ORANGE, BLACK, "a transaction is open"),
-    "PrepareCommit": (SKY, BLACK, "decided, not all markers written"),
-    "PrepareAbort": (SKY, BLACK, "decided, not all markers written"),
-    "PrepareEpochFence": (SKY, BLACK, "decided, not all markers written"),
-    "CompleteCommit": (BLUE, "#FFFFFF", "committed, all markers written"),
-    "CompleteAbort": (HATCH, "ink", "aborted, all markers written"),
+    "Ongoing": (ORANGE, BLACK, "transaction open"),
+    "PrepareCommit": (SKY, BLACK, "decided, markers missing"),
+    "PrepareAbort": (SKY, BLACK, "decided, markers missing"),
+    "PrepareEpochFence": (SKY, BLACK, "decided, markers missing"),
+    "CompleteCommit": (BLUE, "ink", "committed"),
+    "CompleteAbort": (HATCH, "ink", "aborted"),
     "Dead": ("none", "ink", "forgotten"),
 }
 SHORT = {"CompleteCommit": "Commit", "CompleteAbort": "Abort", "PrepareCommit": "Prepare", "PrepareAbort": "Prepare"}
@@ -67,8 +67,8 @@ def to_scene(trace: Trace, part: str) -> Scene:
     rows = [*_producers(story, glyphs), *_coordinator(story)] if part == "all" else []
     rows.append(Drawn(CHART_TALL + 2, lambda y: [_draw_growth(story, xs, y)]))
     panel = Panel(story, trace)
-    tall, legend = PANEL_TALL + 16 * panel.ids, _legend(trace, story, glyphs, part == "all")
-    return compose(trace, xs, "Transactions", PARTS[part], rows, map(panel.take, trace), tall, legend)
+    legend = _legend(trace, story, glyphs, panel, part == "all")
+    return compose(trace, xs, "Transactions", PARTS[part], rows, map(panel.take, trace), panel.tall, legend)
 
 
 # -- the body ------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _box(span: Span, fill: str, words: tuple[str, ...], colour: str, title: str,
 
     def draw(y: float) -> list[Svg]:
         box = {"x": span.x0, "y": y - 9, "width": max(1.0, span.x1 - span.x0), "height": 18}
-        rect = el("rect", el("title", title), fill=fill, cls="ink-line", stroke_width=0.8, **box)
+        rect = el("rect", el("title", title), fill=fill, fill_opacity=WASH.get(fill), cls="ink-line", stroke_width=0.8, **box)
         told = centred(words, span.x0, x1, y + 4, letter_paint(colour, 4 * (fill == HATCH)), 4)
         return [group(rect, *told, data_ref=ref)] if ref else [rect, *told]
 
@@ -158,14 +158,14 @@ def _draw_growth(story: TransactionStory, xs: list[float], y: float) -> Svg:
     return group(*parts)
 
 
-def _legend(trace: Trace, story: TransactionStory, glyphs: dict[str, Glyph], has_producers: bool) -> list[Item]:
+def _legend(trace: Trace, story: TransactionStory, glyphs: dict[str, Glyph], panel: Panel, has_producers: bool) -> list[Item]:
     found: list[Item] = [
         (el("path", d="M1 9H25", cls="ink-line", stroke_width=1.4), "the log's end"),
-        (el("path", d="M1 9H25", stroke=BLUE, stroke_width=2.4), "the last stable offset: read_committed stops here"),
+        (el("path", d="M1 9H25", stroke=BLUE, stroke_width=2.4), "the last stable offset"),
         (el("rect", x=1, y=3, width=24, height=12, fill=ORANGE, opacity=0.55), "written, and not decided"),
     ]
     changes = [step for step in trace.steps if step.what in ("write", "marker")]
-    worth = {name for step in [*changes, *trace.steps[-1:]] for name in Panel.fates_of(step)}
+    worth = {look for step in [*changes, *trace.steps[-1:]] for look in panel.looks_of(step.state.get("log", [])).values()}
     found += [(box_swatch(name), meaning) for name, (_, _, meaning) in BOX_LOOKS.items() if name in worth]
     if not has_producers:
         return found

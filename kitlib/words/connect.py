@@ -15,7 +15,7 @@ from kitlib.words.glyphs import (
     RED,
     Glyph,
 )
-from kitlib.words.word import Data, Domain, Rule, Word
+from kitlib.words.word import Data, Domain, Rule, Word, count
 
 MOST_TOLD = 6  # tasks that a sentence names
 
@@ -145,7 +145,10 @@ STREAMS = Domain(
             "stateful tasks",
         ),
         "start": Word(
-            "{who} starts with {threads} threads.", "threads", "on_disk", Glyph("an instance starts", PLUS, "ink", 2.2)
+            lambda who, data: f"{who} starts with {count(data['threads'], 'thread')}.",
+            "threads",
+            "on_disk",
+            Glyph("an instance starts", PLUS, "ink", 2.2)
         ),
         "kill": Word(
             lambda who, data: f"{who} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",
@@ -263,7 +266,7 @@ PARTITIONS = Domain(
         "partitions": Word("The topic has {count} partitions: {why}.", "count why"),
         "append": Word(
             "Partition {partition} receives records {first} to {last}.", "first last", room=0.2, judged="append",
-            about="record:first-last",
+            about="process:=producer record:first-last",
             rule=Rule("A record with a key goes to the partition of its key's hash.", "kafka.hashes:partition_of_key"),
         ),
         "process": Word(

@@ -294,8 +294,10 @@ GROUPS = Domain(
             "leave": Word("{who} leaves the group.", glyph=Glyph("leaves the group", EXIT, "ink", 2)),
             "kill": Word("{who} is killed, with no chance to tell anyone.", "", "offset", glyph=IS_KILLED),
             "share": Word(
-                "{consumers} consumers: {at_work} have partitions, {idle} have none. None "
-                "has more than {most_partitions}, so the group is {speed:g} times as fast as one consumer.",
+                lambda who, data: (
+                    f"{count(data['consumers'], 'consumer')}: {data['at_work']} with partitions, {data['idle']} without. None has more "
+                    f"than {count(data['most_partitions'], 'partition')}: {data['speed']:g} times the speed of one consumer."
+                ),
                 "at_work consumers idle most_partitions speed",
             ),
             "freeze": Word(

@@ -164,7 +164,7 @@ IDEMPOTENCE = Domain(
     {
         "send": Word(
             _send, "first last", "batch", judged="send",
-            about="batch:batch record:first-last",
+            about="process:=application batch:batch record:first-last",
             rule=Rule(
                 "A record joins the newest batch of its partition, or opens a new one.",
                 "kafka.producer.accumulator:RecordAccumulator.append",
@@ -204,7 +204,7 @@ IDEMPOTENCE = Domain(
         ),
         "delivered": Word(
             _delivered, "batch first last", "offset", judged="delivered",
-            about="batch:batch record:first-last",
+            about="process:=application batch:batch record:first-last",
             rule=Rule(
                 "A batch that the leader has stored is reported as delivered.",
                 "kafka.producer.sender:Sender._succeed",
@@ -212,7 +212,7 @@ IDEMPOTENCE = Domain(
         ),
         "undelivered": Word(
             _undelivered, "batch error first last", judged="undelivered",
-            about="batch:batch record:first-last",
+            about="process:=application batch:batch record:first-last",
             rule=Rule("A batch that may not be retried is reported as failed.", "kafka.producer.sender:Sender._fail"),
         ),
         "id": Word(
@@ -258,7 +258,7 @@ IDEMPOTENCE = Domain(
         "batches": Word("The topic's batches are read back, with their producer ids, epochs and sequence numbers.", "batches columns"),
         "write": Word(
             _write, "batch offset", "copy epoch first is_late last pid request seq", judged="write",
-            about="batch:batch request:request record:first-last",
+            about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader appends a batch whose sequence number follows the last one.",
                 "kafka.broker.producer_state:ProducerStateManager.check",
@@ -266,7 +266,7 @@ IDEMPOTENCE = Domain(
         ),
         "recognise": Word(
             _recognise, "batch offset", "arrival epoch first last pid request seq",
-            about="batch:batch request:request record:first-last",
+            about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader remembers the last five batches of each producer and does not write them again.",
                 "kafka.broker.producer_state:ProducerStateManager.find_duplicate",
@@ -274,7 +274,7 @@ IDEMPOTENCE = Domain(
         ),
         "refuse": Word(
             _refuse, "batch error", "epoch first last pid request seq",
-            about="batch:batch request:request record:first-last",
+            about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader refuses a batch whose epoch is old or whose sequence number does not follow.",
                 "kafka.broker.producer_state:ProducerStateManager.check",

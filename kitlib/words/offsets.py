@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -127,18 +128,18 @@ def _view(who: str, data: Data) -> str:
     return f"{told}; out of date: {_listed(data.get('stale', 0))}; missing: {_listed(data.get('missing', 0))}."
 
 
-HEALTH = {  # of the monitor's look at the offsets topic: field -> how it is told
-    "dirty_ratio": "dirty ratio {:.2f}",
-    "records": "{:,} records in the log",
-    "keys": "{:,} keys",
-    "cached_offsets": "{:,} offsets in the cache",
-    "groups": "{:,} groups",
-    "commits_a_minute": "{:,.4g} commits a minute",
+HEALTH: dict[str, Callable[..., str]] = {  # of the monitor's look at the offsets topic: field -> how it is told
+    "dirty_ratio": "dirty ratio {:.2f}".format,
+    "records": lambda number: f"{count(number, 'record')} in the log",
+    "keys": lambda number: count(number, "key"),
+    "cached_offsets": lambda number: f"{count(number, 'offset')} in the cache",
+    "groups": lambda number: count(number, "group"),
+    "commits_a_minute": "{:,.4g} commits a minute".format,
 }
 
 
 def _health(who: str, data: Data) -> str:
-    told = [form.format(data[name]) for name, form in HEALTH.items() if data.get(name) is not None]
+    told = [tell(data[name]) for name, tell in HEALTH.items() if data.get(name) is not None]
     if data.get("load_ms") is not None:
         told.append(f"the last load took {data['load_ms']:,} ms")
     if data.get("since_cleaned_ms") is not None:
@@ -311,7 +312,7 @@ _WORDS = GROUPS.having(
                 f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
             ),
             "keys records",
-            glyph=Glyph("many records of other groups are written", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
+            glyph=Glyph("records of other groups", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
         ),
         "clean_many": Word(
             lambda who, data: f"The cleaner removes {count(data['removed'], 'record')}.",

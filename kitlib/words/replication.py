@@ -48,7 +48,7 @@ def _truncate(who: str, data: Data) -> str:
 _OWN = {
     "append": Word(
         _append, "first last", judged="append",
-        about="record:first-last",
+        about="process:=producer record:first-last",
         rule=Rule(
             "A write is acknowledged when all in-sync replicas have it.",
             "kafka.replication.partition:ReplicatedPartition.append",
@@ -60,6 +60,7 @@ _OWN = {
         ),
         "count error",
         glyph=Glyph("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
+        about="process:=producer",
         rule=Rule(
             "min.insync.replicas: with fewer in-sync replicas, nothing is written.",
             "kafka.replication.partition:ReplicatedPartition.is_under_min_isr",

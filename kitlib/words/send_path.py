@@ -335,7 +335,7 @@ SEND_PATH = Domain(
         ),
         "refuse": Word(
             _refuse, "", "batch error first last node request",
-            about="batch:batch request:request record:first-last",
+            about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "A broker that no longer leads the partition refuses its batches.",
                 "kafka.broker.leader:Leader._append",

@@ -18,6 +18,7 @@ thing, or as a list several; two numbers in such a list are the first and the la
     record:ranges          those of all ranges of a list: [[0, 3], [7, 7]]
     tuple:tuples.0         what stands first in each row of a list: [[1, "split1-2", 16716], ...]
     partition:@            the step's own topic and partition
+    process:=producer      always the same one
 
 Who acts need not be declared: a step is in the life of its actor.
 
@@ -90,7 +91,9 @@ class Word:
         """What a step with these data is about; what the data do not hold is left out."""
         for told in self.about.split():
             kind, _, fields = told.partition(":")
-            if fields == "@":
+            if fields.startswith("="):
+                yield Thing(kind, fields[1:], fields[1:])
+            elif fields == "@":
                 yield from _things(kind, [[data.get("topic"), data.get("partition")]])
             elif "-" in fields:
                 at, _, ends = fields.rpartition("+")

@@ -117,17 +117,21 @@ class Watched:
         self.dialogs: list[str] = []
         self.errors: list[str] = []
         self.elsewhere: list[str] = []
-        self.sent: list[str] = []  # messages to the kernel
+        self.sent: list[str] = []  # questions to the kernel; the step that is shown is told, not asked
         self.page.on("dialog", self._on_dialog)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", self._on_request)
         self.page.on(
-            "websocket", lambda socket: socket.on("framesent", lambda frame: self.sent.append(str(frame)[:200]))
+            "websocket", lambda socket: socket.on("framesent", self._on_frame)
         )
 
     def _on_dialog(self, dialog: Dialog) -> None:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
+
+    def _on_frame(self, frame: str | bytes) -> None:
+        if '"method":"update"' not in str(frame):
+            self.sent.append(str(frame)[:200])
 
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith((self.lab.url, "data:", "blob:")):

@@ -229,7 +229,7 @@ def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
           const root = document.querySelector(".kit-player"), wrong = [];
           for (const node of root.querySelectorAll("input, select, button")) {
             const name = node.getAttribute("aria-label") || node.textContent.trim() || [...(node.labels ?? [])].map((l) => l.textContent).join("");
-            if (!name.trim()) wrong.push(`no name: ${node.outerHTML}`);
+            if (!name.trim() && node.checkVisibility()) wrong.push(`no name: ${node.outerHTML}`);
           }
           for (const node of root.querySelectorAll("[aria-describedby], [aria-labelledby]"))
             for (const id of (node.getAttribute("aria-describedby") || node.getAttribute("aria-labelledby")).split(" "))

@@ -43,15 +43,20 @@ def test_a_saved_run_is_scrubbed_and_played_without_any_server(chromium: Browser
         visit.check()
 
 
-def test_a_recording_offers_nothing_that_needs_a_kernel(chromium: Browser, tmp_path: Path) -> None:
-    """There is no knob, no seed, no fork and no start over; instead the command that gives them is there."""
+def test_a_recording_says_what_gives_it_a_kernel(chromium: Browser, tmp_path: Path) -> None:
+    """There is no knob, no seed, no fork and no start over; what is asked all the same is answered by the command that can do it."""
     page = to_recording(get(SMALL).run(seed=3))
     with visiting(chromium, tmp_path.as_uri()) as visit:
         opened(visit, tmp_path, page)
         visit.page.wait_for_selector(f"{ROOT}[data-step='0']")
         assert visit.page.locator("[data-knob], .kit-seed").count() == 0
         assert visit.page.get_by_role("button", name=re.compile("Fork here|Start over")).count() == 0
-        assert "To turn its knobs, run kit run small_max_offset_behind --seed 3" in visit.page.inner_text("main")
+        command = "kit run small_max_offset_behind --seed 3"
+        assert f"To turn its knobs, run {command}" in visit.page.inner_text("main")
+        visit.page.get_by_text("Script of this run").click()
+        visit.page.get_by_role("button", name="Run this script").click()
+        told = f"This page is a recording, which cannot be changed. Run `{command}` to turn the knobs."
+        visit.page.locator(".kit-error", has_text=told).wait_for()
         visit.check()
 
 
@@ -72,7 +77,7 @@ def damaged(page: str) -> dict[str, str]:
         "cut in its data": page[: data + 3_000],
         "cut in its script": page[: script + 30_000],
         "another script": page.replace("class Player {", "class Player { /* longer */", 1),
-        "data that are no JSON": page[: data + 200] + "}" + page[data + 201 :],
+        "data that are no JSON": page.replace('"heading":{', '"heading":}', 1),
         "data without pictures": re.sub(r'"nodes":\[.*?\]\]', '"nodes":[]', page, count=1),
         "of another format": page.replace(f'{{"format":{FORMAT},', '{"format":99,', 1),
     }

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -93,6 +94,7 @@ def verdict_shown(page: Page) -> str:
 def turn(page: Page, knob: str, key: str) -> dict[str, str]:
     """Turn a knob by a key, wait for all pictures of the run, and give back the settings in the address."""
     answered = int(attribute(page, "answered"))
+    page.evaluate("document.querySelectorAll('.kit-player details').forEach((each) => { each.open = true; })")
     page.locator(f"[data-knob={knob}]").focus()
     page.keyboard.press(key)
     page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}'][data-whole=true]")
@@ -172,6 +174,19 @@ def test_a_knob_turned_in_the_page_gives_cpythons_verdict_and_an_address(page: P
     page.wait_for_function("seed => document.querySelector('.kit-seed')?.value === seed", arg="3")
     assert verdict_shown(page) == expected.verdict.sentence
     assert press_end(page) == expected.trace.sentence(expected.trace.steps[-1])
+
+
+def test_a_link_with_a_script_brings_its_run(page: Page) -> None:
+    """What a script does to a run stands in the address, and comes back from it."""
+    text = "answers_lost seed=3 records=20\nlose answer 2"
+    open_live(page, f"script={quote(text)}")
+    page.wait_for_selector(f"{ROOT} .kit-done li")
+    assert verdict_shown(page) == Session(text).verdict.sentence
+    assert "'lose answer 2'" in page.locator("code").last.inner_text()
+    turn(page, "records", "ArrowRight")
+    again = parse_qs(urlsplit(page.url).fragment)["script"][0]
+    assert again.splitlines()[1:] == ["answers_lost seed=3 records=21", "lose answer 2"]
+    assert verdict_shown(page) == Session(again).verdict.sentence
 
 
 def press_end(page: Page) -> str:
@@ -264,7 +279,7 @@ def test_when_python_cannot_be_loaded_the_page_says_so_and_plays_recordings(
         assert page.inner_text("#kit-status").startswith("Python could not be loaded into this page (")
         page.locator(f"{ROOT}[data-step='0']").focus()
         assert press(page, "ArrowRight") == 1
-        page.locator("[data-knob=records]").focus()
+        page.locator("[data-knob=max_offset_behind]").focus()
         page.keyboard.press("ArrowRight")
         page.locator(".kit-error", has_text="Python could not be loaded into this page").wait_for()
 

@@ -187,7 +187,7 @@ SENTENCES: dict[str, tuple[Told, dict[str, Any], str]] = {
         "9 of 10 records were processed: 1 lost. Violation of the promise that no record is lost; no setting explains it."),
     "a clearing beyond its bound": (
         [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {"max_offset_behind": 5},
-        "0 of 10 records were processed: 10 lost. Violation of the promise that no record is lost; no setting explains it."),
+        "0 of 10 records were processed: 10 lost. Violation of the promise that no record is lost; no setting explains 1 of 10."),
     "a clearing in a run without the setting, which has no bound either": (
         [APPEND, START, ("clear", {"ranges": [[0, 9]], "by": 14}), *written(10)], {},
         "0 of 10 records were processed: 10 lost. Violation of the promise that no record is lost; no setting explains it."),

@@ -80,7 +80,7 @@ def test_the_bar_of_processed_records_has_a_hole_and_the_hole_is_marked_as_lost(
     for title in ("processed 0 to 149", "processed 200 to 299", "lost: 150 to 199"):
         assert f"<title>{title}</title>" in picture.svg
     assert "lost: will never be processed" in texts(picture.svg)
-    assert "processed 300, committed 300 of 300, lost 150 to 199" in repr(picture)
+    assert "250 processed, committed to 300, log end 300, 50 lost: 150 to 199" in repr(picture)
     whole = get("auto_commit").run(rule="kept after the work", library="librdkafka")
     assert "lost" not in texts(draw(to_frames(whole), len(whole) - 1).svg)
 

@@ -137,15 +137,15 @@ def test_cursors_are_followed_where_the_state_does_not_tell_them() -> None:
         step.state.pop("cursors")
     scene = to_frames(group.trace).scene
     assert scene is not None
-    assert scene.words_after(len(group.trace) - 1).endswith("orders-0 fetched 2, processed 3, committed 3 of 6")
+    assert scene.words_after(len(group.trace) - 1).endswith("orders-0 fetched to 2, 3 processed, committed to 3, log end 6")
 
 
 def test_the_panel_tells_the_three_cursors_after_each_step() -> None:
     """Fetched, processed and committed part while B works, and meet where A took over and committed."""
     scene = to_frames(a_rebalance()).scene
     assert scene is not None
-    assert "orders-1 fetched 6, processed 4, committed 2 of 8" in scene.words_after(number_of("kill"))
-    assert "orders-1 fetched 2, processed 4, committed 2 of 8" in scene.words_after(number_of("start", "A", nth=5))
+    assert "orders-1 fetched to 6, 4 processed, committed to 2, log end 8" in scene.words_after(number_of("kill"))
+    assert "orders-1 fetched to 2, 4 processed, committed to 2, log end 8" in scene.words_after(number_of("start", "A", nth=5))
     told = texts(show(a_rebalance(), number_of("kill")).svg)
     assert "fetched" in told and "log end" in told and "Stable" in told and "leader A" in told
     pieces = {piece for panel in scene.panels for piece in panel.inside}

@@ -13,7 +13,7 @@ SAID = [
         "group",
         "share",
         {"consumers": 4, "at_work": 3, "idle": 1, "most_partitions": 2, "speed": 1.5},
-        "4 consumers: 3 have partitions, 1 have none. None has more than 2, so the group is 1.5 times as fast as one consumer.",
+        "4 consumers: 3 with partitions, 1 without. None has more than 2 partitions: 1.5 times the speed of one consumer.",
     ),
     (
         "log",

@@ -101,3 +101,13 @@ def test_broken_data_are_told_as_they_stand() -> None:
     """A trace from somewhere else does not stop the picture."""
     trace = Trace("x", "x", steps=[Step(0, 0, "group", "configure", {"connectors": 7}, {"connect": {}})], domain="connect")
     assert "configure" in trace.sentence(trace.at(0)) and show(trace).svg
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_a_legend_of_a_scene_has_at_most_8_rows(name: str) -> None:
+    """Whatever occurs in an experiment, what the signs mean takes no more room than that, in two columns or in three."""
+    trace = experiments.run(name)
+    kind = kind_of(trace)
+    for part in kind.parts if kind else ():
+        scene = kind.to_scene(trace, part) if kind else None
+        assert scene is not None and scene.draw_legend()[1] <= 8 * 22 + 8, part

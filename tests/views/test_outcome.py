@@ -9,9 +9,10 @@ import pytest
 from kitlib.experiments import get, names
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
-from kitlib.views.figure_curve import curve, mapped
-from kitlib.views.film import Cursor, Film, Track
+from kitlib.views.figure_curve import curve
 from kitlib.views.outcome import Outcome, changes, label
+from kitlib.views.plot import curve as plot_curve
+from kitlib.views.plot import mapped
 from kitlib.views.session import Session
 from tests.views.projector import Projector
 
@@ -36,9 +37,10 @@ def ask(session: Session, **question: Any) -> dict[str, Any]:
     return outcome
 
 
-def ghosts(session: Session) -> list[str]:
+def ghosts(session: Session, what: str = "figure") -> list[str]:
     """The paths of grey curves of another run that the page was sent."""
-    return [attributes["d"] for tag, attributes, *_ in Projector(session.frames).all_nodes() if attributes.get("data-ghost") == "figure"]
+    nodes = Projector(session.frames).all_nodes()
+    return [attributes["d"] for _, attributes, *_ in nodes if attributes.get("data-ghost") == what]
 
 
 def test_a_turned_knob_is_told_as_before_and_after() -> None:
@@ -49,7 +51,7 @@ def test_a_turned_knob_is_told_as_before_and_after() -> None:
     told = turn(session, max_offset_behind="10")
     assert (told["figure"], told["lead"]) == ("2 records lost.", "Compared with max_offset_behind=5: ")
     assert told["changes"] == "46 lost → 2 lost, 9 reordered → 31 reordered, 2 stalled → 1 stalled."
-    assert len(ghosts(session)) == 1
+    assert len(ghosts(session)) == 1 and len(ghosts(session, "curve")) == 3, "the figure's, and the plot's three"
 
 
 def test_a_figure_that_is_no_count_is_told_with_its_unit() -> None:
@@ -123,17 +125,20 @@ def test_a_recorded_trace_of_no_experiment_has_no_figure() -> None:
     assert session.told["outcome"] == {"figure": "", "lead": "", "changes": "", "hasGhost": False}
 
 
-def axis(xs: list[float], right: int = 100) -> Cursor:
-    return Cursor(xs, 0, 10, right, Track(Film()))
-
-
 def test_times_of_another_run_lie_at_the_same_times() -> None:
     """Between two steps in proportion, before the first at its place, and what comes later lies right of the axis."""
-    assert mapped([0, 5, 10, 15, 20, 21], [0, 10, 20], axis([10, 50, 60], 60)) == [10, 30, 50, 55, 60, 61]
-    assert mapped([0, 7], [5, 5, 10], axis([10, 20, 70], 70)) == [10, 40]
+    assert mapped([0, 5, 10, 15, 20, 21], [0, 10, 20], [10, 50, 60], 60) == [10, 30, 50, 55, 60, 61]
+    assert mapped([0, 7], [5, 5, 10], [10, 20, 70], 70) == [10, 40]
 
 
 def test_curve_keeps_a_value_until_the_next_step_and_ends_at_the_right() -> None:
     """A corner where the value changes; steps right of the axis are left out."""
     assert curve([0, 0, 1], [10, 20, 30], 1, 30) == "M10 78H30V24H30"
     assert curve([1, 0], [10, 40], 1, 30) == "M10 24H30"
+
+
+def test_curve_of_a_plot_leaves_room_for_a_higher_one() -> None:
+    """The scale covers both; what lies right of the axis is left out, and a run that ends earlier ends there."""
+    assert plot_curve([0, 5], [150, 200], 10) == "M150 30H200V15H200"
+    assert plot_curve([0, 5], [150, 200]) == "M150 30H200V0H200"
+    assert plot_curve([4, 8], [150, 741]) == "M150 15H740"

@@ -61,7 +61,7 @@ def test_panel_of_a_trace_without_states_is_read_from_its_words() -> None:
     for before, after in zip(paths(modelled), paths(bare), strict=True):
         assert sum(end for _, end in after.stored) == sum(end for _, end in before.stored)
         assert [batch.number for _, batch in after.in_flight] == [batch.number for _, batch in before.in_flight]
-    assert "0 are in flight" in show(bare, len(bare) - 1).svg
+    assert "0 in flight" in show(bare, len(bare) - 1).svg
 
 
 def test_clock_of_the_scene_says_when_metadata_is_asked_for() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from kitlib.errors import TraceError
+from kitlib.experiments import run
 from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.scene import Scene
+from kitlib.views.transaction_panel import BOX_Y, INPUT_Y
 from kitlib.views.transaction_reader import (
     ABORTED,
     COMMITTED,
@@ -95,11 +98,11 @@ def test_the_panel_shows_the_logs_boxes_by_their_worth_and_what_each_reader_was_
     scene = scene_of(trace)
     at = number_of("marker", 1)
     assert scene.words_after(at) == (
-        "the log has 7 offsets, the last stable one is 7; read_committed was given 3; read_uncommitted was given 5"
+        "the log has 7 offsets, the last stable one is 7; read_committed received 3; read_uncommitted received 5"
     )
     before, after = str(scene.panel_after(number_of("freeze"))), str(scene.panel_after(at))
     assert before.count("open transaction") == 2 and after.count("open transaction") == 0
-    assert after.count("a record that was aborted") == 2 and after.count("a marker: abort") == 1
+    assert after.count("aborted: stays in the log") == 2 and after.count("an abort marker") == 1
     told = texts(show(trace, at).svg)
     assert (
         "last stable offset" in told
@@ -300,3 +303,27 @@ def test_names_in_a_transactions_trace_are_text(payload: str) -> None:
     run.tell("database", "effect", record=payload, charged=True, by=payload)
     for at in range(len(run.trace)):
         assert_only_text(show(run.trace, at))
+
+
+def looks(trace: Trace, number: int, row: int) -> list[str]:
+    """The titles of the boxes of the panel's row that begins at this height."""
+    drawn = str(scene_of(trace).panel_after(number))
+    return re.findall(rf'translate\(\d+ {row}\)"><g><title>([^<]*)', drawn)
+
+
+def test_the_input_shows_both_halves_of_a_transaction() -> None:
+    """While a transaction has moved the group's position the picture says where it is, and where a commit would put it."""
+    trace = run("consume_transform_produce")
+    moved = next(step.number for step in trace if step.what == "send_offsets")
+    decided = next(step.number for step in trace if step.what == "marker")
+    assert looks(trace, moved, INPUT_Y)[:4] == ["in an open transaction"] * 3 + ["not read yet"]
+    assert looks(trace, decided, INPUT_Y)[:4] == ["committed"] * 3 + ["not read yet"]
+    words = scene_of(trace).words[moved]
+    assert words.endswith("the group's position in the input is 0 of 9; it becomes 3 if transaction 0 commits")
+
+
+def test_a_second_copy_differs_from_the_first() -> None:
+    """A record that two transactions have committed is committed in its first box and a second copy in the other."""
+    trace = run("zombie", ids="new per start", offsets="outside")
+    found = looks(trace, len(trace) - 1, BOX_Y)
+    assert (found.count("committed"), found.count("committed again: a second copy")) == (6, 3)

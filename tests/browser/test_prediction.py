@@ -1,0 +1,99 @@
+"""Predictions and comparisons in a real JupyterLab: asked, answered by keyboard, played, told."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Lab, MakePage
+
+pytestmark = pytest.mark.browser
+
+ASK = "from kitlib.views import compare, predict\nfrom kitlib.experiments import run\nS = 'small_max_offset_behind'\n"
+CELLS = (
+    ASK + "a = predict(S, 'How many are lost?', truth='lost')\na",
+    "predict('poison_record', 'Where is the commit in the end?', 'commit')",
+    "predict(S, 'Which records are lost?', 'records')",
+    "predict('happy_path', 'Will any be <b>lost</b>?', 'choice', choices=['yes', 'no'], truth=lambda trace: 'no')",
+    "compare(run(S), run(S, max_offset_behind=10))",
+)
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab, make_page: MakePage) -> Page:
+    lab.set_theme("Light")
+    page = make_page(reduced_motion="reduce").page
+    lab.open(page, *CELLS)
+    page.wait_for_selector(".kit-pair", timeout=60_000)
+    return page
+
+
+def test_a_number_is_asked_for_before_anything_is_shown(opened: Page) -> None:
+    """No picture and no verdict until it is answered; nothing and no number are refused; Enter answers."""
+    asked = opened.locator(".kit-predict").nth(0)
+    expect(asked.locator("svg.kit")).to_have_count(0)
+    asked.get_by_role("button", name="That is my prediction").press("Enter")
+    expect(asked.locator(".kit-error").first).to_have_text("Type a number first.")
+    asked.get_by_label("Your prediction, records").fill("12")
+    opened.keyboard.press("Enter")
+    expect(asked.locator(".kit-result")).to_have_text("Not quite: you said 12 records, and it is 46 records: 34 records too low.")
+    expect(asked.locator(".kit-score")).to_contain_text("right so far")
+    expect(asked.locator(".kit-sentence")).to_contain_text("46 lost")
+    expect(asked.get_by_role("button", name="Show the result now")).to_be_hidden()
+
+
+def test_a_commit_is_placed_by_a_press_and_by_keys(opened: Page) -> None:
+    """A press on a box puts the marker before it; the slider moves it on."""
+    asked = opened.locator(".kit-predict").nth(1)
+    asked.locator("[data-offset='12']").click()
+    expect(asked.locator("output")).to_have_text("offset 12")
+    asked.get_by_label("Committed offset").press("ArrowRight")
+    expect(asked.locator(".kit-done")).to_have_count(13)
+    asked.get_by_role("button", name="That is my prediction").press("Enter")
+    expect(asked.locator(".kit-result")).to_have_text("Exactly right: offset 13.")
+
+
+def test_records_are_marked_by_pressing_dragging_keys_and_typing(opened: Page) -> None:
+    """All four say the same thing, and the boxes and the text follow each other."""
+    asked = opened.locator(".kit-predict").nth(2)
+    boxes, typed = asked.locator(".kit-box"), asked.get_by_label("Their offsets")
+    ends = [boxes.nth(offset) for offset in (3, 5)]
+    ends[0].hover()
+    opened.mouse.down()
+    ends[1].hover()
+    opened.mouse.up()
+    expect(typed).to_have_value("3-5")
+    boxes.nth(0).focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Space"):
+        opened.keyboard.press(key)
+    expect(typed).to_have_value("4-5")
+    typed.fill("8-53, 99")
+    typed.press("Tab")
+    expect(asked.locator(".kit-marked")).to_have_count(46)
+    asked.get_by_role("button", name="That is my prediction").click()
+    expect(asked.locator(".kit-result")).to_have_text("Exactly right: 8 to 53.")
+
+
+def test_a_choice_is_text_and_not_markup(opened: Page) -> None:
+    """The question's angle brackets are shown; the answer is told."""
+    asked = opened.locator(".kit-predict").nth(3)
+    expect(asked.locator("legend")).to_have_text("Will any be <b>lost</b>?")
+    asked.get_by_label("yes").check()
+    asked.get_by_role("button", name="That is my prediction").click()
+    expect(asked.locator(".kit-result")).to_have_text("Not quite: you chose “yes”, and it is “no”.")
+
+
+def test_two_runs_open_where_they_part_and_move_together(opened: Page) -> None:
+    """Both are at the step that differs; one key moves both; the end is each one's own."""
+    pair = opened.locator(".kit-pair")
+    sides = pair.locator(".kit-player")
+    expect(pair.locator(".kit-parting")).to_contain_text("The runs part at step 11. In A, at 29 ms: That ack clears offsets 0 to 1")
+    for side in (0, 1):
+        expect(sides.nth(side)).to_have_attribute("data-step", "11")
+    pair.focus()
+    opened.keyboard.press("ArrowLeft")
+    for side in (0, 1):
+        expect(sides.nth(side)).to_have_attribute("data-step", "10")
+    opened.keyboard.press("End")
+    expect(sides.nth(0)).to_have_attribute("data-step", "272")
+    expect(sides.nth(1)).to_have_attribute("data-step", "430")

@@ -1,0 +1,188 @@
+"""Predictions: what is asked, what is right, how far off an answer is, and what nobody sees before it is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KnobError
+from kitlib.experiments import names, run
+from kitlib.lab import predictions
+from kitlib.monitor.delivery import judge
+from kitlib.views import predict
+from kitlib.views.prediction import KINDS, Prediction
+
+SMALL = "small_max_offset_behind"
+YES_OR_NO = {"choices": ["yes", "no"], "truth": lambda trace: "no"}
+MORE: dict[str, dict[str, Any]] = {"choice": YES_OR_NO, "number": {"truth": "lost"}}
+Ask = Callable[..., Prediction]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KIT_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def ask() -> Iterator[Ask]:
+    opened: list[Prediction] = []
+
+    def made(*args: Any, **given: Any) -> Prediction:
+        opened.append(predict(*args, **given))
+        return opened[-1]
+
+    yield made
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "is_right", "told"),
+    [
+        ({"truth": "lost"}, 46, True, "Exactly right: 46 records."),
+        ({"truth": "lost"}, 12, False, "Not quite: you said 12 records, and it is 46 records: 34 records too low."),
+        ({"truth": "lost", "within": 5}, 50, True,
+         "Close enough, and so right: you said 50 records, and it is 46 records: 4 records too high."),
+        ({"truth": "figure"}, 46, True, "Exactly right: 46 records."),
+        ({"truth": "processed"}, 13, True, "Exactly right: 13 records."),
+        ({"truth": lambda trace: trace.steps[-1].at_ms, "unit": "ms"}, 50, False,
+         "Not quite: you said 50 ms, and it is 950 ms: 900 ms too low."),
+        ({"answer": "commit"}, 54, True, "Exactly right: offset 54."),
+        ({"answer": "commit"}, 60, False, "Not quite: you said offset 60, and it is offset 54: 6 offsets too high."),
+        ({"answer": "records"}, range(8, 54), True, "Exactly right: 8 to 53."),
+        ({"answer": "records"}, [8, 9, 58], False,
+         "Not quite: you marked 3 records, and it is 46 (8 to 53): 2 right, 1 too many, 44 missed."),
+        ({"answer": "records"}, [], False, "Not quite: you marked 0 records, and it is 46 (8 to 53): 0 right, 46 missed."),
+        ({"answer": "choice", **YES_OR_NO}, "no", True, "Exactly right: no"),
+        ({"answer": "choice", **YES_OR_NO}, "yes", False, "Not quite: you chose “yes”, and it is “no”."),
+    ],
+)  # fmt: skip
+def test_an_answer_is_told_how_far_off_it_is(ask: Ask, given: dict[str, Any], answer: Any, is_right: bool, told: str) -> None:
+    """In one sentence, for each kind of answer; what is right comes from the run."""
+    asked = ask(SMALL, "A question?", **given)
+    assert asked.answer(answer) == asked.result == told
+    assert asked.is_right is is_right
+
+
+def test_what_is_right_follows_the_knobs(ask: Ask) -> None:
+    """Another bound, another truth: nothing is written down."""
+    for behind in (1, 10, 20):
+        asked = ask(SMALL, "How many are lost?", truth="lost", max_offset_behind=behind)
+        asked.answer(0)
+        assert asked.truth == judge(run(SMALL, max_offset_behind=behind)).counts["lost"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_the_outcome_is_sent_before_the_answer(ask: Ask, kind: str) -> None:
+    """The browser gets the question and how many records there are; of the run no frame, no verdict and no number."""
+    more = MORE.get(kind, {})
+    asked = ask(SMALL, "A question?", kind, **more)
+    sent = {name: getattr(asked, name) for name in asked.trait_names(sync=True) if name in ("asked", "told", "run", "frames")}
+    assert (sent["run"], sent["frames"]) == ({}, b"")
+    assert sent["asked"] == {
+        "title": "A bound smaller than a fetch", "question": "A question?", "kind": kind, "choices": more.get("choices", []),
+        "boxes": 60 if kind in ("commit", "records") else 0, "unit": "records",
+    }  # fmt: skip
+    assert "46" not in json.dumps([sent["asked"], sent["told"]])
+    shown = asked._repr_mimebundle_()[0]
+    assert "46" not in shown["text/plain"] + shown["text/markdown"] and "image/svg+xml" not in shown
+
+
+def test_the_question_is_text_where_there_is_no_widget(ask: Ask) -> None:
+    """Plain and as Markdown, in which a question is no markup."""
+    asked = ask(SMALL, "Is *this* <b>lost</b>?", "choice", choices=["yes", "no"], truth=lambda trace: "yes")
+    shown = asked._repr_mimebundle_()[0]
+    assert shown["text/plain"] == "Predict: Is *this* <b>lost</b>?\n  ( ) yes\n  ( ) no"
+    assert shown["text/markdown"] == "**Predict.** Is \\*this\\* \\<b\\>lost\\</b\\>?\n\n- yes\n\n- no"
+
+
+def send(asked: Prediction, answer: Any) -> dict[str, Any]:
+    asked._on_answer(asked, {"number": asked.told["number"] + 1, "answer": answer}, [])
+    told: dict[str, Any] = asked.told
+    return told
+
+
+def test_an_answer_brings_the_run_the_sentence_and_the_score(ask: Ask) -> None:
+    """The first answer counts, in this notebook and in the next."""
+    asked = ask(SMALL, "How many are lost?", truth="lost")
+    told = send(asked, 12)
+    assert told == {
+        "number": 1, "error": "", "result": "Not quite: you said 12 records, and it is 46 records: 34 records too low.", "isRight": False,
+        "score": "0 of 1 right so far; the first answer to each question counts.",
+    }  # fmt: skip
+    assert json.loads(asked.frames)["said"] and asked.run["told"]["verdict"]["sentence"] == judge(asked.trace).sentence
+    assert send(asked, 46)["score"].startswith("0 of 1")
+    assert send(ask(SMALL, "Where is the commit?", "commit"), 54)["score"].startswith("1 of 2")
+    assert [each.answer for each in predictions.load().values()] == ["12", "54"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "told"),
+    [
+        ("number", None, "None is no number. Type one, such as 12."),
+        ("number", "12", "'12' is no number. Type one, such as 12."),
+        ("number", True, "True is no number."),
+        ("number", float("inf"), "inf is no number."),
+        ("commit", 61, "a commit at 61 is outside this log. Expected an offset from 0 to 60."),
+        ("commit", 1.5, "a commit at 1.5 is outside this log."),
+        ("records", [60], "[60] are no offsets of this log. Mark some of 0 to 59, or none."),
+        ("records", "all", "'all' are no offsets of this log."),
+        ("records", [True], "[True] are no offsets of this log."),
+        ("choice", "maybe\x1b", "is none of the choices. Choose one of yes, no."),
+        ("choice", ["yes"], "is none of the choices."),
+    ],
+)
+def test_what_is_no_answer_is_told_and_not_kept(ask: Ask, kind: str, answer: Any, told: str) -> None:
+    """Whatever the browser sends: a sentence, no run, and no score."""
+    asked = ask(SMALL, "A question?", kind, **MORE.get(kind, {}))
+    error = send(asked, answer)["error"]
+    assert told in error and "\x1b" not in error
+    assert (asked.frames, predictions.load()) == (b"", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"answer": "guess"}, "answer is 'guess', expected one of number, choice, commit, records"),
+        ({"answer": "choice", "choices": ["one"], "truth": lambda trace: "one"}, "was given 1 choices, expected two or more"),
+        ({"choices": ["a", "b"], "truth": "lost"}, 'which only answer="choice" takes'),
+        ({}, "truth is None, expected a function of the trace"),
+        ({"truth": "losst"}, "truth is 'losst', expected a function of the trace, or for a number or records one of lost, duplicated"),
+        ({"truth": lambda trace: "many"}, "the truth of this run is 'many', expected a number"),
+        ({"answer": "choice", "choices": ["a", "b"], "truth": lambda trace: "c"},
+         "the truth of this run is 'c', expected one of the choices"),
+        ({"answer": "records", "truth": lambda trace: [60]}, "expected offsets of the log"),
+        ({"answer": "records", "records": 500}, "draws the boxes of one log with 1 to 400 records, and this run has 500 records"),
+        ({"truth": "lost", "recrods": 5}, "recrods"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused_at_once(given: dict[str, Any], told: str) -> None:
+    """Where it is written, and not when a learner answers."""
+    with pytest.raises(KnobError, match=told.replace("(", r"\(")):
+        predict(SMALL, "A question?", **given)
+
+
+def test_several_logs_have_no_boxes() -> None:
+    """There a number or a choice is asked for."""
+    with pytest.raises(KnobError, match="this run has 6 logs"):
+        predict("rebalance", "Where?", "commit")
+
+
+def test_an_answer_that_cannot_be_kept_is_still_judged(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The learner sees the run and the sentence, and reads why there is no score."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / "file"))
+    told = send(ask(SMALL, "How many are lost?", truth="lost"), 46)
+    assert told["isRight"] and told["score"].startswith("Your answer could not be kept: ")
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_experiment_can_be_asked_for_its_figure(ask: Ask, name: str) -> None:
+    """The truth is the figure of the run."""
+    asked = ask(name, "How much?", truth="figure", unit="")
+    assert asked.experiment.figure
+    assert asked.truth == asked.experiment.figure.measure(asked.trace, asked.verdict).value
