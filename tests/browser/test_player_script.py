@@ -44,7 +44,7 @@ def go_to(page: Page, step: int) -> None:
 
 def ask_about(page: Page, thing: str) -> None:
     page.keyboard.press("i")
-    page.locator("input.kit-ask").fill(thing)
+    page.get_by_label("What to ask about").fill(thing)
 
 
 def sentence(page: Page) -> str:
