@@ -70,7 +70,7 @@ class Pair {
 // A model of one side, as a player wants it: nothing of it changes, and nothing is asked of the kernel.
 function sideOf(model, side) {
   const known = { frames: model.get(`${side}_frames`), ...model.get(side) };
-  return { get: (name) => known[name], on() {}, off() {}, send() {} };
+  return { get: (name) => known[name], on() {}, off() {}, send() {}, set() {}, save_changes() {} };
 }
 
 export default {

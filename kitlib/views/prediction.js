@@ -52,9 +52,9 @@ class Asking {
     if (told.error) return;
     this.fields.disabled = true;
     const node = html("div");
-    const known = { look: this.model.get("look"), frames: this.model.get("frames"), ...this.model.get("run") };
+    const known = { frames: this.model.get("frames"), ...this.model.get("run") };
     this.player?.close();
-    this.player = new Player({ get: (name) => known[name], on() {}, off() {}, send() {} }, node);
+    this.player = new Player({ get: (name) => known[name], on() {}, off() {}, send() {}, set() {}, save_changes() {} }, node);
     this.stage.replaceChildren(node);
     this.root.dataset.result = "hidden";
     this.leap.hidden = false;

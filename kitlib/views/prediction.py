@@ -33,7 +33,7 @@ from kitlib.monitor.delivery import Verdict, judge
 from kitlib.monitor.figures import amount
 from kitlib.text import plain_text
 from kitlib.trace import Trace, to_ranges
-from kitlib.views.player import HERE, LOOK, SCRIPTS
+from kitlib.views.player import HERE, SCRIPTS, STYLES
 from kitlib.views.session import Session
 
 KINDS = ("number", "choice", "commit", "records")
@@ -76,9 +76,8 @@ class Prediction(anywidget.AnyWidget):
         [(HERE / name).read_text(encoding="utf-8").partition("\nexport default")[0] for name in SCRIPTS]
         + [Path(__file__).with_suffix(".js").read_text(encoding="utf-8")]
     )
-    _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("player.css", "prediction.css"))
+    _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*STYLES, "prediction.css"))
 
-    look = traitlets.Dict(LOOK).tag(sync=True)
     asked = traitlets.Dict({}).tag(sync=True)  # the question: nothing of the run's outcome
     told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's answer with this `number`
     run = traitlets.Dict({}).tag(sync=True)  # heading and told of a player, once it is answered
