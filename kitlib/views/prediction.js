@@ -52,17 +52,19 @@ class Asking {
     if (told.error) return;
     this.fields.disabled = true;
     const node = html("div");
-    const known = { frames: this.model.get("frames"), ...this.model.get("run") };
+    const run = { frames: this.model.get("frames"), ...this.model.get("run") };
     this.player?.close();
-    this.player = new Player({ get: (name) => known[name], on() {}, off() {}, send() {}, set() {}, save_changes() {} }, node);
+    this.player = new Player(recorded(run, "This is the run that was predicted. Open it in a Player to change it."), node);
     this.stage.replaceChildren(node);
     this.root.dataset.result = "hidden";
     this.leap.hidden = false;
     // The result is told when the run has been seen to its end.
     this.player.below.push({ nodes: [], load() {}, describe() {}, draw: (step) => { if (step >= this.player.last) this.reveal(told); } });
     if (this.player.last <= 0 || matchMedia("(prefers-reduced-motion: reduce)").matches) return this.player.at >= this.player.last ? this.reveal(told) : this.player.moveTo(Infinity);
-    const speeds = [...this.player.transport.speed.options].map(({ value }) => +value);
-    this.player.transport.speed.value = speeds.find((speed) => this.player.last / speed < 8) ?? speeds.at(-1);
+    // As slow as is shorter than ten seconds.
+    const { clock, speed } = this.player.transport;
+    const speeds = [...speed.options].map(({ value }) => +value);
+    speed.value = speeds.find((each) => clock.length / 100 / each < 10) ?? speeds.at(-1);
     this.player.togglePlay();
   }
 
