@@ -23,7 +23,7 @@ class LifePanel {
     this.hint = html("span", { class: "kit-life-hint", text: "Click a box, or press i, to ask what happened to it." });
     this.bar = html("div", { class: "kit-life" }, html("div", { class: "kit-life-ask" }, this.askButton, this.hint), this.pinned);
     this.tip = html("div", { class: "kit-tip", "aria-hidden": "true", hidden: "" });
-    this.name = html("b", { id: `${id}-name` });
+    this.name = html("b", { text: "Nothing is asked yet", id: `${id}-name` });
     this.now = html("span", { class: "kit-life-now" });
     this.pinButton = button("Pin", "", () => this.togglePin(this.asked));
     const close = button("×", "", () => this.close());

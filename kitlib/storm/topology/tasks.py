@@ -438,12 +438,10 @@ class BoltTask(ComponentTask):
         made = self.inbox.popleft()
         made.holder = self.collector
         self.is_busy = True
-        ms = self.bolt.execute_ms
-        if type(ms) is not int or ms < 0:
+        if type(ms := self.bolt.execute_ms) is not int or ms < 0:
             raise TopologyError(f"{self.name}: execute_ms is {ms!r:.40}, expected a whole number of ms from 0 on.")
         fault = self.run.plan.at_work(self.component_name)
-        verb, _ = self.run.done_to("tuple", made.number) or ("", 0)
-        if verb == "fail":
+        if (done := self.run.done_to("tuple", made.number)) and done[0] == "fail":
             fault = Fault("fail", self.component_name)
         if fault is not None and fault.kind == "hang":
             self.run.tell(self.name, "fault", kind="hang", tuple=made.number, ms=fault.ms)
@@ -525,10 +523,8 @@ class BoltCollector(Collector):
     def ack(self, given: Tuple) -> None:
         """As OutputCollector.ack: to each tree's acker, the tuple's id XOR what was anchored to it."""
         self._check_given(given, "acks")
-        run, is_first = self.run, not given.is_acked
-        given.is_acked = True
-        ack_val = given.ack_val
-        vals = [[root, at ^ ack_val] for root, at in given.ids.items()]
+        run, is_first, given.is_acked = self.run, not given.is_acked, True
+        vals = [[root, at ^ given.ack_val] for root, at in given.ids.items()]
         run.tell(self.name, "bolt_ack", tuple=given.number, vals=vals)
         verb, _ = run.done_to("ack of tuple", given.number) or ("", 0)
         for root, val in vals:
@@ -583,9 +579,8 @@ class BoltCollector(Collector):
             anchor.ack_val ^= edge
             for root in anchor.ids:
                 ids[root] = ids.get(root, 0) ^ edge
-        for root in ids:
-            if root in run.open_tuples:
-                run.open_tuples[root] += 1
+        for root in ids.keys() & run.open_tuples.keys():
+            run.open_tuples[root] += 1
         return ids
 
     def _check_given(self, given: object, does: str) -> None:
