@@ -25,7 +25,7 @@ from tests.browser.players import ROOT, attribute, knob_to_picture, press, watch
 from tests.clock import at_pace, min_until
 from tests.conftest import within
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SMALL = "small_max_offset_behind"
 LIVE = "#kit-lamp[data-state=live]"
@@ -180,7 +180,7 @@ def test_a_link_with_a_script_brings_its_run(page: Page) -> None:
     """What a script does to a run stands in the address, and comes back from it."""
     text = "answers_lost seed=3 records=20\nlose answer 2"
     open_live(page, f"script={quote(text)}")
-    page.wait_for_selector(f"{ROOT} .kit-done li")
+    page.wait_for_selector(f"{ROOT} .kit-did li")
     assert verdict_shown(page) == Session(text).verdict.sentence
     assert "'lose answer 2'" in page.locator("code").last.inner_text()
     turn(page, "records", "ArrowRight")
