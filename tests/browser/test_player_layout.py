@@ -16,6 +16,8 @@ pytestmark = pytest.mark.browser
 NAMES = ("small_max_offset_behind", "tuple_tree", "answers_lost", "zombie")
 PARTS = (".kit-bar", ".kit-now", ".kit-chips", ".kit-side .kit-knobs", ".kit-actors")
 
+FIRST_IS = "isWide => document.querySelector('.kit-player').dataset.wide === isWide"  # the first player, not one out of sight
+
 # In a page: [left, top, right, bottom] of the parts of the player `number`, and of what of the notebook is in sight.
 BOXES = """([number, parts]) => {
   const box = (node) => { const { left, top, right, bottom } = node.getBoundingClientRect(); return [left, top, right, bottom].map(Math.round); };
@@ -49,7 +51,7 @@ def is_inside(part: list[int], whole: list[int]) -> bool:
 @pytest.fixture
 def wide(watched: Watched) -> Page:
     watched.page.set_viewport_size({"width": 1400, "height": 900})
-    watched.page.wait_for_selector(f"{ROOT}[data-wide=true]")
+    watched.page.wait_for_function(FIRST_IS, arg="true")
     return watched.page
 
 
@@ -72,7 +74,7 @@ def test_at_700_px_the_knobs_stand_above_and_nothing_lies_outside(watched: Watch
     page = watched.page
     page.set_viewport_size({"width": 868, "height": 900})  # with JupyterLab's own columns: 700 px for the player
     page.locator(ROOT).first.locator("h3").evaluate("node => node.scrollIntoView({ block: 'start' })")
-    page.wait_for_selector(f"{ROOT}[data-wide=false]")
+    page.wait_for_function(FIRST_IS, arg="false")
     found = boxes(page, 0, *PARTS)
     assert found["root"][2] - found["root"][0] == 700
     order = [found[part][1] for part in (".kit-side .kit-knobs", ".kit-bar", ".kit-now", ".kit-chips", ".kit-actors")]
@@ -132,7 +134,7 @@ def test_nothing_jumps_while_a_knob_moves(wide: Page) -> None:
     for width in (1400, 868):
         wide.set_viewport_size({"width": width, "height": 900})
         wide.locator(ROOT).first.locator("h3").evaluate("node => node.scrollIntoView({ block: 'start' })")
-        wide.wait_for_selector(f"{ROOT}[data-wide={'true' if width == 1400 else 'false'}]")
+        wide.wait_for_function(FIRST_IS, arg="true" if width == 1400 else "false")
         begun = [box[:2] for box in boxes(wide, 0, *PARTS).values()]
         wide.locator(ROOT).first.locator("[data-knob=outage_ms]").focus()
         for key in ("Home", "PageUp", "PageUp", "PageUp", "End"):

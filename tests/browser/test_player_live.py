@@ -1,0 +1,33 @@
+"""The switch to the real broker in a real page: the run, its progress, and the lamps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Lab, MakePage
+from tests.browser.players import ROOT, attribute
+
+pytestmark = [pytest.mark.browser, pytest.mark.kafka]
+
+
+def test_the_switch_runs_the_story_on_the_broker_while_the_page_stays_alive(lab: Lab, make_page: MakePage, broker: Any) -> None:
+    """Pressed by keyboard the switch shows that a run is under way, steps can be moved meanwhile, and then both lamps agree."""
+    lab.set_theme("Light")
+    watched = make_page()
+    page = watched.page
+    lab.open(page, "from kitlib.views import Player\nPlayer('restart', records=20)")
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    page.get_by_role("button", name="real broker").press("Enter")
+    page.locator(".kit-progress:not([hidden]) progress").wait_for()
+    page.locator(ROOT).focus()
+    page.keyboard.press("ArrowRight")
+    assert attribute(page, "step") == "1"
+    page.locator(".kit-lamp[data-lamp=agrees]").nth(1).wait_for(timeout=60_000)
+    assert page.locator(".kit-live p").inner_text().startswith("Model and broker agree: ")
+    assert page.get_by_role("button", name="real broker").get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="model", exact=True).click()
+    page.locator(".kit-lamp[data-lamp=off]").wait_for()
+    assert page.locator(".kit-live p").inner_text() == ""
+    watched.check()
