@@ -153,6 +153,7 @@ class LifePanel {
     const key = [asked, this.typed, last, rows.length, pin?.letter, ...actions.map(({ label }) => label)].join("|");
     if (this.drawn === key) return;
     this.drawn = key;
+    const hadFocus = this.card.contains(document.activeElement);
     put(this.name, "text", asked ? sayRef(asked) : this.typed ? `Nothing in this run is called “${this.typed}”.` : "Ask about a thing");
     put(this.now, "text", state);
     const pinned = pin ? `Unpin ${pin.letter}` : "Pin";
@@ -168,6 +169,7 @@ class LifePanel {
     const next = rows[last + 1];
     this.rest.replaceChildren(...(next ? [button(`Next: ${sayTime(this.lives.at[next.step])}`, "", () => this.player.moveTo(next.step)),
       html("span", { class: "kit-life-faint", text: `${rows.length - last - 1} more to come` })] : []));
+    if (hadFocus && !this.card.contains(document.activeElement)) this.rows.focus({ preventScroll: true }); // its button is gone
   }
 
   rowOf({ step, said, state, why, place }, isNewest) {
@@ -211,7 +213,9 @@ class LifePanel {
       const letter = [...LETTERS].find((one) => !this.pins.some((pin) => pin.letter === one));
       if (letter) this.pins.push({ ref, letter });
     }
+    const hadFocus = this.pinned.contains(document.activeElement);
     this.makePins();
+    if (hadFocus) this.root.focus({ preventScroll: true });
     this.drawRings();
     this.drawPins();
     this.drawCard();

@@ -114,6 +114,8 @@ def test_rows_of_a_life_go_to_their_steps(asked: Page) -> None:
     assert int(attribute(asked, "step")) == steps[2]
     asked.locator(f"{CARD} .kit-life-rest button").click()
     assert int(attribute(asked, "step")) == steps[3]
+    asked.keyboard.press("Escape")
+    assert not asked.locator(CARD).is_visible(), "the focus has stayed in the card"
 
 
 def test_hover_gives_the_newest_sentence_in_one_line(asked: Page) -> None:

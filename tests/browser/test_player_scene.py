@@ -72,11 +72,14 @@ def test_dragging_on_the_picture_scrubs(page: Page, watched: Watched) -> None:
     """The step is the last one at or left of the pointer; the kernel hears nothing."""
     reel = sent_of(**KNOBS).reels[0]
     xs = reel["cursor"]["x"]
-    box = page.locator(".kit-stage > div > svg.kit").first.bounding_box()
+    picture = page.locator(".kit-stage > div > svg.kit").first
+    picture.evaluate("(one) => one.scrollIntoView({ block: 'center' })")
+    box = picture.bounding_box()
     assert box is not None
     scale = box["width"] / reel["width"]
     target = next(n for n, (x, after) in enumerate(pairwise(xs)) if n > 20 and after - x > 4)
-    x, y = box["x"] + (xs[target] + 1) * scale, box["y"] + 20 * scale
+    low = reel["cursor"]["top"] + reel["cursor"]["tall"] - 10  # below the rows: a press on what has a life asks about it
+    x, y = box["x"] + (xs[target] + 1) * scale, box["y"] + low * scale
     page.mouse.move(x, y)
     page.mouse.down()
     assert int(attribute(page, "step")) == target
