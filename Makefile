@@ -52,12 +52,12 @@ lint: setup ## ruff, mypy --strict and the arrows between the rooms
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-lock: setup ## Write requirements.lock, jars.lock.json and pyodide.lock.json anew (needs uv, npm and a network)
+lock: setup ## Write requirements.lock, the locks of jars and npm packages anew (needs uv, npm and a network)
 	@command -v uv >/dev/null || { echo "lock: uv is needed: pip install uv" >&2; exit 5; }
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --quiet -o requirements.lock
 	$(BIN)/python scripts/lock_jars.py
-	$(BIN)/python scripts/lock_pyodide.py
+	$(BIN)/python scripts/lock_npm.py
 
 clean: ## Remove what make made here: .venv and caches
 	@if [ -d .venv ] && [ ! -e .venv/.kit-ready ] && [ ! -e .venv/.kit-begun ]; then \

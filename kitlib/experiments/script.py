@@ -106,7 +106,7 @@ class Script:
         return "\n".join([f"{FIRST} {VERSION}", " ".join([self.experiment, f"seed={self.seed}", *told]), *map(str, self.interventions)])
 
     def to_link(self, page: str = "") -> str:
-        """An address that `from_link` reads: `page` with this script behind its "#"."""
+        """An address that `from_link` and the site of `kit page` read: `page` with this script behind its "#"."""
         return f"{page.partition('#')[0]}#script={quote(str(self), safe='')}"
 
     @classmethod

@@ -83,10 +83,10 @@ class PairBar {
   }
 }
 
-// A model of one side, as a player wants it: nothing of it changes, and nothing is asked of the kernel.
+// A model of one side, as a player wants it.
 function sideOf(model, side) {
-  const known = { frames: model.get(`${side}_frames`), ...model.get(side) };
-  return { get: (name) => known[name], on() {}, off() {}, send() {}, set() {}, save_changes() {} };
+  const state = { frames: model.get(`${side}_frames`), ...model.get(side) };
+  return recorded(state, "This run is compared with another one and does not change. Open it in a Player of its own.");
 }
 
 export default {

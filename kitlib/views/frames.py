@@ -14,11 +14,11 @@ from kitlib.trace import Trace
 from kitlib.views.curves import Sample, bearable, to_samples
 from kitlib.views.forest import Forest
 from kitlib.views.forest_reader import to_forest
-from kitlib.views.lanes import SpaceTime
-from kitlib.views.lanes_reader import to_space_time
 from kitlib.views.marks import events, pauses
 from kitlib.views.partition_reader import Lane, LaneReader, LaneView, lanes_of
 from kitlib.views.play_clock import PlayClock, play_clock
+from kitlib.views.producer_diagram import SequenceDiagram
+from kitlib.views.producer_reader import to_diagram
 from kitlib.views.scene import Scene
 from kitlib.views.scenes import kind_of
 
@@ -42,7 +42,7 @@ class Frames:
     forest: Forest | None = None  # the trees of a topology's trace
     samples: list[Sample] = field(default_factory=list)  # the counts that a long run of a topology wrote down
     bearable: int | None = None  # tuples that its one bolt works through in a timeout
-    space_time: SpaceTime | None = None  # a producer's trace: what crosses between it and the broker
+    diagram: SequenceDiagram | None = None  # a producer's trace: what crosses between it and the broker
     scene: Scene | None = None  # a trace whose whole run is one picture (kitlib.views.scenes)
 
     def __len__(self) -> int:
@@ -85,14 +85,14 @@ def _to_frames(trace: Trace, part: str) -> Frames:
     if kind is not None:
         frames.scene = kind.to_scene(trace, part)
     else:
-        frames.space_time = to_space_time(trace) if trace.domain == "idempotence" else None
+        frames.diagram = to_diagram(trace) if trace.domain == "idempotence" else None
         frames.forest = to_forest(trace) if trace.domain == "topology" else None
         frames.samples, frames.bearable = to_samples(trace), bearable(trace)
-    of_run = frames.scene or frames.space_time
+    of_run = frames.scene or frames.diagram
     told = of_run.said if of_run else None
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
     frames.cut = "" if trace.cut_at is None else f"{cut_sentence(trace.cut_at)}."
-    known = frames.space_time.places if frames.space_time else ()
+    known = frames.diagram.places if frames.diagram else ()
     has_records = kind is None or kind.has_records
     readers = (
         {key: LaneReader(lane) for key, lane in lanes_of(trace).items() if key not in known} if has_records else {}

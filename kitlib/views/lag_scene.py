@@ -17,10 +17,10 @@ from kitlib.monitor.signs import commits_in, samples_in
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.lag_picture import STATUS_PAINT, draw_panel, judge_window
-from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_scene import SIGNS_LEFT, StepClock, lane_of_signs
 from kitlib.views.paint import letter_paint
+from kitlib.views.producer_look import CHAR
 from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from kitlib.text import plain_text
-from kitlib.views.film import NOTHING, Film, Reel, Track
+from kitlib.views.film import NOTHING, Chooser, Film, Reel, Track
 from kitlib.views.look import (
     ALARM,
     BADGES,
@@ -107,21 +107,24 @@ def _sum(name: str, parts: list[tuple[int, str]], of: int = 0) -> str:
 def draw_lane(view: LaneView, top: int) -> Svg:
     """The lane as SVG, its upper edge at y = `top`."""
     row = group(*_row(view), transform=f"translate(0 {_strip_y(view.has_bar)})")
-    return group(*_head(view), row, transform=f"translate(0 {top})")
+    if not view.has_bar:
+        return group(*_told(view), row, transform=f"translate(0 {top})")
+    (beam, bracket), (pieces, labels) = _looks(view), draw_bar(view)
+    return group(beam, *pieces, bracket, *_told(view), *labels, row, transform=f"translate(0 {top})")
 
 
-def _head(view: LaneView) -> list[Svg]:
-    """The lane's name, its counts and the bar."""
+def _told(view: LaneView) -> list[Svg]:
+    """The lane's name and its counts."""
     fates, ahead = sums_of(view)
-    words = [_words(ahead, RIGHT, NAME_Y), _words(fates, LEFT, NAME_Y + 17)]
-    return [_name(view.name), *words, *(draw_bar(view) if view.has_bar else ())]
+    return [_name(view.name), _words(ahead, RIGHT, NAME_Y), _words(fates, LEFT, NAME_Y + 17)]
 
 
-def _row(view: LaneView) -> list[Svg]:
-    """The boxes and the positions; as many pieces at each step."""
+def _row(view: LaneView, is_held: bool = False) -> list[Svg]:
+    """The boxes and the positions, of a close-up that is held those within it alone; as many pieces at each step."""
     boxes = _boxes(view)
     rest = [NOTHING] * (view.boxes // BLOCK + 1 - len(boxes))
-    return [*boxes, *rest, _ring(view.window, view.boxes, view.current), *_marks(view.window, view.boxes, view.marks)]
+    ring = _ring(view.window, view.boxes, view.current)
+    return [*boxes, *rest, ring, *_marks(view.window, view.boxes, view.marks, is_held)]
 
 
 def _strip_y(has_bar: bool) -> int:
@@ -142,26 +145,70 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
     """The strips after every step; with `only` those after that step, whichever step is asked for."""
     top, seen = 0, [set[str]() for _ in range(steps)]
     reel = Reel("Where is each record?", "Where is each record?", WIDTH, 20)
+    names = list(CLOSE_UPS) if any(lane.has_bar for lane in lanes) else []
     for lane in lanes:
-        head, row = (
-            Track(film, transform=f"translate(0 {top})"),
-            Track(film, transform=f"translate(0 {top + _strip_y(lane.has_bar)})"),
-        )
+        held = [close_up_at(lane, name) if lane.has_bar else None for name in names]
+        windows = list(dict.fromkeys(window for window in held if window is not None))
+        count, of = len(windows) + 1, [len(windows) if window is None else windows.index(window) for window in held] + [len(windows)]
+        down, lower = f"translate(0 {top})", f"translate(0 {top + _strip_y(lane.has_bar)})"
+        beam, bracket = Track(film, count, of, transform=down), Track(film, count, of, transform=down)
+        bar, head = Track(film, transform=down), Track(film, transform=down)
+        row = Track(film, count, of, transform=lower)
         found: list[str] = []
+        last: dict[int, object] = {}
         at = 0
         for step, view in lane.views() if only is None else [(0, lane.after(only))]:
             for number in range(at, step):
                 seen[number].update(found)
             at, found = step, seen_in(view)
-            head.show(step, _head(view))
-            row.show(step, _row(view))
+            pieces, labels = draw_bar(view) if lane.has_bar else ([], [])
+            bar.show(step, pieces)
+            head.show(step, [*_told(view), *labels])
+            for choice, window in enumerate([*windows, view.window]):
+                shown = view._replace(window=window)
+                now = _within(shown)
+                if choice == len(windows) or last.get(choice) != now:  # most steps are about records elsewhere
+                    row.show(step, _row(shown, choice < len(windows)), choice)
+                last[choice] = now
+                if lane.has_bar and (choice == len(windows) or not step):
+                    for track, piece in zip((beam, bracket), _looks(shown), strict=True):
+                        track.show(step, [piece], choice)
         for number in range(at, steps):
             seen[number].update(found)
-        reel.tracks += (head, row)
+        reel.tracks += (beam, bar, bracket, head, row) if lane.has_bar else (head, row)
         top += lane_tall(lane.has_bar)
         reel.tall = top
-    reel.explain(film, [item for item in strip_legend() if item.key != "."], enumerate(seen))
+    told = [(step, frozenset(keys)) for step, keys in enumerate(seen)]
+    reel.explain(film, [item for item in strip_legend() if item.key != "."], *[told] * (len(names) + 1))
+    if names:
+        reel.chooser = Chooser("close-up: ", "follows the steps", names, [len(names)] * steps)
     return reel
+
+
+CLOSE_UPS = {  # where the close-up of a log that is too long for boxes can be held -> the codes, or the badge, that are looked for
+    "at the first lost record": "XSE",
+    "at the first duplicate": "2",
+}
+
+
+def close_up_at(lane: Lane, name: str) -> int | None:
+    """The first offset of a close-up that is held somewhere; None if what is looked for is not there at the end of the run."""
+    if not lane.steps:
+        return None
+    end, looked_for = lane.after(lane.steps[-1]), CLOSE_UPS[name]
+    told = end.codes if looked_for != "2" else end.flags.translate(_BADGE).decode("ascii")[: len(end.codes)]
+    found = [each for each in map(told.find, looked_for) if each >= 0]
+    if not found:
+        return None
+    return max(lane.base, min(lane.base + min(found) - lane.boxes // 3, lane.end - lane.boxes))
+
+
+def _within(view: LaneView) -> object:
+    """All that the close-up shows."""
+    first, after = view.window - view.base, view.window - view.base + view.boxes
+    marks = [mark if view.window <= mark <= view.window + view.boxes else None for mark in view.marks]
+    current = view.current if view.window <= view.current < view.window + view.boxes else -1
+    return view.codes[first:after], view.flags[first:after], marks, current
 
 
 # -- the boxes -----------------------------------------------------------------------------------------
@@ -266,15 +313,16 @@ def _ring(window: int, boxes: int, current: int) -> Svg:
 # -- the positions -------------------------------------------------------------------------------------
 
 
-def _marks(window: int, boxes: int, marks: Marks) -> list[Svg]:
+def _marks(window: int, boxes: int, marks: Marks, is_held: bool) -> list[Svg]:
     """Where the next fetch begins above the boxes, committed_to and the log's ends below."""
-    start, end, committed, emitted = marks
-    return [
-        _mark(emitted, "fetched to", place_mark(window, boxes, emitted), is_above=True),
-        _mark(committed, "committed to", place_mark(window, boxes, committed), is_above=False),
-        _end(start, place_mark(window, boxes, start), is_start=True),
-        _end(end, place_mark(window, boxes, end), is_start=False),
+    start, end, committed, emitted = (place_mark(window, boxes, mark) for mark in marks)
+    drawn = [
+        (emitted, _mark(marks[3], "fetched to", emitted, is_above=True)),
+        (committed, _mark(marks[2], "committed to", committed, is_above=False)),
+        (start, _end(marks[0], start, is_start=True)),
+        (end, _end(marks[1], end, is_start=False)),
     ]
+    return [NOTHING if is_held and side else piece for (_, side), piece in drawn]
 
 
 def place_mark(window: int, boxes: int, offset: int) -> tuple[int, int]:
@@ -331,22 +379,30 @@ def _end(offset: int, place: tuple[int, int], *, is_start: bool) -> Svg:
 # -- the bar -------------------------------------------------------------------------------------------
 
 
-def draw_bar(view: LaneView) -> list[Svg]:
-    """The bar, the beam from it to the close-up, and the positions."""
-    codes, flags, base, window, boxes, marks = view.codes, view.flags, view.base, view.window, view.boxes, view.marks
-    scale = STRIP / max(1, len(flags))
+def _scale(view: LaneView) -> float:
+    return STRIP / max(1, len(view.flags))
+
+
+def _looks(view: LaneView) -> tuple[Svg, Svg]:
+    """The beam from the bar to the close-up, below the bar, and the bracket around what it shows, above."""
+    scale = _scale(view)
+    places = [min(max(0, offset - view.base), len(view.flags)) for offset in (view.window, view.window + view.boxes)]
+    return _look(LEFT + places[0] * scale, LEFT + places[1] * scale)
+
+
+def draw_bar(view: LaneView) -> tuple[list[Svg], list[Svg]]:
+    """The bar's pieces, and the labels and positions, which may cross the bracket between the two."""
+    codes, flags, base, scale = view.codes, view.flags, view.base, _scale(view)
 
     def at(offset: int) -> float:
         return LEFT + min(max(0, offset - base), len(flags)) * scale
 
-    beam, bracket = _look(at(window), at(window + boxes))
-    _, _, committed, emitted = marks
+    _, _, committed, emitted = view.marks
     limit = max(1, CELLS * len(codes) // max(1, len(flags)))
     pieces, labels = _pieces(tuple(cells_of(codes, limit)), base, scale)
     twice = flags[: len(codes)].translate(AGAIN).decode("ascii")
     again = _duplicates(tuple(cells_of(twice, limit)), scale) if "X" in twice else NOTHING
-    # The labels above the bracket, which may cross them.
-    return [beam, pieces, again, bracket, labels, _emitted_to(at(emitted)), _committed_to(at(committed))]
+    return [pieces, again], [labels, _emitted_to(at(emitted)), _committed_to(at(committed))]
 
 
 @lru_cache(2_000)

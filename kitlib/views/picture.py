@@ -19,13 +19,13 @@ from kitlib.views.curves import QUESTION, draw_curves
 from kitlib.views.film import seen_at
 from kitlib.views.forest import Forest
 from kitlib.views.frames import Frames, to_frames
-from kitlib.views.lanes import SpaceTime
-from kitlib.views.lanes_picture import PRODUCER_PARTS, draw_space_time, words_of
 from kitlib.views.ledger import draw_ledger
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.partition_reader import LaneView
 from kitlib.views.partition_strip import draw_lane, lane_tall, seen_in, strip_legend, summary_of
 from kitlib.views.plot import draw_plot, height_of, question_of
+from kitlib.views.producer_diagram import SequenceDiagram
+from kitlib.views.producer_picture import PRODUCER_PARTS, draw_diagram, words_of
 from kitlib.views.scene import Scene, draw_scene
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import Svg, document, el, group, legend_of
@@ -83,7 +83,7 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
         return draw(frames, number, "all" if part in kind.parts else part)
     missing = "trees" if part in ("tree", "pending") and not frames.forest else ""
     missing = "samples" if part == "curves" and not frames.samples else missing
-    missing = "producer" if part in ("lanes", "remembered") and not frames.space_time else missing
+    missing = "producer" if part in ("lanes", "remembered") and not frames.diagram else missing
     if missing:
         raise TraceError(
             f"show: the trace of {plain_text(trace.experiment, 60)} has no {missing}, so there is no part {part!r}. "
@@ -118,12 +118,12 @@ def lay_out(frames: Frames, number: int, part: str = "all") -> Sheet:
     has_trees, has_records = frames.forest is not None, frames.has_records
     parts: list[Svg] = []
     y = 12
-    if frames.space_time is not None and part in PRODUCER_PARTS:
-        y = _draw_produced(parts, frames, frames.space_time, number, part, y)
+    if frames.diagram is not None and part in PRODUCER_PARTS:
+        y = _draw_produced(parts, frames, frames.diagram, number, part, y)
     if part in ("all", "tree", "pending") and frames.forest is not None:
         y = _draw_trees(parts, frames, frames.forest, number, part, y)
-    is_empty = not has_trees and not frames.space_time
-    if (part == "log" and (has_records or not frames.space_time)) or (part == "all" and (has_records or is_empty)):
+    is_empty = not has_trees and not frames.diagram
+    if (part == "log" and (has_records or not frames.diagram)) or (part == "all" and (has_records or is_empty)):
         y = _draw_log(parts, frames, number, views, y)
     if part == "curves" or (part == "all" and frames.samples):
         at_ms = frames.at_ms[number] if number >= 0 else None
@@ -162,13 +162,13 @@ def _draw_scene(frames: Frames, scene: Scene, number: int) -> Sheet:
 
 
 def _also(frames: Frames) -> str:
-    return ", lanes or remembered" if frames.space_time else ", tree or pending" if frames.forest else ""
+    return ", lanes or remembered" if frames.diagram else ", tree or pending" if frames.forest else ""
 
 
-def _draw_produced(parts: list[Svg], frames: Frames, scene: SpaceTime, number: int, part: str, y: int) -> int:
+def _draw_produced(parts: list[Svg], frames: Frames, scene: SequenceDiagram, number: int, part: str, y: int) -> int:
     """Add a producer's lanes, its rows and its log, or one of them; where the next picture begins."""
     y = _draw_said(parts, frames, number, PRODUCER_PARTS[part], y)
-    drawn, height = draw_space_time(scene, number, part, y)
+    drawn, height = draw_diagram(scene, number, part, y)
     parts.append(drawn)
     return y + height + 14
 
@@ -234,7 +234,7 @@ def _sentence(frames: Frames, number: int, views: list[LaneView]) -> str:
     if number < 0:
         return f"{plain_text(frames.experiment, 60)}: the trace has no steps."
     found = [f"{view.name}: {summary_of(view)}" for view in views]
-    found += words_of(frames.space_time, number) if frames.space_time else []
+    found += words_of(frames.diagram, number) if frames.diagram else []
     if frames.forest and frames.forest.focus[number] >= 0:
         found.insert(0, _tree_sentence(frames.forest, frames.forest.focus[number], number))
     told = "; ".join(found) or "no partition"

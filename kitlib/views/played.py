@@ -8,11 +8,11 @@ from typing import Any
 from kitlib.views.figure_curve import figure_reel
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames
-from kitlib.views.lanes_picture import sequence_reel
 from kitlib.views.lives import Lives
 from kitlib.views.outcome import Comparison
 from kitlib.views.partition_strip import strip_reel
 from kitlib.views.plot import plot_reel
+from kitlib.views.producer_picture import diagram_reel
 from kitlib.views.scene import scene_reel
 from kitlib.views.stage_picture import staged
 from kitlib.views.svg import hatch
@@ -28,10 +28,10 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison
     if frames.scene:
         reels = [scene_reel(film, frames.scene)]
     else:
-        plot, is_alone = plot_reel(film, frames, only, comparison.before if comparison else None), not (frames.forest or frames.space_time)
+        plot, is_alone = plot_reel(film, frames, only, comparison.before if comparison else None), not (frames.forest or frames.diagram)
         strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or is_alone else []
         trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
-        first = [sequence_reel(film, frames.space_time, only)] if frames.space_time else trees
+        first = [diagram_reel(film, frames.diagram, only)] if frames.diagram else trees
         reels = [*strips, plot] if is_alone else [*first, plot, *strips]
     axis = next((reel.cursor for reel in reels if reel.cursor), None)
     if comparison and axis and (figure := figure_reel(film, comparison, axis, only)):

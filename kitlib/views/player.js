@@ -50,10 +50,12 @@ class Player {
     this.question = html("b", { text: "Where is each record?" });
     this.stage = html("div");
     const nodesOf = (panels) => panels.flatMap(({ nodes }) => nodes);
-    this.side = html("div", { class: "kit-side" }, ...(isRun ? [...this.knobs.nodes, actions] : []));
+    this.live = new LivePanel(this.model);
+    this.side = html("div", { class: "kit-side" }, ...(isRun ? [...this.knobs.nodes, actions, this.live.node] : []));
     this.deck = html("div", { class: "kit-deck" }, this.controls, html("div", { class: "kit-now" }, this.stepText, this.sentence), this.error);
+    this.frame = html("div", { class: "kit-stage", role: "group", "aria-label": "Pictures" }, this.hatches, this.stage);
     const main = html("div", { class: "kit-main" }, this.deck, ...nodesOf(this.above), html("p", { class: "kit-heading" }, this.question),
-      html("div", { class: "kit-stage" }, this.hatches, this.stage), ...nodesOf(this.below), this.cut);
+      this.frame, ...nodesOf(this.below), this.cut);
     this.root.replaceChildren(
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }), html("div", { class: "kit-body" }, this.side, main));
     this.fit = new ResizeObserver(() => this.arrange(isRun && this.root.clientWidth >= WIDE));
@@ -67,7 +69,7 @@ class Player {
     (isWide ? this.side : this.deck).append(this.verdict.node);
     if (isWide) this.verdict.chips.after(this.outcome.node);
     else this.side.append(this.outcome.node);
-    put(this.verdict.sentence, "tabindex", isWide ? null : 0); // there it scrolls
+    for (const node of [this.verdict.sentence, this.frame]) put(node, "tabindex", isWide ? null : 0); // there they scroll
   }
 
   // Another run: its pictures one below the other.
@@ -221,6 +223,7 @@ class Player {
       if (!event.shiftKey) event.stopPropagation(); // JupyterLab would take Enter for itself
       return;
     }
+    if (event.target === this.frame && this.frame.matches(":focus-visible") && /^Arrow/.test(event.key)) return; // it scrolls sideways
     const stride = event.shiftKey ? 10 : 1;
     const moves = {
       ArrowRight: () => this.moveTo(this.at + stride),
@@ -243,6 +246,7 @@ class Player {
     clearTimeout(this.patience);
     this.fit.disconnect();
     clearTimeout(this.sharing);
+    this.live.close();
     this.model.off("change:told", this.onTold);
     this.model.off("change:step", this.onStep);
   }

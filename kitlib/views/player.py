@@ -11,6 +11,9 @@ a fork and starting over come back here, to a `Session` (kitlib/views/session.py
 only the step that is shown is drawn; the others follow when it rests. The JavaScript beside this file is
 plain and complete: the parts are joined as they are, nothing is built and nothing is fetched.
 
+Where an experiment can run on the real broker the page has a switch for it: the run takes place in a thread
+(kitlib/views/live.py), and two lamps say whether model and broker agree.
+
 A player composes with other widgets: `values`, `seed`, `step`, `sentence`, `trace` and `verdict` are traitlets.
 
     player.values = {"records": 60}               # runs anew; the other knobs stay
@@ -36,6 +39,7 @@ from kitlib.monitor.delivery import Verdict
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.frames import to_frames
+from kitlib.views.live import IDLE, LOOK_S, LiveRun, lamps
 from kitlib.views.lives import Life, life
 from kitlib.views.picture import draw
 from kitlib.views.session import Session, whole_seed
@@ -52,9 +56,11 @@ SCRIPTS = (
     "player_lives.js",
     "player_life.js",
     "player_script.js",
+    "player_live.js",
     "player.js",
 )
 STYLES = ("player.css", "player_life.css", "player_script.css")
+SWITCH = ("real", "model", "stop waiting")  # what the page asks of the switch to the broker
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 
@@ -85,6 +91,7 @@ class Player(anywidget.AnyWidget):
     sentence = traitlets.Unicode("", read_only=True).tag(sync=True)
     trace = traitlets.Instance(Trace, read_only=True)
     verdict = traitlets.Instance(Verdict, read_only=True)
+    live = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)  # of the switch to the real broker; None where there is none
 
     def __init__(
         self,
@@ -112,6 +119,9 @@ class Player(anywidget.AnyWidget):
         super().__init__()
         self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = self.session.heading
+        self._live: LiveRun | None = None  # the run on the broker that is waited for
+        if self.experiment is not None and self.knobs and not self.experiment.model_only and self.session.trace.backend == "model":
+            self.live = IDLE
         self._publish()
         self.on_msg(self._on_question)
 
@@ -155,15 +165,60 @@ class Player(anywidget.AnyWidget):
     def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
         """Answer the browser; what is not drawn at once is drawn when no knob is turned for a while."""
         loop = _running_loop()
+        if question["do"] in SWITCH:
+            self._switch(question["do"])
+            return
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
+        self._leave_broker()
         try:
             self.session.answer(question, may_wait=loop is not None)
         finally:
             self._publish()
             if loop is not None and not self.session.is_whole:
                 self._rest = loop.call_later(REST_S, self._complete)
+
+    def _switch(self, to: str) -> None:
+        """Run what is shown on the real broker, or on the model again; or wait no longer for the broker."""
+        if to == "real" and self._live is None and self.live is not None and self.experiment is not None:
+            try:
+                self._live = LiveRun(self.experiment, self.session.script())
+            except KitError as error:
+                self.live = {**IDLE, "state": "failed", "sentence": str(error)}
+                return
+            self._live.start()
+            self._look()
+        elif to != "real":
+            was_shown = self.session.trace.backend == "kafka"
+            self._leave_broker()
+            if to == "model" and was_shown:
+                self.session.turn(self.values, self.seed)
+                self._publish()
+
+    def _look(self) -> None:
+        """Tell how the run on the broker goes, now and every while; show it when it is over."""
+        run = self._live
+        if run is None:
+            return
+        if not run.is_over:
+            self.live = run.to_json()
+            if loop := _running_loop():
+                loop.call_later(LOOK_S, self._look)
+            return
+        self._live = None
+        if run.trace is None:
+            self.live = {**IDLE, "state": "failed", "sentence": run.error}
+            return
+        self.session.show(run.trace)
+        self._publish()
+        self.live = lamps(run.trace, run.experiment, run.script)
+
+    def _leave_broker(self) -> None:
+        """What the broker said holds for other settings, or nobody waits for it any more."""
+        self._live = None
+        if self.live is not None:
+            self.live = IDLE
 
     def _complete(self) -> None:
         """Send the pictures of all steps of the run that is shown."""
@@ -207,6 +262,7 @@ class Player(anywidget.AnyWidget):
         shown = self.session.trace
         if self._is_telling or (self.values, self.seed) == (shown.knobs, shown.seed):
             return
+        self._leave_broker()
         try:
             self.session.turn(self.values, self.seed)
         finally:
@@ -219,6 +275,7 @@ class Player(anywidget.AnyWidget):
         except KitError as error:
             self.session.refuse(error)
             self._publish()
+
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     """The kernel's loop; None where nothing could be sent later."""

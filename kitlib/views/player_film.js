@@ -92,8 +92,17 @@ class ReelView {
       onScrub(Math.max(0, lastUpTo(this.reel.cursor.x, x + 1)));
       event.preventDefault();
     };
-    this.body.addEventListener("pointerdown", (event) => { this.body.setPointerCapture(event.pointerId); scrub(event); });
-    this.body.addEventListener("pointermove", scrub);
+    let pressed = null; // on a thing: a click asks about it, and only dragging scrubs
+    this.body.addEventListener("pointerdown", (event) => {
+      this.body.setPointerCapture(event.pointerId);
+      pressed = thingAt(event.target) && event;
+      if (!pressed) scrub(event);
+    });
+    this.body.addEventListener("pointermove", (event) => {
+      if (pressed && Math.hypot(event.clientX - pressed.clientX, event.clientY - pressed.clientY) < DRAGGED) return;
+      pressed = null;
+      scrub(event);
+    });
     this.choice.addEventListener("change", () => this.choose(+this.choice.value));
     this.front.addEventListener("click", (event) => {
       const choice = +(event.target.closest("[data-choice]")?.dataset.choice ?? NaN);

@@ -47,7 +47,7 @@ class LifePanel {
     root.addEventListener("click", (event) => {
       const { event: down, thing } = this.pressed ?? {};
       this.pressed = null;
-      if (thing && Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < 5) this.open(thing.ref, thing.element);
+      if (thing && Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < DRAGGED) this.open(thing.ref, thing.element);
     });
     root.addEventListener("pointermove", (event) => this.point(event));
     root.addEventListener("pointerleave", () => this.point(null));
@@ -129,16 +129,19 @@ class LifePanel {
     if (hadFocus) this.root.focus({ preventScroll: true });
   }
 
-  // Beside the element, within the player, and never over it.
+  // Below the element, above it or beside it, where it is in sight; never over it.
   place(element) {
     const box = this.root.getBoundingClientRect();
     const near = element.getBoundingClientRect();
     const { offsetWidth: wide, offsetHeight: tall } = this.card;
-    const below = near.bottom - box.top + 10;
-    const above = near.top - box.top - tall - 10;
-    const top = below + tall <= box.height || above < 0 ? below : above;
-    this.card.style.top = `${Math.round(top)}px`;
-    this.card.style.left = `${Math.round(Math.max(8, Math.min(near.left - box.left - 20, box.width - wide - 8)))}px`;
+    const isBelow = near.bottom + 10 + tall <= window.innerHeight;
+    const isAbove = !isBelow && near.top - 10 - tall >= Math.max(0, box.top);
+    const aside = [near.right + 10, near.left - 10 - wide].find((x) => x >= box.left && x + wide <= box.right);
+    const isAside = !isBelow && !isAbove && aside !== undefined;
+    const x = isAside ? aside : Math.max(box.left + 8, Math.min(near.left - 20, box.right - wide - 8));
+    const y = isAbove ? near.top - 10 - tall : isAside ? Math.max(box.top, window.innerHeight - tall - 8) : near.bottom + 10;
+    this.card.style.left = `${Math.round(x - box.left)}px`;
+    this.card.style.top = `${Math.round(y - box.top)}px`;
   }
 
   drawCard() {

@@ -2,6 +2,7 @@
 // sentences and the index that kitlib/views/lives.py sends, and the elements that stand for a thing.
 
 const MOST_CHOICES = 300; // things to choose from
+const DRAGGED = 5; // CSS pixels: a press that moves so far is no click
 const ACTORS = ["member", "process"]; // a step is in the life of its actor
 
 // The lives of a run: which steps are about a thing, and which change its box.

@@ -17,7 +17,7 @@ class ScriptPanel {
     this.run = button("Run this script", "", () => { this.isRun = true; player.ask({ do: "script", text: this.field.value }); });
     this.copy = button("Copy", "", () => this.copyText());
     this.back = button("Put back", "", () => this.fill());
-    this.told = html("span", { class: "kit-mood", role: "status" });
+    this.told = html("span", { class: "kit-script-said", role: "status" });
     this.takes = html("p", { class: "kit-script-takes" });
     this.edit = html("div", {}, this.field, html("div", { class: "kit-script-buttons" }, this.run, this.copy, this.back, this.told), this.takes);
     const details = html("details", { class: "kit-script" }, this.summary, this.why, this.edit);

@@ -52,9 +52,9 @@ class Asking {
     if (told.error) return;
     this.fields.disabled = true;
     const node = html("div");
-    const known = { frames: this.model.get("frames"), ...this.model.get("run") };
+    const run = { frames: this.model.get("frames"), ...this.model.get("run") };
     this.player?.close();
-    this.player = new Player({ get: (name) => known[name], on() {}, off() {}, send() {}, set() {}, save_changes() {} }, node);
+    this.player = new Player(recorded(run, "This is the run that was predicted. Open it in a Player to change it."), node);
     this.stage.replaceChildren(node);
     this.root.dataset.result = "hidden";
     this.leap.hidden = false;

@@ -73,7 +73,7 @@ class Prediction(anywidget.AnyWidget):
     """The widget. `.result` is what was said of the answer, "" until there is one; `.is_right` whether it was right."""
 
     _esm = "\n".join(
-        [(HERE / name).read_text(encoding="utf-8").partition("\nexport default")[0] for name in SCRIPTS]
+        [(HERE / name).read_text(encoding="utf-8").partition("\nexport default")[0] for name in (*SCRIPTS, "page_model.js")]
         + [Path(__file__).with_suffix(".js").read_text(encoding="utf-8")]
     )
     _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*STYLES, "prediction.css"))

@@ -119,6 +119,13 @@ class Session:
             self.verdict = judge(self.trace)
             self._publish(number=self.told["number"], at=-1, is_set=True)
 
+    def show(self, trace: Trace) -> None:
+        """Show another run of the same experiment, and let the page's controls follow."""
+        with _uncollected():
+            self.trace, self._base = trace, None
+            self.verdict = judge(trace)
+            self._publish(number=self.told["number"], at=-1, is_set=True)
+
     def refuse(self, why: KitError) -> None:
         """Tell the page why what was asked for cannot be done."""
         self.told = {**self.told, "error": str(why)}
@@ -163,7 +170,7 @@ class Session:
                     at, is_set = self._replay(Script.parse(question["text"])), True
                 case "deed":
                     deed = str(question["form"]), str(question["ref"]), int(question["at"]), int(question.get("ms", 0))
-                    at = self._replay(with_deed(self._script(), self.trace, *deed))
+                    at = self._replay(with_deed(self.script(), self.trace, *deed))
                 case "keep":
                     self.comparison.keep()
                 case "drop":
@@ -189,13 +196,13 @@ class Session:
         if self._base is None:
             seed = whole_seed(seed)
             script = Script(self.experiment.name, seed, {}, tuple(map(Intervention.parse, self.trace.script)))
-            self.trace = self.experiment.run(backend=self.trace.backend, script=script, **given)
+            self.trace = self.experiment.run(backend=self._first.backend, script=script, **given)
             return
         by_name = {knob.name: knob for knob in self.knobs if knob.live}
         checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
         self.trace = self.experiment.fork(*self._base, **checked)
 
-    def _script(self) -> Script:
+    def script(self) -> Script:
         """The script of the run that is shown; while forked, of the run that was forked."""
         return Script.of(self._base[0] if self._base else self.trace)
 
@@ -204,14 +211,14 @@ class Session:
         if self.experiment is None or not self.knobs:
             raise KnobError("Player: this is a recorded trace. Open its experiment to run a script.")
         before = self.trace
-        self.trace, self._base = self.experiment.run(backend=before.backend, script=script), None
+        self.trace, self._base = self.experiment.run(backend=self._first.backend, script=script), None
         pairs = enumerate(zip(before.steps, self.trace.steps, strict=False))
         return next((at for at, (one, other) in pairs if one != other), max(0, min(len(before), len(self.trace)) - 1))
 
     def _told_script(self) -> dict[str, Any]:
         """The script as the page shows it: its text, what is done to the run, and why there is none if there is none."""
         try:
-            script = self._script()
+            script = self.script()
         except KnobError as error:
             return {"text": "", "done": [], "why": str(error)}
         return {"text": str(script), "done": [*map(str, script.interventions)], "why": ""}
@@ -221,6 +228,8 @@ class Session:
             raise KnobError("Player: this is a recorded trace and cannot be forked. Open its experiment instead.")
         if self._base is not None:
             raise KnobError("Player: this run is forked already. Start over to fork it elsewhere.")
+        if self.trace.backend != self._first.backend:
+            raise KnobError("Player: this is the broker's run. Switch to the model to fork it.")
         base = self.trace
         self.trace = self.experiment.fork(base, at)
         self._base = (base, at)

@@ -39,6 +39,7 @@ from kitlib.views.stages import STAGES
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import GREEN, RED, SKY
 
+WIDE_CHAR = 7.3  # the width of a bold character of 12 px
 FLAT = 36.0  # an actor that is lower has one line
 LANE = 10.0  # from one lane to the next
 FLOOR = 13.0  # above the foot: where what fell lies
@@ -94,8 +95,11 @@ def draw_body(ref: str | None, kind: str, label: str, wide: float, tall: float, 
     middle = 0.0 if is_flat else -9.0
     sign = el("path", d=ICONS.get(kind, ICONS["worker"]), fill="none", stroke_width=1.3, stroke_linejoin="round", **line)
     parts.append(group(sign, transform=f"translate({x + 14:g} {middle:g})"))
-    fits = label if len(label) * 6.9 <= wide - 30 else f"{label[: int((wide - 30) / 6.9) - 1]}…"
-    parts.append(el("text", fits, el("title", label), x=x + 26, y=middle + 4, font_weight="bold", font_size=12, **ink))
+    room = wide - 30
+    size = 12 if len(label) * WIDE_CHAR <= room else 11
+    most = int(room / (WIDE_CHAR * 11 / 12))
+    fits = label if len(label) <= most else f"{label[: most - 1]}…"
+    parts.append(el("text", fits, el("title", label), x=x + 26, y=middle + 4, font_weight="bold", font_size=size, **ink))
     if state in BADGES:
         badge = el("path", d=BADGES[state], fill="none", stroke=SKY if state == FROZEN else RED, stroke_width=3.4, stroke_linecap="round")
         disc = el(

@@ -22,9 +22,9 @@ from math import inf, log2
 from typing import Any, Protocol
 
 from kitlib.trace import Step, Trace
-from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.paint import letter_paint, line_paint
+from kitlib.views.producer_look import CHAR
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, Glyph

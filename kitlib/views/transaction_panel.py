@@ -12,9 +12,9 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.paint import letter_paint, line_paint
+from kitlib.views.producer_look import CHAR
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.transaction_reader import ABORTED, COMMITTED, OPEN, PLAIN, READERS, Row, TransactionStory, fate_of

@@ -16,9 +16,9 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.clock import figure
 from kitlib.views.history_picture import stair
-from kitlib.views.lanes_look import CHAR
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import CHART_TALL, Strip
+from kitlib.views.producer_look import CHAR
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.views.timeline import Item, box_swatch, glyph_legend, glyphs_of, line_swatch, occurred, places, tick_legend

@@ -99,7 +99,7 @@ def test_the_experiments_own_knobs_are_in_sight_and_all_others_folded(wide: Page
     shown = "nodes => nodes.filter((node) => node.checkVisibility()).map((node) => node.dataset.knob)"
     assert player.locator("[data-knob]").evaluate_all(shown) == list(experiment.front)
     rest = len(experiment.knobs) - len(experiment.front)
-    summary = player.locator("summary")
+    summary = player.locator(".kit-more > summary")
     assert summary.inner_text() == f"More settings ({rest})"
     summary.focus()
     wide.keyboard.press("Enter")

@@ -18,7 +18,7 @@ from kitlib.views.picture import draw
 from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, press
-from tests.browser.test_player_lanes import COLLISIONS
+from tests.browser.test_player_producer import COLLISIONS
 from tests.views.grouping import a_rebalance
 from tests.views.offsetting import a_compacted_topic, a_stale_offset
 from tests.views.projector import Projector

@@ -44,7 +44,7 @@ def go_to(page: Page, step: int) -> None:
 
 def ask_about(page: Page, thing: str) -> None:
     page.keyboard.press("i")
-    page.locator("input.kit-ask").fill(thing)
+    page.get_by_label("What to ask about").fill(thing)
 
 
 def sentence(page: Page) -> str:
@@ -54,8 +54,8 @@ def sentence(page: Page) -> str:
 def test_click_on_an_answer_in_transit_loses_it(page: Page) -> None:
     """A click on the answer's line, then on "Lose it": the run parts there, the verdict follows, and the chip takes it back."""
     go_to(page, 60)
-    x, y = page.locator("[data-way][data-ref='answer:4'] path").first.evaluate(
-        "n => { const p = n.getPointAtLength(n.getTotalLength() * 0.6), m = n.getScreenCTM(); return [p.x * m.a + m.e, p.y * m.d + m.f]; }"
+    x, y = page.locator(".kit-way[data-ref='answer:4'] .kit-hit").first.evaluate(
+        "n => { const p = n.getPointAtLength(n.getTotalLength() * 0.2), m = n.getScreenCTM(); return [p.x * m.a + m.e, p.y * m.d + m.f]; }"
     )
     page.mouse.click(x, y)
     assert page.locator(DEEDS).all_inner_texts() == ["Lose it", "Deliver it 200 ms late"]

@@ -36,7 +36,7 @@ def test_a_number_is_asked_for_before_anything_is_shown(opened: Page) -> None:
     expect(asked.locator(".kit-error").first).to_have_text("Type a number first.")
     asked.get_by_label("Your prediction, records").fill("12")
     opened.keyboard.press("Enter")
-    expect(asked.locator(".kit-result")).to_have_text("Not quite: you said 12 records, and it is 46 records: 34 records too low.")
+    expect(asked.locator(".kit-result")).to_have_text("Not quite: you said 12 records, and it is 46 records: 34 records too low.", timeout=30_000)
     expect(asked.locator(".kit-score")).to_contain_text("right so far")
     expect(asked.locator(".kit-sentence")).to_contain_text("46 lost")
     expect(asked.get_by_role("button", name="Show the result now")).to_be_hidden()

@@ -97,7 +97,9 @@ def test_bad_script_is_refused_with_a_sentence_that_names_the_line(text: str, sa
     assert str(refused.value).isprintable()
 
 
-@pytest.mark.parametrize("link", ["", "http://127.0.0.1/", "#script=", "#other=1", "http://[/#script=x", "?script"])
+@pytest.mark.parametrize(
+    "link", ["", "http://127.0.0.1/", "#script=", "#answers_lost?records=5", "#other=1", "http://[/#script=x", "?script"]
+)
 def test_link_without_a_script_is_refused(link: str) -> None:
     """A link that holds no script says so."""
     with pytest.raises(ScriptError):

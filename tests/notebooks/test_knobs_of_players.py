@@ -1,4 +1,4 @@
-"""The knobs that a notebook tells the reader to turn in a player: each of them, turned alone, must change something."""
+"""The knobs that a player offers beside its picture or that a notebook tells to turn there: each, turned alone, must change something."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KitError
-from kitlib.experiments import get
+from kitlib.experiments import get, names
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
 from kitlib.views.frames import to_frames
@@ -19,11 +19,11 @@ from kitlib.views.picture import draw
 from kitlib.views.controls import stops_of
 from tests.conftest import REPOSITORY
 
-ARGUMENTS = ("part", "seed", "open_at")  # of a player, beside its knobs
+ARGUMENTS = ("part", "seed", "open_at", "front")  # of a player, beside its knobs
 
 
-def knobs_told() -> Iterator[tuple[str, str, dict[str, Any], str]]:
-    """Each knob named in the text right before or after a player: its notebook, the experiment, the player's arguments, the knob."""
+def players() -> Iterator[tuple[str, str, dict[str, Any], list[str]]]:
+    """Each player of each notebook: the notebook, the experiment, the player's arguments, and the knobs named in the text beside it."""
     for path in sorted((REPOSITORY / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         texts = ["".join(cell["source"]) if cell["cell_type"] == "markdown" else "" for cell in cells]
@@ -37,9 +37,15 @@ def knobs_told() -> Iterator[tuple[str, str, dict[str, Any], str]]:
             given = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
             before = next(text for text in reversed(texts[:number]) if text)
             told = re.findall(r"`(\w+)", before + "".join(texts[number + 1 : number + 2]))
-            for knob in dict.fromkeys(told):
-                if any(knob == each.name for each in get(name).knobs):
-                    yield path.stem, name, given, knob
+            yield path.stem, name, given, [knob.name for knob in get(name).knobs if knob.name in told]
+
+
+PLAYERS = list(players())
+TOLD = [(book, name, given, knob) for book, name, given, told in PLAYERS for knob in told]
+OFFERED = [("", name, {}, knob) for name in names() for knob in get(name).front] + [
+    (book, name, given, knob) for book, name, given, _ in PLAYERS for knob in given.get("front", get(name).front)
+]
+TURNED = [each for number, each in enumerate([*TOLD, *OFFERED]) if each not in [*TOLD, *OFFERED][:number]]
 
 
 def values_to_try(knob: Knob, value: Any) -> list[Any]:
@@ -54,27 +60,23 @@ def run_with(name: str, given: dict[str, Any], **knobs: Any) -> Any:
     return get(name).run(seed=given.get("seed", 1), **(settings | knobs))
 
 
-TOLD = list(knobs_told())
-
-
 @pytest.mark.parametrize(
-    ("book", "name", "given", "knob"), TOLD, ids=[f"{each[0][:2]}-{each[1]}-{each[3]}" for each in TOLD]
+    ("book", "name", "given", "knob"), TURNED, ids=[f"{each[0][:2] or 'any'}-{each[1]}-{each[3]}" for each in TURNED]
 )
-def test_knob_that_a_notebook_tells_to_turn_changes_the_picture_or_the_verdict(
+def test_knob_that_is_offered_or_told_to_be_turned_changes_picture_verdict_or_figure(
     book: str, name: str, given: dict[str, Any], knob: str
 ) -> None:
-    """Turned alone in the player as the notebook opens it, the knob gives another verdict or another last picture.
+    """Turned alone in the player as a notebook opens it, or with its defaults, a knob of the front row gives another verdict,
+    figure or last picture, and so does one that the text names. A value that is refused is no change."""
 
-    A value that is refused is no change.
-    """
-
-    def outcome(**knobs: Any) -> tuple[str, str] | None:
+    def outcome(**knobs: Any) -> tuple[str, ...] | None:
         try:
             trace = run_with(name, given, **knobs)
         except KitError:
             return None
+        verdict, figure = judge(trace), get(name).figure
         picture = draw(to_frames(trace, given.get("part", "all")), len(trace) - 1)
-        return judge(trace).sentence, picture.svg
+        return verdict.sentence, picture.svg, str(figure and figure.measure(trace, verdict))
 
     [found] = [each for each in get(name).knobs if each.name == knob]
     begun = outcome()
@@ -82,6 +84,14 @@ def test_knob_that_a_notebook_tells_to_turn_changes_the_picture_or_the_verdict(
     assert any(outcome(**{knob: value}) not in (begun, None) for value in values), (
         f"{knob} changes nothing at any of {values}"
     )
+
+
+@pytest.mark.parametrize(("book", "name", "given", "told"), PLAYERS, ids=[f"{each[0][:2]}-{each[1]}" for each in PLAYERS])
+def test_knobs_that_a_notebook_names_stand_beside_its_player(
+    book: str, name: str, given: dict[str, Any], told: list[str]
+) -> None:
+    """Nobody has to unfold a player's settings for the knob that the text tells to turn."""
+    assert set(told) <= set(given.get("front", get(name).front))
 
 
 LOST = {knob: given for book, name, given, knob in TOLD if book[:2] == "08" and name == "answers_lost"}

@@ -7,13 +7,13 @@ from typing import Any
 
 from kitlib.trace import Step, Trace
 from kitlib.views.frames import to_frames
-from kitlib.views.lanes import SpaceTime
+from kitlib.views.producer_diagram import SequenceDiagram
 
 Batch = tuple[int, int]  # first and last record
 
 
-def scene_of(trace: Trace) -> SpaceTime:
-    scene = to_frames(trace).space_time
+def scene_of(trace: Trace) -> SequenceDiagram:
+    scene = to_frames(trace).diagram
     assert scene is not None
     return scene
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kitlib.experiments import run
-from kitlib.views.lanes_words import error_word, sequence_word
+from kitlib.views.producer_words import error_word, sequence_word
 from kitlib.words.idempotence import IDEMPOTENCE
 from tests.views.producing import answers_lost, everything, scene_of
 

@@ -11,7 +11,7 @@ from kitlib.experiments import get
 from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
-from kitlib.views.lanes_look import CHAR
+from kitlib.views.producer_look import CHAR
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import HATCH
 from kitlib.views.unclean_scene import _not_in

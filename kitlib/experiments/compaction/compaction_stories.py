@@ -191,7 +191,7 @@ AutoOffsetReset = Annotated[
 ]
 
 
-@experiment("A gap is no loss", CompactionRun, figure=LOST, front=("what", "keys", "read_first", "age_ms", "min_compaction_lag_ms"))
+@experiment("A gap is no loss", CompactionRun, figure=LOST, front=("what", "keys", "read_first", "min_compaction_lag_ms", "records"))
 def compacted_topic(
     run: CompactionRun,
     what: Annotated[Literal["compaction", "delete records", "transactions", "nothing"], Knob("What makes the gap.")] = "compaction",

@@ -242,7 +242,7 @@ SessionMs = Annotated[int, Knob("A worker without a heartbeat for this long is r
 
 @experiment(
     "Workers, connectors and tasks", ConnectRun,
-    figure=MOVES, front=("workers", "source_tasks", "sink_tasks", "mode", "protocol"),
+    figure=MOVES, front=("workers", "source_tasks", "sink_tasks", "mode", "join_ms"),
 )
 def connect_layouts(
     run: ConnectRun,
@@ -294,7 +294,7 @@ def connect_worker_lost(
 
 @experiment(
     "The source remembers, but not everything", SourceRun, model_only=MODEL_ONLY,
-    figure=COPIES, front=("exactly_once", "offset_flush_interval_ms", "crash_at_ms", "ending", "transaction_boundary"),
+    figure=COPIES, front=("exactly_once", "offset_flush_interval_ms", "crash_at_ms", "ending", "restart_ms"),
 )
 def connect_source_crash(
     run: SourceRun,

@@ -73,7 +73,7 @@ def rebalance(
 # -- too late: slow work, a frozen process, a dead one ---------------------------------------------------
 
 
-@experiment("Slow, frozen or dead", GroupRun, figure=WAITED, front=("trouble", "trouble_ms", "max_poll_ms", "session_ms", "library"))
+@experiment("Slow, frozen or dead", GroupRun, figure=WAITED, front=("trouble", "trouble_ms", "max_poll_ms", "library"))
 def poll_too_late(
     run: GroupRun,
     trouble: Annotated[
@@ -216,7 +216,7 @@ def _go_on(run: GroupRun, names: list[str]) -> None:
 
 @experiment(
     "A member with a name of its own", GroupRun,
-    figure=WAITED, front=("what", "is_static", "away_ms", "records_per_s", "session_ms"),
+    figure=WAITED, front=("what", "is_static", "away_ms", "records_per_s"),
 )
 def static_member(
     run: GroupRun,

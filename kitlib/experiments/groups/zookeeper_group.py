@@ -290,7 +290,7 @@ MODEL_ONLY = "Kafka has no ZooKeeper any more, and its clients left it with 0.9"
 
 @experiment(
     "A group without a coordinator", ZooKeeperRun, model_only=MODEL_ONLY,
-    figure=TWO_OWNERS, front=("happens", "away_ms", "zookeeper_session_timeout_ms", "rebalance_max_retries", "rebalance_backoff_ms"),
+    figure=TWO_OWNERS, front=("happens", "owner_nodes", "away_ms", "zookeeper_session_timeout_ms", "auto_commit_interval_ms"),
 )
 def zookeeper_group(
     run: ZooKeeperRun,

@@ -224,7 +224,7 @@ SecondEpoch = Annotated[
 
 @experiment(
     "Two producers, one id", ProducerRun, shared=(ClientKnobs,),
-    figure=REFUSALS, front=("second_epoch", "batch_records", "delivery_timeout_ms"),
+    figure=REFUSALS, front=("second_epoch", "batch_records", "max_in_flight"),
 )
 def two_producers_one_id(
     run: ProducerRun,

@@ -117,7 +117,7 @@ class TransactionalLagRun(Run):
 
 @experiment(
     "A lag that never becomes 0", TransactionalLagRun,
-    figure=LAG, front=("commits", "transactions", "silence_s", "library"),
+    figure=LAG, front=("commits", "transactions", "records", "silence_s"),
 )
 def transactional_lag(
     run: TransactionalLagRun,

@@ -212,7 +212,7 @@ ROUNDS = 4  # of records on the busy topic while the other one is quiet
 
 @experiment(
     "A committed offset expires", CoordinatorRun,
-    figure=LOST_OR_AGAIN, front=("rules", "group", "offsets_retention_ms", "away_ms", "auto_offset_reset"),
+    figure=LOST_OR_AGAIN, front=("rules", "group", "away_ms", "records_while_away"),
 )
 def offset_expiry(
     run: CoordinatorRun,
@@ -253,7 +253,7 @@ def offset_expiry(
 
 @experiment(
     "A coordinator moves", CoordinatorRun,
-    figure=LOADING, front=("rules", "odd_record", "require_stable", "auto_offset_reset", "others_records"),
+    figure=LOADING, front=("rules", "odd_record", "others_records", "others_keys", "load_records_per_s"),
 )
 def coordinator_moves(
     run: CoordinatorRun,

@@ -100,7 +100,7 @@ Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "r
 
 @experiment(
     "The stale offset", IncidentRun, max_steps=4_000,
-    figure=WENT_BACK, front=("asks_after_min", "offsets_retention_days", "days", "coordinator_rules", "log_rules"),
+    figure=WENT_BACK, front=("asks_after_min", "days", "old_days", "coordinator_rules", "log_rules"),
 )
 def stale_offset(
     run: IncidentRun,

@@ -92,7 +92,7 @@ def read_on(run: GroupRun, name: str) -> None:
 # -- nine questions and more -----------------------------------------------------------------------------
 
 
-@experiment("When the reset policy applies", GroupRun, figure=LOST_OR_AGAIN, front=("state", "policy", "done", "deleted", "after"))
+@experiment("When the reset policy applies", GroupRun, figure=LOST_OR_AGAIN, front=("state", "policy", "while_down", "after", "records"))
 def reset_policy(
     run: GroupRun,
     state: Annotated[
@@ -136,7 +136,7 @@ def reset_policy(
 # -- retention is faster than the consumer ------------------------------------------------------------------
 
 
-@experiment("Retention is faster than the consumer", GroupRun, figure=LOST, front=("policy", "by", "deleted", "left", "after"))
+@experiment("Retention is faster than the consumer", GroupRun, figure=LOST, front=("policy", "deleted", "left", "after", "records"))
 def retention_overtakes(
     run: GroupRun,
     policy: Policy = "latest",

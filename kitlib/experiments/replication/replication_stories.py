@@ -64,7 +64,7 @@ def unclean_election(
 
 @experiment(
     "A committed offset from another history", ReplicaRun, max_steps=10_000,
-    figure=LOST, front=("leader_epoch", "library", "new_records", "auto_offset_reset", "read"),
+    figure=LOST, front=("leader_epoch", "new_records", "read", "copied", "unclean_leader_election"),
 )
 def truncated_commit(
     run: ReplicaRun,
@@ -107,7 +107,7 @@ def _elect_uncleanly(run: ReplicaRun, copied: int, alone: int, read: int, new_re
 
 @experiment(
     "A follower that falls behind", ReplicaRun, max_steps=10_000,
-    figure=LOST, front=("min_insync_replicas", "trouble", "returns", "unclean_leader_election", "replicas"),
+    figure=LOST, front=("min_insync_replicas", "trouble", "returns", "replicas", "records"),
 )
 def follower_cut(
     run: ReplicaRun,
@@ -140,7 +140,7 @@ def follower_cut(
 # -- a flipped bit ----------------------------------------------------------------------------------------
 
 
-@experiment("One bit on one disk", ReplicaRun, max_steps=10_000, figure=LOST, front=("at", "records", "replicas"))
+@experiment("One bit on one disk", ReplicaRun, max_steps=10_000, figure=LOST, front=("records", "replicas"))
 def flipped_bit(
     run: ReplicaRun,
     replicas: Annotated[int, Knob("How many replicas the partition has.", "replicas", 1, 2)] = 2,

@@ -59,7 +59,7 @@ class SourceTimes:
 
 @experiment(
     "Two sends, nine steps", SendRun, shared=(SourceTimes,),
-    figure=SEND_TIME, front=("wait_ms", "pause_ms", "partitions", "linger_ms", "batch_size"),
+    figure=SEND_TIME, front=("wait_ms", "pause_ms", "partitions", "linger_ms", "release"),
 )
 def two_sends(
     run: SendRun,
@@ -97,7 +97,7 @@ FirstSendAfterMs = Annotated[int, Knob("How long after the producer's start the 
 
 @experiment(
     "Who holds up send?", SendRun,
-    figure=SEND_TIME, front=("fault", "max_block_ms", "buffer_memory", "batch_size", "delivery_timeout_ms"),
+    figure=SEND_TIME, front=("fault", "max_block_ms", "buffer_memory", "first_send_after_ms", "records"),
 )
 def blocked_send(
     run: SendRun,
@@ -202,7 +202,7 @@ def _produce(run: SendRun, most: int, retries: int, polls: bool) -> None:
 
 @experiment(
     "send returned, so was it sent?", SendRun, max_steps=20_000,
-    figure=LOST, front=("ending", "records", "queue_records", "retries_on_full", "linger_ms"),
+    figure=LOST, front=("ending", "records", "records_per_ms", "queue_records", "linger_ms"),
 )
 def unflushed_sends(
     run: SendRun,
@@ -240,7 +240,7 @@ def unflushed_sends(
 
 @experiment(
     "The leader has moved", SendRun,
-    figure=SEND_TIME, front=("idle_ms", "metadata_max_age_ms", "metadata_max_idle_ms", "move_at_ms", "names_new_leader"),
+    figure=SEND_TIME, front=("idle_ms", "metadata_max_age_ms", "move_at_ms", "names_new_leader", "every_ms"),
 )
 def stale_metadata(
     run: SendRun,
@@ -278,7 +278,7 @@ def stale_metadata(
 
 @experiment(
     "Which clock expires a batch?", SendRun,
-    figure=SEND_TIME, front=("stall", "stall_ms", "delivery_timeout_ms", "request_timeout_ms", "retries"),
+    figure=SEND_TIME, front=("stall", "stall_ms", "delivery_timeout_ms", "linger_ms", "release"),
 )
 def expired_batch(
     run: SendRun,
@@ -319,7 +319,7 @@ def expired_batch(
 
 @experiment(
     "Whom does acks=all wait for?", SendRun,
-    figure=LOST, front=("acks", "min_insync_replicas", "followers_stop", "replicas", "delivery_timeout_ms"),
+    figure=LOST, front=("acks", "min_insync_replicas", "followers_stop", "replicas", "request_timeout_ms"),
 )
 def acks_and_isr(
     run: SendRun,

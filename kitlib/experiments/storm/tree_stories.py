@@ -98,7 +98,7 @@ def false_completion(
 
 @experiment(
     "Three ways to switch reliability off", TopologyStory, shared=(TreeKnobs,), max_steps=20_000,
-    figure=LOST, front=("topology_ackers", "message_ids", "anchored", "lose_percent"),
+    figure=LOST, front=("topology_ackers", "message_ids", "lose_percent", "topology_message_timeout_secs"),
 )
 def reliability_off(
     story: TopologyStory,

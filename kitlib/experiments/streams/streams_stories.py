@@ -174,7 +174,7 @@ def _begin(run: StreamsRun) -> str:
 
 @experiment(
     "An instance dies with its stores", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
-    figure=RESTORED, front=("num_standby_replicas", "acceptable_recovery_lag", "back_after_s", "keeps_disk", "restore_per_s"),
+    figure=RESTORED, front=("num_standby_replicas", "back_after_s", "restore_per_s", "session_timeout_ms", "instances"),
 )
 def streams_failover(
     run: StreamsRun,

@@ -59,7 +59,7 @@ Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reade
 
 @experiment(
     "Seen, or never", TransactionRun, shared=(TransactionKnobs,),
-    figure=LAG, front=("isolation", "transactions", "abort_every", "overlap", "commits"),
+    figure=LAG, front=("isolation", "transactions", "abort_every", "overlap", "marker_delay_ms"),
 )
 def commit_and_abort(
     run: TransactionRun,
@@ -162,7 +162,7 @@ CrashIn = Annotated[int, Knob("In which batch: the first (0) or the second (1)."
 
 @experiment(
     "Read, transform, write, crash", TransactionRun, shared=(TransactionKnobs,),
-    figure=LOST_OR_AGAIN, front=("transactional", "offsets", "order", "crash", "isolation"),
+    figure=LOST_OR_AGAIN, front=("transactional", "offsets", "crash", "crash_in", "isolation"),
 )
 def consume_transform_produce(
     run: TransactionRun,
@@ -217,7 +217,7 @@ Pause = Annotated[
 
 @experiment(
     "The worker that comes back", TransactionRun, shared=(TransactionKnobs,),
-    figure=LOST_OR_AGAIN, front=("ids", "offsets", "generation", "pause", "transaction_timeout_ms"),
+    figure=LOST_OR_AGAIN, front=("ids", "offsets", "generation", "transaction_timeout_ms", "isolation"),
 )
 def zombie(
     run: TransactionRun,
@@ -275,7 +275,7 @@ NextCall = Annotated[
 
 @experiment(
     "Left open", TransactionRun, shared=(TransactionKnobs,),
-    figure=READER_WAIT, front=("cause", "successor", "on_fenced", "next_call", "transaction_timeout_ms"),
+    figure=READER_WAIT, front=("cause", "successor", "offsets", "transaction_timeout_ms"),
 )
 def transaction_timeout(
     run: TransactionRun,
@@ -369,7 +369,7 @@ Rescue = Annotated[bool, Knob("Whether an administrator aborts it by hand (kafka
 
 @experiment(
     "A transaction that no one ends", TransactionRun, shared=(TransactionKnobs,),
-    figure=READER_WAIT, front=("verification", "rescue", "transaction_timeout_ms", "isolation"),
+    figure=READER_WAIT, front=("verification", "rescue", "isolation", "version"),
 )
 def hanging_transaction(
     run: TransactionRun,

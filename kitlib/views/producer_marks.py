@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kitlib.views.lanes_look import APART, CLIENT_Y
-from kitlib.views.lanes_words import NO_NUMBER, batch_word, error_word, sequence_of, whole
+from kitlib.views.producer_look import APART, CLIENT_Y
+from kitlib.views.producer_words import NO_NUMBER, batch_word, error_word, sequence_of, whole
 
 Data = dict[str, Any]
 Sign = tuple[str, tuple[str, ...]]  # the mark's code and its label

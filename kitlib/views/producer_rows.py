@@ -10,10 +10,10 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.lanes import Row, SpaceTime
-from kitlib.views.lanes_look import BOX_PITCH, BOX_WIDE, MOST_BOXES, ROW_TALL
-from kitlib.views.lanes_words import NO_NUMBER, batch_name, owner_of, part, rows_of, sequence_word, whole
 from kitlib.views.look import LEFT, WIDTH
+from kitlib.views.producer_diagram import Row, SequenceDiagram
+from kitlib.views.producer_look import BOX_PITCH, BOX_WIDE, MOST_BOXES, ROW_TALL
+from kitlib.views.producer_words import NO_NUMBER, batch_name, owner_of, part, rows_of, sequence_word, whole
 
 Entry = tuple[int, int, int, int]  # first and last sequence, first and last offset
 HALF = MOST_BOXES // 2  # where so many fit in flight at most, what waits stands beside them
@@ -23,7 +23,7 @@ KIND_WAITING, KIND_IN_FLIGHT, KIND_REMEMBERED = "waiting", "in flight", "remembe
 class RowReader:
     """What is in each row while the steps go by."""
 
-    def __init__(self, scene: SpaceTime, trace: Trace, actors: list[str]) -> None:
+    def __init__(self, scene: SequenceDiagram, trace: Trace, actors: list[str]) -> None:
         self.scene = scene
         self.actors = actors
         self.most = max(1, min(whole(trace.knobs.get("max_in_flight"), 5), 1_000))

@@ -1,11 +1,11 @@
 """A producer's run, made ready to be drawn: after any step, without the steps before it.
 
-The messages between producer and broker are laid out once for the whole run, as in a space-time
+The messages between producer and broker are laid out once for the whole run, as in a sequence
 diagram: each step has its place on the time axis, each message is a line between two lanes. What is to
 be seen after step n is what lies left of its place, so scrubbing is moving a window. The rows of
 batches (waiting, in flight, remembered) and the log change at some steps only, and are looked up.
 
-Left out: how the trace is read (`kitlib.views.lanes_reader`), and the drawing.
+Left out: how the trace is read (`kitlib.views.producer_reader`), and the drawing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kitlib.views.forest import History
-from kitlib.views.lanes_look import APART, CLIENT_Y, MOST_BOXES, NOW_AT, ROW_TALL, record_wide
 from kitlib.views.look import LEFT, STRIP
+from kitlib.views.producer_look import APART, CLIENT_Y, MOST_BOXES, NOW_AT, ROW_TALL, record_wide
 
 NEVER = -1
 ON_ITS_WAY, LOST = "P", "L"
@@ -67,7 +67,7 @@ class Row:
     y: int = 0  # below the first row
     room: int = MOST_BOXES
     words: History = field(default_factory=History)  # how many there are
-    boxes: History = field(default_factory=History)  # the places of its boxes in `SpaceTime.boxes`
+    boxes: History = field(default_factory=History)  # the places of its boxes in `SequenceDiagram.boxes`
 
 
 class Segment(NamedTuple):
@@ -130,7 +130,7 @@ class LogView:
 
 
 @dataclass(slots=True)
-class SpaceTime:
+class SequenceDiagram:
     """Everything that pictures of a producer's run need; `x`, `marks`, `rings` and `spots` have one item a step."""
 
     clients: list[str] = field(default_factory=list)  # the producers, as many as there are lanes for them

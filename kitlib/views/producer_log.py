@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from kitlib.views.lanes import NEVER, LogView, Segment
+from kitlib.views.producer_diagram import NEVER, LogView, Segment
 
 Run = tuple[int, int, int]  # (offset, first record, last record)
 

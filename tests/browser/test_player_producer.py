@@ -10,8 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from kitlib.experiments import get
 from kitlib.views import show
-from kitlib.views.frames import to_frames
-from kitlib.views.played import played
+from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import (
     FAINT_WORDS,
@@ -62,7 +61,7 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
 
 def test_the_browser_draws_a_producers_run_as_python_does(page: Page, watched: Watched) -> None:
     """At any step, reached from any side, the pictures are those that were sent; the kernel hears nothing."""
-    sent = Projector(played(to_frames(get("answers_lost").run(**KNOBS))))
+    sent = Projector(Session("answers_lost", knobs=KNOBS).frames)
     last = len(sent.row["said"]) - 1
     for step in (last, 0, 60, last // 2, *range(130, 136), last // 3, 7):
         page.get_by_label("Step", exact=True).fill(str(step))

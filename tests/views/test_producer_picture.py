@@ -20,12 +20,12 @@ from kitlib.trace import Step, Trace
 from kitlib.views import Player, show
 from kitlib.views.film import seen_at
 from kitlib.views.frames import to_frames
-from kitlib.views.lanes import NEVER, SpaceTime, Way
-from kitlib.views.lanes_look import BOX_OF, CHAR, LOG_BOXES, MARKS, ROW_BOXES, WAYS
-from kitlib.views.lanes_picture import draw_space_time, layers_of, scene_legend
 from kitlib.views.lives import mentions_in
 from kitlib.views.look import ALL_COLOURS, WIDTH
 from kitlib.views.played import played
+from kitlib.views.producer_diagram import NEVER, SequenceDiagram, Way
+from kitlib.views.producer_look import BOX_OF, CHAR, LOG_BOXES, MARKS, ROW_BOXES, WAYS
+from kitlib.views.producer_picture import draw_diagram, layers_of, scene_legend
 from kitlib.words.idempotence import IDEMPOTENCE
 from tests.clock import at_pace, min_until
 from tests.views.payloads import HOSTILE, assert_only_text
@@ -62,12 +62,12 @@ def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()) for node in ET.fromstring(svg).iter(SPACE + "text")]
 
 
-def row_at(scene: SpaceTime, kind: str, step: int) -> list[tuple[str, str, str]]:
+def row_at(scene: SequenceDiagram, kind: str, step: int) -> list[tuple[str, str, str]]:
     row = next(row for row in scene.rows if row.kind == kind)
     return [scene.boxes[box] for box in row.boxes.at(step, [])]
 
 
-def log_at(scene: SpaceTime, step: int) -> list[tuple[int, int, str]]:
+def log_at(scene: SequenceDiagram, step: int) -> list[tuple[int, int, str]]:
     """Offset, record and code of all that one log holds."""
     log = scene.logs[0]
     start = log.start.at(step, log.base)
@@ -364,12 +364,12 @@ def test_the_shown_step_of_a_thousand_is_drawn_in_a_fraction_of_the_players_120_
 def test_a_player_is_sent_the_diagram_that_a_picture_has(name: str) -> None:
     """After any step all pieces and the legend are those of the static picture, and so they are when that step alone is sent."""
     frames = to_frames(STORIES[name]())
-    scene = frames.space_time
+    scene = frames.diagram
     assert scene is not None
     sent, layers = Projector(played(frames)), layers_of(scene)[0]
     spans = [span for layer in layers for span in layer.spans]
     for step in (*range(0, len(frames), max(1, len(frames) // 15)), len(frames) - 1):
-        drawn = to_node(draw_space_time(scene, step, "all", 0)[0])
+        drawn = to_node(draw_diagram(scene, step, "all", 0)[0])
         expected = leaves_of([*drawn[:-1], drawn[-1][:-1]])  # without the legend
         assert sent.leaves(0, step) == expected, step
         assert Projector(played(frames, step)).leaves(0, step) == expected, step

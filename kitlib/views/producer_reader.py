@@ -14,12 +14,12 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.lanes import LOST, NEVER, LogView, Mark, SpaceTime, Way, ticks_of
-from kitlib.views.lanes_log import LogReader
-from kitlib.views.lanes_look import CHAR, LABEL_GAP, OPEN_WAY
-from kitlib.views.lanes_marks import BROKER, CLIENT, MARKERS, SECOND
-from kitlib.views.lanes_rows import RowReader
-from kitlib.views.lanes_words import numbers, owner_of, part, whole
+from kitlib.views.producer_diagram import LOST, NEVER, LogView, Mark, SequenceDiagram, Way, ticks_of
+from kitlib.views.producer_log import LogReader
+from kitlib.views.producer_look import CHAR, LABEL_GAP, OPEN_WAY
+from kitlib.views.producer_marks import BROKER, CLIENT, MARKERS, SECOND
+from kitlib.views.producer_rows import RowReader
+from kitlib.views.producer_words import numbers, owner_of, part, whole
 from kitlib.words.idempotence import is_side
 
 STEP_WIDE, SEND_WIDE = 18, 7  # the least way from one step to the next
@@ -28,8 +28,8 @@ OF_BATCHES, OF_ANSWERS = "swWkxqdf", "aen"  # marks that are about a batch, or a
 Key = tuple[Any, ...]
 
 
-def to_space_time(trace: Trace) -> SpaceTime:
-    """The space-time picture of a producer's trace."""
+def to_diagram(trace: Trace) -> SequenceDiagram:
+    """The sequence diagram of a producer's trace."""
     reader = _Reader(trace)
     for step in trace.steps:
         reader.take(step)
@@ -61,7 +61,7 @@ class _Reader:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.scene = SpaceTime()
+        self.scene = SequenceDiagram()
         actors = dict.fromkeys(step.actor for step in trace.steps if step.actor.startswith("producer"))
         self.actors = list(actors)[:2] or ["producer"]
         self.scene.clients = [plain_text(actor, 12) for actor in self.actors]
@@ -337,7 +337,7 @@ class _Reader:
 
     # -- the end -------------------------------------------------------------------------------------
 
-    def finish(self) -> SpaceTime:
+    def finish(self) -> SequenceDiagram:
         """What is still under way stays so; marks and forks find their place on their way."""
         scene = self.scene
         is_answered = self.trace.knobs.get("acks") not in (0, "0")

@@ -9,7 +9,7 @@ from typing import Any
 
 from kitlib.kafka.protocol import increment_sequence
 from kitlib.text import plain_text
-from kitlib.views.lanes_look import SHORT_ERRORS
+from kitlib.views.producer_look import SHORT_ERRORS
 
 Data = dict[str, Any]
 

@@ -26,9 +26,11 @@ from kitlib.views.film import (
     seen_over,
 )
 from kitlib.views.forest import History
-from kitlib.views.lanes import LOST, NEVER, ON_ITS_WAY, LogView, Mark, Row, SpaceTime, Way
-from kitlib.views.lanes_log import bar_of
-from kitlib.views.lanes_look import (
+from kitlib.views.look import LEFT, STRIP, WIDTH
+from kitlib.views.paint import letter_paint, line_paint
+from kitlib.views.producer_diagram import LOST, NEVER, ON_ITS_WAY, LogView, Mark, Row, SequenceDiagram, Way
+from kitlib.views.producer_log import bar_of
+from kitlib.views.producer_look import (
     BOX_OF,
     BOX_PITCH,
     BOX_TALL,
@@ -56,8 +58,6 @@ from kitlib.views.lanes_look import (
     MarkLook,
     WayLook,
 )
-from kitlib.views.look import LEFT, STRIP, WIDTH
-from kitlib.views.paint import letter_paint, line_paint
 from kitlib.views.svg import HATCH, Item, Svg, el, group, legend_of
 from kitlib.words.glyphs import BLACK, RED
 
@@ -73,7 +73,7 @@ MARK_ROOM = 6  # before a mark an arrow ends
 SCENE_RIGHT = SCENE_LEFT + SCENE_WIDE
 
 
-def draw_space_time(scene: SpaceTime, step: int, part: str, top: int) -> tuple[Svg, int]:
+def draw_diagram(scene: SequenceDiagram, step: int, part: str, top: int) -> tuple[Svg, int]:
     """One part of the picture, or all of it, from `top` on; and its height."""
     layers, tall = layers_of(scene, part)
     drawn = []
@@ -85,7 +85,7 @@ def draw_space_time(scene: SpaceTime, step: int, part: str, top: int) -> tuple[S
     return group(*drawn, drawn_legend, transform=f"translate(0 {top})"), tall + 4 + legend_tall
 
 
-def sequence_reel(film: Film, scene: SpaceTime, only: int | None = None) -> Reel:
+def diagram_reel(film: Film, scene: SequenceDiagram, only: int | None = None) -> Reel:
     """The picture after every step; with `only` that of this step alone."""
     layers, tall = layers_of(scene)
     reel = Reel(PRODUCER_PARTS["all"], PRODUCER_PARTS["all"], WIDTH, tall)
@@ -112,7 +112,7 @@ class Layer:
     spans: Iterable[Span] = ()  # read once
 
 
-def layers_of(scene: SpaceTime, part: str = "all") -> tuple[list[Layer], int]:
+def layers_of(scene: SequenceDiagram, part: str = "all") -> tuple[list[Layer], int]:
     """The layers of one part of the picture, the first one lowest; and its height."""
     layers: list[Layer] = []
     y = 0
@@ -140,7 +140,7 @@ def scene_legend() -> list[Item]:
     return [item for item in items if item.key not in quiet]
 
 
-def words_of(scene: SpaceTime, step: int) -> list[str]:
+def words_of(scene: SequenceDiagram, step: int) -> list[str]:
     """What is drawn, in words."""
     if step < 0:
         return []
@@ -151,7 +151,7 @@ def words_of(scene: SpaceTime, step: int) -> list[str]:
 # -- the diagram ---------------------------------------------------------------------------------------
 
 
-def _diagram(scene: SpaceTime) -> list[Layer]:
+def _diagram(scene: SequenceDiagram) -> list[Layer]:
     """What crosses between the lanes. Ways are drawn whole: the page's paper lies over what has not happened yet."""
     steps, lanes = len(scene.x), scene.lanes
     (_, first), (_, last) = lanes[0], lanes[-1]
@@ -178,7 +178,7 @@ def _always(piece: Svg) -> Slot:
     return Slot([NEVER], lambda step: piece)
 
 
-def _ticks(scene: SpaceTime) -> list[Slot]:
+def _ticks(scene: SequenceDiagram) -> list[Slot]:
     """The times below the lanes, as far as they have passed and have room."""
     y = scene.tall - 4
     stays = []
@@ -195,7 +195,7 @@ def _same(piece: Svg, step: int) -> Svg:
     return piece
 
 
-def _ways(scene: SpaceTime) -> tuple[list[Slot], list[Slot], list[Span]]:
+def _ways(scene: SequenceDiagram) -> tuple[list[Slot], list[Slot], list[Span]]:
     """The messages' ways, an arrow at the present for each that is under way, and which are seen when."""
     ways, heads, seen = [], [], []
     for way in scene.ways:
@@ -214,14 +214,16 @@ def _ways(scene: SpaceTime) -> tuple[list[Slot], list[Slot], list[Span]]:
 def _way(way: Way, code: str, step: int) -> Svg:
     """A message's whole way, with an arrow where it ends, or a cross where no mark says that it was lost."""
     x, y = round(way.end_x), way.y_at(round(way.end_x))
-    parts = [_style(code, el("path", d=f"M{way.x0} {way.y0}L{x} {y}"))]
+    line = el("path", d=f"M{way.x0} {way.y0}L{x} {y}")
+    # The second one is seen by nobody: a page makes it wide enough to be pointed at.
+    parts = [_style(code, line), Svg(f'{line.head} class="kit-hit"')]
     is_over = code != ON_ITS_WAY
     if way.has_cross and is_over:
         parts.append(group(sign("L"), transform=f"translate({x} {y})"))
     if code != LOST and (is_over or way.is_open):
         arrow = _arrow(code, _turn(way), min(MARK_ROOM, round((x - way.x0) / 2)) if is_over else 0)
         parts.append(group(arrow, transform=f"translate({x} {y})"))
-    return group(*parts, data_ref=way.ref)
+    return group(*parts, cls="kit-way", data_ref=way.ref)
 
 
 def _style(code: str, line: Svg) -> Svg:
@@ -233,7 +235,7 @@ def _turn(way: Way) -> int:
     return round(degrees(atan2(way.y1 - way.y0, max(1, way.x1 - way.x0))))
 
 
-def _head(scene: SpaceTime, way: Way, step: int) -> Svg:
+def _head(scene: SequenceDiagram, way: Way, step: int) -> Svg:
     """The arrow of a message that is under way."""
     return _head_at(way.y_at(scene.x[step]), _turn(way))
 
@@ -251,7 +253,7 @@ def _arrow(code: str, turn: int, before: int) -> Svg:
     return el("path", d=f"M{-before} 0l-8 -4v8Z", transform=f"rotate({turn})", **fill)
 
 
-def _marks(scene: SpaceTime) -> tuple[list[Slot], list[Span]]:
+def _marks(scene: SequenceDiagram) -> tuple[list[Slot], list[Span]]:
     """The signs of the steps with their labels; one goes before its label would leave the window."""
     marks, seen = [], []
     for step, (x, mark) in enumerate(zip(scene.x, scene.marks, strict=True)):
@@ -276,7 +278,7 @@ def _label_line(line: str, y: int) -> Svg:
     return el("text", line, y=y, text_anchor="middle", font_size=11, font_weight=bold, **letter_paint("ink", 3))
 
 
-def _present_ring(scene: SpaceTime) -> Slot:
+def _present_ring(scene: SequenceDiagram) -> Slot:
     """The ring around the mark of the present step."""
 
     def at(step: int) -> Svg:
@@ -320,7 +322,7 @@ def way_swatch(look: WayLook) -> Svg:
 # -- the rows ------------------------------------------------------------------------------------------
 
 
-def _row(scene: SpaceTime, row: Row, y: int) -> Layer:
+def _row(scene: SequenceDiagram, row: Row, y: int) -> Layer:
     """A row's words, its boxes, and rings around those that the step is about."""
     changes = sorted({0, *row.boxes.steps})
     none = el("path", d=f"M0 {ROW_TOP + BOX_TALL / 2}h40", cls="grey-line", stroke_dasharray="1 4")
@@ -423,7 +425,7 @@ def box_swatch(look: BoxLook) -> Svg:
 # -- the log -------------------------------------------------------------------------------------------
 
 
-def _log(scene: SpaceTime, log: LogView, place: int, y: int) -> Layer:
+def _log(scene: SequenceDiagram, log: LogView, place: int, y: int) -> Layer:
     """The log's words, the bar of a long log, and a box for each record of the close-up with its number."""
     name = f"The log of {log.name}" if len(scene.logs) > 1 else "The log"
     steps = {step for one in log.segments for step in (one.born, one.died, one.acked, one.failed)}

@@ -1,0 +1,52 @@
+// The switch between model and real broker, the progress of a real run, and the two lamps.
+
+class LivePanel {
+  constructor(model) {
+    this.model = model;
+    this.onModel = this.choice("model", "model");
+    this.onBroker = this.choice("real broker", "real");
+    this.stop = button("Stop waiting", "", () => this.say("stop waiting"));
+    this.bar = html("progress", { "aria-label": "Run on the real broker" });
+    this.elapsed = html("span", {});
+    this.progress = html("div", { class: "kit-progress" }, this.bar, this.elapsed, this.stop);
+    this.lamps = ["model", "broker"].map((name) => html("span", { class: "kit-lamp", text: name }));
+    this.told = html("p", { role: "status" });
+    this.node = html("div", { class: "kit-live", role: "group", "aria-label": "Where it runs" },
+      html("div", { class: "kit-switch" }, this.onModel, this.onBroker), html("div", { class: "kit-lamps" }, ...this.lamps), this.progress, this.told);
+    this.onLive = () => this.draw();
+    model.on("change:live", this.onLive);
+    this.draw();
+  }
+
+  choice(label, what) {
+    const node = button(label, "", () => { if (node.getAttribute("aria-pressed") !== "true") this.say(what); });
+    return node;
+  }
+
+  say(what) {
+    this.model.send({ do: what });
+  }
+
+  // Where an experiment has nothing real to run on, and in a page without a kernel, there is no switch.
+  draw() {
+    const { state, doing, elapsed_s: seconds, sentence } = this.model.get("live") || {};
+    this.node.hidden = state === undefined;
+    if (this.node.hidden) return;
+    const isOnBroker = ["running", "agrees", "parts"].includes(state);
+    put(this.onModel, "aria-pressed", `${!isOnBroker}`);
+    put(this.onBroker, "aria-pressed", `${isOnBroker}`);
+    this.progress.hidden = state !== "running";
+    put(this.elapsed, "text", `${seconds} s`);
+    put(this.told, "text", state === "running" ? doing : sentence);
+    const lamp = { idle: ["on", "off"], running: ["on", "off"], failed: ["on", "off"], agrees: ["agrees", "agrees"], parts: ["on", "parts"] }[state];
+    const words = { on: "lit", off: "dark", agrees: "lit, agrees", parts: "lit, differs" };
+    this.lamps.forEach((node, place) => {
+      const name = place ? "broker" : "model";
+      putAll(node, { "data-lamp": lamp[place], title: `${name}: ${words[lamp[place]]}` });
+    });
+  }
+
+  close() {
+    this.model.off("change:live", this.onLive);
+  }
+}

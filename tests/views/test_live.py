@@ -1,0 +1,116 @@
+"""The player's switch to the real broker: a run in a thread, and two lamps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from kitlib.experiments import get
+from kitlib.experiments.script import Script
+from kitlib.monitor.delivery import judge
+from kitlib.views import Player
+from kitlib.views.live import IDLE, lamps, parts_at
+from tests.conftest import wait_for
+
+CRASH: dict[str, Any] = {"records": 5, "process_ms": 5, "max_spout_pending": 1, "crash_at_ms": 45, "records_while_down": 1}
+
+
+@pytest.fixture
+def player() -> Iterator[Player]:
+    player = Player("restart", **CRASH)
+    yield player
+    player.close()
+
+
+def ask(player: Player, **question: Any) -> None:
+    player._on_question(player, question, [])
+
+
+def wait(player: Player) -> dict[str, Any]:
+    """Look as the kernel's loop does, until no run is waited for; what the page is told then."""
+
+    def is_over() -> bool:
+        player._look()
+        return player._live is None
+
+    assert wait_for(is_over, 120)
+    told: dict[str, Any] = player.live
+    return told
+
+
+def test_only_what_can_run_on_a_broker_has_a_switch(player: Player) -> None:
+    """An experiment for the model only, and a recorded trace, have none."""
+    assert player.live == IDLE
+    assert Player("streams_tasks").live is None
+    assert Player(player.trace).live is None
+
+
+@pytest.mark.kafka
+def test_the_switch_runs_the_same_story_on_the_broker_and_both_lamps_agree(player: Player, broker: Any) -> None:
+    """The broker's run is shown with the player's own knobs and the lamps agree; a knob goes back to the model."""
+    before = player.sentence
+    ask(player, do="real")
+    assert player.live["state"] == "running" and player.trace.backend == "model"
+    told = wait(player)
+    assert (told["state"], player.trace.backend, player.sentence) == ("agrees", "kafka", before)
+    assert told["sentence"] == "Model and broker agree: 1 lost, 1 skipped."
+    assert all(player.trace.knobs[name] == value for name, value in CRASH.items())
+    ask(player, do="fork", at=3, number=1)
+    assert player.told["error"].endswith("this is the broker's run. Switch to the model to fork it.")
+    ask(player, do="real")
+    wait(player)
+    player.values = {"records": 6}
+    assert (player.trace.backend, player.live) == ("model", IDLE)
+
+
+@pytest.mark.kafka
+def test_the_kernel_stays_alive_while_the_broker_runs(player: Player, broker: Any) -> None:
+    """The loop goes on turning, the page hears of the time that passes, and the run is shown at its end."""
+
+    async def watch() -> int:
+        turns = 0
+        ask(player, do="real")
+        while player._live is not None:
+            await asyncio.sleep(0.01)
+            turns += 1
+        return turns
+
+    with ThreadPoolExecutor(1) as other:  # this thread may have a loop already: Playwright's
+        assert other.submit(asyncio.run, watch()).result() > 10
+    assert (player.live["state"], player.trace.backend) == ("agrees", "kafka")
+
+
+@pytest.mark.kafka
+def test_who_waits_no_longer_keeps_the_models_run(player: Player, broker: Any) -> None:
+    """What the broker finds after that is dropped."""
+    shown = player.trace
+    ask(player, do="real")
+    run = player._live
+    assert run is not None and run.thread is not None
+    ask(player, do="stop waiting")
+    run.thread.join(60)
+    player._look()
+    assert player.trace is shown and player.live == IDLE
+
+
+def test_without_a_broker_the_player_says_what_to_do(player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address where nobody listens is told as a sentence, and the model's run stays."""
+    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    ask(player, do="real")
+    told = wait(player)
+    assert told["state"] == "failed" and "127.0.0.1:1" in told["sentence"] and "Traceback" not in told["sentence"]
+    assert player.trace.backend == "model"
+
+
+def test_lamps_name_the_first_count_that_differs(player: Player) -> None:
+    """Another verdict on the broker's side is told by its first count that is not the model's."""
+    other = get("restart").run(**CRASH | {"crash_at_ms": 45, "stuck_offset": 2})
+    model, broker = player.verdict.counts, judge(other).counts
+    kind = next(kind for kind in model if model[kind] != broker[kind])
+    told = lamps(other, get("restart"), Script.of(player.trace))
+    sentence = f"Model and broker differ: {model[kind]} {kind} on the model, {broker[kind]} on the broker."
+    assert (told["state"], told["sentence"]) == ("parts", sentence) and parts_at(player.verdict, player.verdict) == ""
