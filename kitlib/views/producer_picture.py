@@ -223,7 +223,7 @@ def _way(way: Way, code: str, step: int) -> Svg:
     if code != LOST and (is_over or way.is_open):
         arrow = _arrow(code, _turn(way), min(MARK_ROOM, round((x - way.x0) / 2)) if is_over else 0)
         parts.append(group(arrow, transform=f"translate({x} {y})"))
-    return group(*parts, cls="kit-way", data_ref=way.ref)
+    return group(*parts, cls="kit-message", data_ref=way.ref)
 
 
 def _style(code: str, line: Svg) -> Svg:
