@@ -216,14 +216,14 @@ def _way(way: Way, code: str, step: int) -> Svg:
     x, y = round(way.end_x), way.y_at(round(way.end_x))
     line = el("path", d=f"M{way.x0} {way.y0}L{x} {y}")
     # The second one is seen by nobody: a page makes it wide enough to be pointed at.
-    parts = [_style(code, line), line]
+    parts = [_style(code, line), Svg(f'{line.head} class="kit-hit"')]
     is_over = code != ON_ITS_WAY
     if way.has_cross and is_over:
         parts.append(group(sign("L"), transform=f"translate({x} {y})"))
     if code != LOST and (is_over or way.is_open):
         arrow = _arrow(code, _turn(way), min(MARK_ROOM, round((x - way.x0) / 2)) if is_over else 0)
         parts.append(group(arrow, transform=f"translate({x} {y})"))
-    return group(*parts, data_ref=way.ref)
+    return group(*parts, cls="kit-message", data_ref=way.ref)
 
 
 def _style(code: str, line: Svg) -> Svg:

@@ -54,7 +54,7 @@ def sentence(page: Page) -> str:
 def test_click_on_an_answer_in_transit_loses_it(page: Page) -> None:
     """A click on the answer's line, then on "Lose it": the run parts there, the verdict follows, and the chip takes it back."""
     go_to(page, 60)
-    x, y = page.locator("[data-ref='answer:4'] > path").first.evaluate(
+    x, y = page.locator(".kit-message[data-ref='answer:4'] .kit-hit").first.evaluate(
         "n => { const p = n.getPointAtLength(n.getTotalLength() * 0.2), m = n.getScreenCTM(); return [p.x * m.a + m.e, p.y * m.d + m.f]; }"
     )
     page.mouse.click(x, y)
