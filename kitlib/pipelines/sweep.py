@@ -15,6 +15,7 @@ Left out: runs on a real broker, of which one machine can make only a few at a t
 from __future__ import annotations
 
 import hashlib
+import html
 import os
 import shutil
 import threading
@@ -30,6 +31,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from IPython.display import display
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -229,7 +231,31 @@ def _shown(progress: Progress | None, grid: Grid) -> Iterator[Progress]:
         yield progress
         return
     console = Console(stderr=True)
+    if console.is_jupyter:
+        yield _cell_bar(grid)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter)) as bar:
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"sweep of {grid.name}", total=len(grid))
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _cell_bar(grid: Grid) -> Progress:
+    """A bar in a notebook's cell, of which a line stays that says how many runs there are. It needs no widget, so it can be saved."""
+    began, shown, first = time.monotonic(), None, 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal shown, first
+        told = f"{done:,} of {total:,} runs of {grid.name}"
+        if shown is None:
+            first = done
+        elif first < done < total:
+            told += f", {(total - done) * (time.monotonic() - began) / (done - first):.0f} s left"
+        bar = f'<progress value="{done}" max="{total}"></progress> ' if done < total else ""
+        data = {"text/plain": told, "text/html": f"{bar}{html.escape(told)}"}
+        if shown is None:
+            shown = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            shown.update(data, raw=True)
+
+    return tell

@@ -102,9 +102,9 @@ def test_show_rings_the_record_of_the_step() -> None:
 
 
 def test_curve_has_a_corner_wherever_the_value_changes() -> None:
-    """A curve goes level to each change and then straight up or down, to the right edge."""
+    """A curve goes level to each change and then straight up or down, as far as the last step."""
     assert curve([0, 0, 4, 2, 2], [150, 297.5, 445, 592.5, 740]) == f"M150 {RISE}H445V0H592V{RISE // 2}H{PLOT_RIGHT}"
-    assert (curve([], []), curve([7], [150])) == ("", f"M150 0H{PLOT_RIGHT}")
+    assert (curve([], []), curve([7], [150])) == ("", "M150 0H150")
 
 
 def test_show_large_offsets_stand_below_the_boxes() -> None:
