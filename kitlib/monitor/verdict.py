@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.text import plain_text
+
 ANOMALIES = ("lost", "duplicated", "reordered", "skipped", "stalled", "rewound")
 PRODUCER_ANOMALIES = ("lost", "duplicated", "reordered", "indefinite")
 TRANSACTION_ANOMALIES = ("lost", "duplicated", "reordered", "aborted_read", "stalled")
@@ -26,6 +28,9 @@ PROMISES = {  # what each anomaly breaks when no setting explains it
     "indefinite": "a record reported as failed is not in the log",
     "aborted_read": "aborted records are not read",
 }
+
+
+MOST_REASONS, LONGEST_REASON = 5, 300  # that a sentence names, and characters of one
 
 
 def cut_sentence(max_steps: int) -> str:
@@ -102,10 +107,15 @@ def most_first(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
 
 
 def told_reasons(reasons: Sequence[tuple[str, int]], count: int) -> str:
-    """`acks=0: ...`, or of several `retention, ... (14 of 39), and by auto.offset.reset=latest: ... (25 of 39)`."""
+    """`acks=0: ...`, or of several `retention, ... (14 of 39), and by auto.offset.reset=latest: ... (25 of 39)`.
+
+    What a trace says stands in them, so each is told as one printable line.
+    """
     if len(reasons) == 1:
-        return reasons[0][0]
-    return ", and by ".join(f"{reason} ({explained} of {count})" for reason, explained in reasons)
+        return plain_text(reasons[0][0], LONGEST_REASON)
+    told = [f"{plain_text(reason, LONGEST_REASON)} ({explained} of {count})" for reason, explained in reasons[:MOST_REASONS]]
+    more = [f"{len(reasons) - MOST_REASONS} more"] if len(reasons) > MOST_REASONS else []
+    return ", and by ".join(told + more)
 
 
 @dataclass(frozen=True, slots=True)
