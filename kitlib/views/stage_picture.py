@@ -59,7 +59,7 @@ ICONS = {  # around 0, 0
     "buffer": "M-7 -6V6H7V-6M-4 6V1H4V6M-4 1V-3H4V1",
     "worker": "M-7 -6H7V3H-7ZM-3 6H3M0 3V6",
 }
-NAMES = {DOWN: "down", FROZEN: "paused", CUT_OFF: "cut off", AWAY: "not started", FENCED: "fenced", BACK: "back"}
+NAMES = {DOWN: "down", FROZEN: "paused", CUT_OFF: "cut off", AWAY: "not running", FENCED: "fenced", BACK: "back"}
 BADGES = {
     DOWN: "M-6 -6L6 6M6 -6L-6 6",
     FROZEN: "M-3 -6V6M3 -6V6",
