@@ -1,3 +1,28 @@
-"""Delivery Lab: the mechanisms by which streaming systems keep their promises, run, shown and judged."""
+"""Delivery Lab: the mechanisms by which streaming systems keep their promises, run, shown and judged.
+
+from kitlib import Player, check, hint, judge, run, show
+trace = run("small_max_offset_behind", max_offset_behind=5)
+judge(trace)                           # what was lost, and which setting explains it
+show(trace)                            # where every record is
+Player("small_max_offset_behind")      # the same with sliders
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+__all__ = ["Player", "check", "hint", "judge", "run", "show"]
+
+# Told as text: this package lies below all rooms, which import it.
+_ROOMS = {
+    "Player": "views", "check": "exercises", "hint": "exercises", "judge": "monitor.delivery", "run": "experiments", "show": "views",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Each is imported when it is first asked for."""
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)

@@ -80,3 +80,15 @@ def test_tests_do_not_sleep_and_say_what_they_hold(path: Path) -> None:
             assert ast.unparse(node.func) not in ("time.sleep", "sleep"), f"line {node.lineno}: wait for a condition instead"
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             assert (ast.get_docstring(node) or "").rstrip().endswith((".", "?")), f"{node.name} does not say what it holds"
+
+
+def test_face_of_the_library_is_imported_when_it_is_asked_for() -> None:
+    """`from kitlib import ...` gives what the rooms define; a name that is not there is an AttributeError, as of any module."""
+    import kitlib
+    from kitlib import experiments, views
+    from kitlib.monitor import delivery
+
+    assert (kitlib.run, kitlib.judge, kitlib.Player) == (experiments.run, delivery.judge, views.Player)
+    assert all(callable(getattr(kitlib, name)) for name in kitlib.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        kitlib.nothing  # noqa: B018
