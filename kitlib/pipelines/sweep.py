@@ -246,12 +246,12 @@ def _cell_bar(grid: Grid) -> Progress:
 
     def tell(done: int, total: int) -> None:
         nonlocal shown, first
-        told = f"{done:,} of {total:,} runs of {grid.name}"
-        if shown is None:
+        told, bar = f"{total:,} runs of {grid.name}", ""
+        if shown is None:  # what is shown first is what stays
             first = done
-        elif first < done < total:
-            told += f", {(total - done) * (time.monotonic() - began) / (done - first):.0f} s left"
-        bar = f'<progress value="{done}" max="{total}"></progress> ' if done < total else ""
+        elif done < total:
+            left = f", {(total - done) * (time.monotonic() - began) / (done - first):.0f} s left" if done > first else ""
+            told, bar = f"{done:,} of {told}{left}", f'<progress value="{done}" max="{total}"></progress> '
         data = {"text/plain": told, "text/html": f"{bar}{html.escape(told)}"}
         if shown is None:
             shown = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
