@@ -11,7 +11,7 @@ Left out: whether a figure is good or bad. `less_is_better` says which way is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,38 +167,26 @@ def _lane(step: Step) -> tuple[Any, Any]:
     return step.data.get("topic"), step.data.get("partition", 0)
 
 
-def _oldest_in_flight(trace: Trace) -> Iterator[float]:
-    """For how long the oldest record that was emitted has not been acked, ms."""
-    since: dict[tuple[Any, ...], int] = {}  # in the order of the first emit
-    for step in trace:
-        if step.what == "emit":
-            since.setdefault((*_lane(step), step.data["offset"]), step.at_ms)
-        yield step.at_ms - next(iter(since.values()), step.at_ms)
-        if step.what == "ack":
-            since.pop((*_lane(step), step.data["offset"]), None)
+def _oldest(begins: str, ends: str) -> CurveOf:
+    """For how long the oldest record of which the one word was said has not had the other, ms; records in the order of the first."""
+
+    def waits(trace: Trace) -> Iterator[float]:
+        since: dict[tuple[Any, ...], int] = {}
+        for step in trace:
+            if step.what == begins:
+                for offset in _offsets(step):
+                    since.setdefault((*_lane(step), offset), step.at_ms)
+            yield step.at_ms - next(iter(since.values()), step.at_ms)
+            if step.what == ends:
+                since.pop((*_lane(step), step.data["offset"]), None)
+
+    return _each(waits)
 
 
-def _oldest_unprocessed(trace: Trace) -> Iterator[float]:
-    """For how long the oldest record of the log has not been processed, ms."""
-    since: dict[tuple[Any, ...], int] = {}
-    for step in trace:
-        if step.what == "append":
-            for offset in step.data.get("offsets") or range(step.data["first"], step.data["last"] + 1):
-                since.setdefault((*_lane(step), offset), step.at_ms)
-        yield step.at_ms - next(iter(since.values()), step.at_ms)
-        if step.what == "process":
-            since.pop((*_lane(step), step.data["offset"]), None)
-
-
-def _retry_wait(trace: Trace) -> Iterator[float]:
-    """For how long the oldest failed record has not been emitted again, ms."""
-    since: dict[tuple[Any, ...], int] = {}
-    for step in trace:
-        if step.what == "fail":
-            since.setdefault((*_lane(step), step.data["offset"]), step.at_ms)
-        yield step.at_ms - next(iter(since.values()), step.at_ms)
-        if step.what == "emit":
-            since.pop((*_lane(step), step.data["offset"]), None)
+def _offsets(step: Step) -> Iterable[int]:
+    """The records that a step is about: all that were appended, or the one at its offset."""
+    data = step.data
+    return (data.get("offsets") or range(data["first"], data["last"] + 1)) if step.what == "append" else (data["offset"],)
 
 
 def _repeats(trace: Trace) -> Iterator[float]:
@@ -393,9 +381,9 @@ TWO_OWNERS = Figure(
     "two owners", "ms", "{} with two owners, summed over the partitions",
     _shared_ms(lambda name, group, owned: len(group["holders"].get(name, ())) > 1),
 )  # fmt: skip
-IN_FLIGHT = Figure("in flight", "ms", "a record was in flight for up to {}", _each(_oldest_in_flight), is_peak=True)
-WAITED = Figure("oldest waits", "ms", "a record waited for up to {}", _each(_oldest_unprocessed), is_peak=True)
-RETRY_WAIT = Figure("retry waits", "ms", "a failed record waited for its retry for up to {}", _each(_retry_wait), is_peak=True)
+IN_FLIGHT = Figure("in flight", "ms", "a record was in flight for up to {}", _oldest("emit", "ack"), is_peak=True)
+WAITED = Figure("oldest waits", "ms", "a record waited for up to {}", _oldest("append", "process"), is_peak=True)
+RETRY_WAIT = Figure("retry waits", "ms", "a failed record waited for its retry for up to {}", _oldest("fail", "emit"), is_peak=True)
 STANDSTILL = Figure("commit stands", "ms", "the commit stood still for up to {}", _each(_commit_standstill), is_peak=True)
 SEND_TIME = Figure("longest send", "ms", "up to {} from send to its answer", _each(_longest_send))
 READER_WAIT = Figure("reader waits", "ms", "a read_committed reader waited for up to {}", _each(_reader_wait), is_peak=True)
