@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import median
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,22 @@ def compare_logs(model: Trace, broker: Trace) -> str:
     return f"The broker's log is the model's, record by record: {len(ours):,} records{again}."
 
 
+def latencies_ms(trace: Trace) -> list[int]:
+    """For each record that was delivered, the ms from its send to the user's answer, in the order of the answers."""
+    sent_ms: dict[tuple[str, int, int], int] = {}
+    taken = []
+    for step in trace:
+        if step.what not in ("send", "delivered"):
+            continue
+        lane = step.data["topic"], step.data["partition"]
+        for record in range(step.data["first"], step.data["last"] + 1):
+            if step.what == "send":
+                sent_ms.setdefault((*lane, record), step.at_ms - step.data.get("waited_ms", 0))
+            else:
+                taken.append(step.at_ms - sent_ms[*lane, record])
+    return taken
+
+
 @dataclass(frozen=True, slots=True)
 class SendFigures:
     """What a producer's run cost and gave."""
@@ -72,22 +87,11 @@ class SendFigures:
 
 def send_figures(trace: Trace) -> SendFigures:
     """The figures of a producer's run. TraceError as `stored_records`, and when nothing was reported as stored."""
-    sent_ms: dict[int, int] = {}
-    waits: list[int] = []
-    first_ms = last_ms = 0
-    for step in trace:
-        if step.what == "send":
-            first_ms = first_ms if sent_ms else step.at_ms
-            sent_ms.update((record, step.at_ms) for record in _records(step) if record not in sent_ms)
-        elif step.what == "delivered":
-            last_ms = step.at_ms
-            waits += [step.at_ms - sent_ms.get(record, step.at_ms) for record in _records(step)]
     found = stored_records(trace)
+    waits = latencies_ms(trace)
     if not waits:
         raise TraceError(f"run {plain_text(trace.run, 80)} reported no record as stored, so it has no latency.")
+    first_ms = next(step.at_ms for step in trace if step.what == "send")
+    last_ms = max(step.at_ms for step in trace if step.what == "delivered")
     rate = len(waits) * 1000 / max(1, last_ms - first_ms)
     return SendFigures(rate, median(waits), max(waits), len(found) - len(set(found)))
-
-
-def _records(step: Step) -> Iterator[int]:
-    return iter(range(step.data["first"], step.data["last"] + 1))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
-from kitlib.experiments.send_path.send_measures import latencies_ms, percentile, records_per_request, sweep_linger
+from kitlib.experiments.send_path.send_measures import percentile, records_per_request, sweep_linger
+from kitlib.experiments.stored import latencies_ms
 from kitlib.kafka.client import network_client
 from kitlib.kafka.client.metadata import EarlierMetadata, ProducerMetadata
 from kitlib.kafka.producer.config import ConfigError

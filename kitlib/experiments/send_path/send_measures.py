@@ -8,23 +8,8 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.experiments.send_path.send_stories import linger_and_batches
+from kitlib.experiments.stored import latencies_ms
 from kitlib.trace import Trace
-
-
-def latencies_ms(trace: Trace) -> list[int]:
-    """For each record that was delivered, the ms from its send to the user's answer, in the order of the answers."""
-    sent_ms: dict[tuple[str, int, int], int] = {}
-    taken = []
-    for step in trace:
-        if step.what not in ("send", "delivered"):
-            continue
-        lane = step.data["topic"], step.data["partition"]
-        for record in range(step.data["first"], step.data["last"] + 1):
-            if step.what == "send":
-                sent_ms.setdefault((*lane, record), step.at_ms - step.data.get("waited_ms", 0))
-            else:
-                taken.append(step.at_ms - sent_ms[*lane, record])
-    return taken
 
 
 def records_per_request(trace: Trace) -> list[int]:
