@@ -11,7 +11,6 @@ Left out: whether the runs meet again. What comes after a difference follows fro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
@@ -25,7 +24,7 @@ from kitlib.views.frames import to_frames
 from kitlib.views.look import LEFT
 from kitlib.views.outcome import Outcome, changes, label
 from kitlib.views.picture import lay_out
-from kitlib.views.player import HERE, SCRIPTS, STYLES, Player
+from kitlib.views.player import STYLES, Player, around_player, joined
 from kitlib.views.session import Session
 from kitlib.views.svg import Svg, document, el, group
 
@@ -135,11 +134,8 @@ def compare(a: Trace | Player, b: Trace | Player) -> Compared:
 class Compared(anywidget.AnyWidget):
     """Two runs on one clock. `.parting` is where they part, `.sentence` says it, `.changes` what became of it."""
 
-    _esm = "\n".join(
-        [(HERE / name).read_text(encoding="utf-8").partition("\nexport default")[0] for name in (*SCRIPTS, "page_model.js")]
-        + [Path(__file__).with_suffix(".js").read_text(encoding="utf-8")]
-    )
-    _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in STYLES)
+    _esm = around_player("compared.js")
+    _css = joined(STYLES)
 
     first = traitlets.Dict({}).tag(sync=True)  # of A: heading and told, as a player's
     second = traitlets.Dict({}).tag(sync=True)  # of B

@@ -24,7 +24,7 @@ A player composes with other widgets: `values`, `seed`, `step`, `sentence`, `tra
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,17 @@ SWITCH = ("real", "model", "stop waiting")  # what the page asks of the switch t
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 
+def joined(names: Iterable[str]) -> str:
+    """The text of these files beside this one, one behind the other."""
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+def around_player(script: str) -> str:
+    """The module of another widget that has players in it: their scripts, without what makes a player a widget, and its own."""
+    parts = (joined([name]).partition("\nexport default")[0] for name in (*SCRIPTS, "page_model.js"))
+    return "\n".join([*parts, joined([script])])
+
+
 def _whole(number: Any, _widget: Any) -> Any:
     """A number for the page; as text where JavaScript would round it."""
     if isinstance(number, bool) or not isinstance(number, int) or abs(number) < 2**53:
@@ -79,8 +90,8 @@ class Player(anywidget.AnyWidget):
     one is a KnobError. A `step` outside of the run moves to its nearest end.
     """
 
-    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in STYLES)
+    _esm = joined(SCRIPTS)
+    _css = joined(STYLES)
 
     frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.played, for the trace shown now
     heading = traitlets.Dict({}).tag(sync=True)  # title, question and knobs: sent once, as they never change

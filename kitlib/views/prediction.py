@@ -18,7 +18,6 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -33,7 +32,7 @@ from kitlib.monitor.delivery import Verdict, judge
 from kitlib.monitor.figures import amount
 from kitlib.text import plain_text
 from kitlib.trace import Trace, to_ranges
-from kitlib.views.player import HERE, SCRIPTS, STYLES
+from kitlib.views.player import STYLES, around_player, joined
 from kitlib.views.session import Session
 
 KINDS = ("number", "choice", "commit", "records")
@@ -72,11 +71,8 @@ def predict(
 class Prediction(anywidget.AnyWidget):
     """The widget. `.result` is what was said of the answer, "" until there is one; `.is_right` whether it was right."""
 
-    _esm = "\n".join(
-        [(HERE / name).read_text(encoding="utf-8").partition("\nexport default")[0] for name in (*SCRIPTS, "page_model.js")]
-        + [Path(__file__).with_suffix(".js").read_text(encoding="utf-8")]
-    )
-    _css = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*STYLES, "prediction.css"))
+    _esm = around_player("prediction.js")
+    _css = joined((*STYLES, "prediction.css"))
 
     asked = traitlets.Dict({}).tag(sync=True)  # the question: nothing of the run's outcome
     told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's answer with this `number`

@@ -19,7 +19,7 @@ from kitlib.experiments.script import Script
 from kitlib.lab import workspace
 from kitlib.text import LONG, html_table, plain_text, show_text
 from kitlib.trace import Trace
-from kitlib.views.player import HERE, SCRIPTS, STYLES
+from kitlib.views.player import SCRIPTS, STYLES, joined
 from kitlib.views.session import Session
 from kitlib.views.web_page import to_page
 
@@ -67,8 +67,8 @@ def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> 
         "frames": json.loads(session.frames),
         "recording": f"{recording} Run `{command}` to turn the knobs." if command else recording,
     }
-    scripts = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*SCRIPTS, *SENDER))
-    style = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*STYLES, "page.css"))
+    scripts = joined((*SCRIPTS, *SENDER))
+    style = joined((*STYLES, "page.css"))
     return to_page(f"{title} - Delivery Lab", body, style=style, data=("kit-saved", data), script=f"const FORMAT = {FORMAT};\n{scripts}")
 
 

@@ -26,7 +26,7 @@ from kitlib.errors import DiskError
 from kitlib.experiments import every
 from kitlib.experiments.experiment import Experiment
 from kitlib.lab import pyodide
-from kitlib.views.player import HERE, SCRIPTS, STYLES
+from kitlib.views.player import SCRIPTS, STYLES, joined
 from kitlib.views.session import Session
 from kitlib.views.web_page import to_page
 
@@ -120,7 +120,7 @@ def _build(room: Path, folder: Path, package: Path, progress: Callable[[str], No
     (room / "kit.zip").write_bytes(to_parcel())
     loaded.append(room / "kit.zip")
     for name, parts in (("player.js", SCRIPTS), ("site.js", ("page_model.js", "site.js")), ("worker.js", ("site_worker.js",))):
-        (room / name).write_text("\n".join((HERE / part).read_text(encoding="utf-8") for part in parts), encoding="utf-8")
+        (room / name).write_text(joined(parts), encoding="utf-8")
     (room / "runs").mkdir()
     groups: dict[str, list[dict[str, Any]]] = {}
     recorded = []
@@ -137,7 +137,7 @@ def _build(room: Path, folder: Path, package: Path, progress: Callable[[str], No
         "bytes": sum(path.stat().st_size for path in loaded if path.suffix != ".mjs"),
         "groups": [{"title": title, "experiments": rows} for title, rows in groups.items()],
     }
-    style = "\n".join((HERE / name).read_text(encoding="utf-8") for name in (*STYLES, "page.css", "site.css"))
+    style = joined((*STYLES, "page.css", "site.css"))
     policy = ("connect-src 'self'", "worker-src 'self'")
     page = to_page("Delivery Lab", BODY, style=style, data=("kit-catalog", catalog), src="site.js", policy=policy)
     (room / "index.html").write_text(page, encoding="utf-8")
