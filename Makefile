@@ -13,7 +13,12 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help setup lab test quick bench notebooks page lint lock clean
+COMPILE = uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header --no-annotate --quiet
+# The developers' tools, which `make lab` leaves out.
+test quick lint lock site: SETUP = --dev
+
+.PHONY: help setup lab test quick bench notebooks page site lint bom lock clean
 
 help: ## List these commands
 	@echo "Delivery Lab: learn what at least once and exactly once mean, on a real Kafka and Spark."
@@ -24,7 +29,7 @@ help: ## List these commands
 
 setup: ## Make .venv and fetch the jars; start nothing
 	@if [ -z "$(PYTHON)" ]; then echo "setup: no Python 3.11 or newer was found. Install one, or call: make PYTHON=/path/to/python3 setup" >&2; exit 5; fi
-	@$(PYTHON) scripts/bootstrap.py
+	@$(PYTHON) scripts/bootstrap.py $(SETUP)
 
 lab: setup ## Start Kafka and JupyterLab and open the first notebook; Ctrl-C ends it all
 	@exec $(BIN)/kit lab $(ARGS)
@@ -47,15 +52,26 @@ notebooks: setup ## Measure the table of guarantees, run all notebooks again and
 page: setup ## Build a site of all experiments in build/page: Python in the browser, no server of its own
 	@exec $(BIN)/kit page --out build/page $(ARGS)
 
+site: setup ## Build the pages to read in build/site: README, notebooks, docs, commands, search, and the live page
+	@$(BIN)/kit page --out build/page || echo "site: without the live page" >&2
+	@exec $(BIN)/python scripts/make_site.py $(ARGS)
+
 lint: setup ## ruff, mypy --strict and the arrows between the rooms
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-lock: setup ## Write requirements.lock, the locks of jars and npm packages anew (needs uv, npm and a network)
+bom: ## Write build/bom.json: every package and jar that an install brings, with its hash (CycloneDX)
+	@$(PYTHON) scripts/write_bom.py
+
+lock: setup ## Write the locks of packages, jars and npm packages anew (needs uv, npm and a network)
 	@command -v uv >/dev/null || { echo "lock: uv is needed: pip install uv" >&2; exit 5; }
-	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header --no-annotate --quiet -o requirements.lock
+	$(COMPILE) -o requirements.lock
+	@mkdir -p build
+	$(COMPILE) --group dev --constraints requirements.lock -o build/all.lock
+	@# What requirements.lock has not: each package is the line that names it and the lines of its hashes.
+	awk '/^[^ ]/ { new = NR == FNR || !($$1 in have); if (NR == FNR) have[$$1] } NR != FNR && new' \
+		requirements.lock build/all.lock > requirements-dev.lock
 	$(BIN)/python scripts/lock_jars.py
 	$(BIN)/python scripts/lock_npm.py
 

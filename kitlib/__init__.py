@@ -1,6 +1,6 @@
 """Delivery Lab: the mechanisms by which streaming systems keep their promises, run, shown and judged.
 
-from kitlib import Player, check, hint, judge, run, show
+from kitlib import Player, check, explain, hint, judge, predict, run, show, solution
 trace = run("small_max_offset_behind", max_offset_behind=5)
 judge(trace)                           # what was lost, and which setting explains it
 show(trace)                            # where every record is
@@ -12,12 +12,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
-__all__ = ["Player", "check", "hint", "judge", "run", "show"]
+__version__ = "0.2.0"
+__all__ = ["Player", "check", "explain", "hint", "judge", "predict", "run", "show", "solution"]
 
 # Told as text: this package lies below all rooms, which import it.
 _ROOMS = {
-    "Player": "views", "check": "exercises", "hint": "exercises", "judge": "monitor.delivery", "run": "experiments", "show": "views",
+    "Player": "views", "check": "exercises", "explain": "exercises", "hint": "exercises", "judge": "monitor.delivery",
+    "predict": "views", "run": "experiments", "show": "views", "solution": "exercises",
 }  # fmt: skip
 
 

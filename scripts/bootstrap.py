@@ -2,7 +2,8 @@
 
 `make setup` calls this with any Python; it needs nothing but the standard library. The stages are:
 a virtual environment; setuptools (pyspark comes as a source archive and is built with it); all
-packages of requirements.lock, each compared with its hash; this package itself; the jars; the archive of
+packages of requirements.lock, each compared with its hash, and with --dev those of requirements-dev.lock, which only
+tests and tools need; this package itself; the jars; the archive of
 Kafka's classes, from which its Java starts in three fifths of the time (`kitlib/lab/class_archive.py`). A stamp is
 written after the packages, so an interrupted setup is never taken for a whole one: the next run
 starts the environment afresh (what was downloaded is in the cache of uv or pip). What it does meanwhile, and how far it
@@ -38,6 +39,7 @@ STAMP = ENVIRONMENT / ".kit-ready"  # what was installed; absent while something
 BEGUN = ENVIRONMENT / ".kit-begun"  # there from the first file of the environment until the stamp
 LOG = ENVIRONMENT / "setup.log"
 LOCK = ROOT / "requirements.lock"
+DEVELOPERS_LOCK = ROOT / "requirements-dev.lock"
 
 OLDEST_PYTHON = (3, 11)
 STEPS = 5
@@ -60,8 +62,9 @@ def main() -> None:
     check_python()
     check_platform()
     with only_one():
-        if not is_ready():
-            make_environment()
+        locks = [LOCK, DEVELOPERS_LOCK] if "--dev" in sys.argv[1:] or has_developers_tools() else [LOCK]
+        if not is_ready(locks):
+            make_environment(locks)
         fetch_jars()
 
 
@@ -90,8 +93,8 @@ class Line:
         passed = f"  {int(now - self.begun) // 60}:{int(now - self.begun) % 60:02d}"
         if self.is_rewritten:
             room = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            self.is_shown = True  # said first: Ctrl-C may come as soon as the line is there
             print("\r\033[K" + text[: max(room - 1 - len(passed), 0)] + passed, end="", file=sys.stderr, flush=True)
-            self.is_shown = True
         elif now - self.said_at >= (NEWS_SECONDS if text != self.said else SAME_SECONDS):
             print(text + passed, file=sys.stderr, flush=True)
             self.said, self.said_at = text, now
@@ -214,26 +217,38 @@ def only_one() -> Iterator[None]:
         yield
 
 
-def fingerprint() -> dict[str, str]:
+def stamped() -> dict[str, object]:
+    """What the last setup that came to its end has left; {} without one."""
+    with suppress(OSError, ValueError):
+        stamp = json.loads(STAMP.read_text(encoding="utf-8"))
+        return stamp if isinstance(stamp, dict) else {}
+    return {}
+
+
+def has_developers_tools() -> bool:
+    """Whether they were installed once: from then on every setup keeps them up to date."""
+    return DEVELOPERS_LOCK.name in str(stamped().get("locks"))
+
+
+def fingerprint(locks: list[Path]) -> dict[str, object]:
     """What the environment depends on: the locked packages, this package's own data, and the folder's place."""
     inputs = hashlib.sha256()
-    for path in (LOCK, ROOT / "pyproject.toml"):
+    for path in (*locks, ROOT / "pyproject.toml"):
         inputs.update(path.read_bytes() + b"\0")
-    return {"inputs": inputs.hexdigest(), "root": str(ROOT)}
+    return {"inputs": inputs.hexdigest(), "locks": [lock.name for lock in locks], "root": str(ROOT)}
 
 
-def is_ready() -> bool:
+def is_ready(locks: list[Path]) -> bool:
     """Whether a setup of just this state came to its end, with whichever Python."""
-    try:
-        return bool(json.loads(STAMP.read_text(encoding="utf-8")) == fingerprint()) and os.access(str(PYTHON), os.X_OK)
-    except (OSError, ValueError):
-        return False
+    return stamped() == fingerprint(locks) and os.access(str(PYTHON), os.X_OK)
 
 
-def make_environment() -> None:
+def make_environment(locks: list[Path]) -> None:
+    names = " and ".join(lock.name for lock in locks)
     if os.environ.get("KIT_OFFLINE", "") not in ("", "0"):
-        end("KIT_OFFLINE is set, but .venv is missing or older than requirements.lock. Run `make setup` once with a network.")
-    say(f"the {count_locked()} packages of requirements.lock go into .venv; pyspark alone is 450 MB: minutes the first time")
+        what = "lacks the developers' tools" if stamped() == fingerprint(locks[:1]) else f"is missing or older than {names}"
+        end(f"KIT_OFFLINE is set, but .venv {what}. Run this once with a network.")
+    say(f"the {sum(map(count_locked, locks))} packages of {names} go into .venv; pyspark alone is 450 MB: minutes the first time")
     whole = is_environment_usable() and not BEGUN.exists()
     remove(STAMP)
     if not whole:
@@ -249,11 +264,12 @@ def make_environment() -> None:
         LINE.begin(2, "setuptools")
         install(1, folder, "--require-hashes", "-r", str(builder))
         LINE.begin(3, "packages")
-        install(count_locked(), folder, "--no-deps", "--require-hashes", "--no-build-isolation", "-r", str(LOCK))  # the lock names all
+        named = [word for lock in locks for word in ("-r", str(lock))]  # the locks name all
+        install(sum(map(count_locked, locks)), folder, "--no-deps", "--require-hashes", "--no-build-isolation", *named)
         LINE.begin(4, "this package")
         install(1, folder, "--no-deps", "--no-build-isolation", "-e", str(ROOT))
     draft = STAMP.with_name(".kit-ready.new")
-    draft.write_text(json.dumps(fingerprint()), encoding="utf-8")
+    draft.write_text(json.dumps(fingerprint(locks)), encoding="utf-8")
     os.replace(draft, STAMP)
     remove(BEGUN)
     say(f"the environment is ready after {time.monotonic() - LINE.begun:.0f} s")
@@ -261,9 +277,8 @@ def make_environment() -> None:
 
 def is_environment_usable() -> bool:
     """Whether .venv has a Python that starts, is new enough and has pip, and was not moved here from another folder."""
-    with suppress(OSError, ValueError):
-        if json.loads(STAMP.read_text(encoding="utf-8")).get("root") != str(ROOT):
-            return False  # the programs in its bin folder still name the old place
+    if stamped().get("root", str(ROOT)) != str(ROOT):
+        return False  # the programs in its bin folder still name the old place
     probe = (
         "import sys, importlib.util as u; print(sys.prefix); "
         f"sys.exit(sys.version_info < {OLDEST_PYTHON} or not u.find_spec('pip'))"
@@ -310,8 +325,8 @@ def locked(name: str) -> str:
     return found.group(0)
 
 
-def count_locked() -> int:
-    return len(re.findall(r"^\w[\w.-]*==", LOCK.read_text(encoding="utf-8"), re.MULTILINE))
+def count_locked(lock: Path) -> int:
+    return len(re.findall(r"^\w[\w.-]*==", lock.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def install(count: int, room: str, *arguments: str) -> None:

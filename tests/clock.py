@@ -1,34 +1,10 @@
-"""The pace of this machine: a promise of time is made for a machine of a known pace; a slower one keeps it in proportion.
-
-Kits are tested on laptops, and on runners that share their cores with strangers: the same test takes
-three times as long in one second as in another. What can be told on all of them is how a time compares
-with the time of a plain loop, measured beside it.
-"""
+"""Times as they would be at the pace for which promises are made, see kitlib/bench/pace.py: others use the cores of a test as well."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-TURNS = 100_000
-LOOP_S = TURNS * 90e-9  # of a plain loop in Python 3.11 on the machine of 2 cores for which the promises were made
-
-
-def loop() -> float:
-    """The seconds that a plain loop takes, here and now."""
-    began = time.perf_counter()
-    for _ in range(TURNS):
-        pass
-    return time.perf_counter() - began
-
-
-def slowness(loops: list[float] | None = None) -> float:
-    """How many times as long as on that machine a plain loop takes here, in the median of `loops`; 1 on a faster machine.
-
-    Whatever slows a test slows the loop: slower cores, and others who use them.
-    """
-    loops = loops or [loop() for _ in range(9)]
-    return max(1.0, sorted(loops)[len(loops) // 2] / LOOP_S)
+from kitlib.bench.pace import loop, slowness
 
 
 def at_pace(measured: Callable[[], float]) -> float:

@@ -7,6 +7,7 @@ outside the workspace an error as well; it is off by default because somebody ma
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -14,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 import psutil
@@ -22,6 +23,9 @@ import pytest
 from hypothesis import settings
 
 from tests.chromium import chromium  # noqa: F401 - a fixture
+
+if TYPE_CHECKING:
+    from kitlib.views.site import Site
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SESSION = uuid.uuid4().hex
@@ -52,12 +56,41 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.import_plugin("tests.side_by_side")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected lives to the end: the garbage collector need not look at it again and again, a second each time.
+
+    With so much in memory a step of a run is small; so it also waits for more of them than a program usually would.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+        gc.set_threshold(50_000, 20, 20)
+
+
 def make_home(home: Path, jars: Path) -> Path:
     """A new workspace at `home` whose jars folder is the one at `jars`, so that nothing is fetched again."""
     home.mkdir(parents=True, exist_ok=True)
     jars.mkdir(parents=True, exist_ok=True)
     (home / "jars").symlink_to(jars, target_is_directory=True)
     return home
+
+
+@pytest.fixture(scope="session")
+def built_site(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The site of `kit page`, built once; skipped where Pyodide cannot be had."""
+    from kitlib.errors import SupplyError
+    from kitlib.lab import pyodide
+    from kitlib.views import site
+
+    try:
+        pyodide.ensure()
+    except SupplyError as error:
+        pytest.skip(f"Pyodide cannot be had here: {error}")
+    return site.build(tmp_path_factory.mktemp("site") / "page", lambda line: None)
 
 
 @pytest.fixture(scope="session", autouse=True)

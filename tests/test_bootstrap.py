@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.metadata
+import io
 import json
 import os
 import re
@@ -37,7 +38,7 @@ FAR_FUTURE_S = 2e9
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a wheel of the installed setuptools."""
+    """A folder with a wheel of the installed setuptools, and one of a developers' tool that holds nothing."""
     folder = tmp_path_factory.mktemp("wheels")
     version = importlib.metadata.version("setuptools")
     with zipfile.ZipFile(folder / f"setuptools-{version}-py3-none-any.whl", "w") as wheel:
@@ -45,6 +46,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path = Path(str(file.locate()))
             if ".." not in file.parts and file.suffix != ".pyc" and path.is_file():
                 wheel.write(path, str(file))
+    with zipfile.ZipFile(folder / "kit_tool-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("kit_tool-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: kit-tool\nVersion: 1\n")
+        wheel.writestr("kit_tool-1.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("kit_tool-1.dist-info/RECORD", "")
     return folder
 
 
@@ -56,10 +61,10 @@ def project(tmp_path: Path, wheels: Path) -> Path:
     (root / "scripts").mkdir()
     shutil.copy(REPOSITORY / "scripts" / "bootstrap.py", root / "scripts")
     shutil.copy(REPOSITORY / "Makefile", root)
-    [wheel] = wheels.iterdir()
-    version = wheel.name.split("-")[1]
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    (root / "requirements.lock").write_text(f"setuptools=={version} \\\n    --hash=sha256:{digest}\n")
+    for wheel in wheels.iterdir():
+        name, version = wheel.name.split("-")[:2]
+        lock = root / ("requirements.lock" if name == "setuptools" else "requirements-dev.lock")
+        lock.write_text(f"{name}=={version} \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
     (root / "pyproject.toml").write_text(
         f'[build-system]\nrequires = ["setuptools=={version}"]\nbuild-backend = "setuptools.build_meta"\n'
         '[project]\nname = "kit-try"\nversion = "1"\n[tool.setuptools]\npackages = ["kitlib", "kitlib.lab"]\n'
@@ -82,9 +87,9 @@ def environment(project: Path, wheels: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def bootstrap(project: Path, wheels: Path, **more: str) -> subprocess.Popen[str]:
+def bootstrap(project: Path, wheels: Path, *options: str, **more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "scripts/bootstrap.py"], cwd=project, env=environment(project, wheels) | more,
+        [sys.executable, "scripts/bootstrap.py", *options], cwd=project, env=environment(project, wheels) | more,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 
@@ -119,6 +124,23 @@ def test_setup_first_and_second_run(project: Path, wheels: Path) -> None:
         errors = finish(bootstrap(project, wheels))
         assert "4/5" in errors
         assert "1/5" not in errors, "what is there is brought up to date, not thrown away"
+
+
+@pytest.mark.slow
+def test_setup_brings_developers_tools_to_those_who_ask_and_keeps_them(project: Path, wheels: Path) -> None:
+    """A learner's setup leaves them out, --dev adds them to what is there, and a learner's setup after it removes nothing."""
+
+    def has_tool() -> bool:
+        return any((project / ".venv").glob("lib/python*/site-packages/kit_tool-1.dist-info"))
+
+    assert "the 1 packages of requirements.lock go" in finish(bootstrap(project, wheels))
+    assert not has_tool()
+    _, errors = bootstrap(project, wheels, "--dev", KIT_OFFLINE="1").communicate(timeout=30)
+    assert "lacks the developers' tools" in errors
+    added = finish(bootstrap(project, wheels, "--dev"))
+    assert "the 2 packages of requirements.lock and requirements-dev.lock go" in added and "1/5" not in added
+    assert has_tool()
+    assert finish(bootstrap(project, wheels, KIT_OFFLINE="1")) == "", "a learner's setup has nothing to do"
 
 
 @pytest.mark.slow
@@ -326,6 +348,32 @@ def test_setup_without_a_terminal_repeats_no_line_that_brings_no_news(capsys: py
         "setup: 3/5 packages: fetching 10 of 147  1:40",
         "setup: 3/5 packages: fetching 10 of 147  2:40",
     ]
+
+
+def test_setup_ctrl_c_while_the_line_is_written_wipes_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal that comes as soon as the line is on the screen, before `show` has returned, leaves nothing of it there."""
+
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def fileno(self) -> int:
+            return 0
+
+        def write(self, text: str, /) -> int:
+            super().write(text)
+            if "5/5" in text:
+                raise KeyboardInterrupt
+            return len(text)
+
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((COLUMNS, 24)))
+    monkeypatch.setenv("TERM", "xterm")
+    line = the_script().Line()
+    with pytest.raises(KeyboardInterrupt):
+        line.begin(5, "jars")
+    line.clear()
+    assert screen.getvalue().endswith(REWRITE)
 
 
 def test_setup_an_old_python_is_told_what_is_needed() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
+import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -17,8 +19,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kitlib.lab import copies, jars, java, jupyter, node
-from tests.conftest import REPOSITORY
+from kitlib.lab import copies, jars, java, jupyter, node, ports
+from kitlib.lab.notebook_tests import compare
+from tests.conftest import REPOSITORY, wait_for
 
 COMPOSE = REPOSITORY / "docker-compose.yml"
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
@@ -135,7 +138,7 @@ def test_compose_what_is_copied_into_the_image_is_there(dockerfile: str) -> None
 def test_compose_addresses_and_ports_agree(services: dict[str, Any]) -> None:
     """What one service is told of another is what the other listens on."""
     kafka = services["kafka"]["environment"]
-    told = {name: interpolated(value) for name, value in services["jupyter"]["environment"].items()}
+    told = {name: interpolated(value, **cluster_env()) for name, value in services["jupyter"]["environment"].items()}
     advertised = dict(door.split("://") for door in kafka["KAFKA_ADVERTISED_LISTENERS"].split(","))
     listening = dict(door.split("://") for door in kafka["KAFKA_LISTENERS"].split(","))
     assert told["KIT_KAFKA_BOOTSTRAP"] == advertised["INSIDE"] == f"kafka{listening['INSIDE']}"
@@ -160,14 +163,52 @@ def test_compose_broker_has_the_settings_of_the_kits_own(services: dict[str, Any
     }
 
 
-def test_compose_jupyter_alone_has_a_kafka_and_a_spark_of_its_own(services: dict[str, Any]) -> None:
-    """With both addresses empty, as README and the head of the file say, Jupyter is told of no cluster: the kit starts its own."""
-    [command] = re.findall(r"^# +(KIT_KAFKA_BOOTSTRAP= .*)$", COMPOSE.read_text(encoding="utf-8"), re.MULTILINE)
-    told, service = services["jupyter"]["environment"], command.split()[-1]
-    assert service == "jupyter" and "--no-deps" in command
-    assert command in (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    emptied = dict.fromkeys(re.findall(r"(\w+)= ", command), "")
-    assert {name: interpolated(value, **emptied) for name, value in told.items()} == emptied
+def cluster_env() -> dict[str, str]:
+    lines = (REPOSITORY / "cluster.env").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+
+def test_compose_is_one_container_unless_the_cluster_is_asked_for(services: dict[str, Any]) -> None:
+    """Without cluster.env Jupyter is alone and told of no cluster, so that the kit starts its own; with it, all services run."""
+    assert [name for name, service in services.items() if "profiles" not in service] == ["jupyter"]
+    assert "depends_on" not in services["jupyter"], "a service of a profile that is off cannot be waited for"
+    assert {interpolated(value) for value in services["jupyter"]["environment"].values()} == {""}
+    profile = cluster_env()["COMPOSE_PROFILES"]
+    assert all(service.get("profiles", [profile]) == [profile] for service in services.values())
+    for page in (COMPOSE, REPOSITORY / "docs" / "ways_in.md"):
+        assert "docker compose --env-file cluster.env up --build --wait" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_compose_a_broker_with_its_variables_serves_a_notebook(
+    services: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kafka.Kafka` starts with the settings that compose's variables stand for, and the first notebook runs on it as stored."""
+    told = services["kafka"]["environment"]
+    free = ports.free_ports(3, random.sample(range(ports.FIRST_PORT, ports.LAST_PORT), 50))
+    doors = dict(zip(("19092", "9092", "9093"), free, strict=True))
+    settings = {name[6:].lower().replace("_", "."): value for name, value in told.items() if name != "KAFKA_HEAP_OPTS"}
+    for name, value in settings.items():
+        for number, here in doors.items():
+            value = re.sub(rf"(//[\w.]*|127\.0\.0\.1):{number}\b", f"\\1:{here}", value)
+        settings[name] = value.replace("//:", "//127.0.0.1:").replace("//kafka:", "//127.0.0.1:")
+    settings["log.dirs"] = str(tmp_path / "data")
+    file = tmp_path / "server.properties"
+    file.write_text(node.properties_text(settings), encoding="ascii")
+    class_path = os.pathsep.join(map(str, jars.ensure_jars("kafka")))
+    program = [str(java.find_java(needs_vector=False).executable), told["KAFKA_HEAP_OPTS"], "-cp", class_path]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*program, "kafka.tools.StorageTool", "format", "-t", node.new_cluster_id(), "-c", file], check=True, **quiet)
+    broker = subprocess.Popen([*program, "kafka.Kafka", file], **quiet)
+    try:
+        assert wait_for(lambda: ports.answers(doors["19092"], 1.0), 60)
+        monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", f"127.0.0.1:{doors['19092']}")
+        comparison = compare(REPOSITORY / jupyter.START_NOTEBOOK, seconds=120)
+        assert comparison.passed, comparison.report[-3000:]
+    finally:
+        broker.kill()
+        broker.wait()
 
 
 def test_compose_the_image_is_built_for_the_user_who_starts_it(services: dict[str, Any], dockerfile: str) -> None:
@@ -248,6 +289,21 @@ def test_conda_agrees_with_the_project(conda: dict[str, Any]) -> None:
     assert [item["pip"] for item in conda["dependencies"] if isinstance(item, dict)] == [["-r requirements.lock", "-c requirements.lock"]]
 
 
+def test_a_codespace_has_the_python_of_the_project_and_jupyters_port() -> None:
+    """The development container sets up by make, in a Python that is new enough, and forwards the port that the lab prefers."""
+    container = json.loads((REPOSITORY / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
+    assert container["image"].startswith(f"python:{PROJECT['project']['requires-python'].removeprefix('>=')}-")
+    assert container["postCreateCommand"] == "make setup"
+    assert container["forwardPorts"] == [jupyter.USUAL_PORT]
+
+
+def test_the_citation_names_this_release() -> None:
+    """CITATION.cff follows its schema's required fields, and has the version and the licence of the project."""
+    cited = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert (cited["version"], cited["license"]) == (PROJECT["project"]["version"], PROJECT["project"]["license"])
+
+
 def test_ci_run_installs_a_browser_and_runs_make_test() -> None:
     """.ci/run is an executable shell script without errors of syntax that ends in make test."""
     script = REPOSITORY / ".ci" / "run"
@@ -257,12 +313,13 @@ def test_ci_run_installs_a_browser_and_runs_make_test() -> None:
 
 
 def test_the_workflow_publishes_what_make_builds_with_least_rights() -> None:
-    """It builds by `make page`, publishes that folder, names a version of each action, and only the last job may write."""
+    """It builds by `make site`, publishes that folder, names a version of each action, and only the last job may write."""
     workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "page.yml").read_text(encoding="utf-8"))
     build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
-    assert "make page" in [step.get("run") for step in build["steps"]]
+    assert "make site" in [step.get("run") for step in build["steps"]]
     folders = [step["with"]["path"] for step in build["steps"] if "upload-pages-artifact" in step.get("uses", "")]
-    assert folders == re.findall(r"kit page --out (\S+)", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
+    script = (REPOSITORY / "scripts" / "make_site.py").read_text(encoding="utf-8")
+    assert folders == ["build/site"] and 'BUILD / "site"' in script
     uses = [step["uses"] for job in (build, publish) for step in job["steps"] if "uses" in step]
     assert uses and all(re.fullmatch(r"actions/[\w-]+@v\d+", each) for each in uses)
     assert workflow["permissions"] == {"contents": "read"} and "permissions" not in build

@@ -1,72 +1,109 @@
-"""README.md and CONTRIBUTING.md tell the truth: their links, commands and picture exist."""
+"""The pages of the project tell the truth: their links, commands, numbers and pictures exist."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
+from kitlib.exercises.course import number_of
 from kitlib.lab.kafka_server import Cluster
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "CONTRIBUTING.md")
+PAGES = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-def test_links_of_the_readme_lead_to_files() -> None:
-    """Every relative link leads to something that is there."""
-    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / "README.md").read_text())
-    missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
-    assert links and not missing
-
-
-def test_notebooks_named_for_spark_in_the_readme_use_spark() -> None:
-    """Where a row of the table says Spark and links to notebooks, each of them speaks of Spark."""
-    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("|") and "Spark" in line]
-    linked = {link for row in rows for link in re.findall(r"\]\((notebooks/[^)]+)\)", row)}
-    assert linked and not [link for link in linked if "Spark" not in (ROOT / link).read_text(encoding="utf-8")]
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_links_of_a_page_lead_to_files(page: str) -> None:
+    """Every relative link leads to something that is there."""
+    links = [link for link in re.findall(r"\]\(([^)#]+)[)#]", text_of(page)) if "://" not in link]
+    assert links or page in ("CONTRIBUTING.md", "docs/commands.md", "docs/scale.md", "docs/glossary.md")
+    assert not [link for link in links if not (ROOT / page).parent.joinpath(link).exists()]
+
+
+def test_the_glossary_is_in_order_and_names_notebooks_that_are_there() -> None:
+    """Each term once, by the alphabet, and shown in notebooks that there are."""
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| .+ \| ([\d, ]+) \|$", text_of("docs/glossary.md"), re.MULTILINE)
+    terms = [term.strip("`").lower() for term, _ in rows]
+    assert len(rows) == text_of("docs/glossary.md").count("\n| **") > 50 and terms == sorted(set(terms))
+    assert {number for _, shown in rows for number in shown.split(", ")} <= {path.name[:2] for path in NOTEBOOKS}
+
+
+def test_the_readme_lists_every_notebook_in_order() -> None:
+    """The table has each notebook once, and its paths name only notebooks, each after those it needs."""
+    readme = text_of("README.md")
+    about = {number_of(path.stem): nbformat.read(path, 4).metadata["course"] for path in NOTEBOOKS}
+    listed = re.findall(r"\[(\d\d[a-z]?)\]\((notebooks/\S+)\) (\d+)", readme)
+    assert listed == [(number_of(path.stem), f"notebooks/{path.name}", str(about[number_of(path.stem)]["minutes"])) for path in NOTEBOOKS]
+    assert re.findall(r"^\| (\d\d) .*\| \[\1[a-z]?\]", readme, re.MULTILINE) == sorted({number[:2] for number in about})
+    paths = re.findall(r"^\* \*\*.*\*\* ([\da-z, ]+)$", readme, re.MULTILINE)
+    assert len(paths) == 3
+    for path in paths:
+        done: set[str] = set()
+        for step in path.split(", "):
+            taken = [number for number in about if number.startswith(step)]
+            assert taken
+            for number in taken:
+                assert set(about[number]["needs"]) <= done, (path, number)
+                done.add(number)
+
+
+def test_notebooks_named_for_spark_use_spark() -> None:
+    """Where a row of the mechanisms says Spark and links to notebooks, each of them speaks of Spark."""
+    rows = [line for line in text_of("docs/mechanisms.md").splitlines() if line.startswith("|") and "Spark" in line]
+    linked = {link for row in rows for link in re.findall(r"\]\(../(notebooks/[^)]+)\)", row)}
+    assert linked and not [link for link in linked if "Spark" not in text_of(link)]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/ways_in.md"])
 def test_make_targets_named_on_a_page_exist(page: str) -> None:
     """Every `make` target that is named is one of the Makefile's."""
-    found = re.findall(r"^make ([a-z]+)|`make ([a-z]+)[`. ]", (ROOT / page).read_text(), flags=re.MULTILINE)
-    targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    found = re.findall(r"^make ([a-z]+)|`make ([a-z]+)[`. ]", text_of(page), flags=re.MULTILINE)
+    targets = set(re.findall(r"^([a-z]+):.*## ", text_of("Makefile"), flags=re.MULTILINE))
     named = {one or other for one, other in found}
     assert named and named <= targets
 
 
-def test_kit_commands_named_in_the_readme_exist() -> None:
-    """Every `kit` command that is named answers to --help."""
-    named = set(re.findall(r"(?:^|`|; )kit ([a-z]+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
-    shown = subprocess.run(
-        [sys.executable, "-m", "kitlib", "--help"], capture_output=True, text=True, check=True
-    ).stdout
-    commands = set(re.findall(r"^│ ([a-z]+) ", shown, flags=re.MULTILINE))
-    assert named and named <= commands
+def test_kit_commands_named_on_the_pages_exist() -> None:
+    """Every `kit` command that a page names is one of `kit --help`, and each of those is in the list of commands."""
+    shown = subprocess.run([sys.executable, "-m", "kitlib", "--help"], capture_output=True, text=True, check=True).stdout
+    commands = set(re.findall(r"^│ ([a-z][a-z-]*) ", shown, flags=re.MULTILINE))
+    for page in PAGES:
+        assert set(re.findall(r"(?:^|`|; )kit ([a-z][a-z-]*)", text_of(page), flags=re.MULTILINE)) <= commands, page
+    assert set(re.findall(r"(?:^|; )kit ([a-z][a-z-]*)", text_of("docs/commands.md"), flags=re.MULTILINE)) == commands
+
+
+def test_the_readme_promises_no_more_recorded_steps_than_there_are() -> None:
+    """The number of recorded steps is that of the recordings in the package, rounded down."""
+    [told] = re.findall(r"more than ([\d,]+) steps recorded", " ".join(text_of("README.md").split()))
+    files = (ROOT / "kitlib/conformance/data").rglob("*.jsonl.gz")
+    traces = [json.loads(line) for path in files for line in gzip.decompress(path.read_bytes()).splitlines()]
+    steps = sum(len(trace.get("steps", [trace])) for trace in traces)
+    assert steps * 0.9 < int(told.replace(",", "")) <= steps
 
 
 def test_the_readme_shows_both_commands() -> None:
     """The two commands that do everything are shown."""
-    text = (ROOT / "README.md").read_text()
+    text = text_of("README.md")
     assert "make lab" in text and "make test" in text
-
-
-def test_what_the_readme_denies_a_cluster_of_ones_own_is_what_the_kit_denies_it() -> None:
-    """The experiments that refuse a cluster of several brokers are those of the two parts that README names."""
-    calls = [path for path in (ROOT / "kitlib").rglob("*.py") if "= sole_broker(" in path.read_text(encoding="utf-8")]
-    assert {path.parent.relative_to(ROOT / "kitlib").as_posix() for path in calls} == {"experiments/transactions", "experiments/connect"}
-    [sentence] = re.findall(r"; (.*), run for real,\s+need a\s+cluster of one broker", (ROOT / "README.md").read_text())
-    assert sentence == "transactions and Connect"
 
 
 @pytest.mark.slow
 def test_the_readmes_notebook_is_checked_by_plain_nbval(broker: Cluster) -> None:
     """The command with nbval that README shows finds no difference, without the kit's own rules for outputs."""
-    [command] = re.findall(r"^\.venv/bin/pytest (--nbval \S+\.ipynb) ", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    [command] = re.findall(r"^\.venv/bin/pytest (--nbval \S+\.ipynb) ", text_of("README.md"), flags=re.MULTILINE)
     checked = subprocess.run(
         [sys.executable, "-m", "pytest", *command.split()], cwd=ROOT, capture_output=True, text=True, check=False
     )

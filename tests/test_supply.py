@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -19,10 +22,19 @@ from kitlib.lab import jars, jupyter
 from tests.conftest import REPOSITORY
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-DECLARED = [Requirement(text) for text in PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"]]
-LOCK = (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", LOCK, re.MULTILINE)
-PINS = [Requirement(block.split("\\\n")[0]) for block in BLOCKS]  # some twice, for different Pythons
+GROUPS = PROJECT["dependency-groups"]
+LEARNERS = [Requirement(text) for text in PROJECT["project"]["dependencies"] + GROUPS["build"]]
+DECLARED = LEARNERS + [Requirement(text) for text in GROUPS["dev"]]
+LOCK, DEVELOPERS_LOCK = ((REPOSITORY / name).read_text(encoding="utf-8") for name in ("requirements.lock", "requirements-dev.lock"))
+BLOCK = re.compile(r"^[\w.-]+==.*\n(?:    .*\n)*", re.MULTILINE)
+
+
+def pins_of(lock: str) -> list[Requirement]:
+    """The packages that a lock names, some twice, for different Pythons."""
+    return [Requirement(block.split("\\\n")[0]) for block in BLOCK.findall(lock)]
+
+
+PINS = pins_of(LOCK + DEVELOPERS_LOCK)
 # Written so that this file does not match itself.
 REGISTRIES = "|".join(("py" + r"pi\.org", "pythonhosted" + r"\.org", "repo1?" + r"\.maven", "maven" + r"\.org", "npmjs" + r"\.org"))
 MACHINES = "|".join(("/" + "root/", r"(?<!\w)/" + "work/", "/" + r"Users/\w", r"[A-Z]:\\" + "Users"))
@@ -55,16 +67,45 @@ def tracked() -> list[Path]:
 
 @pytest.mark.parametrize("requirement", DECLARED, ids=str)
 def test_lock_holds_every_declared_package_in_a_declared_version(requirement: Requirement) -> None:
-    """Each dependency in pyproject.toml is in requirements.lock, in a version that it allows."""
-    pins = [pin for pin in PINS if canonicalize_name(pin.name) == canonicalize_name(requirement.name)]
+    """Each dependency in pyproject.toml is in its lock, in a version that it allows."""
+    lock = pins_of(LOCK) if requirement in LEARNERS else PINS
+    pins = [pin for pin in lock if canonicalize_name(pin.name) == canonicalize_name(requirement.name)]
     assert pins
     assert all(requirement.specifier.contains(specifier.version) for pin in pins for specifier in pin.specifier)
 
 
 def test_lock_every_package_has_a_hash() -> None:
-    """Each package of requirements.lock has at least one sha256."""
-    assert all("--hash=sha256:" in block for block in BLOCKS)
-    assert "".join(BLOCKS) == LOCK
+    """Each package of both locks has at least one sha256, and none is in both."""
+    for lock in (LOCK, DEVELOPERS_LOCK):
+        blocks = BLOCK.findall(lock)
+        assert all("--hash=sha256:" in block for block in blocks)
+        assert "".join(blocks) == lock
+    assert not {pin.name for pin in pins_of(LOCK)} & {pin.name for pin in pins_of(DEVELOPERS_LOCK)}
+
+
+def test_the_bill_of_materials_names_all_that_the_locks_name() -> None:
+    """Each package of the learner's lock and each jar is in it, with a version, a hash and a purl of its own."""
+    told = SimpleNamespace(**runpy.run_path(str(REPOSITORY / "scripts" / "write_bom.py"))).bom()
+    components = told["components"]
+    assert {pin.name for pin in pins_of(LOCK)} <= {each["name"] for each in components}
+    hashes = {each["content"] for component in components for each in component["hashes"]}
+    locked_jars = json.loads((REPOSITORY / "kitlib" / "lab" / "jars.lock.json").read_text(encoding="utf-8"))
+    assert {jar["sha256"] for some in jars.SETS for jar in locked_jars[some]} <= hashes
+    assert all(each["version"] and each["hashes"] for each in components)
+    assert len({each["purl"] for each in components}) == len(components)
+
+
+def test_learners_need_no_developers_tool() -> None:
+    """What the library and the notebooks import is in requirements.lock, so that a learner's install runs all of them."""
+    sources = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "kitlib").rglob("*.py")]
+    for path in (REPOSITORY / "notebooks").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        sources += ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    imported = {name for source in sources for name in re.findall(r"^ *(?:from|import) (\w+)", source, re.MULTILINE)}
+    providers = importlib.metadata.packages_distributions()
+    tools = {canonicalize_name(pin.name) for pin in pins_of(DEVELOPERS_LOCK)}
+    assert "pyspark" in imported
+    assert not {name for name in imported if {canonicalize_name(provider) for provider in providers.get(name, ())} & tools}
 
 
 def test_installed_versions_are_the_locked_ones() -> None:
@@ -136,6 +177,7 @@ def test_every_import_is_declared() -> None:
                     undeclared[name] = path.relative_to(REPOSITORY).as_posix()
     # py4j is pyspark's other half: the version that pyspark names is the only one that fits.
     undeclared.pop("py4j", None)
+    undeclared.pop("_typeshed", None)  # mypy has it, and it is imported for types alone
     assert not undeclared
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -18,6 +18,10 @@ class Figure:
     unit: str
     bound: float | None = None
     at_most: bool = False
+
+    def at_pace(self, slowness: float) -> Figure:
+        """A rate's bound in proportion, on a machine that is so many times slower than the one the promises were made for."""
+        return replace(self, bound=self.bound / slowness) if self.bound is not None and self.unit.endswith("/s") else self
 
     @property
     def holds(self) -> bool:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from kitlib.bench.figures import Figure
 from kitlib.errors import KitError
+from kitlib.experiments.kafka_backend import hand_over
 from kitlib.kafka.hashes import group_partition
 from kitlib.kafka.offsets.messages import RECORD_TYPES
 from kitlib.kafka.offsets.records import OffsetsRecord, encode
@@ -65,12 +66,7 @@ def fill(cluster: Cluster, topic: str, begin: int, end: int, first_ms: int) -> N
             )
         )[1]
         for key, source in keys:
-            while True:
-                try:
-                    producer.produce(topic, key=key, value=value, partition=source)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            hand_over(producer, topic, value, key, source)
         producer.poll(0)
     if left := producer.flush(WAIT_S):
         raise KitError(f"bench: {left} commits were not written within {WAIT_S:g} s. Look at `kit status`.")

@@ -20,8 +20,9 @@ from kitlib.errors import KitError
 # The commands of each module, in the order of `kit --help`. Only the module of the command that is asked for is imported:
 # the experiments and the pictures take a second to load, and `kit up` needs neither.
 COMMANDS = {
-    "setup": ("doctor", "fetch"),
+    "setup": ("doctor", "fetch", "purge"),
     "notebooks": ("notebooks", "tour", "reset"),
+    "notebook_tests": ("test-notebooks",),
     "lab": ("lab",),
     "broker": ("up", "down", "status", "logs"),
     "proxy": ("proxy",),
@@ -29,12 +30,17 @@ COMMANDS = {
     "compare": ("compare",),
     "page": ("page",),
     "predictions": ("predictions",),
+    "exercises": ("exercises",),
+    "course": ("course",),
+    "incident": ("incident",),
     "sweep": ("sweep",),
     "audit": ("audit",),
+    "desk": ("desk",),
     "guarantees": ("guarantees",),
     "conform": ("conform",),
     "settings": ("settings",),
     "bench": ("bench",),
+    "soak": ("soak",),
     "offsets": ("offsets", "watch"),
 }
 
@@ -101,7 +107,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit; errors become one line on stderr."""
     try:
         try:
-            words = [_dashed(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+            words = [dashed(word) for word in (sys.argv[1:] if arguments is None else arguments)]
             load(words)
             app(words, prog_name="kit")
         finally:
@@ -123,7 +129,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _dashed(word: str) -> str:
+def dashed(word: str) -> str:
     """`--max_offset_behind=5` as `--max-offset-behind=5`: knobs may be written as notebooks write them."""
     name, equals, value = word.partition("=")
     return name.replace("_", "-") + equals + value if name.startswith("--") else word

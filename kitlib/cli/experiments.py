@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from kitlib import experiments
-from kitlib.cli import app
+from kitlib.cli import app, dashed
+from kitlib.cli.knob_options import knob_option
 from kitlib.experiments.experiment import BACKENDS, Experiment
 from kitlib.experiments.interventions import ScriptError
-from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.experiments.script import MOST_CHARS, Script
 from kitlib.experiments.stored import compare_logs
 from kitlib.lab import workspace
@@ -26,18 +27,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print knobs and verdict as
 TraceFile = Annotated[str | None, typer.Option("--trace", metavar="FILE", help="Keep the trace as JSON lines.")]
 Page = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Keep the run as a page that can be scrubbed and played.")]
 PrintScript = Annotated[bool, typer.Option("--print-script", help="Print the run as a script, and do not run it.")]
-
-
-def _parameter(knob: Knob) -> inspect.Parameter:
-    default = "unlimited" if knob.default == UNLIMITED else str(knob.default).lower()
-    option = typer.Option(
-        f"--{knob.name.replace('_', '-')}",
-        metavar="|".join(knob.choices) or knob.kind.upper(),
-        help=f"{knob.help} {knob.range[0].upper()}{knob.range[1:]}; default: {default}.",
-    )
-    return inspect.Parameter(
-        knob.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str | None, option], default=None
-    )
 
 
 def _read_script(file: str) -> Script:
@@ -84,9 +73,7 @@ def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, pa
 
 def _compare_with_model(trace: Trace, verdict: Verdict, model: Trace) -> None:
     """Say whether the broker's run is what the model makes of the same script."""
-    judged = judge(model)
-    same = judged.counts == verdict.counts
-    typer.echo("The model's verdict on this script is the same." if same else f"The model says otherwise: {judged.sentence}")
+    typer.echo(judge(model).parts_from(verdict) or "The model's verdict on this script is the same.")
     if any(step.what == "read" for step in trace):
         typer.echo(compare_logs(model, trace))
 
@@ -115,10 +102,19 @@ def _add(experiment: Experiment) -> None:
     told = typer.Option("--do", metavar="LINE", help=f"A line of a script: do this to the run. May be repeated. {takes}")
     do = own["do"].replace(annotation=Annotated[list[str] | None, told])
     parameters = [do if name == "do" else own[name] for name in own if name != "given"]
-    parameters += [_parameter(knob) for knob in experiment.knobs]
+    parameters += [knob_option(knob) for knob in experiment.knobs]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.command(experiment.name, help=f"{experiment.title}. {experiment.question}")(call)
+    run.command(experiment.name, cls=_TakesKnobs, help=f"{experiment.title}. {experiment.question}")(call)
+
+
+class _TakesKnobs(TyperCommand):
+    """Knobs may also be written as scripts, soaks and `kit compare` write them: `records=60`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        knobs = tuple(f"{option.name}=" for option in self.params)
+        options = [dashed(f"--{word}") if word.startswith(knobs) else word for word in args]
+        return super().parse_args(ctx, options)
 
 
 run = typer.Typer(name="run", help="Run an experiment and judge it.", invoke_without_command=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kitlib.cli import app
+from kitlib.cli.asking import confirm
 from kitlib.errors import KitError
 
 if TYPE_CHECKING:
@@ -91,10 +92,7 @@ def reset(
         return
     for name, its in things.items():
         print(f"{name}: {created_resources.summary(its)}", file=sys.stderr)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise KitError("This deletes what is listed above. Nothing was deleted; add --yes to continue.")
-        typer.confirm("Delete this?", abort=True, err=True)
+    confirm(yes, "Delete this?", "This deletes what is listed above. Nothing was deleted; add --yes to continue.")
     problems: list[str] = []
     with runner.broker(say) as cluster:
         client = kafka_server.client_config(cluster)

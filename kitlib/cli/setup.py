@@ -1,10 +1,11 @@
-"""`kit doctor` and `kit fetch`: is everything there, and make it so."""
+"""`kit doctor`, `kit fetch` and `kit purge`: is everything there, make it so, and take it away again."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kitlib.cli import app
+from kitlib.cli.asking import confirm
+from kitlib.errors import KitError
 
 MARKS = {"good": ("ok", "green"), "note": ("note", "yellow"), "bad": ("RED", "bold red")}
 
@@ -61,3 +64,36 @@ def fetch() -> None:
     if code := class_archive_maker.run_apart(class_archive_maker.AGAIN):
         raise typer.Exit(code)
     typer.echo("The lab now works without a network; KIT_OFFLINE=1 forbids it to try.")
+
+
+@app.command()
+def purge(yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> None:
+    """Delete all that the kit keeps outside the project's folder: jars, Kafka's data, Spark's files, logs and scores.
+
+    Your notebooks in `work/` stay. `make lab` sets everything up again, and fetches the jars anew.
+    """
+    from kitlib.lab import kafka_server, session, workspace
+
+    home = workspace.home()
+    kept = [home / name for name in workspace.KEPT if (home / name).exists() or (home / name).is_symlink()]
+    if not kept:
+        typer.echo(f"kit: nothing is kept in {home}.", err=True)
+        return
+    if session.is_about_a_living_lab(note := session.read_note()):
+        raise KitError(session.describe_holder(note))
+    for path in kept:
+        typer.echo(f"{path}  {_bytes(path) / 1e6:,.0f} MB", err=True)
+    confirm(yes, "Delete this?", "This deletes what is listed above. Nothing was deleted; add --yes to continue.")
+    kafka_server.down()
+    for path in kept:
+        workspace.remove(path)
+    left = sorted(path.name for path in home.iterdir())
+    if not left:
+        home.rmdir()
+    typer.echo(f"Deleted. Still in {home}, because it is yours: {', '.join(left)}." if left else "Deleted.", err=True)
+
+
+def _bytes(path: Path) -> int:
+    """The size of a file, or of all files in a folder; a link counts nothing."""
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.lstat().st_size for file in files if not path.is_symlink() and file.is_file())

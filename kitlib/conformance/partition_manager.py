@@ -81,6 +81,7 @@ class RecordedLog:
     special: dict[str, dict[str, str]]  # topic -> offset -> what is special about the record there
     answers: list[dict[str, Any]] = field(default_factory=list)  # of this step, in order
     calls: list[dict[str, Any]] = field(default_factory=list)  # made in this step
+    fault: dict[str, Any] = field(default_factory=dict)  # what the script lets the next fetch meet
 
     def fetch(self, offset: int) -> Fetch:
         answer = self._answer("fetch")
@@ -128,13 +129,32 @@ class FaultyStore(MemoryOffsetStore):
             raise ConnectionLossError
 
 
-def replay(trace: dict[str, Any], build: Build = PartitionManager) -> Iterator[dict[str, Any]]:
+@dataclass(slots=True)
+class LiveLog(RecordedLog):
+    """A RecordedLog that asks the kit's own log, and fails where the script says so: for a model that may ask for something else."""
+
+    def fetch(self, offset: int) -> Fetch:
+        fault, self.fault = self.fault, {}
+        if "class" in fault:
+            raise recorded_exception(fault["class"])
+        if "code" in fault:
+            return Fetch(error=FetchError.of(fault["code"]))
+        fetched = self.logs[self.topic].fetch(offset)
+        return Fetch(error=fetched.error) if fault else fetched  # "partial": not one record came whole
+
+    def offset_before(self, time: int) -> int | None:
+        return self.logs[self.topic].offset_before(time)
+
+
+def replay(
+    trace: dict[str, Any], build: Build = PartitionManager, reads: type[RecordedLog] = RecordedLog
+) -> Iterator[dict[str, Any]]:
     """What the model did at each step of one recorded script: result, broker calls, text written, state."""
     settings = dict(trace["config"])
     logs = {topic: _log(topic, described, settings) for topic, described in trace.get("log", {}).items()}
     special = {topic: dict(described.get("special", {})) for topic, described in trace.get("log", {}).items()}
     store = FaultyStore(dict(trace.get("zk", {})))
-    reader = RecordedLog(settings["topic"], logs, special)
+    reader = reads(settings["topic"], logs, special)
     manager: Any = None
     for step in trace["steps"]:
         reader.answers, reader.calls, store.written = step.get("broker", []), [], None
@@ -157,7 +177,9 @@ def replay(trace: dict[str, Any], build: Build = PartitionManager) -> Iterator[d
             )
         elif op == "zk_delete":
             store.texts.pop(args.get("path", _config(settings).committed_path()), None)
-        elif op != "fault":
+        elif op == "fault":
+            reader.fault = args
+        else:
             topic = args.get("topic", settings["topic"])
             result = _changed(logs.setdefault(topic, PartitionLog(topic)), special.setdefault(topic, {}), op, args)
         done: dict[str, Any] = {"result": result}

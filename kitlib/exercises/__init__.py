@@ -1,12 +1,15 @@
 """The exercises of the notebooks: `check(name, answer)` says in one line what is right or wrong.
 
-    from kitlib.exercises import check, hint
-    check("smallest_bound", 12)  # Not yet: ...
-    hint("smallest_bound", 2)    # the second hint
+    from kitlib.exercises import check, explain, hint, solution
+    check("smallest_bound", 12)      # Not yet: ...
+    hint("smallest_bound")           # the next hint; hint("smallest_bound", 2) is the second one
+    solution("smallest_bound")       # after a right answer or three different tries
+    explain("two_rulers", "...")     # a model answer, once you have written yours
 
 The exercises of notebook 04 are declared in `nb_04`, in its order, each in one place: the question that the
 notebook prints, the near misses with the sentences that explain them, hints, and a right answer for tests and
-instructors (`kitlib.exercises.frame`). Right answers that are code are in `kitlib.exercises.solutions`.
+instructors (`kitlib.exercises.frame`). Right answers that are code are in `kitlib.exercises.solutions`, what else would do in
+`discussions`, model answers in `explained`; `course` says when they are shown, and `kit exercises` how far a learner has come.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the process that runs a learner's code begins in this package too, and needs none of the experiments
+    from kitlib.exercises.course import Solution
     from kitlib.exercises.frame import Exercise, Finding
+    from kitlib.exercises.told import Told
 
-__all__ = ["Exercise", "Finding", "check", "exercises", "hint"]
+__all__ = ["Exercise", "Finding", "check", "exercises", "explain", "hint", "solution"]
 
 
 @cache
@@ -34,24 +39,47 @@ def exercises() -> dict[str, Exercise]:
 
 def check(name: str, answer: Any) -> Finding:
     """Judge one answer. A name that no exercise has is a finding too: a slip in a cell is no traceback."""
+    from kitlib.exercises.course import noted
     from kitlib.exercises.frame import Finding, find, unknown
 
     asked = exercises().get(str(name))
-    return Finding(str(name), False, unknown(str(name), exercises())) if asked is None else find(asked, answer)
+    return Finding(str(name), False, unknown(str(name), exercises())) if asked is None else noted(find(asked, answer))
 
 
-def hint(name: str, number: int = 1) -> str:
-    """A hint; later ones say more. When there is no such exercise or hint, a sentence that says which there are."""
-    from kitlib.exercises.answers import as_text
+def hint(name: str, number: int | None = None) -> Told:
+    """The next hint, or the one of this number; later ones say more. A sentence when there is no such exercise or hint."""
+    from kitlib.exercises.course import hint_number, next_hint
     from kitlib.exercises.frame import unknown
+    from kitlib.exercises.told import Told, capitalized
 
     asked = exercises().get(str(name))
     if asked is None:
-        return unknown(str(name), exercises())
-    hints = asked.hints
-    if number not in range(1, len(hints) + 1):
-        return f"{name} has no hint {as_text(number)}, only hints 1 to {len(hints)}."
-    return hints[number - 1]
+        return Told(capitalized(unknown(str(name), exercises())))
+    return next_hint(asked) if number is None else hint_number(asked, number)
+
+
+def solution(name: str) -> Solution | Told:
+    """A right answer and a discussion of others, after a right answer or three different tries; before that a sentence."""
+    from kitlib.exercises.course import explanation_of, solution_of
+    from kitlib.exercises.explained import EXPLAINED
+    from kitlib.exercises.frame import unknown
+    from kitlib.exercises.told import Told, capitalized
+
+    if str(name) in EXPLAINED:
+        return explanation_of(EXPLAINED[str(name)])
+    asked = exercises().get(str(name))
+    return Told(capitalized(unknown(str(name), [*exercises(), *EXPLAINED]))) if asked is None else solution_of(asked)
+
+
+def explain(name: str, text: str | None = None) -> Told:
+    """A model answer to compare your own text with; it is shown when there is one."""
+    from kitlib.exercises.course import explained
+    from kitlib.exercises.explained import EXPLAINED
+    from kitlib.exercises.frame import unknown
+    from kitlib.exercises.told import Told, capitalized
+
+    asked = EXPLAINED.get(str(name))
+    return Told(capitalized(unknown(str(name), EXPLAINED))) if asked is None else explained(asked, text)
 
 
 def __getattr__(name: str) -> Any:

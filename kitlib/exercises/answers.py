@@ -24,12 +24,18 @@ Reader = Callable[..., Any]  # (value, what to call it in a sentence) -> plain v
 class NotYet(Exception):
     """The answer is not right: what is wrong with it, where to look, and perhaps a picture of it.
 
-    Without `look` the exercise's first hint is shown; "" shows none, for an answer of the wrong shape.
+    `look` is a sentence, or the number of the hint that fits. Without it the exercise's first hint is shown; "" shows none, for an
+    answer of the wrong shape. `picture` may be a function that draws it, called if this is what is told. `history` is a Trace of the
+    calls that show what is wrong.
     """
 
-    def __init__(self, said: str, look: str | None = None, picture: Any = None) -> None:
+    def __init__(self, said: str, look: str | int | None = None, picture: Any = None, history: Any = None) -> None:
         super().__init__(said)
-        self.said, self.look, self.picture = said, look, picture
+        self.said, self.look, self.picture, self.history = said, look, picture, history
+
+
+class HalfRight(NotYet):
+    """A part of the answer is right, and the sentence says which."""
 
 
 def expected(what: str, shape: str, answer: Any, look: str = "") -> NotYet:

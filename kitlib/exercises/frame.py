@@ -19,7 +19,8 @@ explains it:
 
 A row that is false does not apply; the first `NotYet` is the finding, and the first text says why the answer is
 right. The truth is not typed in: it comes from an experiment, a model or a recording at the moment of the check.
-The solution serves tests and instructors; neither a check nor a hint shows it.
+The solution serves tests, instructors and `kitlib.exercises.course`; neither a check nor a hint shows it. A `HalfRight` is a
+`NotYet` of which a part is right already. `look` says where to look next: a text, or the number of the hint that fits.
 
 The kinds read an answer (`kitlib.exercises.answers`), and turn a wrong shape or a function that raises into a
 `NotYet` of their own. A function or class of the learner's never runs here, but in a process of its own
@@ -29,20 +30,35 @@ values.
 
 from __future__ import annotations
 
+import hashlib
+import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from types import CodeType, FunctionType
 from typing import Any, Protocol
 
 from kitlib.errors import KitError
 from kitlib.exercises import sandbox
-from kitlib.exercises.answers import NotYet, Reader, a_function, as_text, expected, knobs_for, sequence, whole
+from kitlib.exercises.answers import (
+    HalfRight,
+    NotYet,
+    Reader,
+    a_function,
+    as_text,
+    expected,
+    knobs_for,
+    sequence,
+    whole,
+)
+from kitlib.exercises.told import HALF, RIGHT, WRONG, Told, box
 from kitlib.experiments import run
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
 RETURNED = "what your function returns"
+MOST_CASES = 0.8  # a function that is right in more of its cases is half right: a stub is right in some, too
 
 Rows = Iterator[Any]  # near misses in order (falsy: does not apply; NotYet), then the sentence for a right answer
 
@@ -50,7 +66,7 @@ Rows = Iterator[Any]  # near misses in order (falsy: does not apply; NotYet), th
 class Unlike(NotYet):
     """A value is not the expected one, which is all there is to say: the kind of the answer words it."""
 
-    def __init__(self, right: Any = None, look: str | None = None, picture: Any = None) -> None:
+    def __init__(self, right: Any = None, look: str | int | None = None, picture: Any = None) -> None:
         super().__init__("", look, picture)
         self.right = right
 
@@ -72,7 +88,7 @@ class Exercise:
     """One exercise, as it was declared."""
 
     name: str  # unique in the kit
-    notebook: str  # "04"
+    notebook: str  # "04b"
     question: str  # as the notebook prints it
     kind: Kind
     rule: Callable[..., Any]  # what it gets and gives depends on the kind
@@ -92,14 +108,14 @@ class Exercise:
 DECLARED: dict[str, Exercise] = {}  # by name, in the order of their modules
 
 
-def exercise(question: str, kind: Kind, *hints: str, solution: Any) -> Callable[[Callable[..., Any]], Exercise]:
-    """Declare the exercise that has the function's name, in the notebook that its module is named after."""
+def exercise(question: str, kind: Kind, *hints: str, solution: Any, part: str = "") -> Callable[[Callable[..., Any]], Exercise]:
+    """Declare the exercise that has the function's name, in the notebook that its module is named after, or in that `part` of it."""
 
     def declare(rule: Callable[..., Any]) -> Exercise:
         name, module = rule.__name__, rule.__module__
         if name in DECLARED and DECLARED[name].rule.__module__ != module:
             raise KitError(f"two exercises are called {name}. Rename the one in {module}.")
-        DECLARED[name] = Exercise(name, module.rpartition("nb_")[2], question, kind, rule, solution, hints)
+        DECLARED[name] = Exercise(name, module.rpartition("nb_")[2] + part, question, kind, rule, solution, hints)
         return DECLARED[name]
 
     return declare
@@ -107,7 +123,7 @@ def exercise(question: str, kind: Kind, *hints: str, solution: Any) -> Callable[
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found; shown as one line that begins with "Right:" or "Not yet:"."""
+    """What a check found: one line that begins with "Right:", "Half right:" or "Not yet:", in a notebook a box with a sign."""
 
     exercise: str
     passed: bool
@@ -115,32 +131,84 @@ class Finding:
     look: str = ""  # where to look next; empty when the answer is right
     picture: Any = None  # of what went wrong, where there is one; for a cell of its own
     printed: str = ""  # the beginning of what the learner's code printed while it was checked
+    half: bool = False  # a part is right already; then it has not passed
+    mark: str = field(default="", repr=False)  # tells two answers apart; empty when there is no answer
+    beside: str = ""  # about the learner's progress, not about the answer
+    history: Trace | None = field(default=None, repr=False)  # the shortest calls that show what is wrong, where there are some
+
+    @property
+    def head(self) -> str:
+        """How the line begins."""
+        return "Right:" if self.passed else "Half right:" if self.half else "Not yet:"
+
+    @property
+    def parts(self) -> list[str]:
+        """What follows the head."""
+        printed = f"(Your code printed: {plain_text(self.printed, 120)})" if self.printed else ""
+        return [part for part in (self.said, self.look, printed, self.beside) if part]
+
+    @property
+    def player(self) -> Any:
+        """The shortest history in a player, opened at the call at which the two part; a sentence where there is none."""
+        if self.history is None:
+            return Told("There is nothing to play: the answer is right." if self.passed else "There is no history to play for this answer.")
+        from kitlib.views import Player  # widgets take a while to load
+
+        return Player(self.history, open_at=len(self.history) - 1)
 
     def __repr__(self) -> str:
-        printed = f"(Your code printed: {plain_text(self.printed, 120)})" if self.printed else ""
-        parts = ("Right:" if self.passed else "Not yet:", self.said, self.look, printed)
-        return " ".join(part for part in parts if part)
+        return " ".join([self.head, *self.parts])
+
+    def _repr_html_(self) -> str:
+        sign, colour = ("\u2713", RIGHT) if self.passed else ("\u00bd", HALF) if self.half else ("\u2717", WRONG)
+        return box(colour, f"{sign} {self.head}", *self.parts)
 
     def to_json(self) -> dict[str, Any]:
         """The finding as JSON values."""
         words = {"said": self.said, "look": self.look, "printed": self.printed}
-        return {"exercise": self.exercise, "passed": self.passed, **words}
+        return {"exercise": self.exercise, "passed": self.passed, "half": self.half, **words}
 
 
 def find(asked: Exercise, answer: Any) -> Finding:
     """The finding on one answer. Whatever the answer does wrong becomes a sentence, never a traceback."""
     printed: list[str] = []
-    listening = sandbox.heard.set(printed)
+    listening, mark = sandbox.heard.set(printed), ""
     try:
         if answer is None or answer is ...:
             raise NotYet("there is no answer here.", "Put it in place of None and run this cell again.")
-        said = asked.check(_read(answer))
-        return Finding(asked.name, True, said, printed="".join(printed))
+        mark = "unreadable"
+        plain = _read(answer)
+        mark = mark_of(plain)
+        said = asked.check(plain)
+        return Finding(asked.name, True, said, printed="".join(printed), mark=mark)
     except NotYet as wrong:
-        look = next(iter(asked.hints), "") if wrong.look is None else wrong.look
-        return Finding(asked.name, False, wrong.said, look, wrong.picture, "".join(printed))
+        look, mark = look_of(asked, wrong), "" if wrong.look == "" else mark  # an answer of the wrong shape is no try
+        half, heard = isinstance(wrong, HalfRight), "".join(printed)
+        picture = wrong.picture() if callable(wrong.picture) else wrong.picture
+        return Finding(asked.name, False, wrong.said, look, picture, heard, half, mark, history=wrong.history)
     finally:
         sandbox.heard.reset(listening)
+
+
+def look_of(asked: Exercise, wrong: NotYet) -> str:
+    """Where to look next: the finding's own sentence, or one of the hints, the first if it names none."""
+    if isinstance(wrong.look, str):
+        return wrong.look
+    return next(iter(asked.hints[(wrong.look or 1) - 1 :]), "")
+
+
+def mark_of(answer: Any) -> str:
+    """A short mark of an answer, the same when its cell is run again. A function's is of its code, which is not run."""
+    functions = [answer, *vars(answer).values()] if isinstance(answer, type) else [answer]
+    codes = [_anywhere(function.__code__) for function in functions if isinstance(function, FunctionType)]
+    content = b"".join(map(marshal.dumps, codes)) if codes else as_text(answer, 10_000).encode(errors="replace")
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _anywhere(code: CodeType) -> CodeType:
+    """The code without where it stands: each kernel has another file for its cells."""
+    inner = tuple(_anywhere(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename="", co_firstlineno=1, co_consts=inner)
 
 
 def _read(answer: Any) -> Any:
@@ -157,6 +225,9 @@ def values_of(function: Any, argument_lists: Sequence[Sequence[Any]]) -> list[An
     """
     outcome = unbroken(sandbox.call(function, argument_lists))
     for raised in outcome.raised:
+        if raised is not None and raised.kind == sandbox.CHANGED:
+            told = plain_text(raised.message, 200)
+            raise NotYet(f"your function changes {told}; expected it as it was.", "Work on a copy: `list(...)`, `dict(...)` or `set(...)`.")
         if raised is not None:
             raise NotYet(f"your code raised {raised.what}.", "Look at that line first.")
     return [value for [value] in outcome.answers]
@@ -167,6 +238,16 @@ def unbroken(outcome: sandbox.Outcome) -> sandbox.Outcome:
     if outcome.breach is not None:
         raise NotYet(outcome.breach.said, outcome.breach.look)
     return outcome
+
+
+def first_of(wrong: Sequence[NotYet], count: int, share: float = 0) -> Rows:
+    """The first of what is wrong in `count` parts; a `HalfRight` that counts when more than this share of them is right."""
+    right = count - len(wrong)
+    if wrong and 0 < right > share * count:
+        first = wrong[0]
+        said = f"{right} of {count} are right; the first that is not: {first.said}"
+        yield HalfRight(said, first.look, first.picture, first.history)
+    yield from wrong[:1]
 
 
 # Kinds of answers.
@@ -228,13 +309,21 @@ class Each:
     right: str | Callable[[], str]
     noun: str = "words"
     named: bool = False  # a dict is asked for
+    looks: tuple[str, ...] = ()  # a hint for each situation, for a value that is not right; the first hint if there are none
 
     def rows(self, answer: Any, rule: Callable[[Any, Any], Rows]) -> Rows:
-        """The first value that is wrong."""
+        """The first value that is wrong, and how many are right."""
+        wrong: list[NotYet] = []
         for number, (situation, given) in enumerate(self.given(answer), 1):
             where = f"{situation}" if self.named else f"situation {number}{f', {situation}' if situation else ''}"
-            for row in rule(given, situation if self.named else number - 1):
-                yield row.worded(f"{where}: {as_text(given)} is not right.") if isinstance(row, Unlike) else row
+            row = next((each for each in rule(given, situation if self.named else number - 1) if isinstance(each, NotYet)), None)
+            if isinstance(row, Unlike):
+                row = row.worded(f"{where}: {as_text(given)} is not right.")
+            if row is not None:
+                if row.look is None and self.looks:
+                    row.look = self.looks[number - 1]
+                wrong.append(row)
+        yield from first_of(wrong, len(self.situations))
         yield self.right if isinstance(self.right, str) else self.right()
 
     def given(self, answer: Any) -> Sequence[tuple[str, Any]]:
@@ -304,15 +393,21 @@ class Function:
     names: tuple[str, ...] = ()  # of the arguments, where there are many
 
     def rows(self, answer: Any, rule: Callable[..., Rows]) -> Rows:
-        """The first case in which the function is wrong."""
+        """The first case in which the function is wrong, and in how many it is right, when these are most."""
         function, cases = a_function(answer), self.cases()
         asked = [list(case[: self.asks]) for case in cases]
+        wrong: list[NotYet] = []
         for case, arguments, value in zip(cases, asked, values_of(function, asked), strict=True):
-            got = self.reads(value, RETURNED)
-            for row in rule(got, *case):
-                if isinstance(row, Unlike):
-                    row = row.worded(f"{self.call(arguments)} should return {as_text(row.right, 200)}; yours returns {as_text(got, 200)}.")
-                yield row
+            try:
+                got = self.reads(value, RETURNED)
+                row = next((each for each in rule(got, *case) if isinstance(each, NotYet)), None)
+            except NotYet as odd:
+                row = odd
+            if isinstance(row, Unlike):
+                row = row.worded(f"{self.call(arguments)} should return {as_text(row.right, 200)}; yours returns {as_text(got, 200)}.")
+            if row is not None:
+                wrong.append(row)
+        yield from first_of(wrong, len(cases), MOST_CASES)
         yield self.right.format(n=len(cases)) if isinstance(self.right, str) else self.right()
 
     def call(self, arguments: Sequence[Any]) -> str:

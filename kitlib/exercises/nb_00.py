@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises.answers import NotYet, as_text, subset, whole_number
+from kitlib.exercises.answers import HalfRight, NotYet, as_text, subset, whole_number
 from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise
 from kitlib.experiments import get, run
 from kitlib.monitor.delivery import ANOMALIES, judge
@@ -67,10 +67,9 @@ def name_the_anomalies(named: set[str]) -> Rows:
             else "Compare with the counts in the verdict.",
         )
     missing = len(there - named)
-    yield missing and NotYet(
-        f"what you name does occur, and so does something else ({missing} more)." if named else f"you name none; {missing} apply.",
-        "Look at the verdict's count for each of the six words.",
-    )
+    look = "Look at the verdict's count for each of the six words."
+    yield missing and named and HalfRight(f"what you name does occur, and so does something else ({missing} more).", look)
+    yield missing and NotYet(f"you name none; {missing} apply.", look)
     yield f"{', '.join(f'{counts[kind]} {kind}' for kind in ANOMALIES if kind in there)}, and the settings explain every one of them."
 
 

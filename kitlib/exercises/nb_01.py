@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, as_text, expected, numbers_in, plain_name, whole_number
+from kitlib.exercises.answers import HalfRight, NotYet, a_class, as_text, expected, numbers_in, plain_name, whole_number
 from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise, unbroken
-from kitlib.exercises.recorded import first_difference
-from kitlib.exercises.recorded_spout import SPOUT, built_with
+from kitlib.exercises.growth import MANAGER_GROWTH, SPOUT_GROWTH
+from kitlib.exercises.own import built_on
+from kitlib.exercises.recorded import Recorded, first_difference
+from kitlib.exercises.recorded_spout import MANAGER, METHODS, SPOUT, built_with
 from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.spouts import emitted_spout, spout_on
 from kitlib.experiments import run
@@ -37,6 +39,7 @@ ACKS = (  # of own_ack: bound, records emitted, offset acked. The recorded scrip
     "List the pending offsets: what was fetched and not acked.",
     "A failure does not take an offset out of pending; only an ack or a clearing does.",
     solution=3,
+    part="a",
 )
 def what_is_committed(number: int) -> Rows:
     spout = emitted_spout(EMITTED)
@@ -67,18 +70,19 @@ def what_is_committed(number: int) -> Rows:
     "What is repeated is what was emitted above the stuck record.",
     "Look at max_spout_pending.",
     solution={"max_spout_pending": 1},
+    part="a",
 )
 def cheap_restart(turned: Turned) -> Rows:
     before, verdict = judge(run("restart", **STUCK)), turned.verdict
     again, lost = verdict.counts["duplicated"], verdict.appended - verdict.processed
     if lost:
         why = verdict.first("lost").reason or verdict.first("skipped").reason
-        yield NotYet(
+        yield (HalfRight if again < FEW else NotYet)(
             f"{turned.words} the restart repeats {again} records{', which is few enough' if again < FEW else ''}, but {lost} will "
             f"never be processed{f' ({why})' if why else ''}; expected none lost.",
             "Look for a knob that gives nothing up: little is repeated when little is in flight.",
         )
-    yield again >= FEW and NotYet(
+    yield again >= FEW and (HalfRight if turned.knobs else NotYet)(
         f"{turned.words} nothing is lost, which is right, but the restart repeats {again} records; expected fewer than {FEW}. "
         f"With the defaults it repeats {before.counts['duplicated']}.",
         "What is repeated is what was emitted above the stuck record. Which knob bounds that?",
@@ -108,6 +112,7 @@ def calls_in(answer: Any, what: str = "the answer") -> list[str]:
     "A fetch makes offsets pending, and it takes failed ones first.",
     "A record can fail after its ack: think of one that becomes several tuples.",
     solution="next, next, ack 0, ack 1, commit, fail 0, next, commit",
+    part="b",
 )
 def commit_goes_back(calls: list[str]) -> Rows:
     spout, written = spout_on(TOPIC_RECORDS), list[int]()
@@ -119,14 +124,15 @@ def commit_goes_back(calls: list[str]) -> Rows:
                 why = f"offset {written[-1]} failed after its ack, was fetched again, and is pending once more"
                 yield f"the commits write {', then '.join(map(str, written))}: {why}."
     commits = f"the commits write {', then '.join(map(str, written))}"
-    yield written and spout.pending and spout.pending.first() < written[-1] and NotYet(
+    yield written and spout.pending and spout.pending.first() < written[-1] and HalfRight(
         f"the last commit wrote {written[-1]}, and offset {spout.pending.first()} is pending again: right so far, but one call is missing.",
         "Which call writes the smaller number?",
     )
     yield len(written) < 2 and NotYet(f"there is {'1 commit' if written else 'no commit'} in it, and it takes two to go back.", "")
     if spout.failed:
-        half = "failed after its commit, which is right so far, but " if spout.failed.first() < written[-1] else ""
-        yield NotYet(
+        is_half = spout.failed.first() < written[-1]
+        half = "failed after its commit, which is right so far, but " if is_half else ""
+        yield (HalfRight if is_half else NotYet)(
             f"{commits}. Offset {spout.failed.first()} {half}is in failed and not in pending.",
             "Which call puts a failed offset back into pending?",
         )
@@ -162,6 +168,7 @@ def cleared_by(kind: Callable[..., PartitionManager]) -> tuple[set[int], set[int
     "Write down below which offset each of the two rules clears.",
     "`clear_below(bound)` takes what is smaller than `bound` and keeps `bound` itself.",
     solution=range(29, 37),
+    part="b",
 )
 def forgotten_too_much(offsets: list[int]) -> Rows:
     (earlier, left), (later, _) = cleared_by(EarlierPartitionManager), cleared_by(PartitionManager)
@@ -175,7 +182,7 @@ def forgotten_too_much(offsets: list[int]) -> Rows:
             f"{ONLY_ACKED} is the acked one; it is finished, so it cannot be forgotten unfinished.",
             "Look at the upper end of what 0.9.2 clears.",
         )
-        yield (given <= truth or truth <= given) and NotYet(
+        yield given and (given <= truth or truth <= given) and HalfRight(
             f"you name {len(given)} offsets; it should be {'more' if len(given) < len(truth) else 'fewer'}.",
             f"Look at the edges: the limit is {LIMIT}, and `clear_below(bound)` keeps `bound` itself.",
         )
@@ -200,9 +207,10 @@ def ack_or_class(answer: Any, what: str = "the answer") -> Any:
     "`finding.picture` shows both partitions after the first step that differs.",
     "The bound is max_offset_behind below the acked offset, and the acked offset leaves pending in any case.",
     solution=solutions.own_ack,
+    part="b",
 )
 def own_ack(answer: Any) -> Rows:
-    yield (answer is PartitionManager.ack or answer is PartitionManager) and NotYet(
+    yield (built_on(answer, SPOUT.kits) or getattr(answer, "ack", None) is PartitionManager.ack) and NotYet(
         "this is the kit's own.", "Fix the six lines of the cell above it."
     )
     found = first_difference(SPOUT, answer)
@@ -217,6 +225,7 @@ def own_ack(answer: Any) -> Rows:
             f"{each['acked']:,}, pending should then be {as_text(wanted)}; yours is {as_text(had)}.",
             "Use the bound from the settings, however large it is.",
         )
+    yield from SPOUT_GROWTH.rows(answer)
     yield "your code repeats every recorded step of the real 0.9.3."
 
 
@@ -235,3 +244,21 @@ def _half(storm: list[int], yours: Any) -> str:
     mistakes = ["what an ack clears", "whether the acked offset itself leaves pending"]
     right, wrong = mistakes if is_cleared else mistakes[::-1]
     return "" if is_cleared is is_done else f"Half of it is right by now: {right}. Still wrong: {wrong}. "
+
+
+@exercise(
+    "Write the whole class: `PartitionManager(config, log, store)` with `next()`, `ack(offset)`, `fail(offset)` and `commit()`, and with "
+    "the ledgers `pending`, `failed`, `waiting_to_emit`, `emitted_to_offset`, `committed_to`, `number_acked` and `number_failed`. "
+    "`next()` returns a record or None. Every step of the real class of 0.9.3 is compared, starts and resets included.",
+    Recorded(MANAGER, a_class, "your class repeats every recorded step of the real 0.9.3, starts included.", METHODS, MANAGER_GROWTH.rows),
+    "Write down for each method which ledgers it changes: the table of section 1 has them all.",
+    "A start takes what is stored, unless the topology is another one and `force_from_start` is set. It takes the configured offset "
+    "instead when that is further ahead than `max_offset_behind`, or when what it took is not above 0.",
+    "A fetch that is out of range moves `emitted_to_offset` to the configured offset and changes nothing else. With failures a fetch "
+    "begins at the smallest of them and takes only failed records.",
+    "`finding.player` plays the shortest calls at which your class and Storm's part.",
+    solution=solutions.OwnPartitionManager,
+    part="b",
+)
+def own_partition_manager(answer: type) -> Rows:
+    yield None  # every near miss is a recorded step

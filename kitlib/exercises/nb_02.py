@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, mapping, numbers_in, one_of, whole_number
+from kitlib.exercises.answers import HalfRight, NotYet, mapping, numbers_in, one_of, whole_number
 from kitlib.exercises.frame import Function, Given, Knobs, Rows, Turned, exercise
 from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
@@ -52,6 +53,7 @@ def bound_said(bound: int) -> str:
     "Make a spout with `spout_with(bound, records=...)`, let it emit everything, and look at `emitted_to_offset`.",
     "`fail` retries when offset >= emitted_to_offset - max_offset_behind. Here the offset is 0.",
     solution=250,
+    part="a",
 )
 def smallest_bound(bound: int) -> Rows:
     yield not is_first_retried(bound) and NotYet(
@@ -75,7 +77,7 @@ def forgotten_cases() -> list[list[Any]]:
 def forgotten_offsets(value: Any, what: str) -> set[int]:
     """The offsets that the learner's function returns."""
     if value is None:
-        raise NotYet("your function returns None.", "Does its last line begin with `return`?")
+        raise NotYet("your function returns None; expected a set of offsets.", "Does its last line begin with `return`?")
     return set(numbers_in(value, what))
 
 
@@ -89,25 +91,26 @@ def forgotten_offsets(value: Any, what: str) -> set[int]:
     "Collect two sets: what the clear steps cleared, and what the process steps processed.",
     "A cleared record may still be processed later, since its tuple is in flight. Compare at the end of the trace.",
     solution=solutions.forgotten,
+    part="a",
 )
 def forgotten(found: set[int], trace: Trace) -> Rows:
     cleared = {offset: step for step in trace if step.what == "clear" for offset in from_ranges(step.data["ranges"])}
     processed = {step.data["offset"]: step for step in trace if step.what == "process"}
     for offset in sorted(found - (cleared.keys() - processed.keys())):
         yield offset not in cleared and NotYet(
-            f"offset {offset} is in your answer, but no ack cleared it.",
+            f"offset {offset} is in your answer, but no ack cleared it; expected only what is cleared and never processed.",
             "A refused failure alone is not forgotten: it stays in pending. Look at the clear steps.",
         )
         yield NotYet(
             f"offset {offset} was cleared at step {cleared[offset].number} while its tuple was in flight, and it was processed "
-            f"anyway, at step {processed[offset].number}.",
+            f"anyway, at step {processed[offset].number}; expected it not to be in your answer.",
             "Leave out what was processed, before or after.",
-            show(trace, at=cleared[offset].number),
+            partial(show, trace, at=cleared[offset].number),
         )
     for offset in sorted(cleared.keys() - processed.keys() - found):
         is_last = any(last == offset for _, last in cleared[offset].data["ranges"])
         yield NotYet(
-            f"offset {offset} is missing: step {cleared[offset].number} cleared it, and it was never processed."
+            f"offset {offset} is missing: step {cleared[offset].number} cleared it, and it was never processed; expected it in your answer."
             + (" It is the last one of its range." if is_last else ""),
             "Both ends of a range belong to it." if is_last else "A run may have several clear steps.",
         )
@@ -123,6 +126,7 @@ def forgotten(found: set[int], trace: Trace) -> Rows:
     "New records are fetched only while `failed` is empty. What keeps the spout from asking during that time?",
     "How many tuples may be in flight at once?",
     solution={"max_spout_pending": 1},
+    part="c",
 )
 def stop_the_partition(turned: Turned) -> Rows:
     verdict = turned.verdict
@@ -148,19 +152,20 @@ def a_default(answer: Any, what: str = "the answer") -> tuple[int, str]:
     given: Mapping[str, Any] = mapping(answer, what)
     for name in ("max_offset_behind", "poison"):
         if given.get(name, ...) is ...:
-            raise NotYet(f"there is no answer for {name} yet.", "Decide on the bound first, with the map of round 2.")
+            raise NotYet(f"there is no answer for {name} yet.", "Decide on the bound first, with the map of notebook 02b.")
     return a_bound(given["max_offset_behind"]), one_of(given["poison"], ("stalled", "lost"), "poison")
 
 
 @exercise(
     'Choose your default: a `max_offset_behind` for a service that must not lose a record in the outage of '
-    'round 2, for any fetch size from 5 to 40. Say also what this bound does with one poison record among 200 '
+    'notebook 02a, for any fetch size from 5 to 40. Say also what this bound does with one poison record among 200 '
     'records: `"stalled"` (the commit stays there) or `"lost"` (the commit passes it silently). There is more '
     'than one right answer; write one sentence below it: why this one?',
     Given(a_default),
-    "The map of round 2 shows which bounds survive every fetch size, at every stop of its slider.",
+    "The map of notebook 02b shows which bounds survive every fetch size, at every stop of its slider.",
     "For the poison record, run `poison_record` with `records=200` and your bound, and look at the verdict.",
     solution={"max_offset_behind": 40, "poison": "lost"},
+    part="c",
 )
 def choose_a_default(choice: tuple[int, str]) -> Rows:
     bound, named = choice
@@ -170,7 +175,7 @@ def choose_a_default(choice: tuple[int, str]) -> Rows:
         yield verdict.processed < verdict.appended and NotYet(
             f"with a bound of {bound_said(bound)} and fetches of {size} records, {verdict.processed} of {verdict.appended} records get "
             f"through the outage: {verdict.counts['lost']} are lost, the others stay pending.",
-            "Look at the map of round 2, in every row and at every stop of its slider.",
+            "Look at the map of notebook 02b, in every row and at every stop of its slider.",
             show(trace),
         )
     trace = run("poison_record", max_offset_behind=bound, records=200, duration_ms=5_000)
@@ -179,7 +184,7 @@ def choose_a_default(choice: tuple[int, str]) -> Rows:
         "lost": "an ack far enough ahead clears the poison record, and the commit passes it silently",
         "stalled": "nothing ever clears the poison record, and the commit stays there",
     }[seen]
-    yield seen != named and NotYet(
+    yield seen != named and HalfRight(
         f"the bound survives the outage, but the poison record is not {named}: with {bound_said(bound)}, {why}.",
         "Run poison_record with records=200 and your bound. Is that still the default you want?",
         show(trace),
@@ -188,3 +193,40 @@ def choose_a_default(choice: tuple[int, str]) -> Rows:
         f"with a bound of {bound_said(bound)} the outage costs nothing, and you know the price: one poison record is {seen}. "
         "Write down why you accept it."
     )
+
+
+def told_results() -> list[list[Any]]:
+    """For each of the runs its results in the order in which they were written: [the commit by then, the offset]."""
+    traces = [case[0] for case in forgotten_cases()]
+    return [[[[step.state["committed_to"], step.data["offset"]] for step in trace if step.what == "process"]] for trace in traces]
+
+
+@exercise(
+    "Write `passed_over(results)`: which offsets are lost, by the topic of the results alone? `results` is a list of `(committed, "
+    "offset)` in the order of that topic: the commit by then, and the offset whose result it is. Return the offsets.",
+    Function(
+        "passed_over", told_results, "your function agrees on {n} runs. Spark counts what is lost at the desk in the same way.",
+        forgotten_offsets,
+    ),
+    "How far has the commit come, by the last result that tells of it? Everything below should have a result.",
+    "A result may come after the commit has passed its offset. What lies above the commit is late, and not lost.",
+    solution=solutions.passed_over,
+    part="b",
+)
+def passed_over(found: set[int], results: list[list[int]]) -> Rows:
+    commit, done = max(told for told, _ in results), {offset for _, offset in results}
+    for offset in sorted(found - (set(range(commit)) - done)):
+        yield offset in done and NotYet(
+            f"offset {offset} is in your answer, and it has a result; expected it not to be.", "Look at all results, to the last one."
+        )
+        yield NotYet(
+            f"offset {offset} is in your answer, but the last commit that a result tells of is {commit}: it may still be processed; "
+            "expected only offsets below that.",
+            "What the commit has not passed would be read again after a restart.",
+        )
+    for offset in sorted(set(range(commit)) - done - found):
+        yield NotYet(
+            f"offset {offset} is missing in your answer: a result tells of a commit at {commit}, and no result is of offset {offset}; "
+            "expected it in your answer.",
+            "Everything below a commit should be done.",
+        )

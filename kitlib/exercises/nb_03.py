@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kitlib.exercises.answers import NotYet, choice, expected, knobs_for, mapping, one_of, whole_number
+from kitlib.exercises.answers import HalfRight, NotYet, choice, expected, knobs_for, mapping, one_of, whole_number
 from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise
 from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
@@ -50,6 +50,7 @@ def redeployed_spout(kind: type[PartitionManager], log_end: int, **settings: Any
     "`EarlierPartitionManager`.",
     "The redeployment has another topology id, is not forced, and has the bound of 0.9.2, `DEFAULT_MAX_OFFSET_BEHIND`.",
     solution=LOG_END - STORED,
+    part="a",
 )
 def silent_jump(given: int) -> Rows:
     spout = jumped_spout()
@@ -96,6 +97,7 @@ def true_lines() -> set[str]:
     "Take each line as a claim about the numbers, and check it against the start rule.",
     "What does the line call a commit, and which offset does it promise? Compare both with where the spout began.",
     solution="C",
+    part="a",
 )
 def lying_line(line: str) -> Rows:
     true = {
@@ -119,6 +121,7 @@ def lying_line(line: str) -> Rows:
     "The code was changed and redeployed; force_from_start had been set back to false; the bound was smaller than the backlog.",
     "In the small story the stored offset is 20 and the log ends at 60.",
     solution={"same_topology_id": False, "max_offset_behind": 30},
+    part="a",
 )
 def reproduce_the_jump(turned: Turned) -> Rows:
     trace = turned.trace
@@ -179,6 +182,7 @@ def acks_in_order(answer: Any, what: str = "the answer") -> list[int]:
     "has one ack.",
     "An ack clears only when the smallest pending record is too far behind it. So ack one far ahead, and leave the rest.",
     solution=[30],
+    part="b",
 )
 def second_bug(acks: list[int]) -> Rows:
     later = young_losses(PartitionManager, acks)
@@ -190,7 +194,7 @@ def second_bug(acks: list[int]) -> Rows:
             f"under 0.9.2 the commit is then {committed}, and everything below it is finished.",
             "Leave some records unfinished, and ack one far ahead.",
         )
-        yield NotYet(
+        yield HalfRight(
             f"under 0.9.2 the commit is {committed} and has passed {count(len(below), 'unfinished record')}, all more than "
             f"{BUG_BOUND} behind an acked one. The bound permits that.",
             "Look for a victim within the bound: between the acked record and the ones that are too old.",
@@ -221,6 +225,7 @@ def start_settings(answer: Any, what: str = "the answer") -> tuple[dict[str, Any
     "Try both values of `force_from_start` on `restart` with `same_topology_id=False`, and on `out_of_range`.",
     "Which bound is larger than every backlog?",
     solution={"max_offset_behind": "unlimited", "force_from_start": False, "price": "loss"},
+    part="b",
 )
 def defend_a_start(settings: tuple[dict[str, Any], str]) -> Rows:
     knobs, price = settings
@@ -233,10 +238,12 @@ def defend_a_start(settings: tuple[dict[str, Any], str]) -> Rows:
     loses = lost[knobs["force_from_start"]] - min(lost.values())
     if price != ("duplicates" if repeats > 0 else "loss"):
         look = "Run restart with same_topology_id=False, and out_of_range, with your settings."
-        yield repeats > 0 and NotYet(f"with these settings a redeployment processes {repeats} records again; that is their price.", look)
-        yield NotYet(
-            "with these settings a redeployment repeats nothing more than a crash does, but when retention was faster, it jumps "
-            f"over {loses} records that were still there.",
+        yield repeats > 0 and HalfRight(
+            f"no backlog is lost with these settings, but a redeployment processes {repeats} records again; that is their price.", look
+        )
+        yield HalfRight(
+            "no backlog is lost with these settings, and a redeployment repeats nothing more than a crash does. But when retention "
+            f"was faster, it jumps over {loses} records that were still there.",
             look,
             show(outrun[knobs["force_from_start"]]),
         )

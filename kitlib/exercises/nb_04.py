@@ -12,6 +12,7 @@ from typing import Any
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, a_class, as_text, expected, whole_number
 from kitlib.exercises.frame import Given, Rows, exercise, unbroken
+from kitlib.exercises.growth import ACKER_GROWTH
 from kitlib.exercises.recorded import Recorded
 from kitlib.exercises.recorded_acker import ACKER, METHODS
 from kitlib.exercises.sandbox import run_steps
@@ -49,6 +50,7 @@ def ids_in(answer: Any, what: str = "the answer") -> list[int]:
     "What is the number after the bolt's ack? How does the spout's id affect it?",
     "The spout's id cancels itself. The XOR of the three alone has to be zero: choose two, and the third is their XOR.",
     solution=(1, 2, 3),
+    part="b",
 )
 def zero_too_early(ids: list[int]) -> Rows:
     acker = Acker(id_bits=BITS)
@@ -78,6 +80,7 @@ def years_said(years: float) -> str:
     "`years_to_false_completion(bits)` knows; each additional bit doubles the wait.",
     "Let a loop try 1 to 64 and print those that are near.",
     solution=42,
+    part="b",
 )
 def bits_for_ten_years(bits: int) -> Rows:
     yield not 1 <= bits <= 64 and NotYet(f"ids have 1 to 64 bits, not {bits}.", "")
@@ -134,6 +137,7 @@ def failure_s(emitted_s: int, timeout_s: int) -> float:
     f"The spout's two buckets are rotated every {TIMEOUT_S} s from the start of the run, not of the tuple.",
     "The first rotation after the emit makes its bucket the older one. The next one throws it out.",
     solution=80,
+    part="c",
 )
 def when_it_fails(second: int) -> Rows:
     truth = failure_s(EMITTED_S, TIMEOUT_S)
@@ -218,6 +222,7 @@ def words_of(sentence: str) -> list[str]:
     "Ask three things about each sentence: does it fail, is each word anchored, is the sentence acked at the end?",
     "A sentence without a long word needs its ack, too. After `self.collector.fail(given)` there is nothing more to do.",
     solution=solutions.Split,
+    part="a",
 )
 def own_split(answer: type) -> Rows:
     scripts = [{"name": sentence, "sentences": [sentence], "failing": failing} for failing in (0, 1) for sentence in SENTENCES]
@@ -241,11 +246,12 @@ def own_split(answer: type) -> Rows:
 def question_rows(script: dict[str, Any], _: Any, words: list[str], acks: list[int], fails: list[int]) -> Rows:
     """What is wrong about the run of a question."""
     sentence = script["name"]
-    yield words and NotYet(f"the word {plain_text(words[0], 40)!r} of the question {sentence!r} was sent.", "A question only fails.")
-    yield acks and NotYet(f"the question {sentence!r} was acked.", "A question should fail.")
+    yield words and NotYet(f"the word {plain_text(words[0], 40)!r} of the question {sentence!r} was sent; expected none.", "It only fails.")
+    yield acks and NotYet(f"the question {sentence!r} was acked; expected a fail.", "A question should fail.")
     late = f"learned only after {fails[0]:,} ms that" if fails else "never learned that"
     yield (not fails or fails[0] > AT_ONCE_MS) and NotYet(
-        f"the spout {late} the question {sentence!r} had failed: that was the timeout.", "Fail it yourself, so that no one has to wait."
+        f"the spout {late} the question {sentence!r} had failed: that was the timeout; expected a fail at once.",
+        "Fail it yourself, so that no one has to wait.",
     )
 
 
@@ -254,27 +260,33 @@ def sentence_rows(script: dict[str, Any], written: list[Any], words: list[str], 
     sentence, wanted = script["name"], words_of(script["name"])
     late = next((at_ms for at_ms in fails if at_ms > AT_ONCE_MS), None)
     yield late is not None and NotYet(
-        f"the sentence {sentence!r} timed out after {late:,} ms.",
+        f"the sentence {sentence!r} timed out after {late:,} ms; expected an ack or a fail before that.",
         "Each tuple that your bolt gets needs one ack or fail, even when nothing was sent for it.",
     )
     fails_once = bool(script["failing"] and wanted)
-    yield fails and not fails_once and NotYet(f"the sentence {sentence!r} failed after {fails[0]:,} ms.", "Only a question should fail.")
+    yield fails and not fails_once and NotYet(
+        f"the sentence {sentence!r} failed after {fails[0]:,} ms; expected an ack.", "Only a question should fail."
+    )
     missing, extra = Counter(wanted) - Counter(words), Counter(words) - Counter(wanted * (2 if fails_once else 1))
     yield extra and NotYet(
-        f"the word {plain_text(next(iter(extra)), 40)!r} of {sentence!r} was sent, or sent too often.",
+        f"the word {plain_text(next(iter(extra)), 40)!r} of {sentence!r} was sent, or sent too often; expected {wanted}, each once.",
         f"Which words have at least {SHORTEST} letters?",
     )
     yield fails_once and not fails and NotYet(
-        f"a word of {sentence!r} failed further on, but the spout got {f'an ack after {acks[0]:,} ms' if acks else 'no answer'}.",
+        f"a word of {sentence!r} failed further on, but the spout got {f'an ack after {acks[0]:,} ms' if acks else 'no answer'}; "
+        "expected a fail.",
         "Is each word anchored to its sentence, and was the sentence not acked too early?",
     )
-    yield missing and NotYet(f"the word {next(iter(missing))!r} of {sentence!r} was never sent.", f"It has at least {SHORTEST} letters.")
+    yield missing and NotYet(
+        f"the word {next(iter(missing))!r} of {sentence!r} was never sent; expected {wanted}.", f"It has at least {SHORTEST} letters."
+    )
     yield wanted and not acks and NotYet(
         f"the sentence {sentence!r} came again after its word had failed, and failed again after {fails[-1]:,} ms; expected an ack.",
         "Treat it as if it came for the first time.",
     )
     yield wanted and acks[0] < written[-1][1] and NotYet(
-        f"the sentence {sentence!r} was acked after {acks[0]:,} ms, but its last word was written after {written[-1][1]:,} ms.",
+        f"the sentence {sentence!r} was acked after {acks[0]:,} ms, but its last word was written after {written[-1][1]:,} ms; "
+        "expected the ack after the write.",
         "Is each word anchored, and is the ack the last thing that you do?",
     )
 
@@ -283,11 +295,12 @@ def sentence_rows(script: dict[str, Any], written: list[Any], words: list[str], 
     "Write the acker of Storm 0.9.3. It has two buckets, the newer one first; each message puts the tree's entry into the newer "
     "one, and a tick drops the older one. An end is a tuple `(spout_task, \"ack\" or \"fail\", root)`; a method without one "
     "returns None.",
-    Recorded(ACKER, a_class, "your acker repeats every recorded step of the real acker of 0.9.3.", METHODS),
+    Recorded(ACKER, a_class, "your acker repeats every recorded step of the real acker of 0.9.3.", METHODS, ACKER_GROWTH.rows),
     "Every message may be the first one of its tree. A tree whose spout is not known cannot end.",
     "After every message, ask about zero before you ask about failed.",
     "`finding.picture` shows both ledgers after the first step that differs.",
     solution=solutions.OwnAcker,
+    part="b",
 )
 def own_acker(answer: type) -> Rows:
-    yield issubclass(answer, Acker) and NotYet("this is the kit's own, or built on it.", "Write init, ack, fail and tick yourself.")
+    yield None  # every near miss is a recorded step

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, a_class, choice
+from kitlib.exercises.answers import HalfRight, NotYet, a_class, choice
 from kitlib.exercises.frame import Edge, Given, Knobs, Rows, Turned, exercise, unbroken
 from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments import run
@@ -95,6 +95,7 @@ def words_of_a_run(pending: int) -> Counter[str]:
     "How long does the last of the pending tuples wait, and how early can a timeout come?",
     "`live(pending, seconds=400)` shows how many timed out. Halve the interval between a number that works and one that does not.",
     solution=300,
+    part="c",
 )
 def largest_pending(pending: int) -> dict[str, Any]:
     words = words_of_a_run(pending)
@@ -109,6 +110,7 @@ def largest_pending(pending: int) -> dict[str, Any]:
     "Look for a fault that keeps no bolt from its work.",
     "Which fault confuses only the acker?",
     solution="ack_twice",
+    part="b",
 )
 def quiet_fault(fault: str) -> Rows:
     trace = run("tuple_tree", fault=fault)
@@ -137,6 +139,7 @@ def quiet_fault(fault: str) -> Rows:
     "Two things come again: what was in flight, and what was finished and not yet stored.",
     "There is one knob for each of the two. Turn both of them down.",
     solution={"max_spout_pending": 3, "commit_every_ms": 20},
+    part="a",
 )
 def cheap_spout_crash(turned: Turned) -> Rows:
     before, trace, verdict = judge(run("spout_crash", **SPOUT_CRASH)).counts["duplicated"], turned.trace, turned.verdict
@@ -148,7 +151,7 @@ def cheap_spout_crash(turned: Turned) -> Rows:
         "Two things come again: what was in flight, and what was finished and not yet stored.",
         show(trace, at=next(step.number for step in trace if step.what == "crash"), part="log"),
     )
-    yield done_ms >= DONE_BY_MS and NotYet(
+    yield done_ms >= DONE_BY_MS and HalfRight(
         f"{turned.words} only {twice} effects happen twice, but the last record is acked at {done_ms:,} ms.",
         "Fewer at a time is slower. Which other knob makes a replay shorter?",
     )
@@ -165,6 +168,7 @@ def cheap_spout_crash(turned: Turned) -> Rows:
     "Pending tuples, times the time for one, divided by the tasks that share them: that is how long each of them waits.",
     "Either they wait less, or the spout waits longer.",
     solution={"parallelism": 2},
+    part="c",
 )
 def end_the_livelock(turned: Turned) -> Rows:
     trace, [(name, value)] = turned.trace, turned.knobs.items()
@@ -239,6 +243,7 @@ def answers_to(make: Any, script: Mapping[str, Any]) -> Iterator[dict[str, Any]]
     "An ack says: I am finished with this tuple. When is that true for the first number of a batch?",
     "Keep the tuples, not only the numbers: write the batch when it is full, and then ack all of its tuples.",
     solution=solutions.Batch,
+    part="b",
 )
 def own_batch(answer: type) -> Rows:
     outcome, twice = unbroken(run_steps(answers_to, answer, BATCH_SCRIPTS)), 0
@@ -290,7 +295,7 @@ def batch_rows(when: str, is_calm: bool, seen: dict[str, Any]) -> Rows:
             later = (ms for word, _, numbers, ms in done[place:] if word == "write" and about in numbers)
             write_ms = next(later, None)
             yield write_ms is None and NotYet(
-                f"{when}, number {about} is acked after {at_ms:,} ms and never written: it is lost.",
+                f"{when}, number {about} is acked after {at_ms:,} ms and never written: it is lost; expected the write first.",
                 "What does an ack promise, and who sends a number again that was acked?",
             )
             after = "in the same millisecond" if write_ms == at_ms else f"after {write_ms:,} ms"
@@ -300,16 +305,18 @@ def batch_rows(when: str, is_calm: bool, seen: dict[str, Any]) -> Rows:
             )
     again = sorted(number for number, count in written.items() if count > 1)
     yield again and is_calm and NotYet(
-        f"{when}, number {again[0]} is written {written[again[0]]} times: its tuple timed out and came again.",
+        f"{when}, number {again[0]} is written {written[again[0]]} times: its tuple timed out and came again; expected it once.",
         "Each tuple of a batch needs its ack, not only the last one.",
     )
     missing = sorted(set(range(NUMBERS)) - written.keys())
     yield missing and NotYet(
-        f"{when}, number {missing[0]} is never written.", "Does the batch hold all of its tuples, and is each batch written?"
+        f"{when}, number {missing[0]} is never written; expected every number.",
+        "Does the batch hold all of its tuples, and is each batch written?",
     )
     if waiting := sorted(set(range(NUMBERS)) - set(seen["heard"])):
         came = sum(what == "execute" and about == waiting[0] for what, _, about, _ in done)
         yield NotYet(
-            f"{when}, number {waiting[0]} is written, but it comes {came} times and the spout never gets an ack.",
+            f"{when}, number {waiting[0]} is written, but it comes {came} times and the spout never gets an ack; "
+            "expected one for each time.",
             "A tuple that comes again needs its own ack, even if its number is known.",
         )

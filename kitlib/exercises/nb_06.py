@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, a_function, subset, whole_number
+from kitlib.exercises.answers import HalfRight, NotYet, a_function, subset, whole_number
 from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise, unbroken
 from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments import run
@@ -50,6 +50,7 @@ def off_by(trace: Trace) -> tuple[int, int]:
     "Which lines come again? Batch 1 begins with the first line.",
     f"`parts` says how many words each line has. Add up those of batch {CRASH_TXID}.",
     solution=29,
+    part="b",
 )
 def doubled_words(guess: int) -> Rows:
     trace = run("transactional_word_count", state="plain", batch_records=BATCH_RECORDS, crash_txid=CRASH_TXID, crash_when="after")
@@ -75,12 +76,13 @@ def doubled_words(guess: int) -> Rows:
 
 
 @exercise(
-    "Opaque state was right in part 2. Make it wrong: turn `replay_differs`, `crash_when`, `crash_txid` or `batch_records` so that "
+    "Opaque state was right in section 1. Make it wrong: turn `replay_differs`, `crash_when`, `crash_txid` or `batch_records` so that "
     "a word is miscounted although its state is opaque.",
     Knobs("transactional_word_count", only=OPAQUE_KNOBS, story={"state": "opaque"}),
     "Opaque state takes a word's last write back when the *word* comes again under the same id.",
     "So let a word be written that does not come again with that batch. The batch has to become shorter.",
     solution={"replay_differs": "shorter", "crash_when": "after"},
+    part="b",
 )
 def break_opaque(turned: Turned) -> Rows:
     missing, extra = off_by(turned.trace)
@@ -129,6 +131,7 @@ def written(put: Any, script: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     "What must be stored beside the count, so that a put can see that it has been done already?",
     "Store `[count, batch_id]`. What does it mean when the stored id is the one that you are given?",
     solution=solutions.own_put,
+    part="b",
 )
 def own_put(put: Any) -> Rows:
     lines = make_lines(LINES, seed=6)
@@ -151,16 +154,18 @@ def table_rows(when: str, table: Any, truth: Counter[str]) -> Rows:
     """The first word that is wrong in the table."""
     for word, times in truth.items():
         entry = table.get(word) if isinstance(table, dict) else None
-        yield entry is None and NotYet(f"{when}, the table has no '{word}'.", "Set `table[word]` for every word that is new.")
+        yield entry is None and NotYet(
+            f"{when}, the table has no '{word}'; expected a count of {times}.", "Set `table[word]` for every word that is new."
+        )
         yield (not isinstance(entry, list | tuple) or not entry or type(entry[0]) is not int) and NotYet(
             f"{when}, table['{word}'] is {plain_text(entry, 40)}, expected a list with the count first.",
             "Store `[count, ...]`: the count, and whatever you need beside it.",
         )
         yield entry and entry[0] != times and NotYet(
-            f"{when}, '{word}' is counted {entry[0]} times but is {times} times in the lines.",
+            f"{when}, '{word}' is counted {entry[0]} times but is {times} times in the lines; expected {times}.",
         )
     strange = sorted(map(str, table.keys() - truth.keys()))
-    yield strange and NotYet(f"{when}, the table has '{plain_text(strange[0], 40)}', which is not a word of the lines.")
+    yield strange and NotYet(f"{when}, the table has '{plain_text(strange[0], 40)}', which is not a word of the lines; expected none.")
 
 
 def by_the_acker(messages: list[tuple[str, int | None]]) -> str:
@@ -193,6 +198,7 @@ def by_the_sum(messages: list[tuple[str, int | None]]) -> str:
     "For each tree: what does the acker send when it first sends something? And what is the XOR of all values?",
     "The acker's first message about a tree is its last. Look for trees in which something comes after it.",
     solution={"B", "D"},
+    part="a",
 )
 def sum_differs(named: set[str]) -> Rows:
     yield not named and NotYet("you named no tree.")
@@ -200,6 +206,6 @@ def sum_differs(named: set[str]) -> Rows:
     for name in sorted(named):
         yield ends[name][0] == ends[name][1] and NotYet(f"tree {name} is {ends[name][0]} for both of them.")
     right = {name for name, (plain, total) in ends.items() if plain != total}
-    yield named != right and NotYet(f"{' and '.join(sorted(named))} {'is' if len(named) == 1 else 'are'} right; another one is missing.")
+    yield named != right and HalfRight(f"{' and '.join(sorted(named))} {'is' if len(named) == 1 else 'are'} right; another one is missing.")
     differing = "; ".join(f"{name} is {ends[name][0]} for the acker and {ends[name][1]} for the sum" for name in sorted(right))
     yield f"{differing}. A sum knows what came, but not in which order."

@@ -1,152 +1,174 @@
-"""The exercises of notebook 07: what a second send leaves out, when users learn of errors, how batches fill, acks, a clock."""
+"""The exercises of notebook 07: a client's numbers, copies in a topic, a kill without duplicates, settings, and the broker's check."""
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import product
-from statistics import mean
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, numbers_in, whole_number
-from kitlib.exercises.frame import Each, Function, Given, Knobs, Rows, Turned, Unlike, exercise
+from kitlib.exercises.answers import NotYet, expected, whole_number
+from kitlib.exercises.frame import Each, Given, Knobs, Rows, Turned, Unlike, exercise
+from kitlib.exercises.nb_08 import stored_in
+from kitlib.exercises.recorded import Recorded
+from kitlib.exercises.recorded_producer import AGREES, CHECK
 from kitlib.experiments import run
-from kitlib.experiments.send_path.send_measures import records_per_request
-from kitlib.kafka.client.metadata import producer_metadata
-from kitlib.trace import Trace
+from kitlib.kafka.broker.leader import BrokerConfig, Leader
+from kitlib.kafka.protocol import MAX_SEQUENCE, Batch, ErrorCode, ProduceRequest, increment_sequence
+from kitlib.lab.java_client import JavaClient, RefusedSettings
+from kitlib.text import plain_text
 from kitlib.views import show
 
-NINE = range(1, 10)
-FAULTED: dict[str, Any] = {"max_block_ms": 1_500, "delivery_timeout_ms": 4_000, "records": 3}  # of told_after
-FAULTS = ("dead bootstrap", "missing topic", "wrong advertised address", "buffer full")
-NEAR_MS = 200
-LINE: dict[str, Any] = {"rate_per_s": 2_000, "round_trip_ms": 30, "records": 1_000}  # of batch_of_a_round_trip
-NEAR = 0.15  # of the truth
-TIMES = (0, 50, 100, 1_000, 5_000)  # for the clock, all in ms
-BACKOFFS, EXPIRIES = (0, 100, 1_000), (300, 5_000)
+FIRST_SEQUENCE, BATCHES = 2**31 - 8, (3, 1, 4, 1, 5)  # what the first exercise's client has sent: records a batch
+PRODUCER_ID = 1_000
+SITUATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # of how_many_copies: experiment and knobs
+    ("an answer is lost, and the client sends the batch again", "producer_id_expired", {"expires": False}),
+    ("answers are lost until the user hears of a timeout, and the application sends the records again", "batch_expires",
+     {"lost": "answer", "again": True}),
+    ("requests are lost until the user hears of a timeout, and the application sends the records again", "batch_expires",
+     {"lost": "request", "again": True}),
+    ("an answer is lost, and the broker forgets the producer before the client sends the batch again", "producer_id_expired",
+     {"expires": True}),
+)  # fmt: skip
+SWITCH = "enable.idempotence"
 
 
-def stages_again(trace: Trace) -> list[int]:
-    """Which of the steps 2 to 9 of the first send happen again in the second one."""
-    stages = {step.what: step.data["stage"] for step in trace if "stage" in step.data}
-    ninth = next(step.number for step in trace if step.data.get("stage") == NINE[-1])
-    again = {stages[step.what] for step in trace.steps[ninth + 1 :] if step.what in stages}
-    return sorted(again - {1})
-
-
-@exercise(
-    "The second send finds the topic known and the connection open. Which of the steps 2 to 9 happen again? A list of their numbers.",
-    Given(partial(numbers_in, noun="number")),
-    "What was the metadata for? It is still there.",
-    "A record always needs a batch, a batch a request, and a request an answer.",
-    solution=[5, 6, 8, 9],
-)
-def second_send(given: list[int]) -> Rows:
-    strange = [number for number in given if number not in NINE[1:]]
-    yield strange and NotYet(f"the question is about steps 2 to {NINE[-1]}, and {strange[0]} is not one of them.", "")
-    trace = run("two_sends")
-    truth, ninth = stages_again(trace), next(step.number for step in trace if step.data.get("stage") == NINE[-1])
-    extra, missing = sorted(set(given) - set(truth)), sorted(set(truth) - set(given))
-    yield extra and NotYet(f"step {extra[0]} does not happen again.", picture=show(trace, at=ninth))
-    yield missing and NotYet(f"step {missing[0]} happens for every batch.", picture=show(trace, at=ninth))
-    yield f"{truth}: only the batch and its journey are left. The four steps that took longest were for the metadata and connections."
-
-
-def ms_to_error(fault: str, record: int) -> int:
-    """After how many ms from the call its user learns that a record failed."""
-    trace = run("blocked_send", fault=fault, **FAULTED)
-    called = next(step.at_ms for step in trace if step.what == "call" and step.data["record"] == record)
-    return next(step.at_ms for step in trace if step.what == "undelivered" and step.data["last"] == record) - called
-
-
-def both_clocks() -> str:
-    """Why the answers are right, and what the third record adds."""
-    third = ms_to_error("wrong advertised address", FAULTED["records"] - 1)
-    return (
-        "no metadata: max.block.ms; no answer: delivery.timeout.ms, from the moment the record is in its batch. (The third record of "
-        f"the wrong address fails after {third:,} ms: the first two have taken the memory. So one address can trip both clocks.)"
-    )
+def produced(leader: Leader, number: int, count: int, sequence: int) -> tuple[ErrorCode, int]:
+    """What a leader answers to a batch."""
+    answer = leader.produce(ProduceRequest(number, (Batch(0, count, PRODUCER_ID, 0, sequence),)), 0)[0]
+    return answer.error, answer.base_offset
 
 
 @exercise(
-    f"Three records are sent, one call after the other, with `max_block_ms` {FAULTED['max_block_ms']:,} and `delivery_timeout_ms` "
-    f"{FAULTED['delivery_timeout_ms']:,}; the memory has room for two. For each of the four faults of `blocked_send`: about how many "
-    "ms after its call does the user learn that the *first* record failed?",
-    Each(FAULTS, whole_number, both_clocks, named=True),
-    "Which of the four let the first call return at once?",
-    "One of the two times bounds a call that waits, the other a record that lies in a batch.",
-    solution={"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000},
-)
-def told_after(given: int, fault: str) -> Rows:
-    truth = ms_to_error(fault, 0)
-    yield abs(given - truth) > NEAR_MS and NotYet(
-        f"{fault}: the user learns of it {'sooner' if given > truth else 'later'} than {given:,} ms after the call.",
-        "Does the call to send return before that?",
-    )
-
-
-@exercise(
-    f"{LINE['rate_per_s']:,} records a second, a round trip of {LINE['round_trip_ms']} ms, one request in flight, linger 0. About how "
-    "many records does a request carry?",
+    f"A client has sent batches of {', '.join(map(str, BATCHES[:-1]))} and {BATCHES[-1]} records. Its first record had the "
+    f"sequence {FIRST_SEQUENCE:,}. With which sequence does its sixth batch begin?",
     Given(whole_number),
-    "What happens to the records that arrive while a request is in flight?",
-    "Records a second, times the seconds of a round trip.",
-    solution=60,
+    "A sequence number counts records, and a batch carries the one of its first record.",
+    f"The sequence after {MAX_SEQUENCE:,} is 0.",
+    solution=6,
+    part="b",
 )
-def batch_of_a_round_trip(given: int) -> Rows:
-    sizes = records_per_request(run("linger_and_batches", **LINE))[1:]
-    truth = mean(sizes[:-1] or sizes)
-    yield given == 1 and NotYet("with linger 0 a batch leaves as soon as it may, but it may not while a request is in flight.")
-    yield abs(given - truth) > NEAR * truth and NotYet(f"a request carries {'more' if given < truth else 'fewer'} than {given} records.")
-    yield f"{truth:.0f}: rate × round trip. Half the records wait more than half a round trip before they leave, without any linger."
+def sixth_batch(sequence: int) -> Rows:
+    yield not 0 <= sequence <= MAX_SEQUENCE and NotYet(
+        f"there is no sequence {sequence:,}: the one after {MAX_SEQUENCE:,} is 0.", ""
+    )
+    leader, next_one = Leader(BrokerConfig()), FIRST_SEQUENCE
+    for number, count in enumerate(BATCHES):
+        produced(leader, number, count, next_one)
+        next_one = increment_sequence(next_one, count)
+    error, offset = produced(leader, len(BATCHES), 1, sequence)
+    yield sequence == increment_sequence(FIRST_SEQUENCE, len(BATCHES)) and NotYet(
+        f"the broker answers {error.name}: {sequence:,} counts batches.", "What does a sequence number count?"
+    )
+    yield sequence == increment_sequence(next_one, -1) and NotYet(
+        f"the broker answers {error.name}: {sequence:,} is the last record of the fifth batch.", "The question is about the next one."
+    )
+    yield (error is not ErrorCode.NONE or offset != sum(BATCHES)) and NotYet(
+        f"the broker answers a sixth batch that begins with {sequence:,} with {error.name}."
+    )
+    yield f"the broker writes it at offset {offset}: {sum(BATCHES)} records after {FIRST_SEQUENCE:,}, past the largest number."
 
 
 @exercise(
-    "In `acks_and_isr` the followers stop and the leader is lost. Find `acks` and `min_insync_replicas` with which no acknowledged "
-    "record is lost, and the producer can go on once a follower leads. A dict of knobs.",
-    Knobs("acks_and_isr", only=("acks", "min_insync_replicas")),
-    "How many are in sync when the records are sent, and how many when the last one is?",
-    "`acks=all` waits for those in sync. Which knob sets the minimum?",
-    solution={"min_insync_replicas": 2},
-)
-def word_of_one(turned: Turned) -> Rows:
-    trace = turned.trace
-    said = {record for step in trace if step.what == "delivered" for record in range(step.data["first"], step.data["last"] + 1)}
-    ranges = next(step.data["records"] for step in reversed(trace.steps) if step.what == "read")
-    stored = {record for first, last in ranges for record in range(first, last + 1)}
-    lies = sorted(said - stored)
-    yield lies and NotYet(f"record {lies[0]} is acknowledged and then lost, and {len(lies) - 1} more with it.")
-    yield len(said) < 2 and NotYet(
-        "no acknowledgement is false, but nothing is stored either, even once the followers are back.", "How many are in sync then?"
-    )
-    failed = sum(step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "undelivered")
-    yield (
-        f"{len(said)} records are acknowledged and all of them are there; {failed} were refused, and their users know. That is all that "
-        "durability can do with one copy: say no."
-    )
-
-
-def clock_cases() -> list[list[Any]]:
-    """Arguments of the clock: every possible order of the times."""
-    found = product((False, True), TIMES, TIMES, TIMES, BACKOFFS, EXPIRIES)
-    return [list(case) for case in found if case[2] <= case[1] <= case[3]]
-
-
-@exercise(
-    "Write `time_to_next_update(need_update, last_refresh_ms, last_successful_refresh_ms, now_ms, backoff_ms, expire_ms)`: in how many "
-    "ms the client of the source's time asks for metadata. It asks when it wants to (it needs news, or what it has is too old) and "
-    "may (the backoff since the last attempt is over).",
-    Function(
-        "time_to_next_update", clock_cases, "{n} cases agree: it waits until it wants to, and until it may, whichever comes later.",
-        names=("need_update", "last_refresh_ms", "last_successful_refresh_ms", "now_ms", "backoff_ms", "expire_ms"),
+    "Idempotence is on. How often is the record in the topic, at the end of each?\n\n"
+    + "\n".join(f"{number}. {what[0].upper()}{what[1:]}." for number, (what, _, _) in enumerate(SITUATIONS, 1))
+    + "\n\nAnswer with a list of four numbers.",
+    Each(
+        tuple(what for what, _, _ in SITUATIONS), whole_number,
+        "the numbers protect what the client itself sends again while the broker remembers them. A new send has new numbers, "
+        "whatever is in it, and a broker that has forgotten them accepts any.",
+        noun="numbers",
     ),
-    "Two times: until it wants to, and until it may. It needs both.",
-    "If it needs news, it wants to now: 0. Else when the last *successful* refresh is `expire_ms` old, and never below 0.",
-    "The larger of the two is the answer. The backoff counts from the last refresh, successful or not.",
-    solution=solutions.time_to_next_update,
+    "Is it the client that sends again, or the application? Only the client knows the numbers.",
+    "`producer_id_expired` and `batch_expires` have a knob for each of the four.",
+    solution=[1, 2, 1, 2],
+    part="c",
 )
-def own_metadata_clock(got: Any, need: bool, refresh: int, successful: int, now: int, backoff: int, expire: int) -> Rows:
-    metadata = producer_metadata("0.10", refresh_backoff_ms=backoff, metadata_expire_ms=expire)
-    metadata.last_refresh_ms, metadata.last_successful_refresh_ms, metadata.need_full_update = refresh, successful, need
-    right = metadata.time_to_next_update(now)
-    yield (isinstance(got, bool) or not isinstance(got, int | float) or got != right) and Unlike(right)
+def how_many_copies(guess: int, place: int) -> Rows:
+    _, experiment, knobs = SITUATIONS[place]
+    trace = run(experiment, **knobs)
+    yield guess != max(stored_in(trace).values()) and Unlike(
+        look="Who sends again: the client, with the numbers that the batch had, or something that does not know them? "
+        "And does the broker still know them?",
+        picture=partial(show, trace),
+    )
+
+
+@exercise(
+    "The broker is killed while answers are held back, and every record must be stored once, and the user must know it. Turn one "
+    "knob of `broker_restart`. You may turn `max_in_flight`, `retries`, `delivery_timeout_ms` and `idempotence`.",
+    Knobs("broker_restart", only=("max_in_flight", "retries", "delivery_timeout_ms", "idempotence"), story={"restart": "kill"}),
+    "What does a broker remember of a producer after a restart?",
+    "How many batches may be unanswered, so that the broker still knows all of them?",
+    solution={"max_in_flight": 1},
+    part="c",
+)
+def safe_kill(turned: Turned) -> Rows:
+    verdict = turned.verdict
+    yield any(verdict.counts.values()) and NotYet(
+        f"{turned.words} the verdict is: {verdict.sentence}",
+        "How many batches does a broker recognise after a restart?",
+        show(turned.trace),
+    )
+    yield f"{turned.words}: {verdict.sentence} The one batch that was in flight is the one that the broker remembers."
+
+
+def one_setting(answer: Any, what: str = "the answer") -> tuple[str, Any]:
+    """A setting of Kafka's and its value, from a dict with nothing else in it."""
+    if not isinstance(answer, dict) or len(answer) != 1:
+        raise expected(what, "a dict with one setting, like {'linger.ms': 5}", answer)
+    [(name, value)] = answer.items()
+    if not isinstance(name, str) or not isinstance(value, str | int | float | bool):
+        raise expected("a setting", "a name and its value", answer)
+    return name, value
+
+
+@exercise(
+    f"Find one setting, and not `{SWITCH}` itself, with which Java's producer starts and is not idempotent.",
+    Given(one_setting),
+    "Which settings does an idempotent producer refuse when you ask for idempotence explicitly? Try each of them without asking.",
+    "Two of the three refused ones switch it off silently, the third is refused even then.",
+    solution={"acks": 1},
+    part="a",
+)
+def quiet_switch(given: tuple[str, Any]) -> Rows:
+    name, value = given
+    setting = f"{plain_text(name, 60)}={plain_text(value, 40)}"
+    yield name == SWITCH and NotYet(f"{setting} says so openly.", "Which other setting is incompatible with it?")
+    settings, refusal = {}, ""
+    with JavaClient.open() as java:
+        version = java.version
+        try:
+            settings = java.producer_settings({name: value})
+        except RefusedSettings as refused:
+            refusal = str(refused)
+    yield refusal and NotYet(f"with {setting} the client does not start: {plain_text(refusal, 200)}")
+    yield name not in settings and NotYet(
+        f"the client has no setting {plain_text(name, 60)}.", "They are written with dots: `linger.ms`."
+    )
+    yield settings[SWITCH] != "false" and NotYet(f"with {setting} the client starts, and {SWITCH} is {settings[SWITCH]}.")
+    yield (
+        f"with {setting} the Java client {version} starts without a warning, and {SWITCH} is false. If you rely on idempotence, set "
+        f"{SWITCH}=true: then the client refuses to start instead."
+    )
+
+
+def a_plain_function(answer: Any) -> Any:
+    """A function and no class; NotYet otherwise."""
+    if not callable(answer) or isinstance(answer, type):
+        raise expected("the answer", "your function", answer, "Give its name without parentheses.")
+    return answer
+
+
+@exercise(
+    "Write `check_sequence(entry, epoch, seq, count)`: what a broker does with a batch of `count` records from sequence `seq` on. "
+    "`entry` is what it remembers of the producer, or None: `entry.epoch`, `entry.last_seq`, and `entry.batches`, each with "
+    "`first_seq` and `last_seq`. Return `\"append\"`, `\"duplicate\"`, `\"out of order\"` or `\"old epoch\"`.",
+    Recorded(CHECK, a_plain_function, AGREES),
+    "Four questions in this order: is the producer known, is the epoch old or new, is the batch known, is it the next one?",
+    "A duplicate has the first *and* the last sequence of a remembered batch. Sequences wrap around at 2^31.",
+    "`finding.picture` shows what the broker remembered when the first differing batch came.",
+    solution=solutions.check_sequence,
+    part="b",
+)
+def own_check_sequence(answer: Any) -> Rows:
+    yield None  # every near miss is a recorded step

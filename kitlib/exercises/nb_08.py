@@ -1,168 +1,217 @@
-"""The exercises of notebook 08: a client's numbers, copies in a topic, a kill without duplicates, settings, and the broker's check."""
+"""The exercises of notebook 08: what order is left, how much must be remembered, what a timeout leaves open, and a broker's state."""
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, expected, whole_number
-from kitlib.exercises.frame import Each, Given, Knobs, Rows, Turned, Unlike, exercise
-from kitlib.exercises.nb_09 import stored_in
+from kitlib.exercises.answers import NotYet, a_class, as_text, expected, numbers_in, sequence, whole_number
+from kitlib.exercises.frame import Edge, Function, Given, Rows, Unlike, exercise
+from kitlib.exercises.growth import STATE_GROWTH
 from kitlib.exercises.recorded import Recorded
-from kitlib.exercises.recorded_producer import AGREES, CHECK
+from kitlib.exercises.recorded_producer import AGREES, METHODS, STATE
+from kitlib.exercises.recorded_sender import AGREES as SENDER_AGREES
+from kitlib.exercises.recorded_sender import METHODS as SENDER_METHODS
+from kitlib.exercises.recorded_sender import SENDER
 from kitlib.experiments import run
-from kitlib.kafka.broker.leader import BrokerConfig, Leader
-from kitlib.kafka.protocol import MAX_SEQUENCE, Batch, ErrorCode, ProduceRequest, increment_sequence
-from kitlib.lab.java_client import JavaClient, RefusedSettings
-from kitlib.text import plain_text
+from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
 from kitlib.views import show
 
-FIRST_SEQUENCE, BATCHES = 2**31 - 8, (3, 1, 4, 1, 5)  # what the first exercise's client has sent: records a batch
-PRODUCER_ID = 1_000
-SITUATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # of how_many_copies: experiment and knobs
-    ("an answer is lost, and the client sends the batch again", "producer_id_expired", {"expires": False}),
-    ("answers are lost until the user hears of a timeout, and the application sends the records again", "batch_expires",
-     {"lost": "answer", "again": True}),
-    ("requests are lost until the user hears of a timeout, and the application sends the records again", "batch_expires",
-     {"lost": "request", "again": True}),
-    ("an answer is lost, and the broker forgets the producer before the client sends the batch again", "producer_id_expired",
-     {"expires": True}),
-)  # fmt: skip
-SWITCH = "enable.idempotence"
+RETRIED: dict[str, Any] = {"batches": 6, "failing_batch": 1, "max_in_flight": 3, "idempotence": False}  # the first exercise
+AT_ONCE = 10  # requests in flight, in the second
+DELAY_MS, BATCH_RECORDS, WANTED_PER_S = 25, 5, 550  # of the third
+MEASURED_BATCHES = 120
+NOBODY = 200  # as the failing batch: none fails
+OUTAGES: tuple[dict[str, Any], ...] = ({"lost": "answer"}, {"lost": "request"}, {"lost": "answer", "outage_ms": 0})  # of send_again
 
 
-def produced(leader: Leader, number: int, count: int, sequence: int) -> tuple[ErrorCode, int]:
-    """What a leader answers to a batch."""
-    answer = leader.produce(ProduceRequest(number, (Batch(0, count, PRODUCER_ID, 0, sequence),)), 0)[0]
-    return answer.error, answer.base_offset
+def stored_in(trace: Trace) -> Counter[int]:
+    """How often each record is in the topic at a run's end, by the run's own look at it."""
+    ranges = next(step.data["records"] for step in reversed(trace.steps) if step.what == "read")
+    return Counter(chain.from_iterable(range(first, last + 1) for first, last in ranges))
 
 
-@exercise(
-    f"A client has sent batches of {', '.join(map(str, BATCHES[:-1]))} and {BATCHES[-1]} records. Its first record had the "
-    f"sequence {FIRST_SEQUENCE:,}. With which sequence does its sixth batch begin?",
-    Given(whole_number),
-    "A sequence number counts records, and a batch carries the one of its first record.",
-    f"The sequence after {MAX_SEQUENCE:,} is 0.",
-    solution=6,
-)
-def sixth_batch(sequence: int) -> Rows:
-    yield not 0 <= sequence <= MAX_SEQUENCE and NotYet(
-        f"there is no sequence {sequence:,}: the one after {MAX_SEQUENCE:,} is 0.", ""
-    )
-    leader, next_one = Leader(BrokerConfig()), FIRST_SEQUENCE
-    for number, count in enumerate(BATCHES):
-        produced(leader, number, count, next_one)
-        next_one = increment_sequence(next_one, count)
-    error, offset = produced(leader, len(BATCHES), 1, sequence)
-    yield sequence == increment_sequence(FIRST_SEQUENCE, len(BATCHES)) and NotYet(
-        f"the broker answers {error.name}: {sequence:,} counts batches.", "What does a sequence number count?"
-    )
-    yield sequence == increment_sequence(next_one, -1) and NotYet(
-        f"the broker answers {error.name}: {sequence:,} is the last record of the fifth batch.", "The question is about the next one."
-    )
-    yield (error is not ErrorCode.NONE or offset != sum(BATCHES)) and NotYet(
-        f"the broker answers a sixth batch that begins with {sequence:,} with {error.name}."
-    )
-    yield f"the broker writes it at offset {offset}: {sum(BATCHES)} records after {FIRST_SEQUENCE:,}, past the largest number."
+def batch_numbers(answer: Any, what: str = "the answer") -> list[int]:
+    """A list of whole numbers in the learner's order."""
+    if not isinstance(answer, list | tuple):
+        raise expected(what, "a list of batch numbers, like [2, 1, 0]", answer)
+    return [whole_number(number, "each batch number") for number in answer]
 
 
 @exercise(
-    "Idempotence is on. How often is the record in the topic, at the end of each?\n\n"
-    + "\n".join(f"{number}. {what[0].upper()}{what[1:]}." for number, (what, _, _) in enumerate(SITUATIONS, 1))
-    + "\n\nAnswer with a list of four numbers.",
-    Each(
-        tuple(what for what, _, _ in SITUATIONS), whole_number,
-        "the numbers protect what the client itself sends again while the broker remembers them. A new send has new numbers, "
-        "whatever is in it, and a broker that has forgotten them accepts any.",
-        noun="numbers",
-    ),
-    "Is it the client that sends again, or the application? Only the client knows the numbers.",
-    "`producer_id_expired` and `batch_expires` have a knob for each of the four.",
-    solution=[1, 2, 1, 2],
+    f"`reordering_by_retry` with {RETRIED['batches']} batches, numbered from 0, without idempotence and with "
+    f"{RETRIED['max_in_flight']} requests in flight: batch {RETRIED['failing_batch']} is refused once. In which order are the "
+    "batches in the log?",
+    Given(batch_numbers),
+    "Which batches are in flight when the refusal comes back? They are written first.",
+    "A batch that is sent again goes to the front of the queue: ahead of everything that has not left yet.",
+    solution=[0, 2, 3, 1, 4, 5],
+    part="a",
 )
-def how_many_copies(guess: int, place: int) -> Rows:
-    _, experiment, knobs = SITUATIONS[place]
-    trace = run(experiment, **knobs)
-    yield guess != max(stored_in(trace).values()) and Unlike(
-        look="Who sends again: the client, with the numbers that the batch had, or something that does not know them? "
-        "And does the broker still know them?",
-        picture=show(trace),
+def order_in_log(order: list[int]) -> Rows:
+    trace = run("reordering_by_retry", **RETRIED)
+    batches, failing, at_once = (RETRIED[name] for name in ("batches", "failing_batch", "max_in_flight"))
+    yield sorted(order) != list(range(batches)) and NotYet(
+        f"the log holds each of the batches 0 to {batches - 1} once; got {as_text(order)}.", ""
     )
-
-
-@exercise(
-    "The broker is killed while answers are held back, and every record must be stored once, and the user must know it. Turn one "
-    "knob of `broker_restart`. You may turn `max_in_flight`, `retries`, `delivery_timeout_ms` and `idempotence`.",
-    Knobs("broker_restart", only=("max_in_flight", "retries", "delivery_timeout_ms", "idempotence"), story={"restart": "kill"}),
-    "What does a broker remember of a producer after a restart?",
-    "How many batches may be unanswered, so that the broker still knows all of them?",
-    solution={"max_in_flight": 1},
-)
-def safe_kill(turned: Turned) -> Rows:
-    verdict = turned.verdict
-    yield any(verdict.counts.values()) and NotYet(
-        f"{turned.words} the verdict is: {verdict.sentence}",
-        "How many batches does a broker recognise after a restart?",
-        show(turned.trace),
-    )
-    yield f"{turned.words}: {verdict.sentence} The one batch that was in flight is the one that the broker remembers."
-
-
-def one_setting(answer: Any, what: str = "the answer") -> tuple[str, Any]:
-    """A setting of Kafka's and its value, from a dict with nothing else in it."""
-    if not isinstance(answer, dict) or len(answer) != 1:
-        raise expected(what, "a dict with one setting, like {'linger.ms': 5}", answer)
-    [(name, value)] = answer.items()
-    if not isinstance(name, str) or not isinstance(value, str | int | float | bool):
-        raise expected("a setting", "a name and its value", answer)
-    return name, value
-
-
-@exercise(
-    f"Find one setting, and not `{SWITCH}` itself, with which Java's producer starts and is not idempotent.",
-    Given(one_setting),
-    "Which settings does an idempotent producer refuse when you ask for idempotence explicitly? Try each of them without asking.",
-    "Two of the three refused ones switch it off silently, the third is refused even then.",
-    solution={"acks": 1},
-)
-def quiet_switch(given: tuple[str, Any]) -> Rows:
-    name, value = given
-    setting = f"{plain_text(name, 60)}={plain_text(value, 40)}"
-    yield name == SWITCH and NotYet(f"{setting} says so openly.", "Which other setting is incompatible with it?")
-    settings, refusal = {}, ""
-    with JavaClient.open() as java:
-        version = java.version
-        try:
-            settings = java.producer_settings({name: value})
-        except RefusedSettings as refused:
-            refusal = str(refused)
-    yield refusal and NotYet(f"with {setting} the client does not start: {plain_text(refusal, 200)}")
-    yield name not in settings and NotYet(
-        f"the client has no setting {plain_text(name, 60)}.", "They are written with dots: `linger.ms`."
-    )
-    yield settings[SWITCH] != "false" and NotYet(f"with {setting} the client starts, and {SWITCH} is {settings[SWITCH]}.")
+    truth = [step.data["batch"] for step in trace if step.what == "write"]
+    if order != truth:
+        yield order == sorted(order) and NotYet(
+            "that is the order with idempotence.", "What does a broker without sequences say to the batches behind it?"
+        )
+        place = next(index for index, pair in enumerate(zip(order, truth, strict=True)) if pair[0] != pair[1])
+        requeued = next(step.number for step in trace if step.what == "requeue")
+        yield NotYet(f"place {place} of the log does not hold batch {order[place]}.", picture=show(trace, at=requeued))
     yield (
-        f"with {setting} the Java client {version} starts without a warning, and {SWITCH} is false. If you rely on idempotence, set "
-        f"{SWITCH}=true: then the client refuses to start instead."
+        f"the broker writes {truth}: batch {failing} comes {truth.index(failing) - failing} places late, since {at_once - 1} others "
+        "were in flight behind it when it failed."
     )
 
 
-def a_plain_function(answer: Any) -> Any:
-    """A function and no class; NotYet otherwise."""
-    if not callable(answer) or isinstance(answer, type):
-        raise expected("the answer", "your function", answer, "Give its name without parentheses.")
-    return answer
+@exercise(
+    f"A client of your own has {AT_ONCE} requests in flight. All of them are written and all answers are lost. What is the "
+    "smallest `remembered_batches` with which nothing is written twice?",
+    Edge(
+        "remembered_batches", 1, 20, largest=False,
+        fits=lambda twice: not twice,
+        fails="with {n} remembered batches {here} records are written twice.",
+        look="Which batch is sent again first?",
+        right="{n}: the broker recognises the retry of the first batch only if it has forgotten none of those in flight; with one less "
+        "{there} records are written twice. The client may have as many in flight as the broker remembers, and no more.",
+    ),
+    "The first batch is sent again first. Does the broker still remember it?",
+    "`six_in_flight` has knobs for all three numbers: batches, max_in_flight, remembered_batches.",
+    solution=10,
+    part="b",
+)
+def enough_memory(remembered: int) -> int:
+    trace = run("six_in_flight", batches=AT_ONCE, max_in_flight=AT_ONCE, remembered_batches=remembered)
+    return judge(trace).counts["duplicated"]
 
 
 @exercise(
-    "Write `check_sequence(entry, epoch, seq, count)`: what a broker does with a batch of `count` records from sequence `seq` on. "
-    "`entry` is what it remembers of the producer, or None: `entry.epoch`, `entry.last_seq`, and `entry.batches`, each with "
-    "`first_seq` and `last_seq`. Return `\"append\"`, `\"duplicate\"`, `\"out of order\"` or `\"old epoch\"`.",
-    Recorded(CHECK, a_plain_function, AGREES),
-    "Four questions in this order: is the producer known, is the epoch old or new, is the batch known, is it the next one?",
-    "A duplicate has the first *and* the last sequence of a remembered batch. Sequences wrap around at 2^31.",
-    "`finding.picture` shows what the broker remembered when the first differing batch came.",
-    solution=solutions.check_sequence,
+    f"A request takes {DELAY_MS} ms to the broker and its answer as long back; each has {BATCH_RECORDS} records. How many requests "
+    f"must be in flight, at least, so that {WANTED_PER_S} records a second get through?",
+    Edge(
+        "max_in_flight", 1, 10, largest=False,
+        fits=lambda rate: rate >= WANTED_PER_S,
+        fails="with {n} in flight {here:,.0f} records a second get through.",
+        look="How long is one request in flight?",
+        spare=", with {there:,.0f} records a second",
+        right="{n} in flight carry {here:,.0f} records a second, one less {there:,.0f}: requests in flight × records in each ÷ the time "
+        "of a round trip. Larger batches would help just as well.",
+    ),
+    "How many records a second get through with one request in flight?",
+    "One round trip is twice the delay. In that time each of the requests in flight carries its records over once.",
+    solution=6,
+    part="b",
 )
-def own_check_sequence(answer: Any) -> Rows:
+def in_flight_needed(in_flight: int) -> float:
+    trace = run(
+        "reordering_by_retry", batches=MEASURED_BATCHES, batch_records=BATCH_RECORDS, failing_batch=NOBODY, idempotence=True,
+        max_in_flight=in_flight, delay_ms=DELAY_MS, max_steps=20_000,
+    )  # fmt: skip
+    sent_ms = next(step.at_ms for step in trace if step.what == "send")
+    done_ms = [step.at_ms for step in trace if step.what == "delivered"]
+    return 1_000 * len(done_ms) * BATCH_RECORDS / (done_ms[-1] - sent_ms)
+
+
+@exercise(
+    "Write `send_again(trace)`: after a run of `batch_expires`, which records must the application send again, so that each one "
+    "that it sent is in the topic and none is there twice? Return their numbers.",
+    Function(
+        "send_again", lambda: [[run("batch_expires", **knobs), knobs] for knobs in OUTAGES],
+        "only the topic could say which of the reported failures were real. But this needed numbers in the records, and no one else "
+        "still sending.",
+        partial(numbers_in, noun="record number"), asks=1,
+    ),
+    "What the user saw (`undelivered`) is not the answer. The run ends with a look at the topic: the step `read`.",
+    "`read` has a list of ranges, [first, last], in the topic's order. Sent, and in none of them: that is what is missing.",
+    solution=solutions.send_again,
+    part="c",
+)
+def send_again(found: list[int], trace: Trace, knobs: dict[str, Any]) -> Rows:
+    where = "in a run " + (f"whose {knobs['lost']}s are lost" if knobs.get("outage_ms") != 0 else "in which nothing is lost")
+    chosen, stored = set(found), stored_in(trace)
+    sent = {record for step in trace if step.what == "send" for record in range(step.data["first"], step.data["last"] + 1)}
+    twice, strange, lost = sorted(chosen & stored.keys()), sorted(chosen - sent), sorted(sent - stored.keys() - chosen)
+    yield twice and NotYet(
+        f"{where} it sends record {twice[0]} again, which is in the topic already: {len(twice)} records would be there twice; "
+        "expected none of these.",
+        "The producer reported that it failed. Who knows better?",
+    )
+    yield strange and NotYet(f"{where} it sends record {strange[0]}, which was never sent before; expected what is missing.", "")
+    yield lost and NotYet(
+        f"{where} record {lost[0]} is not in the topic, and your function leaves it out; expected it.", "Which were sent?"
+    )
+
+
+@exercise(
+    "Write what a leader keeps of its producers in one partition. `append(pid, epoch, seq, count, offset)` returns the batch's "
+    "offset: the given one when it is new, that of the first copy when it is a duplicate; or `\"out of order\"` or "
+    "`\"old epoch\"`. After `restart()` the newest batch of each producer is left; after `forget(pid)` nothing of it.",
+    Recorded(STATE, a_class, AGREES, METHODS, STATE_GROWTH.rows),
+    "Of each producer: the epoch, and the newest five batches of that epoch with first and last sequence and first offset.",
+    "A batch of a higher epoch must begin at 0, and what was remembered of the lower one is dropped.",
+    "`finding.picture` shows what the broker remembered when the first differing batch came.",
+    solution=solutions.BrokerState,
+    part="b",
+)
+def own_broker_state(answer: type) -> Rows:
     yield None  # every near miss is a recorded step
+
+
+@exercise(
+    "Write the numbers of an idempotent sender: a class with `epoch`, and with `before_run()`, `may_leave(batch)`, `number(batch)`, "
+    "`place(queue, batch)`, `stored(batch)`, `refused(batch, error, log_start)`, `failed(batch, leaves_gap)`, `expired(batch)` and "
+    "`split(batch, parts)`. The kit's loop has the queues, the clock and the network, and asks your class for everything else.",
+    Recorded(SENDER, a_class, SENDER_AGREES, SENDER_METHODS),
+    "Of each partition: the epoch that it counts under, the next sequence, the last one that was stored, and the batches that are out.",
+    "A gap is certain if the refused batch is the very next one after the last that was stored. Then the partition begins at 0 under "
+    "the next epoch, and what is out is numbered anew; other partitions follow when nothing of theirs is out.",
+    "A batch that expires after it came back leaves a doubt: nothing new leaves until nothing is out. If what was numbered last was "
+    "stored, the partition goes on; if not, it begins anew.",
+    "`finding.player` plays the shortest calls at which your sender and Kafka's part.",
+    solution=solutions.SenderNumbers,
+    part="a",
+)
+def own_sender(answer: type) -> Rows:
+    yield None  # every near miss is a recorded step
+
+
+# What topics hold: batches of three, the second one again, the third one late, both of them, and a copy that comes twice.
+TOPICS: tuple[list[int], ...] = (
+    [0, 1, 2, 3, 4, 5, 6, 7, 8],
+    [0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7, 8],
+    [0, 1, 2, 6, 7, 8, 3, 4, 5],
+    [0, 1, 2, 6, 7, 8, 3, 4, 5, 6, 7, 8],
+    [3, 4, 5, 3, 4, 5, 3, 4, 5, 0, 1, 2],
+)
+
+
+@exercise(
+    "Write `copies_and_order(numbers)`: given the numbers of the records in a topic, in the topic's order, return how many of them "
+    "are second (or third) copies, and how many are out of order: first copies that lie behind a higher number.",
+    Function(
+        "copies_and_order", lambda: [[topic] for topic in TOPICS], "your function agrees on {n} topics. The desk's lamps count so, too.",
+        sequence(2, "counts"),
+    ),
+    "Go through the numbers once, and remember which ones you have seen, and the highest of them.",
+    "A second copy of a record that came in order is a duplicate, and nothing else.",
+    solution=solutions.copies_and_order,
+    part="c",
+)
+def copies_and_order(got: tuple[int, int], topic: list[int]) -> Rows:
+    first_places = [place for place, number in enumerate(topic) if number not in topic[:place]]
+    late = sum(topic[place] < max(topic[:place], default=0) for place in first_places)
+    behind = sum(number < max(topic[:place], default=0) for place, number in enumerate(topic))
+    right = (len(topic) - len(first_places), late)
+    yield got == (right[0], behind) != right and NotYet(
+        f"in {as_text(topic)} only {late} first copies lie behind a higher number; yours counts {behind}, expected {late}.",
+        "A second copy always lies behind something that is as high. Count first copies only.",
+    )
+    yield got != right and Unlike(right)

@@ -1,155 +1,157 @@
-"""The exercises of notebook 09: what order is left, how much must be remembered, what a timeout leaves open, and a broker's state."""
+"""The exercises of notebook 09: what a second send leaves out, when users learn of errors, how batches fill, acks, a clock."""
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
-from itertools import chain
+from itertools import product
+from statistics import mean
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, a_class, as_text, expected, numbers_in, whole_number
-from kitlib.exercises.frame import Edge, Function, Given, Rows, exercise
-from kitlib.exercises.recorded import Recorded
-from kitlib.exercises.recorded_producer import AGREES, METHODS, STATE
+from kitlib.exercises.answers import HalfRight, NotYet, numbers_in, whole_number
+from kitlib.exercises.frame import Each, Function, Given, Knobs, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
-from kitlib.monitor.delivery import judge
+from kitlib.experiments.send_path.send_measures import records_per_request
+from kitlib.kafka.client.metadata import producer_metadata
 from kitlib.trace import Trace
 from kitlib.views import show
 
-RETRIED: dict[str, Any] = {"batches": 6, "failing_batch": 1, "max_in_flight": 3, "idempotence": False}  # the first exercise
-AT_ONCE = 10  # requests in flight, in the second
-DELAY_MS, BATCH_RECORDS, WANTED_PER_S = 25, 5, 550  # of the third
-MEASURED_BATCHES = 120
-NOBODY = 200  # as the failing batch: none fails
-OUTAGES: tuple[dict[str, Any], ...] = ({"lost": "answer"}, {"lost": "request"}, {"lost": "answer", "outage_ms": 0})  # of send_again
+NINE = range(1, 10)
+FAULTED: dict[str, Any] = {"max_block_ms": 1_500, "delivery_timeout_ms": 4_000, "records": 3}  # of told_after
+FAULTS = ("dead bootstrap", "missing topic", "wrong advertised address", "buffer full")
+NEAR_MS = 200
+LINE: dict[str, Any] = {"rate_per_s": 2_000, "round_trip_ms": 30, "records": 1_000}  # of batch_of_a_round_trip
+NEAR = 0.15  # of the truth
+TIMES = (0, 50, 100, 1_000, 5_000)  # for the clock, all in ms
+BACKOFFS, EXPIRIES = (0, 100, 1_000), (300, 5_000)
 
 
-def stored_in(trace: Trace) -> Counter[int]:
-    """How often each record is in the topic at a run's end, by the run's own look at it."""
+def stages_again(trace: Trace) -> list[int]:
+    """Which of the steps 2 to 9 of the first send happen again in the second one."""
+    stages = {step.what: step.data["stage"] for step in trace if "stage" in step.data}
+    ninth = next(step.number for step in trace if step.data.get("stage") == NINE[-1])
+    again = {stages[step.what] for step in trace.steps[ninth + 1 :] if step.what in stages}
+    return sorted(again - {1})
+
+
+@exercise(
+    "The second send finds the topic known and the connection open. Which of the steps 2 to 9 happen again? A list of their numbers.",
+    Given(partial(numbers_in, noun="number")),
+    "What was the metadata for? It is still there.",
+    "A record always needs a batch, a batch a request, and a request an answer.",
+    solution=[5, 6, 8, 9],
+    part="a",
+)
+def second_send(given: list[int]) -> Rows:
+    strange = [number for number in given if number not in NINE[1:]]
+    yield strange and NotYet(f"the question is about steps 2 to {NINE[-1]}, and {strange[0]} is not one of them.", "")
+    trace = run("two_sends")
+    truth, ninth = stages_again(trace), next(step.number for step in trace if step.data.get("stage") == NINE[-1])
+    extra, missing = sorted(set(given) - set(truth)), sorted(set(truth) - set(given))
+    yield extra and NotYet(f"step {extra[0]} does not happen again.", picture=show(trace, at=ninth))
+    yield missing and (HalfRight if given else NotYet)(f"step {missing[0]} happens for every batch.", picture=show(trace, at=ninth))
+    yield f"{truth}: only the batch and its journey are left. The four steps that took longest were for the metadata and connections."
+
+
+def ms_to_error(fault: str, record: int) -> int:
+    """After how many ms from the call its user learns that a record failed."""
+    trace = run("blocked_send", fault=fault, **FAULTED)
+    called = next(step.at_ms for step in trace if step.what == "call" and step.data["record"] == record)
+    return next(step.at_ms for step in trace if step.what == "undelivered" and step.data["last"] == record) - called
+
+
+def both_clocks() -> str:
+    """Why the answers are right, and what the third record adds."""
+    third = ms_to_error("wrong advertised address", FAULTED["records"] - 1)
+    return (
+        "no metadata: max.block.ms; no answer: delivery.timeout.ms, from the moment the record is in its batch. (The third record of "
+        f"the wrong address fails after {third:,} ms: the first two have taken the memory. So one address can trip both clocks.)"
+    )
+
+
+@exercise(
+    f"Three records are sent, one call after the other, with `max_block_ms` {FAULTED['max_block_ms']:,} and `delivery_timeout_ms` "
+    f"{FAULTED['delivery_timeout_ms']:,}; the memory has room for two. For each of the four faults of `blocked_send`: about how many "
+    "ms after its call does the user learn that the *first* record failed?",
+    Each(FAULTS, whole_number, both_clocks, named=True),
+    "Which of the four let the first call return at once?",
+    "One of the two times bounds a call that waits, the other a record that lies in a batch.",
+    solution={"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000},
+    part="b",
+)
+def told_after(given: int, fault: str) -> Rows:
+    truth = ms_to_error(fault, 0)
+    yield abs(given - truth) > NEAR_MS and NotYet(
+        f"{fault}: the user learns of it {'sooner' if given > truth else 'later'} than {given:,} ms after the call.",
+        "Does the call to send return before that?",
+    )
+
+
+@exercise(
+    f"{LINE['rate_per_s']:,} records a second, a round trip of {LINE['round_trip_ms']} ms, one request in flight, linger 0. About how "
+    "many records does a request carry?",
+    Given(whole_number),
+    "What happens to the records that arrive while a request is in flight?",
+    "Records a second, times the seconds of a round trip.",
+    solution=60,
+    part="c",
+)
+def batch_of_a_round_trip(given: int) -> Rows:
+    sizes = records_per_request(run("linger_and_batches", **LINE))[1:]
+    truth = mean(sizes[:-1] or sizes)
+    yield given == 1 and NotYet("with linger 0 a batch leaves as soon as it may, but it may not while a request is in flight.")
+    yield abs(given - truth) > NEAR * truth and NotYet(f"a request carries {'more' if given < truth else 'fewer'} than {given} records.")
+    yield f"{truth:.0f}: rate × round trip. Half the records wait more than half a round trip before they leave, without any linger."
+
+
+@exercise(
+    "In `acks_and_isr` the followers stop and the leader is lost. Find `acks` and `min_insync_replicas` with which no acknowledged "
+    "record is lost, and the producer can go on once a follower leads. A dict of knobs.",
+    Knobs("acks_and_isr", only=("acks", "min_insync_replicas")),
+    "How many are in sync when the records are sent, and how many when the last one is?",
+    "`acks=all` waits for those in sync. Which knob sets the minimum?",
+    solution={"min_insync_replicas": 2},
+    part="c",
+)
+def word_of_one(turned: Turned) -> Rows:
+    trace = turned.trace
+    said = {record for step in trace if step.what == "delivered" for record in range(step.data["first"], step.data["last"] + 1)}
     ranges = next(step.data["records"] for step in reversed(trace.steps) if step.what == "read")
-    return Counter(chain.from_iterable(range(first, last + 1) for first, last in ranges))
-
-
-def batch_numbers(answer: Any, what: str = "the answer") -> list[int]:
-    """A list of whole numbers in the learner's order."""
-    if not isinstance(answer, list | tuple):
-        raise expected(what, "a list of batch numbers, like [2, 1, 0]", answer)
-    return [whole_number(number, "each batch number") for number in answer]
-
-
-@exercise(
-    f"`reordering_by_retry` with {RETRIED['batches']} batches, numbered from 0, without idempotence and with "
-    f"{RETRIED['max_in_flight']} requests in flight: batch {RETRIED['failing_batch']} is refused once. In which order are the "
-    "batches in the log?",
-    Given(batch_numbers),
-    "Which batches are in flight when the refusal comes back? They are written first.",
-    "A batch that is sent again goes to the front of the queue: ahead of everything that has not left yet.",
-    solution=[0, 2, 3, 1, 4, 5],
-)
-def order_in_log(order: list[int]) -> Rows:
-    trace = run("reordering_by_retry", **RETRIED)
-    batches, failing, at_once = (RETRIED[name] for name in ("batches", "failing_batch", "max_in_flight"))
-    yield sorted(order) != list(range(batches)) and NotYet(
-        f"the log holds each of the batches 0 to {batches - 1} once; got {as_text(order)}.", ""
+    stored = {record for first, last in ranges for record in range(first, last + 1)}
+    lies = sorted(said - stored)
+    yield lies and NotYet(f"record {lies[0]} is acknowledged and then lost, and {len(lies) - 1} more with it.")
+    yield len(said) < 2 and HalfRight(
+        "no acknowledgement is false, but nothing is stored either, even once the followers are back.", "How many are in sync then?"
     )
-    truth = [step.data["batch"] for step in trace if step.what == "write"]
-    if order != truth:
-        yield order == sorted(order) and NotYet(
-            "that is the order with idempotence.", "What does a broker without sequences say to the batches behind it?"
-        )
-        place = next(index for index, pair in enumerate(zip(order, truth, strict=True)) if pair[0] != pair[1])
-        requeued = next(step.number for step in trace if step.what == "requeue")
-        yield NotYet(f"place {place} of the log does not hold batch {order[place]}.", picture=show(trace, at=requeued))
+    failed = sum(step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "undelivered")
     yield (
-        f"the broker writes {truth}: batch {failing} comes {truth.index(failing) - failing} places late, since {at_once - 1} others "
-        "were in flight behind it when it failed."
+        f"{len(said)} records are acknowledged and all of them are there; {failed} were refused, and their users know. That is all that "
+        "durability can do with one copy: say no."
     )
 
 
-@exercise(
-    f"A client of your own has {AT_ONCE} requests in flight. All of them are written and all answers are lost. What is the "
-    "smallest `remembered_batches` with which nothing is written twice?",
-    Edge(
-        "remembered_batches", 1, 20, largest=False,
-        fits=lambda twice: not twice,
-        fails="with {n} remembered batches {here} records are written twice.",
-        look="Which batch is sent again first?",
-        right="{n}: the broker recognises the retry of the first batch only if it has forgotten none of those in flight; with one less "
-        "{there} records are written twice. The client may have as many in flight as the broker remembers, and no more.",
-    ),
-    "The first batch is sent again first. Does the broker still remember it?",
-    "`six_in_flight` has knobs for all three numbers: batches, max_in_flight, remembered_batches.",
-    solution=10,
-)
-def enough_memory(remembered: int) -> int:
-    trace = run("six_in_flight", batches=AT_ONCE, max_in_flight=AT_ONCE, remembered_batches=remembered)
-    return judge(trace).counts["duplicated"]
+def clock_cases() -> list[list[Any]]:
+    """Arguments of the clock: every possible order of the times."""
+    found = product((False, True), TIMES, TIMES, TIMES, BACKOFFS, EXPIRIES)
+    return [list(case) for case in found if case[2] <= case[1] <= case[3]]
 
 
 @exercise(
-    f"A request takes {DELAY_MS} ms to the broker and its answer as long back; each has {BATCH_RECORDS} records. How many requests "
-    f"must be in flight, at least, so that {WANTED_PER_S} records a second get through?",
-    Edge(
-        "max_in_flight", 1, 10, largest=False,
-        fits=lambda rate: rate >= WANTED_PER_S,
-        fails="with {n} in flight {here:,.0f} records a second get through.",
-        look="How long is one request in flight?",
-        spare=", with {there:,.0f} records a second",
-        right="{n} in flight carry {here:,.0f} records a second, one less {there:,.0f}: requests in flight × records in each ÷ the time "
-        "of a round trip. Larger batches would help just as well.",
-    ),
-    "How many records a second get through with one request in flight?",
-    "One round trip is twice the delay. In that time each of the requests in flight carries its records over once.",
-    solution=6,
-)
-def in_flight_needed(in_flight: int) -> float:
-    trace = run(
-        "reordering_by_retry", batches=MEASURED_BATCHES, batch_records=BATCH_RECORDS, failing_batch=NOBODY, idempotence=True,
-        max_in_flight=in_flight, delay_ms=DELAY_MS, max_steps=20_000,
-    )  # fmt: skip
-    sent_ms = next(step.at_ms for step in trace if step.what == "send")
-    done_ms = [step.at_ms for step in trace if step.what == "delivered"]
-    return 1_000 * len(done_ms) * BATCH_RECORDS / (done_ms[-1] - sent_ms)
-
-
-@exercise(
-    "Write `send_again(trace)`: after a run of `batch_expires`, which records must the application send again, so that each one "
-    "that it sent is in the topic and none is there twice? Return their numbers.",
+    "Write `time_to_next_update(need_update, last_refresh_ms, last_successful_refresh_ms, now_ms, backoff_ms, expire_ms)`: in how many "
+    "ms the client of the source's time asks for metadata. It asks when it wants to (it needs news, or what it has is too old) and "
+    "may (the backoff since the last attempt is over).",
     Function(
-        "send_again", lambda: [[run("batch_expires", **knobs), knobs] for knobs in OUTAGES],
-        "only the topic could say which of the reported failures were real. But this needed numbers in the records, and no one else "
-        "still sending.",
-        partial(numbers_in, noun="record number"), asks=1,
+        "time_to_next_update", clock_cases, "{n} cases agree: it waits until it wants to, and until it may, whichever comes later.",
+        names=("need_update", "last_refresh_ms", "last_successful_refresh_ms", "now_ms", "backoff_ms", "expire_ms"),
     ),
-    "What the user saw (`undelivered`) is not the answer. The run ends with a look at the topic: the step `read`.",
-    "`read` has a list of ranges, [first, last], in the topic's order. Sent, and in none of them: that is what is missing.",
-    solution=solutions.send_again,
+    "Two times: until it wants to, and until it may. It needs both.",
+    "If it needs news, it wants to now: 0. Else when the last *successful* refresh is `expire_ms` old, and never below 0.",
+    "The larger of the two is the answer. The backoff counts from the last refresh, successful or not.",
+    solution=solutions.time_to_next_update,
+    part="a",
 )
-def send_again(found: list[int], trace: Trace, knobs: dict[str, Any]) -> Rows:
-    where = "in a run " + (f"whose {knobs['lost']}s are lost" if knobs.get("outage_ms") != 0 else "in which nothing is lost")
-    chosen, stored = set(found), stored_in(trace)
-    sent = {record for step in trace if step.what == "send" for record in range(step.data["first"], step.data["last"] + 1)}
-    twice, strange, lost = sorted(chosen & stored.keys()), sorted(chosen - sent), sorted(sent - stored.keys() - chosen)
-    yield twice and NotYet(
-        f"{where} it sends record {twice[0]} again, which is in the topic already: {len(twice)} records would be there twice.",
-        "The producer reported that it failed. Who knows better?",
-    )
-    yield strange and NotYet(f"{where} it sends record {strange[0]}, which was never sent before.", "")
-    yield lost and NotYet(f"{where} record {lost[0]} is not in the topic, and your function leaves it out.", "Which were sent?")
-
-
-@exercise(
-    "Write what a leader keeps of its producers in one partition. `append(pid, epoch, seq, count, offset)` returns the batch's "
-    "offset: the given one when it is new, that of the first copy when it is a duplicate; or `\"out of order\"` or "
-    "`\"old epoch\"`. After `restart()` the newest batch of each producer is left; after `forget(pid)` nothing of it.",
-    Recorded(STATE, a_class, AGREES, METHODS),
-    "Of each producer: the epoch, and the newest five batches of that epoch with first and last sequence and first offset.",
-    "A batch of a higher epoch must begin at 0, and what was remembered of the lower one is dropped.",
-    "`finding.picture` shows what the broker remembered when the first differing batch came.",
-    solution=solutions.BrokerState,
-)
-def own_broker_state(answer: type) -> Rows:
-    yield answer.__module__.startswith("kitlib.") and answer.__module__ != solutions.__name__ and NotYet(
-        "this is the kit's own.", "Write append, restart and forget yourself."
-    )
+def own_metadata_clock(got: Any, need: bool, refresh: int, successful: int, now: int, backoff: int, expire: int) -> Rows:
+    metadata = producer_metadata("0.10", refresh_backoff_ms=backoff, metadata_expire_ms=expire)
+    metadata.last_refresh_ms, metadata.last_successful_refresh_ms, metadata.need_full_update = refresh, successful, need
+    right = metadata.time_to_next_update(now)
+    yield (isinstance(got, bool) or not isinstance(got, int | float) or got != right) and Unlike(right)

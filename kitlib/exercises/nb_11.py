@@ -37,6 +37,7 @@ Entry = tuple[int, str, str | None]  # offset, key, value
     "`h & 0xFFFFFFFF` keeps 32 bits; above 2^31 - 1 it stands for a negative number.",
     "The units are those of UTF-16: `group.encode(\"utf-16-be\")`, two bytes each. The smallest int has no absolute value; Kafka takes 0.",
     solution=solutions.group_home,
+    part="a",
 )
 def group_home(found: int, group: str, count: int) -> Rows:
     look = "Java's ints have 32 bits, and the highest one is a sign."
@@ -99,6 +100,7 @@ def coded_records() -> list[Coded]:
     "`bytes.fromhex`, then `int.from_bytes(data[at:at + 2], \"big\")`; move `at` along.",
     "A slice that is shorter than it should be is a sign of a record that was cut off. And a value of no bytes is not a tombstone.",
     solution=solutions.decode_commit,
+    part="a",
 )
 def decode_commit(given: Any, key: str, value: str | None, case: Coded) -> Rows:
     yield given != case.right and Unlike(case.right, f"This is {case.kind}.")
@@ -128,6 +130,7 @@ def logs() -> list[tuple[list[Entry], int]]:
     "One pass in the order of the log, and a dict from each key to its last record.",
     "Only at the end ask which of the last records are tombstones.",
     solution=solutions.live_records,
+    part="a",
 )
 def live_records(found: list[int], log: list[Entry]) -> Rows:
     last = {key: (offset, text) for offset, key, text in log}
@@ -149,8 +152,8 @@ def left_after(entries: list[Entry], active: int) -> list[int]:
 
 
 @exercise(
-    "Write `survivors(log, active)`: the same kind of log, never cleaned before; the active segment begins at offset `active`. Return "
-    "the offsets that are left after the cleaner's first pass.",
+    "Write `survivors(log, active)`: `log` is a list of `[offset, key, value]`, with `None` as the value of a tombstone. It was never "
+    "cleaned before, and its active segment begins at offset `active`. Return the offsets that the cleaner's first pass leaves.",
     Function(
         "survivors", logs, "{n} logs. No offset has changed, and a reader of what is left ends with the same last value for each key.",
         each_once,
@@ -158,6 +161,7 @@ def left_after(entries: list[Entry], active: int) -> list[int]:
     "From `active` on nothing is read and nothing is removed.",
     "Below it the last record of each key stays, even if it is a tombstone: its time only begins now.",
     solution=solutions.survivors,
+    part="b",
 )
 def survivors(found: list[int], log: list[Entry], active: int) -> Rows:
     right = left_after(log, active)
@@ -208,10 +212,15 @@ def fate(case: Case, clock: Clock) -> str:
         tuple(CLOCKS), sequence(len(CASES), "words", choice(*WORDS)),
         "an offset used to age from its own commit, and a quiet partition of a live group lost its place. Now the group must be empty.",
         named=True,
+        looks=(
+            "Until 2.0 only the age of the offset's own commit counts, whether the consumer runs or not. How old is it here?",
+            "Since 2.1 the clock starts when the last member leaves. When was that here?",
+        ),
     ),
     "When does the clock start in each of them?",
     "Until 2.0 it starts at each offset's own commit, with or without members. Since 2.1 it starts when the last member leaves.",
     solution={"2.0": ["gone", "gone", "gone", "kept"], "today": ["kept", "kept", "gone", "kept"]},
+    part="c",
 )  # fmt: skip
 def kept_or_gone(words: tuple[str, ...], name: str) -> Rows:
     for number, (word, case) in enumerate(zip(words, CASES, strict=True), 1):
@@ -246,6 +255,7 @@ def fetches() -> list[tuple[int, int, int, int | None]]:
     "First the range: from `start` to `end`, both included.",
     "At the end nothing comes. Below the end nothing may come either: that, too, is a gap.",
     solution=solutions.gap_or_loss,
+    part="b",
 )
 def gap_or_loss(word: str, asked: int, start: int, end: int, first: int | None) -> Rows:
     if not start <= asked <= end:
@@ -277,6 +287,7 @@ def tables() -> list[tuple[dict[str, str], list[tuple[str, str | None]]]]:
     "Which keys of the old table can you still believe?",
     "Every key that is alive has a record in the topic: that is what compaction promises. So the old table is not needed at all.",
     solution=solutions.rebuilt,
+    part="c",
 )
 def rebuilt(got: Any, old: dict[str, str], left: list[tuple[str, str | None]]) -> Rows:
     right: dict[str, str] = {}

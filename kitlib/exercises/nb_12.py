@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -65,16 +65,24 @@ def ending(trace: Trace) -> str:
         tuple(situation for situation, _, _ in SITUATIONS), choice(*ENDINGS),
         "a wrong offset that is valid is simply read from, and no policy is consulted. One that is out of range, or that has been "
         "forgotten meanwhile, makes the policy choose between loss and repetition.",
+        looks=(
+            "A gets an old offset. Do the records from there on still lie in the log? Then no policy is consulted.",
+            "With a retention that works, is the old offset still in the log? If not, the policy decides.",
+            "As before, the old offset is out of range. Where does `earliest` send A?",
+            "Every ten minutes the coordinator forgets what is too old. What is A told half an hour after the move?",
+            "A coordinator that reads both formats knows the last commit. What does A get, then?",
+        ),
     ),
     "Three questions in this order: which offset does A get? Is it in the log? Only if not: what does the policy say?",
     "Every ten minutes a coordinator forgets offsets that are too old, including some that it should have kept.",
     solution=["repeats", "loses", "repeats", "loses", "goes on"],
+    part="a",
 )  # fmt: skip
 def endings(word: str, place: int) -> Rows:
     _, name, knobs = SITUATIONS[place]
     trace = run(name, **knobs)
     answered = [step.number for step in trace if step.what == "answer"][-1]
-    yield word != ending(trace) and Unlike(picture=show(trace, at=answered))
+    yield word != ending(trace) and Unlike(picture=partial(show, trace, at=answered))
 
 
 def loads() -> list[tuple[list[list[Any]], int, int]]:
@@ -120,6 +128,7 @@ def truth_of_load(records: Sequence[Sequence[Any]], read: int, retention: int) -
     "Play the first records into a dict. Purge it. Play the rest, and then what the purge has written.",
     "The dict needs the age beside the offset; a tombstone is `pop(group, None)`.",
     solution=solutions.after_the_load,
+    part="a",
 )
 def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retention: int) -> Rows:
     right = truth_of_load(records, read, retention)
@@ -144,6 +153,7 @@ def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retent
     "The new coordinator's purge comes `check_interval_s` after its last one, and that was 5 s before the move.",
     "About 88 records must be in the cache before that.",
     solution=4,
+    part="b",
 )
 def load_speed(speed: int) -> int:
     return judge(run("dead_cleaner", load_records_per_s=speed)).counts["duplicated"]
@@ -171,6 +181,7 @@ def seers(trace: Trace) -> set[str]:
     "What do the commits look like in each case: do they go back?",
     "The offsets topic has the tombstone, whatever the policy.",
     solution={"earliest": list(SEERS), "latest": ["the offsets topic"]},
+    part="b",
 )  # fmt: skip
 def who_sees_it(given: set[str], policy: str) -> Rows:
     trace = run("dead_cleaner", auto_offset_reset=policy)
@@ -242,16 +253,25 @@ class Alarm(Function):
     "What rises when nothing compacts, and what happens to it each time when something does?",
     "A living cleaner leaves little behind: how long ago was its last pass, and how many records are there for each key?",
     solution=solutions.own_alarm,
+    part="b",
 )
 def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, before: int) -> Rows:
     if dies_on_day is None:
         yield rung is not None and NotYet(
-            f"{where}, and the cleaner lives: your alarm rings at look {rung}, with {as_text(looks[rung : rung + 1])}."
+            f"{where}, and the cleaner lives: your alarm rings at look {rung}, with {as_text(looks[rung : rung + 1])}; "
+            "expected None."
         )
         return
-    yield rung is None and NotYet(f"{where}, the cleaner dies on day {dies_on_day}: your alarm never rings.")
-    yield rung > before - DAYS_BEFORE - 1 and NotYet(f"{where}: look {rung} is too late, the move comes after look {before - 1}.")
-    yield rung <= dies_on_day - 1 and NotYet(f"{where}: at look {rung} the cleaner is still alive.")
+    latest = before - DAYS_BEFORE - 1
+    yield rung is None and NotYet(
+        f"{where}, the cleaner dies on day {dies_on_day}: your alarm never rings; expected look {latest} at the latest."
+    )
+    yield rung > latest and NotYet(
+        f"{where}: look {rung} is too late, the move comes after look {before - 1}; expected look {latest} at the latest."
+    )
+    yield rung <= dies_on_day - 1 and NotYet(
+        f"{where}: at look {rung} the cleaner is still alive; expected your alarm at look {dies_on_day} or later."
+    )
 
 
 @exercise(
@@ -262,15 +282,20 @@ def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, 
         POLICIES, whole_number,
         "retention took the first two hours in any case. `latest` gives up the other twelve, too; `none` would have stopped and asked you.",
         named=True,
+        looks=(
+            "The outage is longer than the retention. How many hours of records are gone when the group comes back?",
+            "`latest` sends it to the end of the log. What of the whole outage does it see?",
+        ),
     ),
     "Where is the group's offset when it comes back, and where does the log begin?",
     "The offset is out of range, so both policies apply: one goes to the log's start, the other to its end.",
     solution={"earliest": 20, "latest": 140},
+    part="c",
 )
 def after_the_outage(given: int, policy: str) -> Rows:
     trace = run("reset_policy", policy=policy, **OUTAGE)
     begins = next(step.number for step in trace if step.actor == "B" and step.what == "start")
-    yield given != judge(trace).counts["lost"] and Unlike(picture=show(trace, at=begins))
+    yield given != judge(trace).counts["lost"] and Unlike(picture=partial(show, trace, at=begins))
 
 
 def starts() -> list[tuple[int | None, int, int, str]]:
@@ -313,9 +338,11 @@ def offset_or_none(value: Any, what: str) -> int | None:
     "When is the policy not consulted at all?",
     "A consumer that is at the very end has a valid offset: that of the next record.",
     solution=solutions.begin,
+    part="c",
 )
 def where_it_begins(got: int | None, *case: Any) -> Rows:
-    yield got != truth_of_begin(*case) and NotYet(f"begin{case} returns {got}; a consumer does something else.")
+    right = truth_of_begin(*case)
+    yield got != right and NotYet(f"begin{case} returns {got}; a consumer does something else: expected {right}.")
 
 
 @exercise(
@@ -325,6 +352,7 @@ def where_it_begins(got: int | None, *case: Any) -> Rows:
     "A table that is consulted after the effect knows everything and prevents nothing.",
     "One record is left when it is consulted before: its effect happened, but its row was not written. Which one?",
     solution={"check": "one step with the effect"},
+    part="c",
 )
 def no_effect_twice(turned: Turned) -> Rows:
     twice, rows = turned.verdict.counts["duplicated"], turned.trace.steps[-1].data.get("rows")

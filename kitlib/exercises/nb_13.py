@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, maybe, sequence, whole_number
+from kitlib.exercises.answers import HalfRight, NotYet, maybe, sequence, whole_number
 from kitlib.exercises.frame import Function, Knobs, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.kafka.replication.epochs import resume
@@ -42,11 +43,12 @@ def what_was_left(trace: Trace) -> tuple[int, int]:
     "Who leads when the new records come, and where does its log end?",
     "Without an unclean election the new records wait for the old leader, which has everything.",
     solution=solutions.what_is_left,
+    part="a",
 )
 def what_is_left(got: tuple[int, ...], copied: int, alone: int, new: int, unclean: bool) -> Rows:
     trace = run("unclean_election", copied=copied, alone=alone, new_records=new, unclean_leader_election=unclean, read=copied)
     right = what_was_left(trace)
-    yield got != right and Unlike(right, picture=show(trace))
+    yield got != right and Unlike(right, picture=partial(show, trace))
 
 
 @exercise(
@@ -57,16 +59,17 @@ def what_is_left(got: tuple[int, ...], copied: int, alone: int, new: int, unclea
     "One is away, and one more will die. How many copies are needed so that one of those left has everything?",
     "The leader alone must not be enough for an acknowledgement, and it must not need all three.",
     solution={"replicas": 3, "min_insync_replicas": 2},
+    part="a",
 )
 def safe_follower(turned: Turned) -> Rows:
     trace = turned.trace
     lost = sum(step.data["from"] - step.data["to"] for step in trace if step.what == "cut")
     refused = sum(step.data["count"] for step in trace if step.what == "refused")
     yield lost and NotYet(f"with these settings {lost} acknowledged records are lost.", picture=show(trace))
-    yield refused and NotYet(
-        f"with these settings nothing is lost, but {refused} records are refused while the follower stands still.", picture=show(trace)
+    yield refused and HalfRight(
+        f"with these settings nothing is lost, but {refused} records are refused while the follower stands still.", 2, show(trace)
     )
-    yield trace.knobs["min_insync_replicas"] < 2 and NotYet(
+    yield trace.knobs["min_insync_replicas"] < 2 and HalfRight(
         "nothing is lost here, by luck: the third copy was in sync. If it had stopped too, the leader alone would have acknowledged.",
         "Which setting says how many copies an acknowledgement needs at least?",
     )
@@ -96,6 +99,7 @@ def resumptions() -> list[tuple[int, int, int | None, str]]:
     "Out of range is committed > end. When does the policy decide, and when does it not?",
     "If epoch_end is known and below committed: go on at epoch_end, unless the policy is none. Only then look at the range.",
     solution=solutions.goes_on,
+    part="b",
 )
 def goes_on(got: int | None, committed: int, end: int, epoch_end: int | None, policy: str) -> Rows:
     epoch = None if epoch_end is None else 0
@@ -148,11 +152,14 @@ def histories() -> list[tuple[list[list[int]], int, list[list[int]], int, int]]:
     "Take the newest epoch that both have, beginning at the same offset. It ends where the next one begins, or at the log's end. "
     "Of the two ends take the lower one.",
     solution=solutions.cut_to,
+    part="b",
 )
 def cut_to(cut: int, leader: list[list[int]], end: int, follower: list[list[int]], own_end: int, part: int) -> Rows:
     where = f"the leader has {leader} and ends at {end}, the follower has {follower} and ends at {own_end}"
     yield cut > own_end and NotYet(f"{where}: your function cuts to {cut}, which is beyond the follower's own end; expected {part}.")
-    yield cut > part and NotYet(f"{where}: your function cuts to {cut} and keeps offset {part}, which is a different record on the leader.")
+    yield cut > part and NotYet(
+        f"{where}: your function cuts to {cut} and keeps offset {part}, which is a different record on the leader; expected {part}."
+    )
     yield cut < part and NotYet(
-        f"{where}: your function cuts to {cut} and throws away records that both have, up to {part}.", "Cut no more than necessary."
+        f"{where}: your function cuts to {cut} and throws away records that both have; expected {part}.", "Cut no more than necessary."
     )

@@ -13,8 +13,9 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, choice, expected, one_of, sequence, whole_number
+from kitlib.exercises.answers import HalfRight, NotYet, choice, expected, one_of, sequence, whole_number
 from kitlib.exercises.frame import Each, Edge, Function, Given, Rows, Unlike, exercise
+from kitlib.exercises.recorded_lag import ASKED, as_window, windows
 from kitlib.experiments.cluster_audit.broken_cluster import (
     FAULTS,
     PARTITIONS,
@@ -28,7 +29,7 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
     broken_cluster as cluster_of,
 )
 from kitlib.monitor.commit_history import Committed
-from kitlib.monitor.lag import Status, Window, evaluate
+from kitlib.monitor.lag import Status, Window, calculate, evaluate
 from kitlib.monitor.lag_window import window_after
 from kitlib.monitor.rewinds import rewinds
 from kitlib.views import draw_window
@@ -62,10 +63,19 @@ LISTS = 30  # of every_step_back
     Each(
         tuple(STORIES), choice(*WORDS),
         "the order decides. STOP comes before REWIND, one lag of 0 excuses a growing one, and without lag now no rule applies.",
+        looks=(
+            "Its lag never falls to 0 and never shrinks. Does any rule know that 300 is little?",
+            "It still commits, so it is not dead. What is said of commits that do not move?",
+            "One lag of 0 in the window is enough for one of the rules. Which one, and does it come before the growing lag?",
+            "How old is its last commit, compared with what the window spans, and is there a lag?",
+            "Which rule looks for a commit that is smaller than the one before? Is there another before it that applies?",
+            "Which question is asked before all others? What is its lag now?",
+        ),
     ),
     "Go through the rules in their order: no lag now, stopped, rewound, caught up once, stalled, slow.",
     "`draw_window(window_after(**story))` shows a story with the rule that fired.",
     solution=["WARN", "STALL", "OK", "STOP", "REWIND", "OK"],
+    part="a",
 )  # fmt: skip
 def which_rule(word: str, place: int) -> Rows:
     window = window_after(**list(STORIES.values())[place])
@@ -93,14 +103,17 @@ def is_stopped(window: Window) -> bool:
     "How long is the window, from its first commit to its last? Ten commits have nine gaps.",
     "The silence must be longer than that, not as long.",
     solution=solutions.rings_after,
+    part="b",
 )
 def rings_after(seconds: int, every_s: int) -> Rows:
     where = f"commits {every_s} s apart"
-    yield not 1 <= seconds <= MOST_S and NotYet(f"{where}: {seconds} s, expected 1 to {MOST_S}.", "")
+    yield not 1 <= seconds <= MOST_S and NotYet(f"{where}: your function returns {seconds} s, expected 1 to {MOST_S}.", "")
     yield not is_stopped(stopped_story(every_s, seconds)) and NotYet(
-        f"{where}: {seconds} s after the last one the monitor does not say STOP yet."
+        f"{where}: {seconds} s after the last one the monitor does not say STOP yet; expected the first second at which it does."
     )
-    yield is_stopped(stopped_story(every_s, seconds - 1)) and NotYet(f"{where}: the monitor says STOP before {seconds} s have passed.")
+    yield is_stopped(stopped_story(every_s, seconds - 1)) and NotYet(
+        f"{where}: the monitor says STOP before {seconds} s have passed; expected the first second at which it does."
+    )
 
 
 @exercise(
@@ -110,6 +123,7 @@ def rings_after(seconds: int, every_s: int) -> Rows:
     "Which step back does the rule look at, and when does it count as recovered?",
     "Let it go back twice. The first time it returns to where it was.",
     solution=[100, 200, 150, 300, 400, 120, 160, 200, 240, 280],
+    part="b",
 )
 def second_rewind(offsets: tuple[int, ...]) -> Rows:
     yield not all(0 <= each <= LATEST_END for each in offsets) and NotYet(
@@ -133,6 +147,7 @@ def second_rewind(offsets: tuple[int, ...]) -> Rows:
     f"The last such log end was read with the last commit. When does the tenth later one push it out? `hidden_story(seconds)` of "
     f"`{__name__}` is the window to look at.",
     solution=100,
+    part="b",
 )
 def hidden_stop(seconds: int) -> Rows:
     right = next(each for each in range(1, MOST_S) if is_stopped(hidden_story(each)))
@@ -167,6 +182,7 @@ def hidden_story(silent_s: int) -> Window:
     "Commits that follow the one before by less than `min_distance_s` take its slot, and its time. How far apart are slots then?",
     "Nine gaps must be at least as long as the pause; and consider where in its slot the last commit came.",
     solution=7,
+    part="b",
 )
 def thin_out(distance_s: int) -> dict[str, Any]:
     found = evaluate(pause_story(distance_s))
@@ -209,18 +225,44 @@ def pairs(value: Any, what: str) -> list[tuple[int, int]]:
     "Compare each one with its neighbour; all of them, not only the first.",
     "A None has no offset: neither it nor the commit after it is a step back.",
     solution=solutions.every_step_back,
+    part="c",
 )
 def every_step_back(given: list[tuple[int, int]], story: list[int | None]) -> Rows:
     history = [Committed(order, order * 1000, offset) for order, offset in enumerate(story)]
     right = [(each.after.order, each.records) for each in rewinds(history)]
     missed = [each for each in right if each not in given]
     yield missed and NotYet(
-        f"{story}: it went back at index {missed[0][0]}, but your function returns {given}.", "Look at each pair of neighbours."
+        f"{story}: it went back at index {missed[0][0]}, but your function returns {given}; expected {right}.",
+        "Look at each pair of neighbours.",
     )
     extra = next((each for each in given if each not in right), given[-1] if given else (0, 0))
     yield len(given) > len(right) and NotYet(
-        f"{story}: at index {extra[0]} there is no step back by {extra[1]}, or your function names it twice."
+        f"{story}: at index {extra[0]} there is no step back by {extra[1]}, or your function names it twice; expected {right}."
     )
+
+
+@exercise(
+    "Write `judged(commits, log_ends, lag, now_s, allowed)`, the rules of the monitor. `commits` are `[offset, at_ms, lag]`, the oldest "
+    "first, with None for a lag that is not known; `log_ends` are the log ends that were seen last, `lag` is the lag now, and up to "
+    "`allowed` counts as none. The first rule that applies gives the word: (1) no lag now: `\"OK\"`; (2) the silence since the last commit "
+    "is longer than the time from the first commit to the last, and no log end is at or below the last commit: `\"STOP\"`; (3) the first "
+    "commit below the one before it, unless that one or a later one is back at the old offset or above: `\"REWIND\"`; (4) some known lag "
+    "is at most `allowed`: `\"OK\"`; (5) all offsets are the same: `\"STALL\"`; (6) no known lag is smaller than the known one before it: "
+    "`\"WARN\"`; else `\"OK\"`.",
+    Function(
+        "judged", windows, "{n} windows recorded from Burrow 1.9.5 get the same word from your rules.", choice(*WORDS),
+        asks=ASKED, names=("commits", "log_ends", "lag", "now_s", "allowed"),
+    ),
+    "Write one `if` for each rule, in their order, and return in each.",
+    "Silence: `now_s * 1000 - commits[-1][1]`. Only the *first* step back counts in rule 3, and lags that are None are left out.",
+    solution=solutions.judged,
+    part="a",
+)
+def own_lag_rules(word: str, *case: Any) -> Rows:
+    *given, truth = case
+    window = as_window(*given)
+    rule = calculate(window)
+    yield word != truth and Unlike(truth, f"The rule that decides is *{rule.rule}*: {rule.why}.", draw_window(window))
 
 
 def diagnosis(answer: Any, what: str = "the answer") -> tuple[BrokenCluster, int, str]:
@@ -247,6 +289,7 @@ def diagnosis(answer: Any, what: str = "the answer") -> tuple[BrokenCluster, int
     "Then only the records of that partition, `cluster.offsets(partition)`: do they end, stand still, go back, or vanish?",
     "Who made the step back? If the group had no members then, none of them can have committed.",
     solution={"seed": 27, "partition": 1, "fault": "stopped"},
+    part="c",
 )
 def broken_cluster(answer: tuple[BrokenCluster, int, str]) -> Rows:
     cluster, partition, fault = answer
@@ -254,7 +297,7 @@ def broken_cluster(answer: tuple[BrokenCluster, int, str]) -> Rows:
     yield partition != truth.partition and NotYet(
         f"partition {partition} is healthy: {innocence(cluster, partition)}.", "Look at the other partitions."
     )
-    yield fault != truth.fault and NotYet(f"partition {partition} is the broken one, but {against(fault, cluster, truth)}.")
+    yield fault != truth.fault and HalfRight(f"partition {partition} is the broken one, but {against(fault, cluster, truth)}.")
     yield f"{FAULTS[fault]}. Partition {partition}: {evidence(cluster, truth)}."
 
 

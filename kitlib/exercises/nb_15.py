@@ -1,215 +1,231 @@
-"""The exercises of notebook 15: what a crash leaves, what may be committed, who stops reading, how large a poll may be, who gets what."""
+"""The exercises of notebook 15: what each reader sees, what a crash leaves, who is fenced, a reader of one's own, and a key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from random import Random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, as_text, choice, expected, sequence, whole_number
-from kitlib.exercises.frame import Each, Edge, Function, Rows, Unlike, exercise
+from kitlib.exercises.answers import HalfRight, NotYet, as_text, choice, expected, sequence, whole_number
+from kitlib.exercises.frame import Each, Function, Given, Knobs, Rows, Turned, Unlike, exercise, first_of
 from kitlib.experiments import run
-from kitlib.experiments.groups.rebalance_stories import rebalances
 from kitlib.monitor.delivery import judge
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 from kitlib.views import show
 
-CRASHES: tuple[tuple[str, str], ...] = (  # (library, rule) of `auto_commit`
-    ("java", "killed"),
-    ("librdkafka", "killed"),
-    ("librdkafka", "kept after the work"),
-    ("kafka-python", "handed to a pool"),
+SEEN: dict[str, Any] = {"transactions": 5, "abort_every": 3, "tx_records": 2, "overlap": False}  # the first exercise
+ZOMBIES: tuple[dict[str, Any], ...] = (  # of the third
+    {"ids": "same", "offsets": "inside"},
+    {"ids": "new per start", "offsets": "outside"},
+    {"ids": "new per start", "offsets": "inside"},
+    {"ids": "new per start", "offsets": "inside", "generation": False},
 )
-FETCHED_MORE = 7  # records, of after_the_crash
-FIRST, POOL = 40, 12  # of committable: the first offset, and how many records are under way
-SLOW: dict[str, Any] = {"work_ms": 100, "max_poll_ms": 2_000}  # of poll_size
-MOST_RECORDS = 40  # in a poll; a partition holds no more
-SITUATIONS: tuple[tuple[str, dict[str, Any]], ...] = (  # of which_clock
-    ("a batch takes 2.6 s", {"trouble": "slow work", "trouble_ms": 2_600}),
-    ("a batch takes 1.8 s", {"trouble": "slow work", "trouble_ms": 1_800}),
-    ("the process is frozen for 1.8 s", {"trouble": "frozen", "trouble_ms": 1_800}),
-    ("the process is killed", {"trouble": "killed", "trouble_ms": 2_600}),
+LOGS: tuple[tuple[str, dict[str, Any]], ...] = (  # of the fourth: runs whose logs the learner's reader reads
+    ("commit_and_abort", {}),
+    ("commit_and_abort", {"transactions": 6, "abort_every": 3, "overlap": False}),
+    ("delayed_marker", {}),
+    ("hanging_transaction", {}),
+    ("consume_transform_produce", {"transactional": False}),
+    ("transaction_timeout", {}),
 )
-GROUPS, NAMES = 40, "ABCDEFG"  # of own_assignor
+CHOICES = ("the transaction's number", "producer id and epoch", "the offset of the output record", "the offset of the input record")
 
 
-def cursors_at(trace: Trace, what: str) -> tuple[int, int, int]:
-    """(committed, processed, fetched) of the first partition at the first step of this kind; 0 for nothing yet."""
-    step = next(step for step in trace if step.what == what)
-    committed, processed, fetched, _ = next(iter(step.state["cursors"].values()))
-    return committed or 0, processed or 0, fetched or 0
-
-
-def killed_consumers() -> list[list[Any]]:
-    """The three cursors at each kill, then its name and run; and the same again after a larger fetch, which changes nothing."""
-    found: list[list[Any]] = []
-    for library, rule in CRASHES:
-        trace = run("auto_commit", library=library, rule=rule)
-        found.append([*cursors_at(trace, "kill"), f"{library}, {rule}", trace])
-    return found + [[committed, processed, fetched + FETCHED_MORE, *rest] for committed, processed, fetched, *rest in found]
+def reads_of(trace: Trace, reader: str) -> list[int]:
+    """The offsets that a reader was given, in their order."""
+    return [step.data["offset"] for step in trace if step.actor == reader and step.what == "read"]
 
 
 @exercise(
-    "Write `after_the_crash(committed, processed, fetched)`: a consumer is killed with its cursors there, and another goes on. "
-    "Return how many records are lost and how many are processed twice.",
-    Function(
-        "after_the_crash", killed_consumers,
-        "what lies between the committed offset and the processed one is lost or processed twice; what was fetched does not matter.",
-        sequence(2), asks=3,
-    ),
-    "The successor begins at the committed offset. Which records does it never see, and which does it see again?",
-    "Two differences, of which one is 0: max(0, ...) twice. One of the three cursors is not needed.",
-    solution=solutions.after_the_crash,
+    f"`commit_and_abort` with {SEEN['transactions']} transactions of {SEEN['tx_records']} records, every third one aborted, and no "
+    "overlap. How many offsets does the log have in the end, how many records is the `read_committed` reader given, and how many "
+    "the `read_uncommitted` one? A list of three numbers.",
+    Given(sequence(3)),
+    "Count the records of all transactions first, then those of the aborted ones.",
+    "A marker for each transaction, committed or aborted, takes an offset. No reader gets it.",
+    solution=[15, 8, 10],
+    part="a",
 )
-def after_the_crash(given: tuple[int, ...], committed: int, processed: int, fetched: int, which: str, trace: Trace) -> Rows:
-    counts = judge(trace).counts
-    yield given != (counts["lost"], counts["duplicated"]) and NotYet(
-        f"{which}: committed {committed}, processed {processed}, fetched {fetched}: {counts['lost']} are lost and {counts['duplicated']} "
-        f"processed twice; your function says {given[0]} and {given[1]}.",
-        picture=show(trace, at=next(step.number for step in trace if step.what == "kill"), part="cursors"),
+def what_each_sees(given: tuple[int, ...]) -> Rows:
+    trace = run("commit_and_abort", **SEEN)
+    end, committed, uncommitted = truth = [
+        trace.steps[-1].state["high_watermark"],
+        len(reads_of(trace, "read_committed")),
+        len(reads_of(trace, "read_uncommitted")),
+    ]
+    looks = (
+        "Each transaction ends with something in the log that is not a record.",
+        "Which transactions are aborted, and what does this reader get of them?",
+        "This reader gets every record. Does it also get what else is in the log?",
     )
-
-
-def pools() -> list[tuple[int, list[int]]]:
-    """The lowest offset in progress and the finished ones, of a pool that finishes them in any order."""
-    rng = Random(15)
-    return [(FIRST, rng.sample(range(FIRST, FIRST + POOL), rng.randint(0, POOL))) for _ in range(12)]
-
-
-@exercise(
-    "Eight workers finish records in any order. Write `committable(first, finished)`: `first` is the lowest offset of those in "
-    "progress, `finished` a list of finished offsets. Return the offset to commit.",
-    Function(
-        "committable", pools, "the end of what is finished without a gap. It is Storm's PartitionManager again (notebook 01), in one line.",
-        whole_number,
-    ),
-    "Begin at `first` and go up. Where do you have to stop?",
-    "The committed offset is that of the first record that is not finished: the next to be read.",
-    solution=solutions.committable,
-)
-def committable(offset: int, first: int, finished: list[int]) -> Rows:
-    right = first
-    while right in finished:
-        right += 1
-    yield offset > right and NotYet(
-        f"with {sorted(finished)} finished it commits {offset}, but record {right} is not finished: a crash would lose it.",
-        "A commit claims everything below it.",
-    )
-    yield offset < right and NotYet(
-        f"with {sorted(finished)} finished it may commit {right}, but it commits {offset}: a crash would repeat more than it must.",
-        "The committed offset is the next to be read." if offset == right - 1 else None,
+    wrong = [
+        NotYet(f"number {place} is not {number}.", look, show(trace, at=len(trace) // 3))
+        for place, (number, right, look) in enumerate(zip(given, truth, looks, strict=True), 1) if number != right
+    ]  # fmt: skip
+    yield from first_of(wrong, len(truth))
+    yield (
+        f"{end} offsets, of which {end - uncommitted} are markers; {committed} records for read_committed, and "
+        f"{uncommitted - committed} more for read_uncommitted, which no one will ever take back."
     )
 
 
 @exercise(
-    "Two consumers have three of six partitions each, and a third one comes. How many partitions are given up, by eager members "
-    "and by cooperative ones? Answer with a dict, `{\"eager\": ..., \"cooperative\": ...}`.",
+    "Find knobs for `consume_transform_produce` among `transactional`, `offsets`, `order` and `crash` with which records are lost, "
+    "and none is there twice.",
+    Knobs("consume_transform_produce", only=("transactional", "offsets", "order", "crash")),
+    "Records are lost when the group's position goes past them and their output never comes. Can that happen within a transaction?",
+    "Position first, output second, and the crash between the two.",
+    solution={"transactional": False, "order": "offsets first", "crash": "after position"},
+    part="a",
+)
+def losing_order(turned: Turned) -> Rows:
+    counts = turned.verdict.counts
+    twice, lost = counts["duplicated"], counts["lost"]
+    missing = "none is missing" if not lost else f"{lost} are missing"
+    yield twice and (HalfRight if lost else NotYet)(
+        f"with these knobs {twice} records are there twice, and {missing}.", None if lost else 2, show(turned.trace)
+    )
+    yield not lost and NotYet("with these knobs every record is there once.", picture=show(turned.trace))
+    yield (
+        f"{lost} records were read, never came out, and no one will look for them: the group's position had gone past them before "
+        "their output was there. This is at most once."
+    )
+
+
+@exercise(
+    "A worker with 3 records in its open transaction freezes, another one takes its place and processes the same 3 records, and then "
+    "the first one continues and commits. How many records does a `read_committed` reader get twice? (1) One transactional id for both, "
+    "offsets within the transaction. (2) An id per start, offsets committed by themselves. (3) An id per start, offsets within the "
+    "transaction. (4) As 3, but the offsets do not carry the group's generation. A list of four numbers.",
     Each(
-        ("eager", "cooperative"), whole_number,
-        "all six, or the two that the new member gets. The four others are read meanwhile, and their uncommitted records are not "
-        "consumed twice.",
-        named=True,
+        ("",) * len(ZOMBIES), whole_number,
+        "one id for all its starts fences the old worker; offsets within the transaction and the group's generation fence it "
+        "when the ids differ. Without any of these, both commit.",
+        noun="numbers",
     ),
-    "An eager member gives up everything before it joins again.",
-    "A cooperative one gives up what the new member will get. How many is that, with three members?",
-    solution={"eager": 6, "cooperative": 2},
+    "What does the broker check when the first worker tries to commit: an epoch, a generation, or nothing?",
+    "`zombie` has the knobs ids, offsets and generation.",
+    solution=[0, 3, 0, 3],
+    part="b",
 )
-def stand_still(given: int, protocol: str) -> Rows:
-    right = next(each.given_up for each in rebalances(run("rebalance_protocols", protocol=protocol)) if each.what == "C joins")
-    yield given != right and NotYet(f"{protocol} members do not give up {given} partitions.")
+def four_zombies(number: int, place: int) -> Rows:
+    trace = run("zombie", **ZOMBIES[place])
+    fenced = "fenced" if any(step.what == "fenced" for step in trace) else "not fenced"
+    yield number != judge(trace).counts["duplicated"] and Unlike(
+        look=f"When the first worker wakes up, it is {fenced}. What has it written, and what does its commit do?",
+        picture=partial(show, trace),
+    )
 
 
-@exercise(
-    "A's session is 1.5 s, its poll interval 2 s. In four situations, " + "; ".join(
-        f"({number}) {situation}" for number, (situation, _) in enumerate(SITUATIONS, 1)
-    ) + ": which clock removes A from the group? Answer with a list of four words, each `\"session\"`, `\"poll\"` or `\"nobody\"`.",
-    Each(
-        tuple(situation for situation, _ in SITUATIONS), choice("session", "poll", "nobody"),
-        "a busy process still sends its heartbeats, so only its polls give it away; a frozen or dead one sends none, and the session "
-        "notices that first.",
-    ),
-    "What sends the heartbeats, and does it run in each of the situations?",
-    "A slow member keeps sending heartbeats; only the time since its last poll gives it away. Is 1.8 s too long for that?",
-    solution=["poll", "nobody", "session", "session"],
-)  # fmt: skip
-def which_clock(word: str, place: int) -> Rows:
-    trace = run("poll_too_late", **SITUATIONS[place][1])
-    yield word != next((step.data["why"] for step in trace if step.what == "evict"), "nobody") and Unlike()
+def entries_of(trace: Trace) -> list[list[Any]]:
+    """The log at a run's end as the learner's function gets it: first and last offset, producer id, kind."""
+    rows = trace.steps[-1].state["log"]
+    return [[first, last, pid, kind or ("plain" if tx is None else "data")] for first, last, pid, _, tx, kind in rows]
 
 
-@exercise(
-    f"Work on a record takes {SLOW['work_ms']} ms, and a member may stay away for {SLOW['max_poll_ms']:,} ms. With how many records "
-    "in a poll, at most, does `slow_group` repeat nothing?",
-    Edge(
-        "poll_records", 1, MOST_RECORDS, largest=True,
-        fits=lambda twice: not twice,
-        fails="with {n} records in a poll {here} records are processed twice.",
-        look="How long does such a batch take?",
-        right="{n}: with one more, a batch takes as long as a member may stay away. Then {there} records are processed twice, and the "
-        "group would have gone on like that for ever.",
-    ),
-    "The work on a whole batch must end before the next poll is due.",
-    "Records × milliseconds each, and *below* the interval, not equal to it.",
-    solution=19,
-)
-def poll_size(records: int) -> int:
-    return judge(run("slow_group", poll_records=records, **SLOW)).counts["duplicated"]
-
-
-def groups() -> list[tuple[int, dict[str, list[int]]]]:
-    """Groups before a rebalance: (partitions, member -> what it has), some partitions without an owner, some members new."""
-    rng, found = Random(29), []
-    for _ in range(GROUPS):
-        partitions, names = rng.randint(0, 12), NAMES[: rng.randint(1, len(NAMES))]
-        owned: dict[str, list[int]] = {name: [] for name in names}
-        for partition in range(partitions):
-            if rng.random() < 0.8:
-                owned[rng.choice(names[: rng.randint(1, len(names))])].append(partition)
-        found.append((partitions, owned))
+def log_cases() -> list[list[Any]]:
+    """Logs, each with its run, its name and the offsets that the run's own reader was given."""
+    found = []
+    for name, knobs in LOGS:
+        trace = run(name, **knobs)
+        state, truth = trace.steps[-1].state, reads_of(trace, "read_committed")
+        end = state["high_watermark"]  # and one record without a transaction comes last
+        found.append([[*entries_of(trace), [end, end, -1, "plain"]], trace, name, truth + [end] * (state["lso"] == end)])
     return found
 
 
-def most_kept(partitions: int, owned: Mapping[str, Sequence[int]]) -> int:
-    """How many partitions can stay where they are when everybody gets as many as the next, or one more."""
-    share, more = divmod(partitions, len(owned))
-    kept = 0
-    for has in sorted(map(len, owned.values()), reverse=True):
-        if has > share and more:
-            kept, more = kept + share + 1, more - 1
-        else:
-            kept += min(has, share)
-    return kept
-
-
-def dealt_lists(value: Any, what: str) -> Mapping[Any, Any]:
-    """A dict of lists of partitions."""
-    if not isinstance(value, Mapping) or not all(isinstance(has, list | tuple) for has in value.values()):
-        raise expected(what, "a dict with a list for each member", value)
-    return value
+def offsets_given(value: Any, what: str) -> list[int]:
+    """Offsets in a list or set, with those that are there twice."""
+    if not isinstance(value, list | tuple | set | frozenset | range):
+        raise expected(what, "a list of offsets", value)
+    return sorted(whole_number(offset, "each offset") for offset in value)
 
 
 @exercise(
-    "Write `own_assignor(partitions, owned)`: `owned` says which partitions each member has now (none, if it is new). Return "
-    "the same dict for the next generation: partitions 0 to `partitions - 1`, each assigned once; no member with two more than "
-    "another; and as many as possible left where they are.",
+    "Write `read_committed(log)`. Each entry of the log is `[first_offset, last_offset, producer_id, kind]`, where `kind` is "
+    '`"data"` (in a transaction), `"plain"` (in none), `"COMMIT"` or `"ABORT"` (markers). Return the offsets that a reader of '
+    "committed records is given.",
     Function(
-        "own_assignor", groups,
-        "{n} groups: every partition assigned once, evenly, and none moved needlessly. Kafka's sticky ones do no better.",
-        dealt_lists,
+        "read_committed", log_cases,
+        "the same offsets as the broker's own rule in {n} logs. Kafka's reader does the same with less: the broker stops at the last "
+        "stable offset and sends a list of the aborted transactions along.",
+        offsets_given, asks=1,
     ),
-    "Shares are `partitions // members`, and the remainder gets one more. Who should get one more?",
-    "First let each member keep up to a share; those with the most keep one above it while there is a remainder. Then assign the rest.",
-    solution=solutions.own_assignor,
+    "A batch is decided by the first marker of its producer id behind it. Without one, it is open.",
+    "The reader stops at the first open batch, no matter who else has committed behind it.",
+    solution=solutions.read_committed,
+    part="a",
 )
-def own_assignor(dealt: Mapping[str, list[int]], partitions: int, owned: Mapping[str, list[int]]) -> Rows:
-    where = f"{partitions} partitions, before: {owned}"
-    yield set(dealt) != set(owned) and NotYet(f"{where}: expected a list for each of {', '.join(owned)}; got {as_text(dict(dealt))}.", "")
-    all_dealt = sorted(whole_number(each, "each partition") for has in dealt.values() for each in has)
-    yield all_dealt != list(range(partitions)) and NotYet(
-        f"{where}: each partition should be assigned once; your function assigns {all_dealt}.", "Which one has no owner yet?"
+def own_read_committed(given: list[int], log: list[list[Any]], trace: Trace, name: str, truth: list[int]) -> Rows:
+    more, less = sorted(set(given) - set(truth)), sorted(set(truth) - set(given))
+    where, rest, drawn = f"in the log of {name} your reader", f"expected {as_text(truth)}.", partial(show, trace)
+    yield more and NotYet(f"{where} gets offset {more[0]}: {why_not(more[0], log)}; {rest}", picture=drawn)
+    yield less and NotYet(f"{where} does not get offset {less[0]}, which counts; {rest}", picture=drawn)
+    yield given != truth and NotYet(f"{where} gets an offset more than once; {rest}", "")
+
+
+def why_not(offset: int, log: list[list[Any]]) -> str:
+    """Why a reader of committed records is not given an offset."""
+    entry = next((one for one in log if one[0] <= offset <= one[1]), None)
+    if entry is None:
+        return "there is no such offset"
+    if entry[3] in ("COMMIT", "ABORT"):
+        return "that is a marker, not a record"
+    decided = next((kind for first, _, pid, kind in log if pid == entry[2] and first > offset and kind in ("COMMIT", "ABORT")), None)
+    if decided == "ABORT":
+        return "the next marker of its producer says abort"
+    return "an older transaction is open, and no one reads past its first record" if decided or entry[3] == "plain" else "it is not decided"
+
+
+def keys_of(trace: Trace) -> dict[str, Callable[[Step], Any]]:
+    """What each choice gives as a key for an effect in the database."""
+    begun: dict[str, int] = {}
+    identity: dict[str, tuple[int, int]] = {}
+    offsets: dict[tuple[str, int], int] = {}
+    known: dict[int, tuple[Any, ...]] = {}
+    for step in trace:
+        if step.what == "begin":
+            begun[step.actor] = step.data["tx"]
+        elif step.what == "id":
+            identity[step.actor] = (step.data["pid"], step.data["epoch"])
+        elif step.what == "effect":
+            known[step.number] = (begun[step.data["by"]], identity[step.data["by"]])
+        elif step.what == "write":
+            for place, record in enumerate(range(step.data["first"], step.data["last"] + 1)):
+                offsets[step.data["tx"], record] = step.data["offset"] + place
+    keys: tuple[Callable[[Step], Any], ...] = (
+        lambda step: known[step.number][0],
+        lambda step: known[step.number][1],
+        lambda step: offsets.get((known[step.number][0], step.data["record"])),
+        lambda step: step.data["record"],
     )
-    sizes = [len(has) for has in dealt.values()]
-    yield max(sizes) - min(sizes) > 1 and NotYet(f"{where}: the shares are {sizes}; the largest may be at most one above the smallest.")
-    kept, possible = sum(len(set(dealt[name]) & set(has)) for name, has in owned.items()), most_kept(partitions, owned)
-    yield kept < possible and NotYet(f"{where}: {kept} of them stay where they are; {possible} could.", "Who may keep one more?")
+    return dict(zip(CHOICES, keys, strict=True))
+
+
+@exercise(
+    "The database gets a unique key, so that a charge that is repeated after a crash changes nothing. What should the key be: "
+    + ", ".join(f'`"{each}"`' for each in CHOICES[:-1])
+    + f' or `"{CHOICES[-1]}"`?',
+    Given(choice(*CHOICES)),
+    "After the crash another transaction handles the same record. What about it has not changed?",
+    "Look at the record in the input topic.",
+    solution="the offset of the input record",
+    part="b",
+)
+def right_key(chosen: str) -> Rows:
+    trace = run("outside_effect")
+    key_of, keys = keys_of(trace)[chosen], dict[int, list[Any]]()
+    for step in trace:
+        if step.what == "effect":
+            keys.setdefault(step.data["record"], []).append(key_of(step))
+    everything = [key for found in keys.values() for key in dict.fromkeys(found)]
+    yield len(set(everything)) < len(keys) and NotYet(
+        f"{chosen} is the same for several records, so the second record of a batch is refused.", "What belongs to one record alone?"
+    )
+    record, found = next(((record, found) for record, found in keys.items() if len(set(found)) > 1), (None, []))
+    yield found and NotYet(f"record {record} is charged under {found[0]} at first, and under {found[1]} after the crash.")
+    yield (
+        f"{chosen} is the same at every attempt, so the second charge finds an existing row. Write both in one transaction of "
+        "the database, and Kafka may deliver the record as often as it likes."
+    )

@@ -43,6 +43,7 @@ def last(trace: Trace, what: str) -> dict[str, Any]:
     "When does the delay begin: when the worker dies, or when someone notices?",
     "The delay begins in the rebalance that follows the eviction, and another rebalance follows the delay.",
     solution=144,
+    part="a",
 )
 def nobodys_task(seconds: int) -> Rows:
     trace = run("connect_worker_lost", **LOST)
@@ -75,6 +76,7 @@ def nobodys_task(seconds: int) -> Rows:
     "The worst moment is just before a flush. How many records have been produced by then?",
     "In the last second before a flush, an interval of n seconds has produced n - 1 seconds' records since the last one.",
     solution=9,
+    part="c",
 )
 def flush_often_enough(interval_s: int) -> int:
     """How many records come twice at most, whenever the worker dies within its second flush interval."""
@@ -109,15 +111,21 @@ def shares_moved() -> str:
     "A key is a text here, but the hash takes bytes: `key.encode()`.",
     "`partition_of_key(key.encode(), before) != partition_of_key(key.encode(), after)`",
     solution=solutions.moved,
+    part="b",
 )
 def moved_keys(chosen: list[str], keys: list[str], before: int, after: int) -> Rows:
     homes = {key: [partition_of_key(key.encode(), count) for count in (before, after)] for key in keys}
     where, truth = f"from {before} to {after} partitions", {key for key, (old, new) in homes.items() if old != new}
     strange = sorted(set(chosen) - set(keys))
     stays, missed = sorted(set(chosen) - truth - set(strange)), sorted(truth - set(chosen))
-    yield strange and NotYet(f"{where}: {as_text(strange[0])} is not one of the keys.", "")
-    yield stays and NotYet(f"{where}: {as_text(stays[0])} stays in partition {homes[stays[0]][0]}.", "Ask the hash for both.")
-    yield missed and NotYet("{}: {} goes from partition {} to {}.".format(where, as_text(missed[0]), *homes[missed[0]]))
+    yield strange and NotYet(f"{where}: {as_text(strange[0])} is not one of the keys; expected only these.", "")
+    yield stays and NotYet(
+        f"{where}: {as_text(stays[0])} stays in partition {homes[stays[0]][0]}; expected it not to be in your list.",
+        "Ask the hash for both.",
+    )
+    yield missed and NotYet(
+        "{}: {} goes from partition {} to {}; expected it in your list.".format(where, as_text(missed[0]), *homes[missed[0]])
+    )
 
 
 @exercise(
@@ -135,6 +143,7 @@ def moved_keys(chosen: list[str], keys: list[str], before: int, after: int) -> R
     "A thread without a task idles. How many tasks are there in all?",
     "Each of the two sub-topologies has as many tasks as its widest topic has partitions.",
     solution=5,
+    part="b",
 )
 def busy_threads(threads: int) -> dict[str, Any]:
     return last(run("streams_tasks", threads=threads, **WIDE), "idle")
@@ -180,6 +189,7 @@ def leader_cases() -> list[tuple[dict[str, int], list[str], Dealt]]:
     "The tasks continue where the connectors ended: they do not start at the first worker again.",
     "Names sort as texts, so w10 comes before w2; the tasks of one connector sort by number.",
     solution=solutions.lead,
+    part="a",
 )
 def own_leader(got: Any, connectors: dict[str, int], workers: list[str], truth: Dealt) -> Rows:
     for worker, right in truth.items():

@@ -25,8 +25,10 @@ from typing import Any
 
 from kitlib.conformance.acker import message_of
 from kitlib.conformance.golden import Difference, bundled, read_traces
+from kitlib.exercises import solutions
 from kitlib.exercises.recorded import Recording, Script
 from kitlib.exercises.sandbox_values import shown
+from kitlib.exercises.shrinking import numbered, raised
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_FAIL_STREAM_ID
 from kitlib.text import plain_text
 from kitlib.views import Picture
@@ -390,4 +392,49 @@ def _frame(x: float, y: float, width: float) -> Svg:
     return el("rect", x=x, y=y, width=width, height=18, fill="none", stroke=RED, stroke_width=1.5)
 
 
-ACKER = Recording(bundled_scripts, operations, answers_to, judged, _where, _said)
+# Made smaller.
+
+
+def differ(right: Any, got: Any) -> str:
+    """How an answer is not the right one, in words; "" when it is."""
+    if found := raised(got):
+        return found
+    yours = judged(got, right)
+    if yours["emits"] != right["emits"]:
+        both = [*right["emits"], *(yours["emits"] if isinstance(yours["emits"], list) else [])]
+        roots = [emit[-1] for emit in both if isinstance(emit, list) and emit]
+        root = roots[0] if roots and roots.count(roots[0]) == len(roots) else None
+        return f"it should emit {_emits_said(right['emits'], root)}; yours emits {_emits_said(yours['emits'], root)}"
+    return "" if yours["ledger"] == right["ledger"] else _ledger_said(right["ledger"], yours["ledger"])[0]
+
+
+def simpler(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The same messages with trees 1, 2, ...; then with such spout tasks and small values, too."""
+    roots = numbered([step["given"][0] for step in steps if step["given"]])
+    tasks = numbered([step["given"][2] for step in steps if len(step["given"]) > SPOUT_TASK])
+    vals = {val: 2**number // 2 for val, number in numbered([step["given"][1] for step in steps if len(step["given"]) > 1]).items()}
+
+    for maps in ((roots, {}, {}), (roots, vals, {}), (roots, {}, tasks), (roots, vals, tasks)):
+        yield [{**step, "given": [names.get(value, value) for names, value in zip(maps, step["given"], strict=False)]} for step in steps]
+
+
+def rows(answer: Any) -> dict[str, str]:
+    """What was emitted, and each tree's entry, in words."""
+    emits = answer.get("emits") if isinstance(answer, dict) else answer
+    found = {"emits": _emits_said(emits)}
+    for root, val, task, failed, bucket in rows_in(answer) or ():
+        told = [f"value {value_said(val)}", "no spout" if task is None else f"task {task}", *(["failed"] if failed else [])]
+        found[f"tree {root}"] = ", ".join([*told, BUCKETS.get(bucket, f"bucket {bucket}")])
+    return found
+
+
+def call(step: dict[str, Any]) -> str:
+    """`init(1, 5, 1)`."""
+    return f"{step['op']}({', '.join(map(str, step['given']))})"
+
+
+ACKER = Recording(
+    bundled_scripts, operations, answers_to, judged, _where, _said,
+    name=f"{__name__}:ACKER", right=solutions.OwnAcker, differ=differ, simpler=simpler, call=call, rows=rows,
+    kits=("kitlib.storm.acker:Acker", "kitlib.storm.later_acker:LaterAcker"),
+)  # fmt: skip

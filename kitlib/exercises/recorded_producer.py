@@ -23,8 +23,10 @@ from itertools import chain
 from typing import Any
 
 from kitlib.conformance.golden import Difference, bundled, read_traces
+from kitlib.exercises import solutions
 from kitlib.exercises.recorded import Recording, Script
 from kitlib.exercises.sandbox_values import shown
+from kitlib.exercises.shrinking import numbered, raised
 from kitlib.kafka.protocol import MAX_SEQUENCE, increment_sequence
 from kitlib.text import plain_text
 from kitlib.views import Picture
@@ -369,7 +371,61 @@ def _small(x: float, y: float, text: str) -> Svg:
     return el("text", text, cls="grey", x=x, y=y, font_size=11, text_anchor="middle")
 
 
-CHECK, STATE = (
-    Recording(partial(bundled_scripts, is_function), operations, answers_to, _judged, _where, partial(_said, is_function))
-    for is_function in (True, False)
-)
+# Made smaller.
+
+
+def differ(right: Any, got: Any) -> str:
+    """How an answer is not the right one, in words; "" when it is."""
+    if found := raised(got):
+        return found
+    return "" if right == got and type(right) is type(got) else f"it should return {right!r}; yours returns {plain_text(repr(got), 80)}"
+
+
+def simpler(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The same batches in partition 0, of producers 1, 2, ..., at the offsets that they have then; and from sequence 0 or 10 on."""
+    pids, ends, shorter = numbered([step["given"][1] for step in steps if len(step["given"]) > 1]), 0, []
+    for step in steps:
+        given = [0, *(pids[pid] for pid in step["given"][1:2]), *step["given"][2:]]
+        if step["op"] == "append":
+            given[-1], ends = ends, ends + given[4]
+        shorter.append({**step, "given": given})
+    yield shorter
+    first = next((step["given"][3] for step in shorter if step["op"] == "append"), 0)
+    for begin in (0, 10) if first > 10 else ():
+        yield [_later(step, begin - first) if step["op"] == "append" else step for step in shorter]
+
+
+def _later(step: dict[str, Any], by: int) -> dict[str, Any]:
+    given = step["given"]
+    return {**step, "given": [*given[:3], increment_sequence(given[3], by), *given[4:]]}
+
+
+def call(step: dict[str, Any]) -> str:
+    """`append(1, 0, 5, 2, 10)`: without the partition."""
+    return f"{step['op']}({', '.join(map(str, step['given'][1:]))})"
+
+
+def rows(answer: Any) -> dict[str, str]:
+    """What was answered."""
+    return {"answers": "" if answer is None else plain_text(answer, 80)}
+
+
+def batch(step: dict[str, Any]) -> str:
+    """A batch in words, for a function that is asked about each one."""
+    if step["op"] != "append":
+        return call(step)
+    pid, epoch, seq, count = step["given"][1:5]
+    return f"producer {pid} sends epoch={epoch}, seq={seq}, count={count}"
+
+
+def _recording(name: str, is_function: bool) -> Recording:
+    right, told = (solutions.check_sequence, batch) if is_function else (solutions.BrokerState, call)
+    scripts, said = partial(bundled_scripts, is_function), partial(_said, is_function)
+    return Recording(
+        scripts, operations, answers_to, _judged, _where, said,
+        name=f"{__name__}:{name}", right=right, differ=differ, simpler=simpler, call=told, rows=rows, original="Kafka 4.3.1",
+        kits=("kitlib.kafka.broker.producer_state:ProducerStateManager",),
+    )  # fmt: skip
+
+
+CHECK, STATE = _recording("CHECK", True), _recording("STATE", False)

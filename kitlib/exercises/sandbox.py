@@ -47,6 +47,7 @@ from kitlib.trace import Trace
 
 Driver = Callable[[Any, Any], Iterable[Any]]
 
+CHANGED = "ArgumentChangedError"  # the kind of what is raised when a call has changed an argument
 DEADLINE_S = 10.0
 TOKEN_NAME = "KIT_SANDBOX"
 # All that the learner's process gets to know of our environment: no passwords, no tokens of a server.
@@ -138,7 +139,7 @@ def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limi
     """Call the learner's function once for each list of arguments; the value of call i is `outcome.answers[i][0]`.
 
     Arguments are JSON values or Traces. Of a value come over: None, numbers, texts, ranges, and lists, tuples,
-    sets and dicts of these; anything else is a `Foreign`.
+    sets and dicts of these; anything else is a `Foreign`. A call that leaves an argument other than it was is `raised`, as CHANGED.
     """
     scripts = [{"arguments": [_argument(each) for each in arguments]} for arguments in argument_lists]
     places = [f"in call {number} of {len(scripts)}" if len(scripts) > 1 else "" for number in range(1, len(scripts) + 1)]

@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 import cloudpickle
 import psutil
 
-from kitlib.exercises.sandbox_values import pack
+from kitlib.exercises.sandbox_values import pack, shown
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -161,10 +161,22 @@ class Line:
             _exit(EXIT_CLOSED)
 
 
+class ArgumentChangedError(Exception):
+    """A function has changed what it was given; the message says which argument, and from what to what."""
+
+
 def called(function: Any, script: dict[str, Any]) -> Iterator[Packed]:
-    """The driver of `sandbox.call`: one call, one answer."""
+    """The driver of `sandbox.call`: one call, one answer. ArgumentChangedError when the call leaves an argument other than it was."""
+    given = _encode(script["arguments"])
     arguments = [Trace.from_json_lines(each["trace"]) if "trace" in each else each["json"] for each in script["arguments"]]
-    yield Packed(pack(function(*arguments)))
+    answer = Packed(pack(function(*arguments)))
+    for number, (before, now) in enumerate(zip(_decode(given), arguments, strict=True), 1):
+        if "trace" in before:
+            if list(now.to_json_lines()) != before["trace"]:
+                raise ArgumentChangedError(f"argument {number}, a Trace")
+        elif now != before["json"]:
+            raise ArgumentChangedError(f"argument {number} from {shown(before['json'])} to {shown(now)}")
+    yield answer
 
 
 def told(error: BaseException) -> tuple[str, str, str]:

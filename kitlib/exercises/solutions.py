@@ -6,10 +6,13 @@ No answer imports an experiment or asks the kit for the truth: each is a second 
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 from kitlib.kafka.hashes import partition_of_key
+from kitlib.storm.offset_set import OffsetSet
 from kitlib.storm.topology import Bolt
 from kitlib.trace import Trace, from_ranges
 
@@ -22,6 +25,71 @@ def own_ack(manager: Any, offset: int) -> None:
     if pending and pending.first() < offset - limit:
         pending.clear_below(offset - limit)
     pending.discard(offset)
+
+
+class OwnPartitionManager:
+    """The rules of 0.9.3, with a sorted set for `pending`."""
+
+    def __init__(self, config: Any, log: Any, store: Any) -> None:
+        self.config, self.log, self.store = config, log, store
+        self.pending, self.failed = OffsetSet(), set[int]()
+        self.waiting_to_emit: deque[Any] = deque()
+        self.number_acked = self.number_failed = 0
+        stored, begin = store.read(), self.configured()
+        current = begin
+        if stored is not None:
+            other = config.force_from_start and stored.topology_id != config.topology_id
+            begin = log.offset_at(config.start_offset_time) if other else stored.offset
+        if begin <= 0 or current - begin > config.max_offset_behind:
+            begin = current
+        self.emitted_to_offset = self.committed_to = begin
+
+    def configured(self) -> Any:
+        return self.log.offset_at(self.config.start_offset_time if self.config.force_from_start else -1)
+
+    def next(self) -> Any:
+        if not self.waiting_to_emit:
+            self.fill()
+        while self.waiting_to_emit:
+            record = self.waiting_to_emit.popleft()
+            if self.config.scheme(record) is not None:
+                return record
+            self.ack(record.offset)
+        return None
+
+    def fill(self) -> None:
+        again = bool(self.failed)
+        offset = min(self.failed) if again else self.emitted_to_offset
+        records = self.log.fetch(offset)
+        if records is None:
+            self.emitted_to_offset = self.configured()
+            return
+        for record in records:
+            if record.offset >= offset and (not again or record.offset in self.failed):
+                self.pending.add(record.offset)
+                self.waiting_to_emit.append(record)
+                self.failed.discard(record.offset)
+                self.emitted_to_offset = max(self.emitted_to_offset, record.offset + 1)
+
+    def ack(self, offset: int) -> None:
+        self.number_acked += 1
+        if self.pending and self.pending.first() < offset - self.config.max_offset_behind:
+            self.pending.clear_below(offset - self.config.max_offset_behind)
+        self.pending.discard(offset)
+
+    def fail(self, offset: int) -> None:
+        if offset < self.emitted_to_offset - self.config.max_offset_behind:
+            return
+        self.failed.add(offset)
+        self.number_failed += 1
+        if self.number_acked == 0 and self.number_failed > self.config.max_offset_behind:
+            raise RuntimeError("Too many tuple failures")
+
+    def commit(self) -> None:
+        completed = self.pending.first() if self.pending else self.emitted_to_offset
+        if completed != self.committed_to:
+            self.store.write(completed)
+            self.committed_to = completed
 
 
 def forgotten(trace: Trace) -> set[int]:
@@ -156,6 +224,93 @@ class BrokerState:
         self.producers.pop(pid, None)
 
 
+class SenderNumbers:
+    """The rules of 4.3.1: what each partition counts, and when it begins anew."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.partitions: dict[int, Any] = {}
+        self.anew: set[int] = set()  # partitions that begin at 0 with the next epoch
+
+    def before_run(self) -> None:
+        for partition, known in self.partitions.items():
+            if known.in_doubt is not None and not known.out:
+                if known.next_seq != known.acked + 1:
+                    self.anew.add(partition)
+                known.in_doubt = None
+        self.epoch += bool(self.anew)
+        while self.anew:
+            self.begin(self.partitions[self.anew.pop()])
+
+    def begin(self, known: Any) -> None:
+        known.epoch, known.next_seq, known.acked, known.in_doubt = self.epoch, 0, -1, None
+        for batch in known.out:
+            self.give(known, batch)
+
+    def give(self, known: Any, batch: Any) -> None:
+        batch.epoch, batch.seq = known.epoch, known.next_seq
+        known.next_seq = (known.next_seq + batch.count) % SEQUENCES
+
+    def of(self, batch: Any) -> Any:
+        known = self.partitions.get(batch.partition)
+        if known is None:
+            known = self.partitions[batch.partition] = SimpleNamespace(epoch=None, next_seq=0, acked=-1, in_doubt=None, out=[])
+        return known
+
+    def may_leave(self, batch: Any) -> bool:
+        known = self.of(batch)
+        if batch.seq is None:
+            return known.in_doubt is None and (not known.out or known.epoch == self.epoch)
+        return not known.out or known.out[0].seq == batch.seq
+
+    def number(self, batch: Any) -> None:
+        known = self.of(batch)
+        if known.epoch != self.epoch and not known.out:
+            self.begin(known)
+        self.give(known, batch)
+        known.out.append(batch)
+
+    def place(self, queue: list[Any], batch: Any) -> int:
+        return sum(each.seq is not None and each.seq < batch.seq for each in queue)
+
+    def refused(self, batch: Any, error: str, log_start: int | None) -> None:
+        known = self.of(batch)
+        if error == "UNKNOWN_PRODUCER_ID":
+            is_gap = log_start is not None and not batch.renumbered
+        elif known.in_doubt is None:
+            is_gap = batch.seq == known.acked + 1 and not batch.renumbered
+        else:
+            is_gap = batch.seq == known.in_doubt
+        if is_gap:
+            self.anew.add(batch.partition)
+
+    def stored(self, batch: Any) -> None:
+        known = self.of(batch)
+        known.acked = max(known.acked, batch.last_seq)
+        self.forget(known, batch)
+
+    def failed(self, batch: Any, leaves_gap: bool) -> None:
+        self.forget(self.of(batch), batch)
+        if leaves_gap:
+            self.anew.add(batch.partition)
+
+    def expired(self, batch: Any) -> None:
+        known = self.of(batch)
+        self.forget(known, batch)
+        if batch.attempts:
+            known.in_doubt = max(known.in_doubt or 0, batch.last_seq + 1)
+
+    def split(self, batch: Any, parts: list[Any]) -> None:
+        out = self.of(batch).out
+        if batch in out:
+            at = out.index(batch)
+            out[at : at + 1] = parts
+
+    def forget(self, known: Any, batch: Any) -> None:
+        if batch in known.out:
+            known.out.remove(batch)
+
+
 def send_again(trace: Trace) -> set[int]:
     [read] = [step for step in trace if step.what == "read"]
     sent = {record for step in trace if step.what == "send" for record in range(step.data["first"], step.data["last"] + 1)}
@@ -276,6 +431,24 @@ def every_step_back(offsets: list[int | None]) -> list[tuple[int, int]]:
     return [(index, a - b) for index, (a, b) in pairs if a is not None and b is not None and b < a]
 
 
+def judged(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
+    offsets = [offset for offset, _, _ in commits]
+    times = [at_ms for _, at_ms, _ in commits]
+    lags = [known for _, _, known in commits if known is not None]
+    back = next((at for at in range(1, len(offsets)) if offsets[at] < offsets[at - 1]), None)
+    if lag <= allowed:
+        return "OK"
+    if now_s * 1000 - times[-1] > times[-1] - times[0] and min(log_ends, default=offsets[-1] + 1) > offsets[-1]:
+        return "STOP"
+    if back is not None and max(offsets[back:]) < offsets[back - 1]:
+        return "REWIND"
+    if min(lags, default=allowed + 1) <= allowed:
+        return "OK"
+    if len(set(offsets)) == 1:
+        return "STALL"
+    return "WARN" if lags == sorted(lags) else "OK"
+
+
 def after_the_crash(committed: int, processed: int, fetched: int) -> tuple[int, int]:
     return max(0, committed - processed), max(0, processed - committed)
 
@@ -311,3 +484,31 @@ def lead(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]
     tasks = [f"{name}-{number}" for name in sorted(connectors) for number in range(connectors[name])]
     work = sorted(connectors) + tasks
     return {name: work[at :: len(names)] for at, name in enumerate(names)}
+
+
+def passed_over(results: list[tuple[int, int]]) -> set[int]:
+    return set(range(max(committed for committed, _ in results))) - {offset for _, offset in results}
+
+
+def copies_and_order(numbers: list[int]) -> tuple[int, int]:
+    seen, late = set[int](), 0
+    for number in numbers:
+        late += number not in seen and any(number < other for other in seen)
+        seen.add(number)
+    return len(numbers) - len(seen), late
+
+
+def after(event: str, delivery: int, limit: int) -> str:
+    match event:
+        case "accept":
+            return "acknowledged"
+        case "reject":
+            return "archived"
+        case "renew":
+            return "acquired"
+    return "archived" if delivery >= limit else "available"
+
+
+def safe_bound(rows: list[dict[str, Any]]) -> int | None:
+    worst = max((row["max_offset_behind"] for row in rows if row["lost"] or row["error"]), default=-1)
+    return min((row["max_offset_behind"] for row in rows if row["max_offset_behind"] > worst), default=None)

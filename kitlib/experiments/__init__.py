@@ -28,6 +28,7 @@ LESSONS = (
     ("idempotence.producer_stories",
      "answers_lost six_in_flight reordering_by_retry broker_restart batch_expires two_producers_one_id "
      "producer_id_expired log_start_moved"),
+    ("idempotence.partition_stories", "one_partition_waits new_id_for_all whose_turn"),
     ("groups.zookeeper_group", "zookeeper_group"),
     ("groups.group_stories", "rebalance"),
     ("groups.rebalance_stories", "rebalance_protocols"),
@@ -40,7 +41,7 @@ LESSONS = (
     ("send_path.send_stories",
      "two_sends blocked_send linger_and_batches unflushed_sends stale_metadata expired_batch acks_and_isr"),
     ("connect.connect_stories", "connect_layouts connect_worker_lost connect_source_crash"),
-    ("streams.streams_stories", "streams_tasks streams_failover streams_queries"),
+    ("streams.streams_stories", "streams_tasks streams_failover streams_thread_lost streams_queries"),
     ("groups.added_partitions", "partitions_added"),
     ("groups.group_stories", "more_consumers"),
     ("compaction.compaction_stories", "compacted_topic tombstones"),
@@ -53,6 +54,8 @@ LESSONS = (
     ("offsets.reset_stories", "reset_policy retention_overtakes new_partition_latest mirror"),
     ("offsets.reset_stories", "reset_by_hand"),
     ("lag.lag_stories", "lag_is_zero flat_lag stale_commit_lag"),
+    ("checkpoint.checkpoint_stories", "checkpoint_kill"),
+    ("share.share_stories", "share_group share_lock share_crash"),
 )  # fmt: skip
 _MODULES = {name: module for module, told in LESSONS for name in told.split()}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kitlib.experiments.interventions import MOST_MS, ScriptError
+from kitlib.experiments.interventions import MOST_MS, TO_A_PROCESS, ScriptError
 from kitlib.experiments.script import Script
 from kitlib.text import plain_text
 from kitlib.trace import Trace
@@ -20,15 +20,16 @@ KINDS = ("request", "answer", "tuple", "record")  # of things that a line calls 
 def with_deed(script: Script, trace: Trace, form: str, ref: str, at: int, ms: int = 0) -> Script:
     """The script with a deed on this thing, as of step `at` of its trace; what was done to the same message before is dropped.
 
-    `form` is a line that the experiment takes, or "mend"; `ms` is how much later a message is delivered. ScriptError for a
-    form that is not taken or does not go with the thing, and TraceError when there is no such step.
+    `form` is a line that the experiment takes, or "mend"; `ms` is how much later a message is delivered, and for how long a
+    process stands still. ScriptError for a form that is not taken or does not go with the thing, and TraceError when there is
+    no such step.
     """
     now_ms, (kind, _, name) = trace.at(at).at_ms, ref.partition(":")
     if form == MEND:
         return _mended(script, name, now_ms)
     verb, _, rest = form.partition(" ")
-    if verb == "break" and kind == "process":
-        return script.having(f"break {name} at {now_ms + 1} ms")  # what has happened by now stays
+    if verb in TO_A_PROCESS and kind == "process":  # what has happened by now stays
+        return script.having(f"{verb} {name} at {now_ms + 1} ms" + (f" for {ms} ms" if verb == "freeze" else ""))
     thing = next((thing for thing in (f"ack of {kind}", kind) if kind in KINDS and rest.startswith(f"{thing} N")), "")
     if not thing:
         raise ScriptError(f'"{plain_text(form, 60)}" cannot be done to {plain_text(ref, 60)}. Choose another thing, or another deed.')

@@ -10,19 +10,20 @@ calls `Experiment.run`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
-from kitlib.errors import KnobError, TraceError
+from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.experiments.interventions import Intervention, Interventions, ScriptError
 from kitlib.experiments.knobs import Knob, bind, check_seed, settle
 from kitlib.experiments.run import Fork, RunIsOver
-from kitlib.experiments.script import Script, check_takes
+from kitlib.experiments.script import Script
 from kitlib.monitor.figures import Figure
+from kitlib.text import plain_text
 from kitlib.trace import Trace
 
 if TYPE_CHECKING:
@@ -57,19 +58,46 @@ class Experiment:
         """The lines of a script that its kind of run takes, with N, D, T and TASK for what a line names."""
         return getattr(self.kind, "takes", ())
 
-    def run(self, backend: str = "model", seed: int = 1, script: Script | str | None = None, **knobs: Any) -> Trace:
+    def changed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Of these knobs those that are not at their defaults, in the experiment's order. KnobError for a bad one."""
+        settled = settle(self.knobs, given, self.name)
+        return {knob.name: settled[knob.name] for knob in self.knobs if settled[knob.name] != knob.default}
+
+    def check_takes(self, intervention: Intervention) -> None:
+        """ScriptError when its kind of run does not take such an intervention; it says what it takes."""
+        if intervention.is_one_of(self.takes):
+            return
+        if not self.takes:
+            raise ScriptError(
+                f'{self.name} takes no interventions: a script of it has seed and knobs alone. Leave "{intervention}" out, or '
+                'choose another experiment, such as answers_lost.'
+            )
+        raise ScriptError(f'{self.name} does not take "{plain_text(intervention, 80)}". It takes: {"; ".join(self.takes)}.')
+
+    def check_real(self, script: Sequence[Intervention]) -> None:
+        """ScriptError for what can be done on the model alone; it says why."""
+        why, taken = getattr(self.kind, "model_script", ""), getattr(self.kind, "real_takes", ())
+        for each in script:
+            if why and not each.is_one_of(taken):
+                raise ScriptError(f'{self.name}: "{each}" can be done on the model only: {why}. Run the script with backend="model".')
+
+    def run(
+        self, backend: str = "model", seed: int = 1, script: Script | str | None = None, is_stopped: Callable[[], bool] | None = None,
+        **knobs: Any,
+    ) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
 
         `script` gives seed, knobs and interventions; another seed than 1 and knobs beside it replace its own. On "kafka" the
         trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob, seed or backend; ScriptError for a
         script that cannot be read, is another experiment's, or does not fit; LabError when no broker can be had.
+        `is_stopped` is asked at each step; once it says True the run ends with RunStopped, and leaves nothing open.
         """
         if script is None:
-            return self._run(backend, seed, knobs, None)
+            return self._run(backend, seed, knobs, None, is_stopped=is_stopped)
         found = script if isinstance(script, Script) else Script.parse(script)
         if found.experiment != self.name:
             raise ScriptError(f"{self.name}: the script is one of {found.experiment}. Run it with that experiment.")
-        return self._run(backend, found.seed if seed == 1 else seed, {**found.knobs, **knobs}, None, found.interventions)
+        return self._run(backend, found.seed if seed == 1 else seed, {**found.knobs, **knobs}, None, found.interventions, is_stopped)
 
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
@@ -114,14 +142,17 @@ class Experiment:
         return forked
 
     def _run(
-        self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None, script: Sequence[Intervention] = ()
+        self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None, script: Sequence[Intervention] = (),
+        is_stopped: Callable[[], bool] | None = None,
     ) -> Trace:
         knobs = settle(self.knobs, given, self.name)
         for each in script:
-            check_takes(self, each)
+            self.check_takes(each)
         interventions = Interventions.of(script)
         if backend not in BACKENDS:
             raise KnobError(f"{self.name}: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
+        if backend == "kafka":
+            self.check_real(script)
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
         check_seed(seed, self.name)
@@ -135,10 +166,16 @@ class Experiment:
             run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)
             if script:
                 run.interventions = interventions
+            if is_stopped is not None:
+                run.is_stopped = is_stopped
             try:
                 run.tell(self.story, **{name: knobs[name] for name in _parameters(self.story)})
             except RunIsOver as over:
                 trace.halt(over.max_steps)
+            except LabError as error:
+                if not script or backend != "model":
+                    raise
+                raise ScriptError(f"{self.name}: after what the script does, the story cannot go on: {error}") from error
             interventions.check_met(self.name, trace.steps[-1].at_ms if trace.steps else 0)
             place.publish(trace)
         finally:

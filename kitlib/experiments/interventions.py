@@ -8,8 +8,10 @@ broken at a time, of the run's own clock.
     delay request 9 by 200 ms
     fail record 17 attempt 2
     break broker at 400 ms for 250 ms
+    freeze A at 400 ms for 2000 ms
 
-Each kind of run declares the forms that it takes (`Run.takes`): the line above without its numbers.
+Each kind of run declares the forms that it takes (`Run.takes`): the line above without its numbers, and with a word in
+capitals where the run checks the name ("break TASK at T ms for D ms").
 """
 
 from __future__ import annotations
@@ -23,15 +25,19 @@ from kitlib.errors import KnobError
 from kitlib.text import plain_text
 
 MOST_MS = 600_000  # of a delay, and of a break
-THINGS = ("request", "answer", "record", "tuple", "ack of record", "ack of tuple")
+THINGS = ("request", "answer", "record", "tuple", "ack of record", "ack of tuple", "heartbeat", "commit")
+OF_SOMEONE = ("request", "answer", "heartbeat", "commit")  # each sender counts its own
 _ON_A_THING = re.compile(
     rf"(?P<verb>lose|delay|double|fail) (?P<thing>{'|'.join(THINGS)}) (?P<number>\d{{1,9}})(?: attempt (?P<attempt>\d{{1,6}}))?"
     r"(?: of (?P<who>\S.{0,40}?))?(?: by (?P<ms>\d{1,9}) ms)?(?: once)?",
     re.ASCII,
 )
-_ON_A_PROCESS = re.compile(r"break (?P<process>\S.{0,40}?) at (?P<at>\d{1,9}) ms(?: for (?P<ms>\d{1,9}) ms)?", re.ASCII)
+TO_A_PROCESS = ("break", "freeze")
+_ON_A_PROCESS = re.compile(
+    rf"(?P<verb>{'|'.join(TO_A_PROCESS)}) (?P<process>\S.{{0,40}}?) at (?P<at>\d{{1,9}}) ms(?: for (?P<ms>\d{{1,9}}) ms)?", re.ASCII
+)
 GRAMMAR = (
-    "lose, delay, double or fail, then request, answer, record, tuple, ack of record or ack of tuple and its number "
+    f"lose, delay, double or fail, then {', '.join(THINGS[:-1])} or {THINGS[-1]} and its number "
     '("lose answer 7", "delay request 9 by 200 ms", "fail record 17 attempt 2"), or "break broker at 400 ms for 250 ms"'
 )
 
@@ -44,18 +50,20 @@ class ScriptError(KnobError):
 class Intervention:
     """One thing that is done to a run; `parse` reads it, `str` writes it."""
 
-    verb: str  # "lose", "delay", "double", "fail", "break"
+    verb: str  # "lose", "delay", "double", "fail", "break", "freeze"
     target: str  # "answer 7", "request 3 of producer 2", "record 17 attempt 2", or a process
-    ms: int | None = None  # of a delay: how much later; of a break: for how long, None: until the run itself mends it
-    at_ms: int = 0  # of a break
+    ms: int | None = None  # of a delay: how much later; to a process: for how long, None: until the run itself mends it
+    at_ms: int = 0  # when it is done to a process
 
     @classmethod
     def parse(cls, line: str) -> Intervention:
         """The intervention that a line says. ScriptError when it says none, or one with a number out of its range."""
         words = " ".join(line.split())
         if found := _ON_A_PROCESS.fullmatch(words):
+            if found["verb"] == "freeze" and found["ms"] is None:
+                raise ScriptError(f'got {_quoted(line)}, expected for how long it stands still, as in "for 2000 ms".')
             ms = None if found["ms"] is None else _ms(words, found["ms"])
-            return cls("break", found["process"], ms, int(found["at"]))
+            return cls(found["verb"], found["process"], ms, int(found["at"]))
         found = _ON_A_THING.fullmatch(words)
         if found is None:
             raise ScriptError(f"got {_quoted(line)}, expected {GRAMMAR}.")
@@ -71,26 +79,32 @@ class Intervention:
                 raise ScriptError(f"got {_quoted(line)}, but only a record has attempts, from 1 on. Leave that out.")
             target += f" attempt {int(found['attempt'])}" if int(found["attempt"]) > 1 else ""
         if found["who"] is not None:
-            if found["thing"] not in ("request", "answer"):
-                raise ScriptError(f'got {_quoted(line)}, but only a request or an answer is "of" a producer. Leave that out.')
+            if found["thing"] not in OF_SOMEONE:
+                raise ScriptError(f'got {_quoted(line)}, but only a {", ".join(OF_SOMEONE)} is "of" someone. Leave that out.')
             target += f" of {found['who']}" if found["who"] != "producer" else ""
         return cls(found["verb"], target, None if found["ms"] is None else _ms(words, found["ms"]))
 
     def __str__(self) -> str:
-        if self.verb == "break":
-            return f"break {self.target} at {self.at_ms} ms" + (f" for {self.ms} ms" if self.ms is not None else "")
+        if self.is_to_process:
+            return f"{self.verb} {self.target} at {self.at_ms} ms" + (f" for {self.ms} ms" if self.ms is not None else "")
         return f"{self.verb} {self.target}" + (f" by {self.ms} ms" if self.ms is not None else "")
+
+    @property
+    def is_to_process(self) -> bool:
+        """Whether it is done to a process, at a time; else it is done to a message."""
+        return self.verb in TO_A_PROCESS
 
     @property
     def thing(self) -> str:
         """What it is done to, without a number: "answer", "ack of record"; "" for a process."""
-        return "" if self.verb == "break" else next(thing for thing in reversed(THINGS) if self.target.startswith(thing))
+        return "" if self.is_to_process else next(thing for thing in reversed(THINGS) if self.target.startswith(thing))
 
     def is_one_of(self, takes: Sequence[str]) -> bool:
-        """Whether a run with these forms takes it; "TASK" stands for any process, whose name the run checks."""
-        if self.verb == "break":
-            return any(form.startswith((f"break {self.target} at", "break TASK at")) for form in takes)
-        return any(form.startswith(f"{self.verb} {self.thing} N") for form in takes)
+        """Whether a run with these forms takes it; a word in capitals stands for any process, whose name the run checks."""
+        if not self.is_to_process:
+            return any(form.startswith(f"{self.verb} {self.thing} N") for form in takes)
+        forms = [form.partition(" at T ")[0] for form in takes]
+        return any(form == f"{self.verb} {self.target}" or re.fullmatch(rf"{self.verb} [A-Z]+", form) for form in forms)
 
 
 def _ms(line: str, text: str) -> int:
@@ -108,9 +122,9 @@ def check_together(interventions: Sequence[Intervention]) -> None:
     targets: dict[str, Intervention] = {}
     for each in interventions:
         before = targets.setdefault(each.target, each)
-        if before is not each and each.verb != "break":
+        if before is not each and not each.is_to_process:
             raise ScriptError(f'"{before}" and "{each}" are about the same thing. Keep one of them.')
-    breaks = sorted((each for each in interventions if each.verb == "break"), key=lambda each: (each.target, each.at_ms))
+    breaks = sorted((each for each in interventions if each.is_to_process), key=lambda each: (each.target, each.at_ms))
     for one, other in pairwise(breaks):
         if one.target == other.target and other.at_ms <= one.at_ms + (one.ms or 0):
             raise ScriptError(f'"{other}" comes while {plain_text(one.target, 40)} is still down after "{one}". Keep one of them.')
@@ -124,14 +138,15 @@ class Interventions:
     breaks: list[Intervention] = field(default_factory=list)  # those to come, the next one first
     left: set[Intervention] = field(default_factory=set)  # those that have not happened
     seen: dict[str, int] = field(default_factory=dict)  # thing -> the highest number of one that the run has had
+    mends: list[tuple[int, Intervention]] = field(default_factory=list)  # (ms, what ends then) of those that `next_turn` has told
 
     @classmethod
     def of(cls, interventions: Iterable[Intervention]) -> Interventions:
         """Those of a script; ScriptError as `check_together`."""
         given = list(interventions)
         check_together(given)
-        breaks = sorted((each for each in given if each.verb == "break"), key=lambda each: each.at_ms)
-        return cls({each.target: each for each in given if each.verb != "break"}, breaks, set(given))
+        breaks = sorted((each for each in given if each.is_to_process), key=lambda each: each.at_ms)
+        return cls({each.target: each for each in given if not each.is_to_process}, breaks, set(given))
 
     def __bool__(self) -> bool:
         return bool(self.by_target or self.breaks)
@@ -152,6 +167,23 @@ class Interventions:
         self.left.discard(found)
         return found
 
+    @property
+    def turn_ms(self) -> int | None:
+        """When something is to be done to a process next, or is to end."""
+        return min([*(each.at_ms for each in self.breaks[:1]), *(at_ms for at_ms, _ in self.mends[:1])], default=None)
+
+    def next_turn(self, now_ms: int) -> tuple[Intervention, bool] | None:
+        """What is to be done to a process by now, and whether it begins; else it ends, as its time is over."""
+        mend_ms = self.mends[0][0] if self.mends else None
+        if mend_ms is not None and mend_ms <= now_ms and (not self.breaks or mend_ms <= self.breaks[0].at_ms):
+            return self.mends.pop(0)[1], False
+        found = self.next_break(now_ms)
+        if found is None:
+            return None
+        if found.ms is not None:
+            self.mends = sorted([*self.mends, (now_ms + found.ms, found)], key=lambda each: each[0])  # one that begins late takes its time
+        return found, True
+
     def _why_not(self, missed: Intervention) -> str:
         """Why it never happened, as far as the numbers that the run has had can tell."""
         thing, last = missed.thing.replace("ack of", "acked"), self.seen.get(missed.thing)
@@ -165,7 +197,7 @@ class Interventions:
     def check_met(self, where: str, now_ms: int) -> None:
         """ScriptError when one of them never happened: it names what the run has not."""
         for each in sorted(self.left, key=str):
-            if each.verb == "break":
+            if each.is_to_process:
                 had = f"the run was over at {now_ms:,} ms"
             else:
                 had = self._why_not(each)

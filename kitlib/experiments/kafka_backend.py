@@ -37,9 +37,9 @@ OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 def create_topic(
-    admin: AdminClient, name: str, replicas: int, config: dict[str, str] | None = None, shared: bool = False
+    admin: AdminClient, name: str, replicas: int, config: dict[str, str] | None = None, shared: bool = False, partitions: int = 1
 ) -> None:
-    """Create a topic of one partition and wait until its leader is known; one that is there already is kept.
+    """Create a topic and wait until the leader of each partition is known; one that is there already is kept.
 
     A `shared` topic is no notebook's own, so `kit reset NOTEBOOK` leaves it alone.
 
@@ -47,7 +47,7 @@ def create_topic(
     """
     if not shared:
         created_resources.remember("topic", name)
-    topic = NewTopic(name, num_partitions=1, replication_factor=replicas, config=config or {})
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config or {})
 
     def create() -> None:
         try:
@@ -59,7 +59,7 @@ def create_topic(
                 raise
 
     asked(create, f"topic {name} could not be created")
-    wait_until_led(admin, name, 1)
+    wait_until_led(admin, name, partitions)
 
 
 Row = tuple[bytes | None, bytes | None]  # key, value
@@ -93,12 +93,7 @@ def deliver(
         return note
 
     for index, (key, value) in enumerate(records):
-        while True:
-            try:
-                producer.produce(topic, value, key, partition, on_delivery=delivered(index), timestamp=timestamp_ms)
-                break
-            except BufferError:  # the client's queue is full: let it drain
-                producer.poll(0.1)
+        hand_over(producer, topic, value, key, partition, on_delivery=delivered(index), timestamp=timestamp_ms)
     left = producer.flush(DEADLINE_S)
     if troubles or left:
         reason = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
@@ -106,6 +101,16 @@ def deliver(
             f"topic {topic}: {len(troubles) + left} of {len(records)} records were not acknowledged: {reason}. {ADVICE}"
         )
     return [place for place in places if place is not None]
+
+
+def hand_over(producer: Producer, topic: str, value: bytes | None, key: bytes | None, partition: int, **more: Any) -> None:
+    """`Producer.produce`, waiting for as long as the client's queue is full."""
+    while True:
+        try:
+            producer.produce(topic, value, key, partition, **more)
+            return
+        except BufferError:  # let it drain
+            producer.poll(0.1)
 
 
 def consume_to_end(consumer: Consumer, begins: Sequence[TopicPartition], who: str) -> tuple[list[Message], dict[int, int]]:
@@ -152,11 +157,12 @@ class KafkaTopic:
     @classmethod
     def create(
         cls, backend: KafkaBackend, /, name: str, max_fetch_records: int = 500, config: dict[str, str] | None = None,
-        group: str = "", **more: Any,
+        group: str = "", partitions: int = 1, **more: Any,
     ) -> Self:  # fmt: skip
         """A new topic `kit.<run>.<name>`, closed with the backend; its reader commits for `group`, and never joins it."""
         full_name = f"kit.{backend.run}.{name}"
-        create_topic(backend.admin, full_name, replicas_of(backend.cluster), {"retention.ms": "-1"} | (config or {}))
+        config = {"retention.ms": "-1"} | (config or {})
+        create_topic(backend.admin, full_name, replicas_of(backend.cluster), config, partitions=partitions)
         if group:
             created_resources.remember("group", group)
         reader = reader_of(backend.cluster, group or f"kit.{backend.run}")
@@ -311,9 +317,9 @@ class KafkaBackend:
     began_s: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def open(cls, run: str) -> KafkaBackend:
-        """Find the broker or start it, and connect. LabError when there is none to be had."""
-        cluster = kafka_server.ensure()
+    def open(cls, run: str, cluster: Cluster | None = None) -> KafkaBackend:
+        """Connect to `cluster`; without it find the broker or start it. LabError when there is none to be had."""
+        cluster = cluster or kafka_server.ensure()
         admin = AdminClient(client_config(cluster))
         producer = Producer(
             client_config(

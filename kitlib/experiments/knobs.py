@@ -125,6 +125,16 @@ def _refuse() -> Any:
     raise ValueError
 
 
+def told_value(value: Any) -> str:
+    """A knob's value in words: the number that stands for no bound is "unlimited"."""
+    return "unlimited" if value == UNLIMITED else str(value)
+
+
+def as_text(value: Any) -> str:
+    """A knob's value as a command line or a script writes it, which `Knob.check` reads."""
+    return told_value(value).lower() if isinstance(value, bool) else told_value(value)
+
+
 def settle(knobs: Iterable[Knob], given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Every knob's value: the given one, checked, or its default. KnobError for a name that is no knob."""
     by_name = {knob.name: knob for knob in knobs}

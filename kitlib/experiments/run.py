@@ -6,11 +6,11 @@ when a run is cut is decided here, as each step is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.experiments.interventions import Interventions
+from kitlib.experiments.interventions import Intervention, Interventions, ScriptError
 from kitlib.trace import Trace, add_to_ranges
 from kitlib.words.word import Range
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from kitlib.experiments.backend import Backend
 
 MAX_STEPS = 20_000  # a run that goes on for ever is cut here
+
+
+class RunStopped(Exception):
+    """Whoever asked for the run wants it no more; it ends at its next step, and what it opened is closed."""
 
 
 class RunIsOver(Exception):
@@ -81,6 +85,8 @@ class Run:
 
     domain: ClassVar[str]  # whose words its trace is told in
     takes: ClassVar[tuple[str, ...]] = ()  # the interventions of a script: their lines, with N, D, T or TASK for what a line names
+    model_script: ClassVar[str] = ""  # why they can be done on the model alone; "" when a real run takes them as well
+    real_takes: ClassVar[tuple[str, ...]] = ()  # those of them that a real run takes all the same
     on_kafka: ClassVar[str] = ""  # the run that takes this one's place on Kafka, "module:Class"; "" where one does for both
 
     trace: Trace
@@ -88,6 +94,7 @@ class Run:
     knobs: dict[str, Any]  # the live ones change at the fork
     fork: Fork | None = None
     interventions: Interventions = field(default_factory=Interventions)
+    is_stopped: Callable[[], bool] = lambda: False  # asked at each step
 
     @property
     def now_ms(self) -> int:
@@ -109,8 +116,10 @@ class Run:
     def write(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> None:
         """Write the next step; at the fork's one its knobs take over.
 
-        Raises RunIsOver when len(trace) >= max_steps - 1 then, and TraceError as `Trace.append`.
+        Raises RunIsOver when len(trace) >= max_steps - 1 then, RunStopped when it is to end, and TraceError as `Trace.append`.
         """
+        if self.is_stopped():
+            raise RunStopped
         self.trace.append(at_ms, actor, what, data, state)
         if self.fork and len(self.trace) == self.fork.at + 1:
             self.knobs.update(self.fork.knobs)
@@ -121,6 +130,30 @@ class Run:
 
     def apply_knobs(self) -> None:
         """Put knobs into force that a fork has changed; most runs read theirs when they need them."""
+
+    @property
+    def script_ms(self) -> int:
+        """The clock by which a script breaks processes."""
+        return self.now_ms
+
+    def meet(self) -> None:
+        """Do to processes what the script asks for by now. ScriptError when there is no such process, or none that can be broken."""
+        while (turn := self.interventions.next_turn(self.script_ms)) is not None:
+            found, begins = turn
+            (self.break_process if begins else self.mend_process)(found)
+
+    def break_process(self, found: Intervention) -> None:
+        """A process dies or stands still; ScriptError when it cannot."""
+        raise NotImplementedError
+
+    def mend_process(self, found: Intervention) -> None:
+        """It is back; nothing when the story has seen to that, or has let it die for good."""
+        raise NotImplementedError
+
+    def no_process(self, found: Intervention, kind: str, names: Iterable[str]) -> ScriptError:
+        """That a line of the script names none of these, which are there at that time."""
+        there = ", ".join(names) or "none"
+        return ScriptError(f'{self.trace.experiment}: "{found}" names no {kind} that runs then. Running: {there}. Change that line.')
 
     def tell(self, story: Callable[..., None], /, **given: Any) -> None:
         """Tell the story with its knobs. A run that has only observed what the story is about does so in its own way."""

@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from kitlib.errors import KnobError
 from kitlib.experiments.interventions import Intervention, ScriptError, check_together
-from kitlib.experiments.knobs import UNLIMITED, check_seed, settle
+from kitlib.experiments.knobs import as_text, check_seed
 from kitlib.text import plain_text
-
-if TYPE_CHECKING:
-    from kitlib.experiments.experiment import Experiment
-    from kitlib.trace import Trace
+from kitlib.trace import Trace
 
 VERSION = 1
 MOST_CHARS = 20_000
@@ -74,17 +72,20 @@ class Script:
         from kitlib.experiments import get
 
         found = get(experiment)
-        return cls(found.name, check_seed(seed, found.name), _changed(found, knobs or {}))
+        return cls(found.name, check_seed(seed, found.name), found.changed(knobs or {}))
 
     @classmethod
     def of(cls, trace: Trace) -> Script:
         """The script of a run that was recorded. ScriptError when its experiment is not one of these, or it is a fork."""
+        from kitlib.experiments import get
+
         if trace.parent is not None:
             run = plain_text(trace.run, 80)
             raise ScriptError(f"run {run} is a fork, which no script tells of. Take the script of the run it came from.")
-        found = _experiment(trace.experiment)
+        with _in_a_script():
+            found = get(plain_text(trace.experiment, 60))
         try:
-            script = cls(found.name, trace.seed, _changed(found, trace.knobs))
+            script = cls(found.name, trace.seed, found.changed(trace.knobs))
         except KnobError as error:
             raise ScriptError(f"run {plain_text(trace.run, 80)} was recorded with other knobs than today's: {error}") from None
         for line in trace.script:
@@ -93,8 +94,11 @@ class Script:
 
     def having(self, line: str) -> Script:
         """The same script with one more intervention. ScriptError for one that cannot be read, or that the experiment does not take."""
+        from kitlib.experiments import get
+
         found = Intervention.parse(line)
-        check_takes(_experiment(self.experiment), found)
+        with _in_a_script():
+            get(plain_text(self.experiment, 60)).check_takes(found)
         together = (*self.interventions, found)
         if len(together) > MOST_LINES:
             raise ScriptError(f"a script has at most {MOST_LINES} interventions.")
@@ -102,7 +106,7 @@ class Script:
         return replace(self, interventions=together)
 
     def __str__(self) -> str:
-        told = [f"{name}={shlex.quote(_told(value))}" for name, value in self.knobs.items()]
+        told = [f"{name}={shlex.quote(as_text(value))}" for name, value in self.knobs.items()]
         return "\n".join([f"{FIRST} {VERSION}", " ".join([self.experiment, f"seed={self.seed}", *told]), *map(str, self.interventions)])
 
     def to_link(self, page: str = "") -> str:
@@ -123,18 +127,6 @@ class Script:
         return cls.parse(found[0])
 
 
-def check_takes(experiment: Experiment, intervention: Intervention) -> None:
-    """ScriptError when the experiment's kind of run does not take such an intervention; it says what it takes."""
-    if intervention.is_one_of(experiment.takes):
-        return
-    if not experiment.takes:
-        raise ScriptError(
-            f'{experiment.name} takes no interventions: a script of it has seed and knobs alone. Leave "{intervention}" out, or '
-            'choose another experiment, such as answers_lost.'
-        )
-    raise ScriptError(f'{experiment.name} does not take "{plain_text(intervention, 80)}". It takes: {"; ".join(experiment.takes)}.')
-
-
 def _check_version(version: str) -> None:
     if version != str(VERSION):
         raise ScriptError(
@@ -145,11 +137,14 @@ def _check_version(version: str) -> None:
 
 def _begin(line: str) -> Script:
     """The script that a line with an experiment, its seed and knobs begins."""
+    from kitlib.experiments import get
+
     try:
         name, *words = shlex.split(line)
     except ValueError:
         raise ScriptError(f'got "{plain_text(line.strip(), 80)}", where a quotation mark is not closed. Close it.') from None
-    found = _experiment(name)
+    with _in_a_script():
+        found = get(plain_text(name, 60))
     given: dict[str, str] = {}
     for word in words:
         knob = _KNOB.fullmatch(word)
@@ -161,26 +156,14 @@ def _begin(line: str) -> Script:
     seed = given.pop("seed", "1")
     if not (seed.isascii() and seed.isdigit() and int(seed[:20]) < 2**63 and len(seed) < 20):
         raise ScriptError(f'seed is "{plain_text(seed, 40)}", expected a whole number from 0 to 2^63 - 1.')
+    with _in_a_script():
+        return Script(found.name, int(seed), found.changed(given))
+
+
+@contextmanager
+def _in_a_script() -> Iterator[None]:
+    """What is wrong with an experiment's name or knobs is wrong with the script."""
     try:
-        return Script(found.name, int(seed), _changed(found, given))
+        yield
     except KnobError as error:
         raise ScriptError(str(error)) from None
-
-
-def _experiment(name: str) -> Experiment:
-    from kitlib.experiments import get
-
-    try:
-        return get(plain_text(name, 60))
-    except KnobError as error:
-        raise ScriptError(str(error)) from None
-
-
-def _changed(experiment: Experiment, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The knobs that are not at their defaults, in the experiment's order. KnobError for a bad one."""
-    settled = settle(experiment.knobs, given, experiment.name)
-    return {knob.name: settled[knob.name] for knob in experiment.knobs if settled[knob.name] != knob.default}
-
-
-def _told(value: Any) -> str:
-    return "unlimited" if value == UNLIMITED else str(value).lower() if isinstance(value, bool) else str(value)

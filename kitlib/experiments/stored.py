@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import median
@@ -22,22 +23,29 @@ class Stored:
     copy: int  # from 1 on
 
 
-def stored_records(trace: Trace) -> list[int]:
-    """The records in the log, in its order, as the run's last look at the topic found them. TraceError for a run without one."""
-    reads = [step for step in trace if step.what == "read" and "records" in step.data]
+def stored_logs(trace: Trace) -> dict[int, list[int]]:
+    """The records of each partition's log, in its order, as the run's last look at it found them. TraceError for a run without one."""
+    reads = {step.data["partition"]: step for step in trace if step.what == "read" and "records" in step.data}
     if not reads:
         raise TraceError(
             f"run {plain_text(trace.run, 80)} has not read its topic back, so its log is not known. "
             "Take a producer's run that came to its end, such as one of answers_lost."
         )
-    return [record for low, high in reads[-1].data["records"] for record in range(low, high + 1)]
+    return {
+        partition: [record for low, high in step.data["records"] for record in range(low, high + 1)]
+        for partition, step in sorted(reads.items())
+    }  # fmt: skip
 
 
-def stored(trace: Trace) -> list[Stored]:
-    """The same in pieces: one ends where the numbers do not go on, or where copies begin or end. Errors as `stored_records`."""
+def stored(trace: Trace) -> dict[int, list[Stored]]:
+    """The same in pieces: one ends where the numbers do not go on, or where copies begin or end. Errors as `stored_logs`."""
+    return {partition: _pieces(records) for partition, records in stored_logs(trace).items()}
+
+
+def _pieces(records: list[int]) -> list[Stored]:
     pieces: list[Stored] = []
     times: Counter[int] = Counter()
-    for offset, record in enumerate(stored_records(trace)):
+    for offset, record in enumerate(records):
         times[record] += 1
         before = pieces[-1] if pieces else None
         if before and before.last + 1 == record and before.copy == times[record]:
@@ -48,15 +56,23 @@ def stored(trace: Trace) -> list[Stored]:
 
 
 def compare_logs(model: Trace, broker: Trace) -> str:
-    """Whether two runs left the same log, in one sentence: what both hold, or where they part. Errors as `stored_records`."""
-    ours, theirs = stored_records(model), stored_records(broker)
-    for offset, (one, other) in enumerate(zip_longest(ours, theirs)):
-        if one != other:
-            told = [("nothing" if record is None else f"record {record}") for record in (one, other)]
-            return f"The logs part at offset {offset}: the model's has {told[0]} there, the broker's {told[1]}."
-    copies = len(ours) - len(set(ours))
+    """Whether two runs left the same logs, in one sentence: what both hold, or where they part. Errors as `stored_logs`."""
+    ours, theirs = stored_logs(model), stored_logs(broker)
+    for partition in sorted({*ours, *theirs}):
+        for offset, (one, other) in enumerate(zip_longest(ours.get(partition, ()), theirs.get(partition, ()))):
+            if one != other:
+                told = [("nothing" if record is None else f"record {record}") for record in (one, other)]
+                where = f"of partition {partition} part at its" if len(ours) > 1 else "part at"
+                return f"The logs {where} offset {offset}: the model's has {told[0]} there, the broker's {told[1]}."
+    copies, count = _copies(ours), sum(map(len, ours.values()))
     again = f", {copies:,} of them copies" if copies else ", each of them once"
-    return f"The broker's log is the model's, record by record: {len(ours):,} records{again}."
+    spread = f" in {len(ours)} partitions" if len(ours) > 1 else ""
+    return f"The broker's log is the model's, record by record: {count:,} records{spread}{again}."
+
+
+def _copies(logs: Mapping[int, list[int]]) -> int:
+    """How many records lie in a log more often than once, each further time counted."""
+    return sum(len(records) - len(set(records)) for records in logs.values())
 
 
 def latencies_ms(trace: Trace) -> list[int]:
@@ -86,12 +102,12 @@ class SendFigures:
 
 
 def send_figures(trace: Trace) -> SendFigures:
-    """The figures of a producer's run. TraceError as `stored_records`, and when nothing was reported as stored."""
-    found = stored_records(trace)
+    """The figures of a producer's run. TraceError as `stored_logs`, and when nothing was reported as stored."""
+    found = stored_logs(trace)
     waits = latencies_ms(trace)
     if not waits:
         raise TraceError(f"run {plain_text(trace.run, 80)} reported no record as stored, so it has no latency.")
     first_ms = next(step.at_ms for step in trace if step.what == "send")
     last_ms = max(step.at_ms for step in trace if step.what == "delivered")
     rate = len(waits) * 1000 / max(1, last_ms - first_ms)
-    return SendFigures(rate, median(waits), max(waits), len(found) - len(set(found)))
+    return SendFigures(rate, median(waits), max(waits), _copies(found))

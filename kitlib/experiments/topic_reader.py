@@ -1,4 +1,4 @@
-"""A real topic's one partition, asked by its own protocol: where its log begins and ends, and what lies in it."""
+"""A real topic's partitions, asked by its own protocol: where each log begins and ends, and what lies in it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.lab.clients import Cluster
+from kitlib.lab.clients import Cluster, kafka_python_config
 from kitlib.lab.wire import EARLIEST, LATEST, Wire
 from kitlib.lab.wire_records import FetchedBatch
 
@@ -15,7 +15,7 @@ PARTITION = 0
 
 @dataclass(slots=True)
 class TopicReader:
-    """A connection to the partition's leader, for questions and for whatever else one has to say to it."""
+    """A connection to the leader of partition 0, for questions and for whatever else one has to say to it."""
 
     topic: str
     wire: Wire
@@ -26,7 +26,7 @@ class TopicReader:
 
         LabError when it does not within DEADLINE_S.
         """
-        reader = cls(topic, Wire.open_leader(cluster.bootstrap, topic, PARTITION, timeout_s=DEADLINE_S))
+        reader = cls(topic, Wire.open_leader(cluster.bootstrap, topic, PARTITION, timeout_s=DEADLINE_S, **kafka_python_config(cluster)))
         try:
             reader.wire.wait_for_leader(topic, PARTITION)
         except BaseException:
@@ -34,21 +34,21 @@ class TopicReader:
             raise
         return reader
 
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self, partition: int = PARTITION) -> tuple[int, int]:
         """The first offset and that of the next record."""
         return (
-            self.wire.list_offsets(self.topic, PARTITION, EARLIEST),
-            self.wire.list_offsets(self.topic, PARTITION, LATEST),
+            self.wire.list_offsets(self.topic, partition, EARLIEST),
+            self.wire.list_offsets(self.topic, partition, LATEST),
         )
 
-    def batches(self) -> list[FetchedBatch]:
+    def batches(self, partition: int = PARTITION) -> list[FetchedBatch]:
         """All batches that are there now, the first one without its deleted records."""
-        return self.wire.read_all(self.topic, PARTITION, DEADLINE_S)
+        return self.wire.read_all(self.topic, partition, DEADLINE_S)
 
-    def read(self) -> tuple[int, list[bytes]]:
+    def read(self, partition: int = PARTITION) -> tuple[int, list[bytes]]:
         """The first offset, and the values of all records from there on."""
-        first, _ = self.bounds()
-        return first, [value for batch in self.batches() for value in batch.values]
+        first, _ = self.bounds(partition)
+        return first, [value for batch in self.batches(partition) for value in batch.values]
 
     def close(self) -> None:
         """Let go of the connection."""

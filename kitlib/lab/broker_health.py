@@ -16,7 +16,7 @@ Source: Apache Kafka 4.3.1, `LogCleanerManager` (cleaner-offset-checkpoint), `Gr
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import LabError
 from kitlib.lab import workspace
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import Cluster, addresses, client_config, kafka_python_config
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC
 from kitlib.lab.wire import NOT_YET
 from kitlib.lab.wire_coordinator import CoordinatorWire
@@ -99,12 +99,11 @@ def _by_wire(cluster: Cluster, groups: Sequence[str], deadline_s: float) -> Iter
 
         def wire_to(host: str, port: int) -> CoordinatorWire:
             if (host, port) not in wires or not wires[host, port].is_open:
-                wires[host, port] = stack.enter_context(CoordinatorWire.open(host, port, timeout_s=ONE_S))
+                wires[host, port] = stack.enter_context(CoordinatorWire.open(host, port, timeout_s=ONE_S, **kafka_python_config(cluster)))
             return wires[host, port]
 
         def told_of(group: str) -> Told:
-            host, _, port = _living(cluster, wire_to).rpartition(":")
-            coordinator = wire_to(host, int(port)).find(group)
+            coordinator = wire_to(*_living(cluster, wire_to)).find(group)
             if coordinator is None:
                 return None
             error, offsets = wire_to(*coordinator[1:]).fetch_offsets(group, None, require_stable=False)
@@ -123,18 +122,15 @@ def _by_wire(cluster: Cluster, groups: Sequence[str], deadline_s: float) -> Iter
             yield group, told
 
 
-def _living(cluster: Cluster, wire_to: Any) -> str:
-    """The first broker that answers. LabError of the last one when none does."""
-    for where in (addresses := cluster.bootstrap.split(",")):
-        host, _, port = where.rpartition(":")
-        try:
-            wire_to(host, int(port))
-        except LabError:
-            if where == addresses[-1]:
-                raise
-        else:
+def _living(cluster: Cluster, wire_to: Callable[[str, int], Any]) -> tuple[str, int]:
+    """The address of the first broker that answers. LabError of the last one when none does."""
+    *others, last = addresses(cluster.bootstrap)
+    for where in others:
+        with suppress(LabError):
+            wire_to(*where)
             return where
-    raise LabError(f"the cluster has no address: {cluster.bootstrap!r}.")
+    wire_to(*last)
+    return last
 
 
 def _by_client(admin: AdminClient, groups: Sequence[str], deadline_s: float) -> Iterator[tuple[str, Told]]:

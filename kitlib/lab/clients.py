@@ -12,20 +12,24 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import DiskError, LabError
+from kitlib.lab.security import java_settings, kafka_python_settings
 
 EXTERNAL_TIMEOUT_S = 10.0
 ADMIN_S = 30.0  # how long an admin client's question may take
+LOOK_S = 0.5  # how often one looks whether a cluster has refused us
+NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 SILENT = logging.getLogger("kitlib.librdkafka")  # for a client that says by other ways what becomes of its records
 SILENT.addHandler(logging.NullHandler())
 SILENT.propagate = False
@@ -60,9 +64,28 @@ def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
         }
-    else:
-        config |= file_config()
-    return config | more
+    return config | librdkafka_config(cluster) | more
+
+
+def librdkafka_config(cluster: Cluster) -> dict[str, str]:
+    """What librdkafka needs to be let in by this cluster. Errors of `file_config`."""
+    return {} if cluster.source == "kit" else file_config()
+
+
+def kafka_python_config(cluster: Cluster) -> dict[str, Any]:
+    """What kafka-python, and a `Wire`, needs to be let in by this cluster. LabError for a setting that it does not have."""
+    return {} if cluster.source == "kit" else kafka_python_settings(file_config())
+
+
+def java_config(cluster: Cluster) -> dict[str, str]:
+    """What a client of Java needs to be let in by this cluster. LabError for a setting that it does not have."""
+    return {} if cluster.source == "kit" else java_settings(file_config())
+
+
+# By the name of a client library: what it needs to be let in by a cluster.
+LIBRARY_CONFIGS: dict[str, Callable[[Cluster], dict[str, Any]]] = {
+    "librdkafka": librdkafka_config, "kafka-python": kafka_python_config, "java": java_config,
+}  # fmt: skip
 
 
 def answered(asked: Future[Any], trouble: str) -> Any:
@@ -81,28 +104,26 @@ def kafka_python_admin(cluster: Cluster, trouble: str) -> Iterator[Any]:
     from kafka.admin import KafkaAdminClient
     from kafka.errors import KafkaError
 
+    from kitlib.lab.wire import Wire
+
     try:
-        with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap, client_id="kit")) as admin:
+        if security := kafka_python_config(cluster):  # who is not let in is told why by a wire, at once; by this client never
+            Wire.open_any(cluster.bootstrap, **security).close()
+        with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap, client_id="kit", **security)) as admin:
             yield admin
     except KafkaError as error:
         raise LabError(f"{trouble}: {error}. Look at `kit status`; start a broker with `kit up`.") from error
 
 
-def sole_broker(cluster: Cluster, what: str) -> tuple[str, int]:
-    """Host and port of a cluster's only broker, to which `what` speaks alone: it leads and coordinates everything.
-
-    LabError when the cluster has more brokers, or when its address names no port.
-    """
-    if cluster.brokers != 1:
-        raise LabError(
-            f"{what} needs one broker, the cluster at {cluster.bootstrap} has {cluster.brokers}. "
-            "Run `kit down`, then `kit up`; or run it on the model."
-        )
-    first = cluster.bootstrap.split(",")[0].strip()
-    host, _, port = first.rpartition("://")[2].rpartition(":")
-    if not host or not port.isdecimal():
-        raise LabError(f"{what}: the broker's address is {first!r}, expected host:port. Correct KIT_KAFKA_BOOTSTRAP.")
-    return host.strip("[]"), int(port)
+def addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """(host, port) of each broker that is named for the beginning; LabError for a name without a port."""
+    found = []
+    for name in (each.strip() for each in bootstrap.split(",")):
+        host, _, port = name.rpartition("://")[2].rpartition(":")
+        if not host or not port.isdecimal():
+            raise LabError(f"the broker's address is {name!r}, expected host:port. Correct KIT_KAFKA_BOOTSTRAP.")
+        found.append((host.strip("[]"), int(port)))
+    return found
 
 
 def file_config() -> dict[str, str]:
@@ -133,14 +154,31 @@ def file_config() -> dict[str, str]:
 
 
 def describe(bootstrap: str, timeout_s: float = EXTERNAL_TIMEOUT_S) -> tuple[str | None, int]:
-    """Cluster id and number of brokers of an external cluster; LabError when nobody answers in time."""
-    config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "client.id": "kit", "log_level": 2}
-    config |= file_config()
+    """Cluster id and number of brokers of an external cluster; LabError when nobody answers in time, or at once when it refuses the kit."""
+    refusals: list[KafkaError] = []
+    config: dict[str, Any] = {
+        "bootstrap.servers": bootstrap, "client.id": "kit", "log_level": 2, **file_config(),
+        "error_cb": lambda error: refusals.append(error) if error.code() in NOT_LET_IN else None,
+    }  # fmt: skip
+    deadline = time.monotonic() + timeout_s
     try:
-        metadata = AdminClient(config).list_topics(timeout=timeout_s)
+        admin = AdminClient(config, logger=SILENT)
+        while True:
+            try:
+                metadata = admin.list_topics(timeout=max(0.0, min(LOOK_S, deadline - time.monotonic())))
+            except KafkaException as error:
+                admin.poll(0)  # now librdkafka tells why it was not let in
+                if refusals:
+                    raise KafkaException(refusals[0]) from error
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                return metadata.cluster_id, len(metadata.brokers)
     except (KafkaException, ValueError, TypeError) as error:
+        why = error.args[0].str() if isinstance(error, KafkaException) else error
+        if refusals:
+            raise LabError(f"KIT_KAFKA_BOOTSTRAP={bootstrap}: the cluster refuses the kit ({why}). Correct KIT_KAFKA_CONFIG.") from error
         raise LabError(
-            f"KIT_KAFKA_BOOTSTRAP={bootstrap}: no Kafka answers within {timeout_s:g} s ({error}). Correct it, "
+            f"KIT_KAFKA_BOOTSTRAP={bootstrap}: no Kafka answers within {timeout_s:g} s ({why}). Correct it, "
             "start that cluster, or unset it to use the kit's own."
         ) from error
-    return metadata.cluster_id, len(metadata.brokers)

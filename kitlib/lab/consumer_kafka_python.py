@@ -55,7 +55,7 @@ class KafkaPython:
                 group_instance_id=settings["instance_id"], bootstrap_timeout_ms=int(CALL_S * 1000),
                 partition_assignment_strategy=[ASSIGNORS[name] for name in settings["strategies"]],
                 default_offset_commit_callback=self.committed,
-                metadata_max_age_ms=settings["metadata_max_age_ms"],
+                metadata_max_age_ms=settings["metadata_max_age_ms"], **settings["more"],
             )  # fmt: skip
             self.consumer.subscribe([self.topic], listener=_Listener(self, settings["commit_on_revoke"]))
         except (KafkaError, ValueError, TypeError, AssertionError) as error:

@@ -28,12 +28,12 @@ import traceback
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, ClassVar, Self
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
 from kitlib.lab.consumer_driver import CALL_S, NONE, Driver, Refused
-from kitlib.lab.supervisor import take_orders
+from kitlib.lab.supervisor import carry_out, take_orders
 
 START_S = 30.0  # a JVM on a busy machine
 ANSWER_S = CALL_S + 4.0  # beyond the time that the order itself may take
@@ -45,6 +45,8 @@ GUARD = 'read line || kill -KILL "$@"'
 
 class ConsumerProcess:
     """The owner's side of one consumer; `start` makes one."""
+
+    child: ClassVar[str] = "kitlib.lab.consumer_process"  # the module that runs in the process
 
     def __init__(self, name: str, library: str, process: subprocess.Popen[bytes]) -> None:
         self.name, self.library, self.process = name, library, process
@@ -61,12 +63,12 @@ class ConsumerProcess:
             threading.Thread(target=read, args=(pipe,), daemon=True).start()
 
     @classmethod
-    def start(cls, name: str, settings: Mapping[str, Any], wait: bool = True) -> ConsumerProcess:
+    def start(cls, name: str, settings: Mapping[str, Any], wait: bool = True) -> Self:
         """Start a consumer with these settings and wait until it has subscribed, now or in its first order.
 
         Refused with the library's words when it does not take them, LabError when it does not start within START_S.
         """
-        process = supervisor.start("kitlib.lab.consumer_process")
+        process = supervisor.start(cls.child)
         consumer = cls(name, settings["library"], process)
         consumer._write(dict(settings))
         if wait:
@@ -268,14 +270,7 @@ def main() -> None:
         answer({"failed": str(error)})
         return
     answer({"ready": os.getpid(), "jvm": driver.jvm})
-    order: dict[str, Any] = {}
-    while order.get("do") != "close":
-        order = orders.get()
-        try:
-            told = _done(driver, order)
-        except LabError as error:
-            told = {"failed": str(error)}
-        answer(told | {"order": order.get("order")})
+    carry_out(orders, answer, lambda order: _done(driver, order), (LabError,))
 
 
 def open_driver(settings: Mapping[str, Any]) -> Driver:

@@ -1,12 +1,10 @@
 """The learner's own copies of the notebooks, in `work/`: what git tracks stays as it was shipped, whatever a learner does.
 
-A copy is the shipped notebook without its outputs. Its metadata holds a line for each cell as it was
-copied, so a copy that still has these cells and no output is known to be untouched, and is renewed when
-the kit has a newer notebook. Any other copy belongs to the learner: it is never written to again.
+A copy is the shipped notebook without its outputs, and with each answer to a prediction folded. Its metadata
+holds a line for each cell as it was copied, so a cell that still has its hash is known to be untouched: it follows the
+kit when that has a newer one. A cell that the learner has changed, added or deleted is theirs, and stays so.
 There is no list beside the copies that could disagree with them, and each file is written whole or
 not at all, so this may be interrupted, or run twice at once.
-
-Left out: bringing the newer cells of a notebook into a copy that the learner has changed.
 """
 
 from __future__ import annotations
@@ -16,9 +14,11 @@ import copy
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count as count_from
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -30,6 +30,13 @@ FOLDER = "work"
 RECORD = "delivery_lab"  # in a copy's metadata, which JupyterLab keeps
 SHIPPED = "notebooks"
 DATA = "data"  # what the notebooks read, beside them
+
+Refreshed = Callable[[NotebookNode, NotebookNode], None]  # a copy as it was, and as it is now
+ASKS = re.compile(r"\*\*(?:Predict|Think)|(?:^|[.:] )Predict ", re.MULTILINE)
+ASKS_IN_CODE = re.compile(r"^predict\(", re.MULTILINE)
+LEADS_ON = re.compile(r"(?:(.*[.?!)]) )?([^.?!]*:)\s*", re.DOTALL)  # a last sentence that ends with a colon, and what is before it
+TASK = re.compile(r"^#|\*\*(?:Predict|Think|Explain|Find|Break it|Run|Play it|Next)|\bPredict ")  # a paragraph that is no part of an answer
+SUMMARY = "<b>What happened, and why</b>: open this when you have made up your mind and run it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +67,24 @@ class Desk:
 
 
 def desk(root: Path) -> Desk:
-    """The project's own folder `work`; where nothing can be written there, the workspace's."""
+    """The project's own folder `work`; where nothing is to be written there, the workspace's."""
     folder = root / FOLDER
-    can_write = os.access(folder if folder.exists() else root, os.W_OK)
+    can_write = root != jupyter.INSTALLED and os.access(folder if folder.exists() else root, os.W_OK)
     return Desk(root, folder if can_write else workspace.home() / FOLDER)
 
 
-def make(desk: Desk, say: Callable[[str], None]) -> None:
-    """Make the copies that are missing and renew the untouched ones of notebooks that have changed; DiskError if it cannot."""
+def make(desk: Desk, say: Callable[[str], None], refreshed: Refreshed = lambda before, after: None) -> None:
+    """Make the copies that are missing, and bring what the kit has newer into untouched cells of the others; DiskError if it cannot.
+
+    `refreshed` hears of each copy that was changed: as it was, and as it is now.
+    """
     if desk.top != desk.root:
-        say(f"{desk.root / FOLDER} cannot be written to, so your notebooks are in {desk.folder}")
-    made, renewed, older = [], [], []
+        say(
+            f"Your notebooks are in {desk.folder}"
+            if desk.root == jupyter.INSTALLED
+            else f"{desk.root / FOLDER} cannot be written to, so your notebooks are in {desk.folder}"
+        )
+    made, renewed = [], []
     for original in notebooks.shipped_in(desk.root):
         path, new = desk.copy_of(original), as_copied(notebooks.load(original))
         if not os.path.lexists(path):
@@ -83,21 +97,34 @@ def make(desk: Desk, say: Callable[[str], None]) -> None:
                 continue
             if record_of(mine) in (None, record_of(new)):
                 continue
-            if not is_untouched(mine):
-                older.append(path.stem)
-                continue
-            renewed.append(path)
+            if is_untouched(mine):
+                renewed.append(path)
+            else:
+                new, updated, kept = merged(mine, new)
+                left = f"; {kept} that you have changed {'stays as it is' if kept == 1 else 'stay as they are'}" if kept else ""
+                say(f"{path.stem}: {updated} cell{'s' if updated != 1 else ''} updated{left}")
+                refreshed(mine, new)
         workspace.write_atomic(path, notebooks.text_of(new))
     link_data(desk)
     if made:
         say(f"Copied {count(made)} to {desk.folder}: work on these")
     if renewed:
         say(f"Updated {count(renewed)} that you had not touched")
-    if older:
-        say(
-            f"{', '.join(older)}: the kit has a newer version; yours stays as it is. To get the new one, "
-            "rename or delete yours and start the lab again"
-        )
+
+
+def renew(desk: Desk, original: Path) -> Path | None:
+    """Replace the copy of one notebook by a new one; where the learner's own is kept, beside it, when there was something to keep."""
+    path, kept = desk.copy_of(original), None
+    if os.path.lexists(path) and not is_as_made(desk, original):
+        numbered = (path.with_name(f"{path.stem}.mine{number or ''}.ipynb") for number in count_from(0))
+        kept = next(place for place in numbered if not os.path.lexists(place))
+        try:
+            os.rename(path, kept)
+        except OSError as error:
+            raise DiskError(f"{path} could not be renamed ({error.strerror}). Close it, or mend the folder's permissions.") from error
+    workspace.write_atomic(path, notebooks.text_of(as_copied(notebooks.load(original))))
+    link_data(desk)
+    return kept
 
 
 def count(paths: list[Path]) -> str:
@@ -110,23 +137,87 @@ def as_copied(original: NotebookNode) -> NotebookNode:
     for cell in new.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    new.metadata[RECORD] = {"cells": lines_of(original)}
+    fold_answers(new)
+    new.metadata[RECORD] = {"cells": lines_of(new)}
     return new
+
+
+def fold_answers(notebook: NotebookNode) -> None:
+    """Put what follows a prediction and its run into something to open, so that the answer is not read before it is predicted."""
+    is_asked = has_run = False
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            is_prediction = ASKS_IN_CODE.search(cell.source) is not None
+            is_asked, has_run = is_asked or is_prediction, is_asked and not is_prediction
+        elif cell.cell_type == "markdown":
+            asks = ASKS.search(cell.source) is not None
+            if is_asked and has_run:
+                cell.source = folded(cell.source)
+                is_asked = has_run = False
+            if asks:
+                is_asked, has_run = True, False
+
+
+def folded(text: str) -> str:
+    """A text whose first paragraphs are to be opened: those before the next task, and before the sentence that leads to a cell."""
+    paragraphs = text.split("\n\n")
+    end = next((at for at, paragraph in enumerate(paragraphs) if TASK.search(paragraph)), len(paragraphs))
+    if end == len(paragraphs) and (leads := LEADS_ON.fullmatch(paragraphs[-1])):
+        paragraphs[-1:] = [part for part in leads.groups() if part]
+        end = len(paragraphs) - 1
+    if end == 0 or any(paragraph.startswith(("```", "<details")) for paragraph in paragraphs[:end]):
+        return text
+    return "\n\n".join([f"<details><summary>{SUMMARY}</summary>", *paragraphs[:end], "</details>", *paragraphs[end:]])
+
+
+def merged(mine: NotebookNode, new: NotebookNode) -> tuple[NotebookNode, int, int]:
+    """The learner's notebook with what is newer in cells that they have not touched; how many these are, and how many newer ones stay out.
+
+    A cell that the kit has dropped goes, one that it has added comes behind its neighbour; one that the learner has deleted does not
+    come back. Outputs stay with a cell that is the same.
+    """
+    recorded = dict(line.partition(" ")[::2] for line in record_of(mine) or [])
+    theirs = {cell.get("id"): cell for cell in new.cells}
+    result, updated, kept = copy.deepcopy(mine), 0, 0
+    cells: list[NotebookNode] = []
+    for cell in result.cells:
+        was, its = recorded.get(cell.get("id")), theirs.get(cell.get("id"))
+        is_newer = was is not None and (its is None or hash_of(its) != was)
+        if is_newer and hash_of(cell) == was:
+            updated += 1
+            cells += [its] if its is not None else []
+            continue
+        kept += is_newer
+        cells.append(cell)
+    here = [cell.get("id") for cell in cells]
+    for at, cell in enumerate(new.cells):
+        if cell.id in recorded or cell.id in here:
+            continue
+        place = next((here.index(other.id) + 1 for other in reversed(new.cells[:at]) if other.id in here), 0)
+        cells.insert(place, cell)
+        here.insert(place, cell.id)
+        updated += 1
+    result.cells = cells
+    result.metadata[RECORD] = new.metadata[RECORD]
+    return result, updated, kept
 
 
 def lines_of(notebook: NotebookNode) -> list[str]:
     """A line for each cell in its order: its id, and a hash of what a learner can change in it by hand."""
-    lines = []
-    for cell in notebook.cells:
-        text = json.dumps([cell.cell_type, cell.source, cell.metadata.get("tags", [])])
-        lines.append(f"{cell.get('id')} {hashlib.sha256(text.encode()).hexdigest()[:16]}")
-    return lines
+    return [f"{cell.get('id')} {hash_of(cell)}" for cell in notebook.cells]
+
+
+def hash_of(cell: NotebookNode) -> str:
+    """A hash of what a learner can change in a cell by hand."""
+    text = json.dumps([cell.cell_type, cell.source, cell.metadata.get("tags", [])])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def record_of(mine: NotebookNode) -> list[str] | None:
     """The cells of the notebook that this one was copied from, as `lines_of` told them; None when it is no copy."""
     record = mine.metadata.get(RECORD)
-    return record.get("cells") if isinstance(record, dict) else None
+    cells = record.get("cells") if isinstance(record, dict) else None
+    return cells if isinstance(cells, list) and all(isinstance(line, str) for line in cells) else None
 
 
 def is_untouched(mine: NotebookNode) -> bool:

@@ -180,13 +180,13 @@ def take_topics(things: list[Made], client: dict[str, Any], gone: list[Made], pr
     problems += [f"Topic {thing.name} does not begin with {TOPIC_PREFIX}" for thing in things if thing not in ours]
     if ours:
         admin = AdminClient(client)  # must outlive its answers
-        futures = admin.delete_topics([thing.name for thing in ours], operation_timeout=SECONDS)
+        futures = admin.delete_topics([thing.name for thing in ours], operation_timeout=SECONDS, request_timeout=SECONDS)
         _answered(ours, lambda thing: futures[thing.name], gone, problems)
 
 
 def take_groups(things: list[Made], client: dict[str, Any], gone: list[Made], problems: list[str]) -> None:
     admin = AdminClient(client)  # must outlive its answers
-    futures = admin.delete_consumer_groups([thing.name for thing in things])
+    futures = admin.delete_consumer_groups([thing.name for thing in things], request_timeout=SECONDS)
     _answered(things, lambda thing: futures[thing.name], gone, problems)
 
 
@@ -194,7 +194,7 @@ def _answered(things: list[Made], future: Callable[[Made], Future[Any]], gone: l
     """Wait for the broker's answer about each thing; what it does not know is gone as well."""
     for thing in things:
         try:
-            future(thing).result(timeout=SECONDS)
+            future(thing).result()  # the client itself gives up after SECONDS
         except KafkaException as error:
             if error.args[0].code() not in GONE:
                 problems.append(f"{thing.kind.capitalize()} {thing.name}: {error.args[0].str()}")

@@ -81,9 +81,13 @@ def runtime_dir() -> Path:
     return workspace.run_dir() / "jupyter"
 
 
+# Where an installed wheel has put `notebooks`; nothing is written there.
+INSTALLED = Path(sys.prefix) / "share" / "delivery-lab"
+
+
 def project_dir() -> Path:
-    """The folder that holds `notebooks`, here or where kitlib comes from."""
-    for folder in (Path.cwd(), Path(__file__).resolve().parents[2]):
+    """The folder that holds `notebooks`: here, in the checkout that kitlib comes from, or where its wheel was installed."""
+    for folder in (Path.cwd(), Path(__file__).resolve().parents[2], INSTALLED):
         if (folder / START_NOTEBOOK).is_file():
             return folder
     return Path.cwd()

@@ -34,6 +34,8 @@ FORMAT_HEAP_MB = 128
 TAIL_LINES = 200
 # These warn at every ordinary start and stop, and many times a second while another node is down.
 ONLY_ERRORS = ("org.apache.kafka.controller.QuorumController", "org.apache.kafka.clients.NetworkClient")
+# Their lines are the evidence of a rebalance, and of a coordinator that loads its groups.
+TELLING = ("org.apache.kafka.coordinator.group.GroupMetadataManager", "org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime")
 LOG_BYTES, LOG_FILES = 2_000_000, 3
 _SIGNALS = {number.value: number.name for number in signal.Signals}
 # What the broker's log or the JVM's last words say when a disk, a quota or a limit leaves no room.
@@ -112,6 +114,10 @@ def settings(
         "group.min.session.timeout.ms": "500",
         "group.consumer.min.session.timeout.ms": "500",
         "group.consumer.min.heartbeat.interval.ms": "100",
+        # A share group's locks may be as short as a second, and its members are seen to within a moment.
+        "group.share.min.record.lock.duration.ms": "1000",
+        "group.share.min.session.timeout.ms": "500",
+        "group.share.min.heartbeat.interval.ms": "100",
         # A transaction that is open for too long is looked for twice a second, not every ten seconds.
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         # Producers that have been silent for `producer.id.expiration.ms` are looked for every second.
@@ -167,6 +173,7 @@ def java_command(machinery: Machinery, node: int, main_class: str, *arguments: s
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
         "-Dorg.slf4j.simpleLogger.showThreadName=false",
         *(f"-Dorg.slf4j.simpleLogger.log.{name}=error" for name in ONLY_ERRORS),
+        *(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in TELLING),
         "-cp",
         os.pathsep.join(map(str, jars)),
         main_class,

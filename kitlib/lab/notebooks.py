@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -28,12 +29,14 @@ from traitlets.config import Config
 
 from kitlib.errors import DiskError, LabError
 from kitlib.lab import jupyter, kafka_server
+from kitlib.lab.kept_rows import FOLDER
 from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME, is_broker
 
 FOLDERS = ("notebooks", "notebooks/exercises")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python"}  # no version: it would change with every machine
+KEPT_METADATA = ("course",)  # what a notebook of the course says of itself: its minutes, needs, objectives and key points
 KEPT_CELL_METADATA = ("tags",)
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"  # names a widget that lives in one kernel
 SECONDS_PER_CELL = 60
@@ -129,8 +132,8 @@ def run(path: Path, progress: Callable[[int, int], None] = lambda done, of: None
     environment = {**jupyter.environment(), "KIT_NOTEBOOK": path.stem, TOKEN_NAME: token, "TQDM_DISABLE": "1"}
     problem: str | None = None
     try:
-        with connection_files():
-            client.execute(env=environment)
+        with connection_files(), tempfile.TemporaryDirectory(prefix="kit-progress-") as progress_folder:
+            client.execute(env={**environment, FOLDER: progress_folder})
     except (CellExecutionError, CellTimeoutError, DeadKernelError, TimeoutError, RuntimeError) as error:
         problem = describe(error, done)
     finally:
@@ -177,7 +180,8 @@ def tidy(notebook: NotebookNode, before: NotebookNode | None = None) -> Notebook
 
     With `before`, the notebook as it was saved, outputs that mean the same are taken from there.
     """
-    notebook.metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
+    course = {key: notebook.metadata[key] for key in KEPT_METADATA if key in notebook.metadata}
+    notebook.metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE, **course}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     older = {cell.get("id"): cell for cell in before.cells} if before else {}
     number = 0

@@ -44,7 +44,10 @@ BATCH = 5_000  # records a call
 NO_TIME = -1  # of a record without a timestamp
 DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 # A broker's words, and the client's, for a partition whose leader will answer in a moment.
-NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH, KafkaError._TRANSPORT)
+NOT_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._TRANSPORT,
+)  # fmt: skip
 ASK_AGAIN_S = 0.1
 ADVICE = "Look at `kit status`; start a broker with `kit up`."
 

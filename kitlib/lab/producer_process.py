@@ -19,7 +19,7 @@ from typing import Any
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
 from kitlib.lab.consumer_process import START_S, ConsumerProcess
-from kitlib.lab.supervisor import take_orders
+from kitlib.lab.supervisor import carry_out, take_orders
 
 CALL_S = 20.0  # how long a call of the producer may take
 JOIN_S = 15.0
@@ -177,15 +177,8 @@ def main() -> None:
         answer({"refused": error.args[0].str() if isinstance(error, KafkaException) else str(error)})
         return
     answer({"ready": os.getpid()})
-    while True:
-        order = orders.get()
-        try:
-            told = child.do(order) | {"member": "", "generation": None}
-        except (LabError, KafkaException) as error:
-            told = {"failed": str(error)}
-        answer(told | {"order": order.get("order")})
-        if order["do"] == "close":
-            os._exit(0)
+    carry_out(orders, answer, lambda order: child.do(order) | {"member": "", "generation": None}, (LabError, KafkaException))
+    os._exit(0)
 
 
 if __name__ == "__main__":

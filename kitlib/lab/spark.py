@@ -21,6 +21,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -42,8 +43,10 @@ from kitlib.lab import java, workspace
 from kitlib.lab.jars import ensure_jars
 
 LOCAL_MASTER = "local[2]"
+LOOPBACK = "127.0.0.1"
 DRIVER_MEMORY = "1g"
 SECONDS_TO_END = 10.0
+SECONDS_TO_ANSWER = 5.0
 LOGS_KEPT = 5
 LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107  # bytes
 SOCKET_NAME = "/.01234567-89ab-cdef-0123-456789abcdef.sock"  # what Spark calls them
@@ -82,25 +85,46 @@ class Session(SparkSession):
         """End the session and its Java; the next `session()` starts both anew."""
         stop()
 
+    @property
+    def ui(self) -> str:
+        """Where Spark's own web pages about jobs, queries and executors are; when they are off, how to switch them on."""
+        if address := self.sparkContext.uiWebUrl:
+            return f"The Spark UI of this session is at http://{LOOPBACK}:{address.rpartition(':')[2]}."
+        return "The Spark UI is off. Restart the kernel, and begin with session(spark_ui=True), or set KIT_SPARK_UI=1 for all notebooks."
+
 
 def session(
-    app: str = "kit", master: str | None = None, *, java_flags: tuple[str, ...] = JAVA_FLAGS, **conf: Any
+    app: str = "kit",
+    master: str | None = None,
+    *,
+    java_flags: tuple[str, ...] = JAVA_FLAGS,
+    spark_ui: bool | None = None,
+    **conf: Any,
 ) -> Session:
     """The Spark session of this Python: made at the first call (some seconds), found again at the next.
 
     `master` is `local[2]` unless it or KIT_SPARK_MASTER says otherwise. `conf` are Spark settings by
     their own names: `session(**{"spark.sql.shuffle.partitions": 8})`; settings of a query may change
-    between calls, others and `java_flags` only before the first. LabError when Spark does not start, or when a session
-    with another master, or one that somebody else made, is in the way.
+    between calls, others and `java_flags` only before the first. `spark_ui`, or KIT_SPARK_UI=1, switches on Spark's web
+    pages, on 127.0.0.1; `session().ui` says where. LabError when Spark does not start, when a session with another
+    master or without the pages that were asked for is in the way, or one that somebody else made, and for the pages with
+    a cluster's master.
     """
     wanted = master or os.environ.get("KIT_SPARK_MASTER") or LOCAL_MASTER
     settings = {name: _text(value) for name, value in conf.items()}
+    has_ui = os.environ.get("KIT_SPARK_UI", "") not in ("", "0") if spark_ui is None else spark_ui
     with _lock:
         if not is_alive():
             _forget()
         context = SparkContext._active_spark_context
         if context is None:
-            return _start(app, wanted, java_flags, settings)
+            if has_ui and not is_local(wanted):
+                raise LabError(
+                    f"The Spark UI of a session on {wanted} would be open to the network. Leave out spark_ui and KIT_SPARK_UI; "
+                    "the cluster's own pages show this session."
+                )
+            _check_master(wanted)
+            return _start(app, wanted, java_flags, {"spark.ui.enabled": _text(has_ui), **settings})
         found = SparkSession._instantiatedSession
         if not isinstance(found, Session):
             raise LabError(
@@ -112,6 +136,8 @@ def session(
                 f"Spark already runs in this Python with master {context.master}, {master} was asked for. "
                 "Call stop() on the running session first."
             )
+        if spark_ui and context.uiWebUrl is None:
+            raise LabError("Spark already runs in this Python without its UI. Call stop() on the running session first.")
         _adjust(found, settings)
         return found
 
@@ -128,9 +154,12 @@ def is_alive() -> bool:
     return process is not None and process.poll() is None
 
 
-def check_alive() -> None:
-    """Raise LabError with the end of Java's log when Spark's Java process has died."""
+def check_alive(patience_s: float = 0.0) -> None:
+    """Raise LabError with the end of Java's log when Spark's Java process has died, or does within `patience_s` seconds."""
     process = java_process()
+    with suppress(subprocess.TimeoutExpired):
+        if process is not None and patience_s:
+            process.wait(patience_s)
     if process is not None and process.poll() is not None:
         raise LabError(
             f"Spark's Java process {process.pid} ended ({_ended(process.returncode)}){_log_tail()}. "
@@ -146,6 +175,23 @@ def java_process() -> subprocess.Popen[bytes] | None:
 def log_file() -> Path:
     """Where this Python's Spark writes its warnings."""
     return workspace.run_dir() / "spark" / f"spark-{os.getpid()}.log"
+
+
+def _check_master(master: str) -> None:
+    """Raise LabError when nothing answers at a `spark://` master: Spark itself says so after a minute, by ending its Java."""
+    places = master.removeprefix("spark://").split(",") if master.startswith("spark://") else []
+    why = ""
+    for place in places:
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
+            return
+        except (OSError, ValueError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+    if places:
+        raise LabError(
+            f"Spark's master {master} cannot be reached ({why}). Start it, or unset KIT_SPARK_MASTER: Spark then runs on this machine."
+        )
 
 
 def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[str, str]) -> Session:
@@ -192,6 +238,7 @@ def _settings(app: str, master: str, java_flags: tuple[str, ...], jars: list[Pat
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.ui.enabled": "false",
+        "spark.ui.killEnabled": "false",  # its pages show, and change nothing
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",  # re-planning costs more than it saves on two partitions
@@ -205,7 +252,7 @@ def _settings(app: str, master: str, java_flags: tuple[str, ...], jars: list[Pat
         "spark.local.dir": str(scratch),
     }
     if is_local(master):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | _sockets()
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} | _sockets()
     return settings
 
 
@@ -235,7 +282,7 @@ def _environment(java_home: Path, master: str) -> dict[str, str]:
     environment |= {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     environment["SPARK_CONF_DIR"] = str(_log4j_file().parent)  # a folder without spark-defaults or spark-env
     if is_local(master):
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+        environment["SPARK_LOCAL_IP"] = LOOPBACK
     if environment.get("LC_ALL") in ("C", "POSIX"):
         environment["LC_ALL"] = "C.UTF-8"  # else Java 17 cannot open a path with an umlaut
     return environment
@@ -375,6 +422,7 @@ def _first_line(error: BaseException) -> str:
 def _hush(context: SparkContext) -> None:
     """When Java dies, pyspark's server for counters and Py4J print tracebacks; `check_alive` says that better."""
     logging.getLogger().addFilter(_is_not_py4js)
+    logging.getLogger("py4j.clientserver").addFilter(_lives)  # what the callback of a streaming query has met
     tell = (server := context._accumulatorServer).handle_error
 
     def handle_error(request: Any, address: Any) -> None:
@@ -386,6 +434,10 @@ def _hush(context: SparkContext) -> None:
             tell(request, address)
 
     server.handle_error = handle_error  # type: ignore[method-assign, assignment]
+
+
+def _lives(record: logging.LogRecord) -> bool:
+    return is_alive()
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:

@@ -111,3 +111,20 @@ def take_orders() -> tuple[queue.SimpleQueue[Told], Callable[[Told], None]]:
 
     threading.Thread(target=read, daemon=True).start()
     return orders, answer
+
+
+def carry_out(
+    orders: queue.SimpleQueue[Told], answer: Callable[[Told], None], do: Callable[[Told], Told], failures: tuple[type[Exception], ...]
+) -> None:
+    """Answer each order with what `do` tells of it, under the order's number, until one that closes has been carried out.
+
+    One of `failures` becomes the answer {"failed": its text}.
+    """
+    order: Told = {}
+    while order.get("do") != "close":
+        order = orders.get()
+        try:
+            told = do(order)
+        except failures as error:
+            told = {"failed": str(error)}
+        answer(told | {"order": order.get("order")})

@@ -14,12 +14,13 @@ Source: Apache Kafka 4.3.1, clients/src/main/resources/common/message.
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
@@ -31,8 +32,12 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
 
 from kitlib.errors import LabError
+from kitlib.lab.clients import addresses
 from kitlib.lab.processes import wait_until
+from kitlib.lab.wire_columns import Columns, read_columns
 from kitlib.lab.wire_records import FetchedBatch, WireBatch, decode_batches, encode_batch
+
+logging.getLogger("kafka.net").setLevel(logging.CRITICAL)  # a connection that is lost is told by a LabError, once
 
 EARLIEST, LATEST = -2, -1  # for list_offsets
 # A broker that has just started, or that is looking for a coordinator, says so with these; one asks again.
@@ -152,30 +157,42 @@ class Wire:
         await self._connection
 
     @classmethod
+    def open_any(cls, bootstrap: str, client_id: str = "kit-wire", timeout_s: float = 10.0, **security: Any) -> Self:
+        """A connection to the first broker of `bootstrap` ("host:port", with commas between) that answers.
+
+        Each gets its share of `timeout_s`. LabError of the last one when none does.
+        """
+        *others, last = addresses(bootstrap)
+        share_s = timeout_s / (len(others) + 1)
+        for where in others:
+            with suppress(LabError):
+                return cls.open(*where, client_id, share_s, **security)
+        return cls.open(*last, client_id, share_s, **security)
+
+    @classmethod
     def open_leader(
         cls, bootstrap: str, topic: str, partition: int = 0, client_id: str = "kit-wire", timeout_s: float = 10.0, **security: Any
     ) -> Self:
-        """A connection to the broker that leads a partition, by the first address ("host:port") of `bootstrap`.
+        """A connection to the broker that leads a partition, asked of the first of `bootstrap` that answers.
 
         Where there is one broker, that is the connection, whatever address the broker tells its clients: it may
         be behind a proxy. Else it is the address that Metadata has for the leader, so a proxy's must be told there.
         LabError when no broker answers, or none leads the partition within `timeout_s`.
         """
         deadline = time.monotonic() + timeout_s
-        host, _, port = bootstrap.split(",")[0].rpartition(":")
-        wire = cls.open(host, int(port), client_id, timeout_s, **security)
+        wire = cls.open_any(bootstrap, client_id, timeout_s, **security)
         try:
             found = wire.metadata([topic], deadline - time.monotonic())
             while len(found.brokers) > 1 and found.leader_address(topic, partition) is None:
                 if time.monotonic() + ASK_AGAIN_S >= deadline:
-                    raise LabError(f"No broker leads {topic}-{partition}, says that at {host}:{port}. Look at `kit status`.")
+                    raise LabError(f"No broker leads {topic}-{partition}, says that at {wire.where}. Look at `kit status`.")
                 time.sleep(ASK_AGAIN_S)
                 found = wire.metadata([topic], deadline - time.monotonic())
         except BaseException:
             wire.close()
             raise
         leader = found.leader_address(topic, partition)
-        if len(found.brokers) <= 1 or leader is None or leader == (host, int(port)):
+        if len(found.brokers) <= 1 or leader is None or "{}:{}".format(*leader) == wire.where:
             return wire
         wire.close()
         return cls.open(*leader, client_id, timeout_s, **security)
@@ -377,6 +394,12 @@ class Wire:
         LabError when the broker refuses (an offset outside of the log: error 1).
         """
         return decode_batches(self._fetch(topic, partition, offset, max_bytes, timeout_s).records or b"")
+
+    def fetch_columns(
+        self, topic: str, partition: int, offset: int, max_bytes: int = FETCH_BYTES, timeout_s: float | None = None
+    ) -> Columns:
+        """The same as columns, several times faster. LabError as `fetch`, and as `read_columns`."""
+        return read_columns(bytes(self._fetch(topic, partition, offset, max_bytes, timeout_s).records or b""))
 
     def fetch_committed(self, topic: str, offset: int) -> tuple[list[FetchedBatch], list[tuple[int, int]], int]:
         """(batches, [(producer id, first offset) of aborted transactions], last stable offset) of partition 0.

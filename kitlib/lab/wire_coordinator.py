@@ -9,8 +9,7 @@ that a consumer would only retry: that the coordinator is loading, or that it is
 
 An ordinary client hides the transactional id's producer id and epoch, asks again when it is told to, and
 never ends a transaction that is not its own. This one says each message once and gives the broker's
-error back. For transactions it talks to one broker, which is to lead the partitions and coordinate them, so
-to the kit's own when there is one.
+error back. Whom it talks to is its caller's to know: `find_coordinator` for coordinators, `Wire.open_leader` for leaders.
 
 Left out: static members.
 
@@ -46,7 +45,7 @@ from kafka.protocol.producer import (
 )
 
 from kitlib.errors import LabError
-from kitlib.lab.clients import Cluster
+from kitlib.lab.clients import Cluster, addresses, kafka_python_config
 from kitlib.lab.wire import ASK_AGAIN_S, NOT_YET, Wire, until_ready
 from kitlib.lab.wire_records import FetchedBatch
 
@@ -244,23 +243,6 @@ class CoordinatorWire(Wire):
 
         return self._ask(request, read)
 
-    def wait_for_coordinator(self, key: str, kind: int = TRANSACTION) -> int:
-        """The node that coordinates this transactional id (or GROUP); the first to ask lets the broker make its topic.
-
-        It says so a moment before it can: the id is asked about until its coordinator answers. LabError when it does not in time.
-        """
-
-        def ask() -> tuple[int, int]:
-            if (found := self.find(key, kind)) is None:
-                return NOT_YET[0], -1
-            asked = self.describe_transaction(key) if kind == TRANSACTION else self.fetch_offsets(key, [("none", 0)])
-            return asked[0], found[0]
-
-        error, node = until_ready(ask, lambda answer: answer[0], self._deadline(None))
-        if error in NOT_YET:
-            raise LabError(f"{self.where} names no coordinator of '{key}'. Look at `kit status`.")
-        return node
-
     # Transactions
 
     def add_partitions(
@@ -353,22 +335,21 @@ def state_records(batches: Sequence[FetchedBatch]) -> list[StateRecord]:
     return found
 
 
-def find_coordinator(cluster: Cluster, group: str, timeout_s: float) -> Coordinator:
-    """Who coordinates a group and answers for it: asked of all brokers, again until it does. LabError after `timeout_s`.
+def find_coordinator(cluster: Cluster, key: str, timeout_s: float, kind: int = GROUP) -> Coordinator:
+    """Who coordinates a group (or a transactional id) and answers for it: asked of all brokers, again until it does.
 
-    Asking also makes the brokers create the offsets topic, if it is not there yet.
+    Asking also makes the brokers create the coordinators' topic, if it is not there yet. LabError after `timeout_s`.
     """
-    told = "nobody knows one"
+    told, security = "nobody knows one", kafka_python_config(cluster)
 
     def ask() -> tuple[int, Coordinator | None]:
         nonlocal told
-        for where in cluster.bootstrap.split(","):
-            host, _, port = where.rpartition(":")
-            with contextlib.suppress(LabError), CoordinatorWire.open(host, int(port), timeout_s=5.0) as asked:
-                if (found := asked.find(group)) is None:
+        for where in addresses(cluster.bootstrap):
+            with contextlib.suppress(LabError), CoordinatorWire.open(*where, timeout_s=5.0, **security) as asked:
+                if (found := asked.find(key, kind)) is None:
                     continue
-                with CoordinatorWire.open(found[1], found[2], timeout_s=5.0) as coordinator:
-                    error, _ = coordinator.fetch_offsets(group, [("none", 0)])
+                with CoordinatorWire.open(*found[1:], timeout_s=5.0, **security) as coordinator:
+                    error = (coordinator.fetch_offsets(key, [("none", 0)]) if kind == GROUP else coordinator.describe_transaction(key))[0]
                 if error not in NOT_YET:
                     return NONE, found
                 told = f"broker {found[0]} answers error {error}"
@@ -376,7 +357,7 @@ def find_coordinator(cluster: Cluster, group: str, timeout_s: float) -> Coordina
 
     _, found = until_ready(ask, lambda answer: answer[0], time.monotonic() + timeout_s)
     if found is None:
-        raise LabError(f"group {group}: no coordinator within {timeout_s:g} s: {told}. Look at `kit status`.")
+        raise LabError(f"{key}: no coordinator within {timeout_s:g} s: {told}. Look at `kit status`.")
     return found
 
 

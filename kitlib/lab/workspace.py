@@ -34,6 +34,9 @@ FORBIDDEN_CHARACTERS = {
     '"': "Spark",
 }
 
+# All that the kit itself puts into the workspace, which is what `kit purge` removes. A learner's notebooks are not the kit's.
+KEPT = ("jars", "run", "data", "spark", "sweeps", "jupyter", "ipython", "predictions.json", "exercises.json")
+
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
@@ -128,6 +131,18 @@ def check_writable(path: Path, who: str) -> None:
         raise DiskError(f"{who}: there is no folder {path.parent}. Make it first, or name another one.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise DiskError(f"{who}: nothing may be written in {path.parent}. Name a file in another folder.")
+
+
+def remove(path: Path) -> None:
+    """Remove one of the things of KEPT, or the link in its place; DiskError for one that stays."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        what = error.filename or path
+        raise DiskError(f"{what} could not be removed ({error.strerror}). Mend its permissions, then try again.") from error
 
 
 def direct_loopback(environment: Mapping[str, str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ An anomaly is *explained* when a setting of the run accounts for it (`kitlib.mon
            reset {from, to, asked?, why?}   clear {ranges, by}   give_up {offset}   commit {offset, written, error?}   error {error}
     bolt   process {offset, part}   network  lose_ack {offset}
     operator  alter {offset, before, error?}
+    broker (of a share group)  time_out {offset}   hand_back {ranges}   archive {offset, why}   full {offset}
 
 A record that compaction has removed (`compact`) is not lost, even if no one has read it: a later record with its
 key replaces it. Nothing replaces a tombstone that is removed (`purge`).
@@ -55,6 +56,7 @@ from kitlib.monitor.reasons import (
     MAX_OFFSET,
     RETENTION,
     WAITS_FOR_RETRY,
+    CheckpointSettings,
     GroupSettings,
     KeptSettings,
     OffsetSettings,
@@ -63,6 +65,7 @@ from kitlib.monitor.reasons import (
     Settings,
     Stall,
 )
+from kitlib.monitor.sharing import ShareSettings
 from kitlib.monitor.subjects import subject_of
 from kitlib.monitor.transactions import TransactionLedger
 from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Tally, Verdict
@@ -133,6 +136,7 @@ class DeliveryLedger:
     appended_before_cut: int = 0  # records whose offsets were cut off; and of them, the processed ones
     processed_before_cut: int = 0
     begun: list[int] = field(default_factory=list)  # where each start began, and each reset that went back
+    given_back: dict[int, str] = field(default_factory=dict)  # offset -> why a share group delivered it once more
     went_back: str = ""  # why the last start or reset lay below the position before it
     by_hand: str = ""  # why a start at the committed offset may lie elsewhere than the last commit
     position: int | None = None  # the committed offset
@@ -242,6 +246,11 @@ class DeliveryLedger:
         self.refused.pop(offset, None)
         self.is_quiet = False
 
+    def _on_take(self, step: Step) -> None:
+        """A whole batch is emitted."""
+        for offset in range(step.data["first"], step.data["last"] + 1):
+            self.emitted[offset] = self.emitted.get(offset, 0) + 1
+
     def _on_ack(self, step: Step) -> None:
         offset = step.data["offset"]
         self.acked.add(offset)
@@ -286,6 +295,19 @@ class DeliveryLedger:
     def _on_give_up(self, step: Step) -> None:
         self.given_up.setdefault(step.data["offset"], (step.number, self.settings.give_up()))
         self.fates[step.data["offset"]] = WAITS_FOR_RETRY
+
+    def _on_give_back(self, step: Step) -> None:
+        """A share group's delivery has ended without an answer that counts."""
+        data = step.data
+        for offset in from_ranges(data.get("ranges") or [[data["offset"], data["offset"]]]):
+            self.open_since.pop(offset, None)
+            self.given_back[offset] = self.settings.give_back(step.what)
+
+    def _on_archive(self, step: Step) -> None:
+        self.given_up.setdefault(step.data["offset"], (step.number, self.settings.archive(step.data["why"])))
+
+    def _on_full(self, step: Step) -> None:
+        self.tallies["stalled"].add(step.number, step.data["offset"], self.settings.full())
 
     def _on_lose_ack(self, step: Step) -> None:
         self.fates[step.data["offset"]] = ACK_LOST
@@ -338,7 +360,8 @@ class DeliveryLedger:
         )
 
     def _handled(self, offset: int) -> RecordHistory:
-        return RecordHistory(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, self.went_back)
+        went_back = self.given_back.get(offset, self.went_back)
+        return RecordHistory(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, went_back)
 
     def _is_processed(self, offset: int) -> bool:
         parts = self.parts.get(offset)
@@ -394,6 +417,8 @@ LEDGERS: dict[str, Callable[[str, int, Mapping[str, Any]], Ledger]] = {
     "offsets": _delivered(KeptSettings),
     "incidents": _delivered(OffsetSettings),
     "replication": _delivered(ReplicaSettings),
+    "checkpoint": _delivered(CheckpointSettings),
+    "share": _delivered(ShareSettings),
     "idempotence": ProducerLedger,
     "send_path": ProducerLedger,
     "source": ProducerLedger,

@@ -239,6 +239,32 @@ def _longest_send(trace: Trace) -> Iterator[float]:
         yield longest
 
 
+def _others_wait(trace: Trace) -> Iterator[float]:
+    """The longest time from send to log outside the failing partition, ms; of what is not there yet, up to now."""
+    failing = trace.knobs["failing_partition"]
+    waiting: dict[tuple[Any, ...], int] = {}
+    longest = 0
+    for step in trace:
+        if step.what == "send" and step.data["partition"] != failing:
+            waiting[*_lane(step), step.data["first"]] = step.at_ms
+        longest = max(longest, step.at_ms - min(waiting.values(), default=step.at_ms))
+        if step.what == "write":
+            waiting.pop((*_lane(step), step.data["first"]), None)
+        yield longest
+
+
+def _unserved(trace: Trace) -> Iterator[float]:
+    """For how long a partition has had batches to send and nothing in the log, ms."""
+    since: dict[tuple[Any, Any], int] = {}
+    served: dict[tuple[Any, Any], int] = {}
+    for step in trace:
+        if step.what == "send":
+            since.setdefault(_lane(step), step.at_ms)
+        elif step.what == "write":
+            served.setdefault(_lane(step), step.at_ms)
+        yield max((served.get(lane, step.at_ms) - at_ms for lane, at_ms in since.items()), default=0)
+
+
 def _records_a_request(trace: Trace) -> Iterator[float]:
     """How many records a produce request has carried on average."""
     requests = records = 0
@@ -332,6 +358,8 @@ LOST_OR_AGAIN = Figure("lost or repeated", "records", "{} lost or repeated", _an
 OUT_OF_ORDER = Figure("out of order", "records", "{} stored out of order", _anomalies("reordered"))
 WRONGLY_FAILED = Figure("wrongly failed", "records", "{} reported as failed, but stored", _anomalies("indefinite"))
 WENT_BACK = Figure("went back", "offsets", "the reader went back by {}", _each(_claimed_back))
+HELD_UP = Figure("others held up", "ms", "{} at most from send to log in the other partitions", _each(_others_wait))
+UNSERVED = Figure("unserved", "ms", "{} until each partition had a batch in the log", _each(_unserved))
 COMMITTED = Figure("committed", "records", "{} committed", _each(_committed_to), less_is_better=False)
 UNCLAIMED = Figure("done, not committed", "records", "up to {} done that no commit could cover yet", _held(_unclaimed), is_peak=True)
 EARLY_CANCELS = Figure(

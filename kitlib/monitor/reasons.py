@@ -99,6 +99,18 @@ class Settings:
         """Why a record may be given up after retries."""
         return f"retry_limit={self.knobs.get('retry_limit')}: a record is given up after that many retries"
 
+    def archive(self, why: str) -> str:
+        """Why nobody gets a record any more; only a share group archives."""
+        return ""
+
+    def give_back(self, why: str) -> str:
+        """Why a share group's delivery ended before its answer counted."""
+        return ""
+
+    def full(self) -> str:
+        """Why a share group handed out no new record."""
+        return ""
+
     def failure(self, will_retry: bool, is_timeout: bool) -> str:
         """Why a record that failed may hold up the commit."""
         if not will_retry:
@@ -338,4 +350,26 @@ class ReplicaSettings(Settings):
 
     def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one: never, here."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings(Settings):
+    """The knobs of a streaming query with a checkpoint, and what they explain: never a lost record."""
+
+    def start(self, why: str) -> str:
+        """Why a query may start where it does: empty where its checkpoint says so, or where it never ran."""
+        is_gone = self.knobs.get("checkpoint") == "deleted" and "deleted" in why
+        return "checkpoint=deleted: a query without one starts over" if is_gone else ""
+
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
+        """Why a row may be in the sink twice."""
+        return "sink=append: the rows of a batch that runs again are added again" if self.knobs.get("sink") == "append" else ""
+
+    def unseen(self, record: RecordHistory) -> str:
+        """Why a batch that is done may have left a record out: never."""
+        return ""
+
+    def reorder(self, record: RecordHistory) -> str:
+        """Why a row may come after that of a newer record: never, with one partition."""
         return ""

@@ -20,7 +20,7 @@ def subject_of(trace: Trace) -> str:
     """What the run did, as sentences; empty where its domain has no subject but its records, or it has no result."""
     last = trace.steps[-1].data if trace.steps else {}
     tell = SUBJECTS.get(trace.domain)
-    return tell(trace, last) if tell and trace.steps[-1].what in ("idle", "result") else ""
+    return tell(trace, last) if tell and trace.steps[-1].what in ("idle", "result", "part") else ""
 
 
 def _connect(trace: Trace, last: dict[str, Any]) -> str:
@@ -87,4 +87,5 @@ SUBJECTS: dict[str, Callable[[Trace, dict[str, Any]], str]] = {  # domain -> the
     "connect": _connect,
     "streams": _streams,
     "offsets": _offsets,
+    "difference": lambda trace, last: f"After {last['call']}, {last['said']}.",
 }

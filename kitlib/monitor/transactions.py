@@ -32,6 +32,8 @@ from kitlib.trace import Step, Trace
 TRANSACTION_LANES = ("open", "effect")  # the first words of lanes that are judged here
 READERS = ("read_committed", "read_uncommitted")
 
+DOWN = "the broker, which is still down: no one is there to end a transaction"
+
 
 @dataclass(slots=True)
 class TransactionLedger:
@@ -61,6 +63,7 @@ class TransactionLedger:
     input_position: int = 0  # the group's committed offset
     last_step: int = 0
     is_outside: bool = False  # effects are counted, not records
+    is_down: bool = False  # the broker and its coordinator
 
     @property
     def reader(self) -> str:
@@ -119,6 +122,12 @@ class TransactionLedger:
         if step.actor == self.reader:
             self.position = step.data["position"]
             self.ended_reading = step.number
+
+    def _on_down(self, step: Step) -> None:
+        self.is_down = True
+
+    def _on_restart(self, step: Step) -> None:
+        self.is_down = False
 
     def _on_effect(self, step: Step) -> None:
         self.is_outside = True
@@ -217,6 +226,8 @@ class TransactionLedger:
 
     def _why_lost(self) -> str:
         knobs = self.knobs
+        if self.is_down:
+            return DOWN
         if knobs.get("on_fenced") == "continue" and knobs.get("cause", "slow") == "slow" and self.aborted:
             return "on_fenced=continue: the transaction timed out and was aborted, and no one sent its records again"
         if knobs.get("late_marker") and str(knobs.get("version")) == "1":
@@ -229,6 +240,8 @@ class TransactionLedger:
 
     def _why_stalled(self, at: int) -> str:
         _, tx = self.written.get(at, (0, None))
+        if self.is_down:
+            return DOWN
         if self.knobs.get("verification") is False and (tx is None or tx in self.ended):
             return "verification=false: a batch that arrived after the end of its transaction opened one that no one ends"
         if self.position is not None and self.position > at:

@@ -25,6 +25,7 @@ many of a run's emits had no tree is counted. What became of the records is the 
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -148,6 +149,37 @@ class TreeReport:
         rest = len(self.trees) - ROWS
         more = f"<p>... and {_count(rest, 'more tree')}.</p>" if rest > 0 else ""
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{table}{more}</div>"
+
+
+@dataclass(frozen=True, slots=True)
+class Tracking:
+    """What tracking adds to a run's network.
+
+    Source: Storm 0.9.3, `MessageId.serialize`, `KryoTupleSerializer`: each tuple carries the number of its trees in one byte (to
+    127) and for each of them its root and an id, 8 bytes each. Differs: of a message to an acker only root and number are
+    counted, as 16 bytes; Kryo packs them a little differently, and a header comes before them.
+    """
+
+    tuples: int
+    id_bytes: int  # in the tuples
+    messages: int  # to ackers
+    message_bytes: int
+    busiest: int  # messages at the acker that had the most
+
+
+def tracking_of(trace: Trace) -> Tracking:
+    """Count ids and messages in a trace of a topology."""
+    trees: list[int] = []  # of each tuple
+    heard: Counter[str] = Counter()
+    for step in trace:
+        if step.what == "emit":
+            trees += [int(id_ is not None) for _, _, id_ in step.data["tuples"]]
+        elif step.what == "send":
+            trees.append(len(step.data["ids"]))
+        elif step.what in ACKER_MESSAGES:
+            heard[step.actor] += 1
+    messages = heard.total()
+    return Tracking(len(trees), sum(1 + 16 * each for each in trees), messages, 16 * messages, max(heard.values(), default=0))
 
 
 def follow_trees(trace: Trace) -> TreeReport:

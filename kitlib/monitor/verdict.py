@@ -161,6 +161,19 @@ class Verdict:
         return {kind: sum(lane.count(kind) for lane in self.lanes if kind in lane.anomalies) for kind in self.kinds}
 
     @property
+    def found(self) -> str:
+        """The anomalies that there are, with their counts, in a few words: "46 lost, 9 reordered"."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.counts.items() if count) or "nothing went wrong"
+
+    def parts_from(self, broker: Verdict) -> str:
+        """The first count in which a run on the broker differs from this one on the model, as a sentence; "" when all agree."""
+        for kind in dict.fromkeys([*self.counts, *broker.counts]):
+            ours, theirs = self.counts.get(kind, 0), broker.counts.get(kind, 0)
+            if ours != theirs:
+                return f"Model and broker differ: {ours:,} {kind} on the model, {theirs:,} on the broker."
+        return ""
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """The anomalies that were looked for, in their order; none where the run was not about records."""
         found = dict.fromkeys(kind for lane in self.lanes for kind in lane.anomalies)

@@ -168,7 +168,20 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-__all__ = ["AuditResult", "AuditStream", "Finding", "LaneAudit", "audit", "audit_stream"]
+__all__ = ["AuditResult", "AuditStream", "Finding", "LaneAudit", "audit", "audit_stream", "steps_of"]
+
+
+def steps_of(run: str, *, bootstrap: str | None = None, spark: SparkSession | None = None) -> DataFrame:
+    """The steps of a run as the audit reads them from its trace topic, one row each: for queries of one's own.
+
+    The columns are the step's number `n`, `at_ms`, `actor`, `what`, and the fields of its data that delivery is judged by
+    (`topic`, `partition`, `offset`, `first`, `last`, ...), null where a step has no such field. LabError and KnobError as `audit`.
+    """
+    topics = Topics.find(bootstrap)
+    check_trace_exists(topics, run)
+    with one_sentence(f"steps of run {run}"):
+        steps = frames.read_steps(topics.read_trace(spark or kit_spark.session(), run))
+        return steps.where("kind = 'step'").drop("run", "line", "kind")
 
 
 def audit(

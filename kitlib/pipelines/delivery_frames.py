@@ -31,6 +31,8 @@ from kitlib.trace_lines import MAX_LINE_CHARS
 LANE: Final = ["run", "topic", "partition"]
 
 # The most offsets that one step may name: a hostile [0, 10^18] must not become 10^18 rows.
+# The words of a share group, as a spout would say them.
+SHARED: Final = {"acquire": "emit", "move": "commit", "archive": "give_up", "reject": "give_up"}
 MAX_OFFSETS: Final = 10_000_000
 MAX_OFFSET: Final = 2**53  # beyond it JSON numbers are not exact everywhere
 
@@ -121,7 +123,7 @@ def _has_what_it_needs() -> Column:
     return F.coalesce(data["topic"].rlike(TOPIC_NAME), F.lit(True)) & (
         F.when(data["topic"].isNull(), True)
         .when(what == "append", is_range & _has_legal_parts(data))
-        .when(what.isin("send", "delivered", "undelivered"), is_range)
+        .when(what.isin("send", "delivered", "undelivered", "offsets"), is_range)
         .when(what == "write", is_range & data["offset"].between(0, MAX_OFFSET))
         .when((what == "read") & data["record"].isNotNull(), data["offset"].between(0, MAX_OFFSET) & data["record"].between(0, MAX_OFFSET))
         .when(what == "effect", data["record"].between(0, MAX_OFFSET) & data["charged"].isNotNull())
@@ -149,21 +151,22 @@ def _has_legal_parts(data: Column) -> Column:
 def facts(steps: DataFrame) -> DataFrame:
     """One row for each record that a step touched: FACTS, with word `append`, `emit`, `process`, `compact` or `given`.
 
-    `given` = given up, by a clearing ack, a retry limit, or as a tombstone that has had its time.
+    `given` = given up, by a clearing ack, a retry limit, a share group, or as a tombstone that has had its time.
     """
     what = F.col("what")
     named = F.when(F.size("offsets") > 0, F.col("offsets")).otherwise(F.sequence("first", "last"))
     touched = (
         F.when(what == "append", named)
+        .when(what == "offsets", F.sequence("first", "last"))
         .when(what.isin("compact", "purge"), F.col("offsets"))
         .when(what == "clear", F.flatten(F.transform("ranges", lambda pair: F.sequence(pair[0], pair[1]))))
         .otherwise(F.array("offset"))
     )
     parts = F.when(what == "append", F.col("parts"))
     of_each = F.coalesce(F.from_json(parts, "ARRAY<BIGINT>"), F.array_repeat(parts.try_cast("long"), F.size("touched")))
-    word = F.when(what.isin("clear", "give_up", "purge"), "given").otherwise(what)
+    word = F.when(what.isin("clear", "give_up", "purge"), "given").when(what == "offsets", "emit").otherwise(what)
     delivery = lane_steps(steps).where(
-        what.isin("append", "emit", "process", "clear", "give_up", "compact", "purge")
+        what.isin("append", "emit", "offsets", "process", "clear", "give_up", "compact", "purge")
     )
     records = F.explode(F.arrays_zip("touched", of_each.alias("parts")))
     return delivery.withColumn("touched", touched).withColumn("record", records).select(
@@ -207,8 +210,10 @@ def condense(all_facts: DataFrame) -> DataFrame:
 
 
 def lane_steps(steps: DataFrame) -> DataFrame:
-    """The steps that name a topic: each belongs to a lane."""
-    return steps.where((F.col("kind") == "step") & F.col("topic").isNotNull())
+    """The steps that name a topic: each belongs to a lane. A share group's are told in the words of a spout."""
+    word = F.create_map(*(F.lit(each) for pair in SHARED.items() for each in pair))[F.col("what")]
+    told = F.when(F.col("offset").isNotNull(), word)
+    return steps.where((F.col("kind") == "step") & F.col("topic").isNotNull()).withColumn("what", F.coalesce(told, "what"))
 
 
 def follow_lanes(steps: DataFrame, carried: DataFrame) -> DataFrame:

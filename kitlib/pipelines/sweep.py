@@ -17,15 +17,17 @@ from __future__ import annotations
 import hashlib
 import html
 import os
+import re
 import shutil
 import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +46,15 @@ from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.pipelines.topics import one_sentence
 
-SECONDS_PER_JOB = 2.0  # long enough for Spark's own time not to count, short enough to lose little when stopped
+SECONDS_PER_JOB = 5.0  # long enough for Spark's own time not to count, short enough to lose little when stopped
 JOBS_AT_ONCE = 2  # the next job fills the cores that the last tasks of this one leave idle
 MOST_PER_TASK = 5_000
+HASH = "[0-9a-f]{16}"  # what a folder of rows is called: the hash of the code that made them
 ARROW = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "choice": pa.string()}
-MODELS = ("java", "kafka", "storm", "monitor", "words", "experiments")  # the rooms whose code makes a row
+MODELS = ("java", "kafka", "storm", "spark", "monitor", "words", "experiments")  # the rooms whose code makes a row
 
 Progress = Callable[[int, int], None]  # rows that are there, rows asked for
+Key = tuple[Any, ...]  # the values of all knobs and the seed, as `Grid.key` has them
 
 
 def sweep(
@@ -61,6 +65,7 @@ def sweep(
     spark: SparkSession | None = None,
     most: int = MOST_RUNS,
     progress: Progress | None = None,
+    folder: str | PathLike[str] | None = None,
     **fixed: Any,
 ) -> DataFrame:
     """Run every combination of the values in `over` with every seed on the model; one row a run.
@@ -71,29 +76,28 @@ def sweep(
 
     `seeds` is a number of seeds, or the seeds. `fixed` are knobs that all runs share. The master is that of the session,
     so `KIT_SPARK_MASTER` moves the work to a cluster, to which the kit's code is sent along.
-    Without `progress`, a bar is shown where somebody watches.
+    Without `progress`, a bar is shown where somebody watches. `folder` keeps the rows; by default one in the workspace.
 
     KnobError as `Grid.of`; LabError when Spark fails; DiskError when a row cannot be kept. Ctrl-C cancels Spark's jobs;
     finished rows are kept.
     """
     grid = Grid.of(experiment, over, seeds, most, **fixed)
     spark = spark or kit_spark.session()
-    store = Store.open(grid)
+    store = Store.open(grid, None if folder is None else Path(folder))
     places = {grid.key(place): place for place in range(len(grid))}
     found = store.read(places)
     missing = [place for key, place in places.items() if key not in found]
-    with _shown(progress, grid) as tell:
+    with one_sentence(f"sweep of {grid.name}"), _shown(progress, grid) as tell:
         tell(len(found), len(grid))
 
         def keep(made: pa.Table) -> None:
             store.add(made)
-            found.update(store.keyed(made))
+            found.add(made)
             tell(len(found), len(grid))
 
         if missing:
             _run_missing(spark, grid, missing, store.schema, keep)
-    rows = pa.Table.from_pylist([found[key] for key in places], store.schema)
-    return spark.createDataFrame(rows)
+        return spark.createDataFrame(found.in_order(places))
 
 
 def schema_of(grid: Grid) -> pa.Schema:
@@ -103,6 +107,31 @@ def schema_of(grid: Grid) -> pa.Schema:
     anomalies = [(name, pa.int64()) for kind in grid.kinds for name in (kind, f"{kind}_step")]
     figures = [("figure", pa.float64()), ("is_violation", pa.bool_())]
     return pa.schema([("experiment", pa.string()), *knobs, ("seed", pa.int64()), *counts, *figures, *anomalies, ("error", pa.string())])
+
+
+class Rows:
+    """Rows that were found or made, as Arrow tables: a few hundred bytes each, of which a sweep may have 200,000."""
+
+    def __init__(self, grid: Grid, schema: pa.Schema) -> None:
+        self.grid, self.tables = grid, [schema.empty_table()]
+        self.numbers: dict[Key, int] = {}  # which row of all tables is the one of these knobs and this seed
+
+    def add(self, rows: pa.Table, wanted: Container[Key] | None = None) -> None:
+        """Take rows; of those that are not `wanted` only their room is taken."""
+        first = sum(table.num_rows for table in self.tables)
+        keys = zip(*(rows.column(name).to_pylist() for name in (*self.grid.knobs, "seed")), strict=True)
+        self.numbers.update((key, number) for number, key in enumerate(keys, first) if wanted is None or key in wanted)
+        self.tables.append(rows)
+
+    def in_order(self, keys: Iterable[Key]) -> pa.Table:
+        """The rows of these knobs and seeds."""
+        return pa.concat_tables(self.tables).take(pa.array([self.numbers[key] for key in keys], pa.int64()))
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self.numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
 
 
 class Store:
@@ -115,29 +144,24 @@ class Store:
         self.folder, self.grid, self.schema = folder, grid, schema_of(grid)
 
     @classmethod
-    def open(cls, grid: Grid) -> Store:
+    def open(cls, grid: Grid, folder: Path | None = None) -> Store:
         """The store of the grid's experiment. DiskError when its folder cannot be made."""
-        own = workspace.home() / "sweeps" / grid.name / code_hash()
+        own = (folder or workspace.home() / "sweeps") / grid.name / code_hash()
         try:
             own.mkdir(parents=True, exist_ok=True)
             for other in own.parent.iterdir():
-                if other != own:
+                if other != own and re.fullmatch(HASH, other.name):
                     shutil.rmtree(other, ignore_errors=True)
         except OSError as error:
             raise _unkept(own, error) from error
         return cls(own, grid)
 
-    def read(self, wanted: Mapping[tuple[Any, ...], int]) -> dict[tuple[Any, ...], dict[str, Any]]:
-        """The rows that are there, by their knobs and seed."""
-        found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    def read(self, wanted: Container[Key]) -> Rows:
+        """The rows that are there, of those that are wanted."""
+        found = Rows(self.grid, self.schema)
         for path in sorted(self.folder.glob("*.parquet")):
-            rows = self.keyed(pq.read_table(path, schema=self.schema))
-            found.update((key, row) for key, row in rows.items() if key in wanted)
+            found.add(pq.read_table(path, schema=self.schema), wanted)
         return found
-
-    def keyed(self, rows: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
-        """Rows by their knobs and seed, as `Grid.key` has them."""
-        return {(*(row[name] for name in self.grid.knobs), row["seed"]): row for row in rows.to_pylist()}
 
     def add(self, rows: pa.Table) -> None:
         """Keep rows. DiskError when there is no room; then none of them is kept."""
@@ -167,7 +191,7 @@ def _run_missing(
     """Make the rows at these places by jobs that each take about SECONDS_PER_JOB, and `keep` what each job brings."""
     context, tag = spark.sparkContext, f"kit-sweep-{uuid.uuid4().hex}"
     cores, work = context.defaultParallelism, partial(rows_of, grid, schema)
-    _send_code(spark)
+    send_code(spark)
 
     def job(places: list[int]) -> tuple[pa.Table, float]:
         context.addJobTag(tag)
@@ -177,7 +201,7 @@ def _run_missing(
 
     size, at = 4 * cores, 0
     running: set[Future[tuple[pa.Table, float]]] = set()
-    with one_sentence(f"sweep of {grid.name}"), ThreadPoolExecutor(JOBS_AT_ONCE) as pool:
+    with ThreadPoolExecutor(JOBS_AT_ONCE) as pool:
         try:
             while running or at < len(missing):
                 while at < len(missing) and len(running) < JOBS_AT_ONCE:
@@ -202,19 +226,24 @@ _sent: set[str] = set()  # applications that have the code
 _sending = threading.Lock()
 
 
-def _send_code(spark: SparkSession) -> None:
+def send_code(spark: SparkSession) -> None:
     """Give executors on other machines the kit's code, once a session."""
     context = spark.sparkContext
     with _sending:
         if str(context.master).startswith("local[") or context.applicationId in _sent:  # the very Python that runs here
             return
-        root = Path(kitlib.__file__).parent
         archive = kit_spark.scratch_folder() / "kitlib.zip"  # there as long as the session: executors fetch it when they start
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
-            for path in sorted(root.rglob("*.py")):
-                target.write(path, path.relative_to(root.parent))
+        write_archive(archive)
         context.addPyFile(str(archive))
         _sent.add(context.applicationId)
+
+
+def write_archive(target: Path) -> None:
+    """The kit's code in a file that Python can import from. It needs nothing else there to make a row."""
+    root = Path(kitlib.__file__).parent
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(root.rglob("*.py")):
+            archive.write(path, path.relative_to(root.parent))
 
 
 def _unkept(folder: Path, error: OSError) -> DiskError:

@@ -16,7 +16,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,15 +24,13 @@ from pyspark.sql import functions as F
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import clients, kafka_server
 from kitlib.lab import spark as kit_spark
+from kitlib.lab.security import java_settings
 from kitlib.pipelines.delivery_frames import TOPIC_NAME
 
 TRACE_PREFIX = "kit.trace."
 SECONDS_TO_ANSWER = 10.0
 
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
-
-# librdkafka's names for what Spark's Java client calls otherwise; the rest have the same name or no counterpart.
-SAME_NAME = ("security.protocol", "sasl.kerberos.service.name", "ssl.endpoint.identification.algorithm", "client.id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +104,11 @@ class Topics:
         """
         assigned = json.dumps({topic: sorted(partitions)})
         return _in_ms(self._stream(spark, per_batch, **READ_COMMITTED, **fetch, failOnDataLoss="false", assign=assigned))
+
+    def stream_topics(self, spark: SparkSession, names: Collection[str]) -> DataFrame:
+        """Several topics' committed records from the first one on, as a stream: topic, offset, log_ms, key, value."""
+        records = self._stream(spark, None, **READ_COMMITTED, subscribe=",".join(sorted(names)))
+        return records.select("topic", "offset", F.unix_millis("timestamp").alias("log_ms"), "key", "value")
 
     def sink_options(self, topic: str) -> dict[str, str]:
         """What a writer with the format "kafka" needs to write to a topic."""
@@ -184,34 +187,14 @@ def check_trace_exists(topics: Topics, *runs: str) -> None:
     )
 
 
-def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's security settings as the Java client names them. LabError for one that has no counterpart here."""
-    result = {name: value for name, value in settings.items() if name in SAME_NAME}
-    mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms")
-    if mechanism:
-        result["sasl.mechanism"] = mechanism
-    if "sasl.username" in settings:
-        module = "scram.ScramLoginModule" if (mechanism or "").startswith("SCRAM") else "plain.PlainLoginModule"
-        user, password = (_quoted(settings.get(f"sasl.{name}", "")) for name in ("username", "password"))
-        result["sasl.jaas.config"] = f"org.apache.kafka.common.security.{module} required username={user} password={password};"
-    if "ssl.ca.location" in settings:
-        result |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": settings["ssl.ca.location"]}
-    known = {*SAME_NAME, "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location"}
-    if unknown := sorted(name for name in settings if name.startswith(("ssl.", "sasl.")) and name not in known):
-        raise LabError(
-            f"the audit cannot pass {', '.join(unknown)} of KIT_KAFKA_CONFIG to Spark. "
-            f"It knows {', '.join(sorted(known))}; use those, or read the trace with `kit run` alone."
-        )
-    return result
-
-
 @contextmanager
 def one_sentence(doing: str) -> Iterator[None]:
     """Turn what Spark or its Java throws inside into a LabError of one sentence."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        kit_spark.check_alive()
+        is_cut_off = isinstance(error, ConnectionError | Py4JNetworkError)  # Java's sockets close before it has ended
+        kit_spark.check_alive(1.0 if is_cut_off else 0.0)
         raise LabError(f"{doing}: {first_line(error)}. Spark's log is {kit_spark.log_file()}.") from error
 
 
@@ -232,8 +215,3 @@ def _in_ms(records: DataFrame) -> DataFrame:
 
 def _first_partitions(*runs: str) -> str:
     return json.dumps({trace_topic(run): [0] for run in runs})  # a trace has one partition
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kitlib.views.checkpoint_picture import draw_checkpoint
     from kitlib.views.compared import compare
     from kitlib.views.failure_map import FailureMap
     from kitlib.views.history_picture import draw_history
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from kitlib.views.signs_picture import draw_signs
 
 __all__ = [
-    "FailureMap", "Picture", "Player", "compare", "draw_history", "draw_signs", "draw_window", "lay_under", "life",
+    "FailureMap", "Picture", "Player", "compare", "draw_checkpoint", "draw_history", "draw_signs", "draw_window", "lay_under", "life",
     "predict", "show", "side_by_side",
 ]  # fmt: skip
 
@@ -45,6 +46,7 @@ _MODULES = {
     "FailureMap": "failure_map",
     "Picture": "picture",
     "Player": "player",
+    "draw_checkpoint": "checkpoint_picture",
     "draw_history": "history_picture",
     "draw_signs": "signs_picture",
     "draw_window": "lag_picture",

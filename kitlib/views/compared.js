@@ -89,11 +89,4 @@ function sideOf(model, side) {
   return recorded(state, "This run is compared with another one and does not change. Open it in a Player of its own.");
 }
 
-export default {
-  render({ model, el }) {
-    const root = html("div");
-    el.append(root);
-    const pair = new Pair(model, root);
-    return () => pair.close();
-  },
-};
+export default widget(Pair);

@@ -10,7 +10,6 @@ Left out: whether the runs meet again. What comes after a difference follows fro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -19,10 +18,10 @@ import traitlets
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.views.frames import to_frames
 from kitlib.views.look import LEFT
-from kitlib.views.outcome import Outcome, changes, label
+from kitlib.views.outcome import Outcome, Parting, changes, label, parting
 from kitlib.views.picture import lay_out
 from kitlib.views.player import STYLES, Player, around_player, joined
 from kitlib.views.session import Session
@@ -31,38 +30,6 @@ from kitlib.views.svg import Svg, document, el, group
 NAMES = ("A", "B")
 LINE, LINE_TALL = 100, 19  # characters, and SVG units
 MOST_TOLD = 60  # characters of a value that differs
-
-
-@dataclass(frozen=True, slots=True)
-class Parting:
-    """The first step at which two runs differ."""
-
-    number: int
-    a: Step | None  # None: the run is over
-    b: Step | None
-    differs: str  # "actor", "word", "data", "state", "time", or "length"
-    field: str = ""  # of the data or the state, the first that differs
-
-
-def parting(a: Trace, b: Trace) -> Parting | None:
-    """Where two traces part: the first step with another actor, word, data or state, or with another time. None when all are equal.
-
-    A difference in what happens comes before one in time alone: two runs that do the same at other times part in time only.
-    """
-    in_time = None
-    for number in range(max(len(a), len(b))):
-        if number >= len(a) or number >= len(b):
-            one, other = (trace.steps[number] if number < len(trace) else None for trace in (a, b))
-            return Parting(number, one, other, "length")
-        step, twin = a.steps[number], b.steps[number]
-        if (step.actor, step.what) != (twin.actor, twin.what):
-            return Parting(number, step, twin, "word" if step.what != twin.what else "actor")
-        for kind, own, its in (("data", step.data, twin.data), ("state", step.state, twin.state)):
-            if own != its:
-                return Parting(number, step, twin, kind, next(name for name in own | its if own.get(name) != its.get(name)))
-        if in_time is None and step.at_ms != twin.at_ms:
-            in_time = Parting(number, step, twin, "time")
-    return in_time
 
 
 def sentence_of(a: Trace, b: Trace, found: Parting | None) -> str:

@@ -5,12 +5,14 @@
     FailureMap(Grid.of("slow_group", {"poll_records": [15, 20], "work_ms": [50, 100]}), "poll_records", "work_ms", "duplicated")
 
 A cell is one setting: its number is the percentage of seeds with the anomaly, and its colour repeats it. A click on a cell
-opens one of its runs in a player, with the anomaly when there is such a run. Where there are no widgets it is a picture.
+opens one of its runs in a player, with the anomaly when there is such a run. `mine` is a frame around its cell, or a dot
+between cells. Where there are no widgets it is a picture.
 """
 
 from __future__ import annotations
 
 import textwrap
+from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,14 +25,15 @@ import traitlets
 from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.grid import Grid
-from kitlib.experiments.knobs import UNLIMITED
+from kitlib.experiments.knobs import told_value
 from kitlib.views.player import Player
 from kitlib.views.svg import Svg, document, el, group
-from kitlib.words.glyphs import RED
+from kitlib.words.glyphs import BLUE, RED
 
 WIDTH, LEFT, TOP, CELL_TALL = 820, 96, 58, 26
 WIDEST_CELL, NARROWEST_LABEL = 60, 26
 MOST_CELLS = 2_500
+BLACK_FROM = 0.8  # share of seeds: the colour is so strong from here on that black is readable in either theme
 LINE = 110  # characters
 
 
@@ -67,7 +70,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
                 "Sweep fewer values of each."
             )
         self.mine = dict(mine or {})
-        labels = [f"{by} = {_label(value)}" for value in self.slices] if by else []
+        labels = [f"{by} = {told_value(value)}" for value in self.slices] if by else []
         at = self.slices.index(self.mine[by]) if by and self.mine.get(by) in self.slices else 0
         self.picture = MapPicture(pictures=[self.svg(number) for number in range(len(self.slices))], labels=labels, at=at)
         self.picture.observe(self._on_chosen, "chosen")
@@ -101,7 +104,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
     def _setting(self, values: Any) -> str:
         """Values of the first axes, as in `max_offset_behind=5, fetch_records=10`."""
         named = zip(self.axes, values if isinstance(values, tuple | list) else [values], strict=False)
-        return ", ".join(f"{name}={_label(value)}" for name, value in named)
+        return ", ".join(f"{name}={told_value(value)}" for name, value in named)
 
     def svg(self, number: int = 0) -> str:
         """The picture of the slider's stop with this number."""
@@ -111,22 +114,24 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         every = max(1, -(-NARROWEST_LABEL // int(max(pitch, 1))))
         middle = {"text_anchor": "middle", "cls": "ink", "font_size": 11}
         across = [
-            el("text", _label(value), x=LEFT + (at + 0.5) * pitch, y=bottom + 16, **middle)
+            el("text", told_value(value), x=LEFT + (at + 0.5) * pitch, y=bottom + 16, **middle)
             for at, value in enumerate(self.xs)
             if at % every == 0
         ]
         down = [
-            el("text", _label(value), x=LEFT - 8, y=bottom - (at + 0.5) * CELL_TALL + 4, text_anchor="end", cls="ink", font_size=11)
+            el("text", told_value(value), x=LEFT - 8, y=bottom - (at + 0.5) * CELL_TALL + 4, text_anchor="end", cls="ink", font_size=11)
             for at, value in enumerate(self.ys)
         ]
         title = f"{get(self.experiment).title}: seeds with records {self.anomaly}, in %"
         if self.by:
-            title += f" ({self.by} = {_label(self.slices[number])})"
+            title += f" ({self.by} = {told_value(self.slices[number])})"
         names = [
             el("text", title, x=16, y=24, cls="ink", font_size=14, font_weight="bold"),
             el("text", self.y, x=16, y=TOP - 10, cls="ink"),
             el("text", self.x, x=LEFT + len(self.xs) * pitch / 2, y=bottom + 36, text_anchor="middle", cls="ink"),
         ]
+        if (dot := self._dot(number, pitch)) is not None:
+            cells.append(dot)
         lines = textwrap.wrap(self.sentence, LINE)
         told = [el("text", line, x=16, y=bottom + 64 + 18 * at, cls="ink") for at, line in enumerate(lines)]
         return document(title, self.sentence, group(*names, *across, *down, *cells, *told), WIDTH, bottom + 62 + 18 * len(lines))
@@ -145,11 +150,25 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         if share:
             parts.append(el("rect", fill=RED, fill_opacity=round(0.25 + 0.75 * share, 2), **box))
         if share is not None and pitch >= NARROWEST_LABEL:
-            ink = {"fill": "#000000"} if share else {"cls": "ink"}
+            ink = {"fill": "#000000"} if share >= BLACK_FROM else {"cls": "ink"}  # readable on a dark page, too
             parts.append(el("text", f"{share * 100:.0f}", x=x + pitch / 2, y=y + 17, text_anchor="middle", font_size=11, **ink))
         if self.mine and all(self.mine.get(name, value) == value for name, value in zip(self.axes, where, strict=True)):
             parts.append(el("rect", cls="ink-line", fill="none", stroke_width=3, **box))
         return group(*parts, data_cell=f"{column},{row}")
+
+    def _dot(self, number: int, pitch: float) -> Svg | None:
+        """One's own setting as a dot between the cells, where no cell is this setting; None without numbers to place it by."""
+        own = [self.mine.get(self.x), self.mine.get(self.y)]
+        if (self.by and self.mine.get(self.by, self.slices[number]) != self.slices[number]) or None in own:
+            return None
+        if own[0] in self.xs and own[1] in self.ys:
+            return None
+        column, row = _between(self.xs, own[0]), _between(self.ys, own[1])
+        if column is None or row is None:
+            return None
+        told = f"your setting: {self._setting(tuple(self.mine[name] for name in self.axes if name in self.mine))}"
+        x, y = LEFT + column * pitch, TOP + (len(self.ys) - row) * CELL_TALL
+        return group(el("title", told), el("circle", cls="ink-line", fill=BLUE, stroke_width=2, cx=x, cy=y, r=5))
 
     def open_run(self, **setting: Any) -> Player:
         """The player of a run of this setting: the first seed with the anomaly, or the first seed."""
@@ -180,8 +199,15 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         return {**(data or {}), "image/svg+xml": self.svg(self.picture.at), "text/plain": self.sentence}, metadata
 
 
-def _label(value: Any) -> str:
-    return "unlimited" if value == UNLIMITED and not isinstance(value, bool) else f"{value}"
+def _between(values: list[Any], own: Any) -> float | None:
+    """Where a value lies among sorted ones, in cells from the first one's edge: in the middle of its own cell, or on the line
+    between two. None when it cannot be compared."""
+    if own in values:
+        return values.index(own) + 0.5
+    try:
+        return float(bisect_left(values, own))
+    except TypeError:
+        return None
 
 
 class MapPicture(anywidget.AnyWidget):

@@ -6,13 +6,13 @@ Both curves have one scale, which covers both, so what one sees is the differenc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from kitlib.monitor.figures import amount
-from kitlib.views.film import Cursor, Film, Reel, Track
+from kitlib.views.film import Cursor, Film, Reel, Track, evenly
 from kitlib.views.look import WIDTH
 from kitlib.views.outcome import Comparison, label
-from kitlib.views.plot import mapped
+from kitlib.views.plot import curve, mapped
 from kitlib.views.scene import draw_cursor
 from kitlib.views.svg import Svg, el, group
 
@@ -30,41 +30,29 @@ def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | No
     before = ghost.measured if ghost and ghost.measured and ghost.measured.figure is figure else None
     high = max(1, *measured.curve, *(before.curve if before else ()))
     reel = Reel(f"{figure.name} over the run", "How does the figure build up?", WIDTH, TALL)
-    parts = [el("path", d=f"M{axis.x[0]:g} {FOOT}H{axis.right:g}", cls="grey-line", stroke_width=0.7)]
-    if ghost and before:
-        path = curve(before.curve, mapped(ghost.at_ms, run.at_ms, axis.x, axis.right), high, axis.right)
-        told = f"in grey: {label(ghost, run)}, {amount(before.value, figure.unit)}"
-        parts.append(el("path", d=path, cls="grey-line", fill="none", stroke_width=1.5, stroke_dasharray="5 2", data_ghost="figure"))
-        parts.append(el("text", told, cls="grey", x=axis.right, y=TOP - 8, text_anchor="end", font_size=11))
-    path = curve(measured.curve, axis.x, high, axis.right)
-    parts.append(el("path", d=f"{path}V{FOOT}H{axis.x[0]:g}Z", cls="ink", opacity=0.1))
-    parts.append(el("path", d=path, cls="ink-line", fill="none", stroke_width=2))
-    reel.back = film.add(group(*parts))
+    path_of = partial(curve, high=high, rise=RISE, foot=FOOT, right=axis.right)
+
+    def drawn(xs: Sequence[float], cls: str | None) -> Svg:
+        parts = [el("path", d=f"M{xs[0]:g} {FOOT}H{axis.right:g}", cls="grey-line", stroke_width=0.7)]
+        if ghost and before:
+            path = path_of(before.curve, mapped(ghost.at_ms, run.at_ms, xs, axis.right))
+            told = f"in grey: {label(ghost, run)}, {amount(before.value, figure.unit)}"
+            parts.append(el("path", d=path, cls="grey-line", fill="none", stroke_width=1.5, stroke_dasharray="5 2", data_ghost="figure"))
+            parts.append(el("text", told, cls="grey", x=axis.right, y=TOP - 8, text_anchor="end", font_size=11))
+        path = path_of(measured.curve, xs)
+        parts.append(el("path", d=f"{path}V{FOOT}H{round(xs[0])}Z", cls="ink", opacity=0.1))
+        parts.append(el("path", d=path, cls="ink-line", fill="none", stroke_width=2))
+        return group(*parts, cls=cls)
+
+    looks = [(axis.x, "kit-on-time"), (evenly(axis.x), "kit-on-steps")] if axis.is_on_clock else [(axis.x, None)]
+    reel.back = film.add(group(*(drawn(xs, cls) for xs, cls in looks)))
     values, line = Track(film), Track(film)
     for step, shown in enumerate(range(len(measured.curve)) if only is None else [only]):
         values.show(step, [_value(measured.curve[shown], figure.name, figure.unit, axis.x[0])])
     line.show(0, [group(draw_cursor(TOP - 4, FOOT + 4))])
     reel.tracks.append(values)
-    reel.cursor = Cursor(axis.x, TOP - 4, FOOT + 8 - TOP, axis.right, line)
+    reel.cursor = Cursor(axis.x, TOP - 4, FOOT + 8 - TOP, axis.right, line, is_on_clock=axis.is_on_clock)
     return reel
-
-
-def curve(values: Sequence[float], xs: Sequence[float], high: float, right: float) -> str:
-    """The path of a curve that keeps each value until the next step, up to `right`; `high` is the highest value."""
-    parts = [f"M{xs[0]:g} {_y(values[0], high)}"]
-    last_x, last_y = xs[0], _y(values[0], high)
-    for x, value in zip(xs, values, strict=True):
-        y = _y(value, high)
-        if x > right:
-            break
-        if y != last_y:
-            parts.append(f"H{x:g}V{y}" if x != last_x else f"V{y}")
-            last_x, last_y = x, y
-    return "".join(parts) + f"H{min(right, xs[-1]):g}"
-
-
-def _y(value: float, high: float) -> int:
-    return FOOT - round(RISE * value / high)
 
 
 @lru_cache(10_000)

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 from kitlib.views.svg import Item, Svg, el
 
 LONG = 6  # shorter nodes are told as they are
+FAR = 1_000  # nodes that lie farther back are told by their own numbers, which repeat as distances do not
+PART = re.compile("(?<=[,;:.]) ")  # where words may be taken apart
 Node = tuple[Any, ...]  # the number of its head, then what is inside: numbers of nodes, and text
 
 
@@ -61,7 +63,7 @@ class Film:
                 self._put_inside(part, node)
 
     def _tell(self, number: int, node: Node) -> list[Any]:
-        """The node with the numbers in it told as distances, or where that is shorter what differs from the last one of its head.
+        """The node with the numbers in it told as `_distance` does, or where that is shorter what differs from the last one of its head.
 
         A difference begins with the distance of the other node, below zero: [-distance, place, what is there now, ...].
         """
@@ -76,7 +78,7 @@ class Film:
                         before[0] - number,
                         *(each for place, part in there for each in (place, _distance(number, part))),
                     ]
-        return [node[0], *[part if type(part) is str else number - part for part in node[1:]]]
+        return [node[0], *[_distance(number, part) for part in node[1:]]]
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for the player.
@@ -96,7 +98,10 @@ class Film:
 
 
 def _distance(number: int, part: int | str) -> int | str:
-    return part if isinstance(part, str) else number - part
+    """A part of the node `number` as it is sent: text, how far back a node lies, or below zero the number of one that is far: -1 for 0."""
+    if isinstance(part, str):
+        return part
+    return number - part if number - part <= FAR else -1 - part
 
 
 def _parsed(head: str) -> tuple[str, dict[str, str]]:
@@ -132,8 +137,10 @@ class Stay(NamedTuple):
     is_moving: bool = False  # whether it becomes another one at each step between
 
 
-def packed(stays: Iterable[Stay]) -> list[Slot]:
-    """Slots for pieces that come and go, as many as there are at once."""
+def packed(stays: Iterable[Stay], only: int | None = None) -> list[Slot]:
+    """Slots for pieces that come and go, as many as there are at once; with `only` for those that are there after that step."""
+    if only is not None:
+        stays = [stay for stay in stays if stay.since <= only < stay.until]
     rows: list[list[Stay]] = []
     free: list[int] = []
     taken: list[tuple[int, int]] = []  # until when, and the place
@@ -252,6 +259,13 @@ class Cursor:
     track: Track  # the line itself, at x = 0, and what moves with it
     future: Sequence[float] = ()  # where the paper over what has not happened begins; (): there is none
     dim: float = 0.0  # how opaque that paper is
+    is_on_clock: bool = False  # the picture follows the switch from time to steps: it is drawn in both, and steps are equally wide
+
+
+def evenly(xs: Sequence[float]) -> list[float]:
+    """Where the steps of an axis stand when all are equally wide."""
+    apart = (xs[-1] - xs[0]) / max(1, len(xs) - 1) if xs else 0
+    return [round(xs[0] + apart * step, 1) for step in range(len(xs))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +276,7 @@ class Chooser:
     otherwise: str  # the list's first line: nothing was chosen
     names: list[str]
     default: Sequence[int]  # per step: what the picture is about where nothing was chosen, by its place in `names` or after them
+    held: int | None = None  # of a close-up that can be put anywhere: where it is (the last of `names`), in thousandths; -1: nowhere
 
 
 @dataclass(slots=True)
@@ -299,12 +314,14 @@ class Reel:
             self.seen.append((steps, masks))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for the player; words that are the same at many steps are told once."""
+        """All of it, for the player. Words that are the same at many steps are told once, and so are their parts up to a comma."""
         row = {name: getattr(self, name) for name in ("title", "question", "width", "tall", "back", "legend")}
         row["seen"] = [[_differences(steps), masks] for steps, masks in self.seen]
         told: dict[str, int] = {}
         row["wordsOf"] = [told.setdefault(words, len(told)) for words in self.words]
-        row["words"] = list(told)
+        parts: dict[str, int] = {}
+        row["words"] = [[parts.setdefault(part, len(parts)) for part in PART.split(words)] for words in told]
+        row["parts"] = list(parts)
         row["tracks"] = [track.to_json() for track in self.tracks]
         if self.cursor is not None:
             row["cursor"] = {name: getattr(self.cursor, name) for name in Cursor.__slots__ if name != "track"}

@@ -27,16 +27,13 @@ from kitlib.views.scenes import kind_of
 class Frames:
     """Everything a picture of one trace needs; the lists but `lanes` and `samples` have one item a step."""
 
-    experiment: str
-    backend: str
-    trace: Trace | None = None  # the one they were read from
+    trace: Trace  # the one they were read from
     clock: PlayClock = field(default_factory=PlayClock)  # where its steps lie in time
     lanes: list[Lane] = field(default_factory=list)
     at_ms: list[int] = field(default_factory=list)
     lag: list[int] = field(default_factory=list)  # log end - committed_to, summed over the lanes
     pending: list[int] = field(default_factory=list)
     retries: list[int] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
     forked_at: int = -1  # the last step shared with the parent, or -1
     cut: str = ""  # that the run was cut, as a sentence for below the picture; "" when its story came to its end
     forest: Forest | None = None  # the trees of a topology's trace
@@ -46,7 +43,22 @@ class Frames:
     scene: Scene | None = None  # a trace whose whole run is one picture (kitlib.views.scenes)
 
     def __len__(self) -> int:
-        return len(self.said)
+        return len(self.trace)
+
+    def sentence(self, number: int) -> str:
+        """What a step says to a learner, with what is known of it from the steps before."""
+        step = self.trace.steps[number]
+        if self.cut and number == len(self) - 1:
+            return self.trace.sentence(step)
+        if self.scene:
+            return self.scene.said[number]
+        data = self.diagram.data[number] if self.diagram else step.data
+        return self.trace.vocabulary.sentence(step.actor, step.what, data)
+
+    @property
+    def said(self) -> list[str]:
+        """The sentences of all steps."""
+        return [self.sentence(number) for number in range(len(self))]
 
     @property
     def has_records(self) -> bool:
@@ -79,7 +91,7 @@ def to_frames(trace: Trace, part: str = "all") -> Frames:
 
 
 def _to_frames(trace: Trace, part: str) -> Frames:
-    frames = Frames(trace.experiment, trace.backend, trace)
+    frames = Frames(trace)
     frames.clock = play_clock([step.at_ms for step in trace.steps], pauses(events(trace)))
     kind = kind_of(trace)
     if kind is not None:
@@ -88,8 +100,6 @@ def _to_frames(trace: Trace, part: str) -> Frames:
         frames.diagram = to_diagram(trace) if trace.domain == "idempotence" else None
         frames.forest = to_forest(trace) if trace.domain == "topology" else None
         frames.samples, frames.bearable = to_samples(trace), bearable(trace)
-    of_run = frames.scene or frames.diagram
-    told = of_run.said if of_run else None
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
     frames.cut = "" if trace.cut_at is None else f"{cut_sentence(trace.cut_at)}."
     known = frames.diagram.places if frames.diagram else ()
@@ -101,7 +111,6 @@ def _to_frames(trace: Trace, part: str) -> Frames:
     lag = pending = retries = 0
     for step in trace.steps:
         frames.at_ms.append(step.at_ms)
-        frames.said.append(told[step.number] if told else trace.sentence(step))
         if reader := readers.get((step.data.get("topic"), step.data.get("partition"))):
             lag, pending, retries = lag - reader.lag, pending - reader.pending, retries - reader.retries
             reader.take(step)
@@ -109,6 +118,4 @@ def _to_frames(trace: Trace, part: str) -> Frames:
         frames.lag.append(lag)
         frames.pending.append(pending)
         frames.retries.append(retries)
-    if frames.cut:
-        frames.said[-1] = trace.sentence(trace.steps[-1])
     return frames

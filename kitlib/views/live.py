@@ -1,7 +1,7 @@
 """A player's run on the real broker: in a thread of its own, so that the kernel and the page stay alive.
 
 The page's switch asks for it; while it runs the page hears what is being done and for how long, and at its end whether
-model and broker agree. A run that nobody waits for any more goes on to its end, and what it found is dropped.
+model and broker agree. One that is not waited for any more is cancelled: it ends at its next step, and closes what it opened.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 from kitlib.errors import KitError
 from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.run import RunStopped
 from kitlib.experiments.script import Script
-from kitlib.monitor.delivery import Verdict, judge
+from kitlib.monitor.delivery import judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -33,11 +34,16 @@ class LiveRun:
     doing: str = "Looking for the broker."
     began: float = field(default_factory=time.monotonic)
     thread: Thread | None = None
+    is_cancelled: bool = False
 
     def start(self) -> None:
         """Begin to run; `is_over` says when it has ended."""
         self.thread = Thread(target=self._run, name=f"kit-live-{self.experiment.name}", daemon=True)
         self.thread.start()
+
+    def cancel(self) -> None:
+        """End at the next step; what has come of it is dropped."""
+        self.is_cancelled = True
 
     @property
     def is_over(self) -> bool:
@@ -51,8 +57,12 @@ class LiveRun:
 
         try:
             kafka_server.ensure(progress=say)
+            if self.is_cancelled:
+                raise RunStopped
             self.doing = "The story runs on the broker."
-            self.trace = self.experiment.run(backend="kafka", script=self.script)
+            self.trace = self.experiment.run(backend="kafka", script=self.script, is_stopped=lambda: self.is_cancelled)
+        except RunStopped:
+            self.error = "The run was cancelled."
         except KitError as error:
             self.error = str(error)
         except Exception as error:
@@ -67,17 +77,6 @@ class LiveRun:
 def lamps(real: Trace, experiment: Experiment, script: Script) -> dict[str, Any]:
     """What the page shows of a run on the broker that is over: whether the model's verdict on the same script agrees."""
     model, broker = judge(experiment.run(script=script)), judge(real)
-    where = parts_at(model, broker)
+    where = model.parts_from(broker)
     state = "parts" if where else "agrees"
-    counts = [f"{count:,} {kind}" for kind, count in broker.counts.items() if count]
-    found = ", ".join(counts) if counts else "nothing went wrong"
-    return {**IDLE, "state": state, "sentence": where or f"Model and broker agree: {found}."}
-
-
-def parts_at(model: Verdict, broker: Verdict) -> str:
-    """The first count in which two verdicts differ, as a sentence; "" when they agree in all."""
-    for kind in dict.fromkeys([*model.counts, *broker.counts]):
-        ours, theirs = model.counts.get(kind, 0), broker.counts.get(kind, 0)
-        if ours != theirs:
-            return f"Model and broker differ: {ours:,} {kind} on the model, {theirs:,} on the broker."
-    return ""
+    return {**IDLE, "state": state, "sentence": where or f"Model and broker agree: {broker.found}."}

@@ -176,7 +176,7 @@ class Lives:
         step = self.trace.steps[number]
         word = self.trace.vocabulary.word(step.what)
         rule = None if word is None else word.rule if is_named else word.aside or word.rule
-        return Event(number, step.at_ms, self.frames.said[number], state, rule and self.rule(rule))
+        return Event(number, step.at_ms, self.frames.sentence(number), state, rule and self.rule(rule))
 
     def rule(self, rule: Rule) -> Rule:
         """The rule, decided by the model that this run has."""

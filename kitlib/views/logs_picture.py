@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from kitlib.errors import KnobError
@@ -35,7 +36,7 @@ MOST_SETTINGS = 6
 
 def lay_under(model: Trace, broker: Trace) -> Picture:
     """The log that a broker really has under the model's, of one script on both. TraceError for a run that has not read its log."""
-    rows = [("model", stored(model)), ("broker", stored(broker))]
+    rows = [row for pair in zip_longest(_rows("model", model), _rows("broker", broker)) for row in pair if row]
     sentence = compare_logs(model, broker)
     return _picture("Is the broker's log the model's?", sentence, *_strips(rows, 52))
 
@@ -85,7 +86,7 @@ class SideBySide:
                 fill = PINK if place == len(HEADS) - 1 else BLUE
                 parts += [el("rect", x=x, y=y - 11, width=max(wide, 1), height=BAR_TALL, fill=fill, opacity="0.75")]
                 parts += [el("text", cell, cls="ink", x=x + max(wide, 1) + 5, y=y)]
-        logs, height = _strips([(one.name, stored(one.trace)) for one in self.settings], 86 + len(self.settings) * 26)
+        logs, height = _strips([row for one in self.settings for row in _rows(one.name, one.trace)], 86 + len(self.settings) * 26)
         return _picture(self.question, str(self), group(*parts, logs), height)
 
 
@@ -115,6 +116,12 @@ def side_by_side(
         trace = run(name, backend=backend, script=script, **{**knobs, over: value})
         found.append(Setting(f"{over}={value}", trace, send_figures(trace)))
     return SideBySide(f"What does {over} give, and what does it cost?", tuple(found))
+
+
+def _rows(name: str, trace: Trace) -> list[tuple[str, list[Stored]]]:
+    """A name and pieces for each partition's log."""
+    logs = stored(trace)
+    return [(name if len(logs) == 1 else f"{name}, {partition}", pieces) for partition, pieces in logs.items()]
 
 
 def _strips(rows: Sequence[tuple[str, list[Stored]]], top: int) -> tuple[Svg, int]:

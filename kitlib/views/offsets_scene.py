@@ -2,14 +2,16 @@
 
 Time runs to the right: what is written to the log and taken out of it, who answers for the group and whether
 its cache is still being loaded, and what the consumers do with the answers. The panel is the log after the
-step with the live record of each key, and the cache beside what the log says.
+step with the live record of each key, and the cache beside what the log says. Where a run tells its writes and no
+more, the log is put together from them; of records that others write only their number is told.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kitlib.errors import TraceError
 from kitlib.monitor.signs import commits_in, lane_of, samples_in
@@ -18,6 +20,7 @@ from kitlib.views.clock import figure
 from kitlib.views.history_picture import short, stair
 from kitlib.views.log_panel import (
     OLD_FORMAT,
+    OTHERS,
     KeyedLog,
     box_legend,
     boxes_in,
@@ -31,7 +34,6 @@ from kitlib.views.log_panel import (
 )
 from kitlib.views.look import LEFT
 from kitlib.views.offsets_strip import Strip, last_known
-from kitlib.views.offsets_writes import states_of
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.signs_picture import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.svg import Svg, el, group
@@ -192,3 +194,50 @@ def signs_scene(trace: Trace) -> Scene:
     for step, x in zip(trace.steps, xs, strict=True):
         scene.add_step(x, trace.sentence(step), None, words)
     return scene
+
+
+def states_of(trace: Trace) -> list[Mapping[str, Any]]:
+    """The state of each step with its log in `offsets`: as it is told, or else put together."""
+    if any("offsets" in step.state for step in trace):
+        return [step.state for step in trace]
+    if not any(step.what == "write" and "key" in step.data for step in trace):
+        return [step.state for step in trace]
+    writes = _Writes()
+    return [writes.after(step) for step in trace]
+
+
+class _Writes:
+    """The log so far."""
+
+    def __init__(self) -> None:
+        self.records: list[list[Any]] = []
+        self.keys: dict[str, int] = {}
+        self.shown: list[list[Any]] = []
+
+    def after(self, step: Step) -> Mapping[str, Any]:
+        """The state after the next step."""
+        told = step.state.get("coordinator")
+        log = told if isinstance(told, dict) else {}
+        if step.what == "write" and "key" in step.data:
+            if "members" not in step.data:  # the group's own records are no offsets, and leave a gap here
+                self._add(int(step.data["offset"]), str(step.data["key"]), step.data["value"])
+        elif step.what == "write_many":
+            first = self.records[-1][0] + 1 if self.records else 0
+            for number in range(int(step.data["records"])):
+                self._add(first + number, f"{OTHERS}{number % max(1, int(step.data['keys'])) + 1}", number)
+        if not self.records:
+            return step.state
+        loading = log.get("loading")
+        cache = log["cache"] if isinstance(log.get("cache"), dict) else None
+        end = self.records[-1][0] + 1
+        return {
+            **step.state,
+            "offsets": {
+                "records": self.shown, "keys": list(self.keys), "segments": [[0, end, True]], "cache": cache,
+                "cached": log.get("cached"), "loading": loading,
+            },
+        }  # fmt: skip
+
+    def _add(self, offset: int, key: str, value: Any) -> None:
+        self.records.append([offset, self.keys.setdefault(key, len(self.keys)), value])
+        self.shown = list(self.records)

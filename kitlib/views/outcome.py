@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.knobs import UNLIMITED
+from kitlib.experiments.knobs import told_value
 from kitlib.monitor.delivery import Verdict
 from kitlib.monitor.figures import Measured, amount
 from kitlib.text import plain_text
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 from kitlib.views.plot import Before, Curve
 
 MOST_NAMED = 3  # settings that are named in a comparison
@@ -51,16 +51,12 @@ class Outcome:
 def label(run: Outcome, other: Outcome) -> str:
     """A run as its comparison with another names it: by the settings in which they differ."""
     turned = run.turned(other)
-    named = [f"{name}={_told(run.settings[name])}" for name in run.settings if name in turned]
+    named = [f"{name}={told_value(run.settings[name])}" for name in run.settings if name in turned]
     if len(named) > MOST_NAMED:
         named[MOST_NAMED:] = [f"{len(named) - MOST_NAMED} more"]
     if "fork" in turned:
         named.insert(0, "the run without the fork" if run.forked_at is None else f"the fork at step {run.forked_at}")
     return plain_text(", ".join(named), 120)
-
-
-def _told(value: Any) -> str:
-    return "unlimited" if value == UNLIMITED and not isinstance(value, bool) else str(value)
 
 
 def changes(before: Outcome, now: Outcome) -> list[str]:
@@ -73,6 +69,38 @@ def changes(before: Outcome, now: Outcome) -> list[str]:
         if (before.measured.value, now.measured.value) not in [(was, count) for _, was, count in pairs]:  # else it is one of the counts
             told.append(f"{figure.name}: {amount(before.measured.value, figure.unit)} → {amount(now.measured.value, figure.unit)}")
     return told
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The first step at which two runs differ."""
+
+    number: int
+    a: Step | None  # None: the run is over
+    b: Step | None
+    differs: str  # "actor", "word", "data", "state", "time", or "length"
+    field: str = ""  # of the data or the state, the first that differs
+
+
+def parting(a: Trace, b: Trace) -> Parting | None:
+    """Where two traces part: the first step with another actor, word, data or state, or with another time. None when all are equal.
+
+    A difference in what happens comes before one in time alone: two runs that do the same at other times part in time only.
+    """
+    in_time = None
+    for number in range(max(len(a), len(b))):
+        if number >= len(a) or number >= len(b):
+            one, other = (trace.steps[number] if number < len(trace) else None for trace in (a, b))
+            return Parting(number, one, other, "length")
+        step, twin = a.steps[number], b.steps[number]
+        if (step.actor, step.what) != (twin.actor, twin.what):
+            return Parting(number, step, twin, "word" if step.what != twin.what else "actor")
+        for kind, own, its in (("data", step.data, twin.data), ("state", step.state, twin.state)):
+            if own != its:
+                return Parting(number, step, twin, kind, next(name for name in own | its if own.get(name) != its.get(name)))
+        if in_time is None and step.at_ms != twin.at_ms:
+            in_time = Parting(number, step, twin, "time")
+    return in_time
 
 
 class Comparison:

@@ -133,7 +133,7 @@ def lay_out(frames: Frames, number: int, part: str = "all") -> Sheet:
         parts += [_heading(question_of(frames), "", y), draw_plot(frames, max(0, number), y + 34)]
         y += 34 + height_of(frames) + 10
     y = _draw_cut(parts, frames, y)
-    title = f"{plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
+    title = f"{plain_text(frames.trace.experiment, 60)} on the {plain_text(frames.trace.backend, 20)}"
     return Sheet(title, sentence, group(*parts), WIDTH, y)
 
 
@@ -151,13 +151,13 @@ def _draw_scene(frames: Frames, scene: Scene, number: int) -> Sheet:
     parts: list[Svg] = []
     y = _draw_said(parts, frames, number, scene.question, 12)
     drawn, height = draw_scene(scene, number, y)
-    told = [f"After step {number} of {count(len(frames) - 1, 'step')}", frames.said[number].rstrip(".")]
+    told = [f"After step {number} of {count(len(frames) - 1, 'step')}", frames.sentence(number).rstrip(".")]
     shown = scene.words_after(number)
     sentence = f"{': '.join(told)}. {shown[:1].upper()}{shown[1:]}" if number >= 0 else f"{scene.title}: no steps yet."
     sentence = _with_cut(sentence.rstrip(), frames)
     parts.append(drawn)
     tall = _draw_cut(parts, frames, y + height + 14)
-    title = f"{scene.title}: {plain_text(frames.experiment, 60)} on the {plain_text(frames.backend, 20)}"
+    title = f"{scene.title}: {plain_text(frames.trace.experiment, 60)} on the {plain_text(frames.trace.backend, 20)}"
     return Sheet(title, sentence, group(*parts), scene.width, tall)
 
 
@@ -177,7 +177,7 @@ def _draw_said(parts: list[Svg], frames: Frames, number: int, question: str, y: 
     """Add the question, the step, and its sentence on two lines; where the picture begins."""
     when = f"after step {number} of {len(frames) - 1}" if number >= 0 else "no steps yet"
     parts.append(_heading(question, when, y))
-    said = plain_text(frames.said[number], SENTENCE) if number >= 0 else ""
+    said = plain_text(frames.sentence(number), SENTENCE) if number >= 0 else ""
     for place, line in enumerate(wrap(said, SENTENCE_LINE)[:2]):
         parts.append(el("text", line, cls="ink", x=LEFT, y=y + 32 + 17 * place, font_size=13))
     return y + 62
@@ -185,7 +185,7 @@ def _draw_said(parts: list[Svg], frames: Frames, number: int, question: str, y: 
 
 def _said(frames: Frames, number: int, question: str, y: int) -> list[Svg]:
     """The question that a picture answers, the step, and what the step says."""
-    said = plain_text(frames.said[number], 110) if number >= 0 else ""
+    said = plain_text(frames.sentence(number), 110) if number >= 0 else ""
     when = f"after step {number} of {len(frames) - 1}" if number >= 0 else "no steps yet"
     size = 13 if len(said) <= 100 or not frames.forest else 11  # the sentences of topologies may be long
     return [_heading(question, when, y), el("text", said, cls="ink", x=LEFT, y=y + 32, font_size=size)]
@@ -232,7 +232,7 @@ def _heading(question: str, detail: str, y: int) -> Svg:
 
 def _sentence(frames: Frames, number: int, views: list[LaneView]) -> str:
     if number < 0:
-        return f"{plain_text(frames.experiment, 60)}: the trace has no steps."
+        return f"{plain_text(frames.trace.experiment, 60)}: the trace has no steps."
     found = [f"{view.name}: {summary_of(view)}" for view in views]
     found += words_of(frames.diagram, number) if frames.diagram else []
     if frames.forest and frames.forest.focus[number] >= 0:

@@ -12,7 +12,8 @@ class Player {
     // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
     const script = new ScriptPanel(this);
     this.above = [script.chips];
-    this.below = [new LifePanel(this), script];
+    const life = new LifePanel(this);
+    this.below = [life, new EventList(this, life), script];
     this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
@@ -27,7 +28,7 @@ class Player {
   // through the run stays in sight however far one scrolls.
   make(hatchName) {
     const heading = this.model.get("heading");
-    const isRun = heading.knobs.length > 0;
+    const isRun = this.canAsk = heading.knobs.length > 0;
     const canFork = heading.knobs.some((knob) => knob.live);
     this.knobs = new KnobPanel(heading, () => this.askForRun());
     this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
@@ -43,7 +44,7 @@ class Player {
     this.cut = html("p", { class: "kit-cut", hidden: "" });
     this.stepText = html("span", { class: "kit-step" });
     this.hatches = svg("svg", { class: "kit-unseen", "aria-hidden": "true" });
-    this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
+    this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay(), (mode) => this.changeAxis(mode));
     this.actors = new ActorStage(this.transport.clock, () => { this.root.focus({ preventScroll: true }); this.togglePlay(); });
     this.above.push(this.actors);
     this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.ruler.node);
@@ -82,12 +83,23 @@ class Player {
     hatch.id = this.hatchName;
     this.hatches.replaceChildren(svg("defs", {}, hatch));
     const scrub = (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); };
-    while (this.reels.length < run.reels.length) this.reels.push(new ReelView(scrub, () => this.draw()));
+    const hold = this.canAsk ? (at) => this.ask({ do: "hold", at }) : null;
+    while (this.reels.length < run.reels.length) this.reels.push(new ReelView(scrub, () => this.draw(), hold));
+    for (const reel of this.reels) reel.mode = this.root.dataset.axis;
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
     this.transport.load(run.clock, this.model.get("told").marks ?? []);
     for (const panel of this.panels) panel.load(run, film);
     put(this.question, "text", run.reels[0].question);
-    this.stage.replaceChildren(...this.shownReels.flatMap(({ nodes }) => nodes).slice(1));
+    const shown = this.shownReels.flatMap(({ nodes }) => nodes).slice(1);
+    const isSame = shown.length === this.stage.childNodes.length && shown.every((node) => node.parentNode === this.stage);
+    if (!isSame) this.stage.replaceChildren(...shown); // put in again, what has the focus would lose it
+  }
+
+  // The pictures that are drawn over time follow the axis.
+  changeAxis(mode) {
+    this.root.dataset.axis = mode;
+    for (const reel of this.reels) reel.lay(mode);
+    this.draw();
   }
 
   get shownReels() {
@@ -99,19 +111,29 @@ class Player {
   }
 
   get last() {
-    return this.run.said.length - 1;
+    return (this.run?.said.length ?? 0) - 1;
   }
 
-  // The kernel has answered (or the page has just opened): show what it says.
+  // The kernel has answered (or the page has just opened): show what it says. What is packed is unpacked first.
   take() {
-    const told = this.model.get("told");
+    const [told, frames] = [this.model.get("told"), this.model.get("frames")];
+    if (isPacked(frames) && this.unpacked?.frames !== frames) {
+      this.root.inert = !this.run; // there is nothing to play yet
+      unpack(frames).then((bytes) => {
+        if (this.model.get("frames") !== frames) return; // another run has come
+        this.unpacked = { frames, bytes };
+        this.root.inert = false;
+        this.take();
+      });
+      return;
+    }
     this.isBusy = told.number < this.asked;
     if (!this.isBusy) clearTimeout(this.patience);
     this.error.hidden = told.error === "";
     put(this.error, "text", told.error);
     if (told.error === "" || !this.run?.isWhole) {
       const wasLast = this.run && this.at >= this.last;
-      this.load(JSON.parse(WORDS.decode(this.model.get("frames"))));
+      this.load(JSON.parse(WORDS.decode(isPacked(frames) ? this.unpacked.bytes : frames)));
       this.verdict.draw(told.verdict);
       this.outcome.draw(told.outcome);
       this.at = -1;
@@ -245,6 +267,7 @@ class Player {
     this.pause();
     clearTimeout(this.patience);
     this.fit.disconnect();
+    this.transport.ruler.fit.disconnect();
     clearTimeout(this.sharing);
     this.live.close();
     this.model.off("change:told", this.onTold);
@@ -252,11 +275,4 @@ class Player {
   }
 }
 
-export default {
-  render({ model, el }) {
-    const root = html("div");
-    el.append(root);
-    const player = new Player(model, root);
-    return () => player.close();
-  },
-};
+export default widget(Player);

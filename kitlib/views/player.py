@@ -24,6 +24,7 @@ A player composes with other widgets: `values`, `seed`, `step`, `sentence`, `tra
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from kitlib.views.frames import to_frames
 from kitlib.views.live import IDLE, LOOK_S, LiveRun, lamps
 from kitlib.views.lives import Life, life
 from kitlib.views.picture import draw
+from kitlib.views.played import packed
 from kitlib.views.session import Session, whole_seed
 
 HERE = Path(__file__).parent
@@ -55,12 +57,14 @@ SCRIPTS = (
     "player_outcome.js",
     "player_lives.js",
     "player_life.js",
+    "player_events.js",
     "player_script.js",
     "player_live.js",
     "player.js",
 )
 STYLES = ("player.css", "player_life.css", "player_script.css")
-SWITCH = ("real", "model", "stop waiting")  # what the page asks of the switch to the broker
+SWITCH = ("real", "model", "cancel")  # what the page asks of the switch to the broker
+SENT_S = 0.05  # how long an answer takes to leave the kernel
 REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 
@@ -93,7 +97,7 @@ class Player(anywidget.AnyWidget):
     _esm = joined(SCRIPTS)
     _css = joined(STYLES)
 
-    frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.played, for the trace shown now
+    frames = traitlets.Bytes(b"").tag(sync=True)  # kitlib.views.played, for the trace shown now, packed where it is long
     heading = traitlets.Dict({}).tag(sync=True)  # title, question and knobs: sent once, as they never change
     told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's question with this `number`
     values = traitlets.Dict({}).tag(sync=True, to_json=lambda found, _widget: {name: _whole(each, _widget) for name, each in found.items()})
@@ -131,8 +135,9 @@ class Player(anywidget.AnyWidget):
         self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = self.session.heading
         self._live: LiveRun | None = None  # the run on the broker that is waited for
-        if self.experiment is not None and self.knobs and not self.experiment.model_only and self.session.trace.backend == "model":
-            self.live = IDLE
+        if self.experiment is not None and self.knobs and not self.experiment.model_only:
+            self.session.backend, self.live = "model", IDLE  # the broker is asked by the switch
+            self._light()
         self._publish()
         self.on_msg(self._on_question)
 
@@ -183,15 +188,21 @@ class Player(anywidget.AnyWidget):
             self._rest.cancel()
             self._rest = None
         self._leave_broker()
+        gc.disable()  # the garbage of a run is collected when its picture is on its way
         try:
             self.session.answer(question, may_wait=loop is not None)
+            self._light()
         finally:
             self._publish()
+            if loop is None:
+                gc.enable()
+            else:
+                loop.call_later(SENT_S, gc.enable)
             if loop is not None and not self.session.is_whole:
                 self._rest = loop.call_later(REST_S, self._complete)
 
     def _switch(self, to: str) -> None:
-        """Run what is shown on the real broker, or on the model again; or wait no longer for the broker."""
+        """Run what is shown on the real broker, or on the model again; or cancel the run on the broker."""
         if to == "real" and self._live is None and self.live is not None and self.experiment is not None:
             try:
                 self._live = LiveRun(self.experiment, self.session.script())
@@ -226,10 +237,17 @@ class Player(anywidget.AnyWidget):
         self.live = lamps(run.trace, run.experiment, run.script)
 
     def _leave_broker(self) -> None:
-        """What the broker said holds for other settings, or nobody waits for it any more."""
+        """What the broker said holds for other settings, or its run is not wanted any more."""
+        if self._live is not None:
+            self._live.cancel()
         self._live = None
         if self.live is not None:
             self.live = IDLE
+
+    def _light(self) -> None:
+        """Light both lamps where a run on the broker is shown that no one had to wait for: the one the player was opened with."""
+        if self.live is not None and self.experiment is not None and self.session.trace.backend == "kafka":
+            self.live = lamps(self.session.trace, self.experiment, self.session.script())
 
     def _complete(self) -> None:
         """Send the pictures of all steps of the run that is shown."""
@@ -243,7 +261,7 @@ class Player(anywidget.AnyWidget):
         self._is_telling = True
         try:
             with self.hold_sync(), self.hold_trait_notifications():
-                self.frames, self.told = session.frames, session.told
+                self.frames, self.told = packed(session.frames), session.told
                 self.values, self.seed = dict(session.trace.knobs), session.trace.seed
                 self.step = self._inside(session.told["at"] if session.told["at"] >= 0 else self.step)
                 for name, value in (("sentence", session.verdict.sentence), ("trace", session.trace), ("verdict", session.verdict)):

@@ -31,7 +31,8 @@ const SPEED_NAMES = { time: "Speed of time", steps: "Speed, steps per second" };
 
 // First, back, play, forward, last, the speed, time or steps, and the axis of the run with its marks.
 class Transport {
-  constructor(onMove, onPlay) {
+  constructor(onMove, onPlay, onMode) {
+    this.onMode = onMode;
     this.play = button("Play", "play", onPlay);
     put(this.play, "class", "kit-button kit-play");
     this.clock = new PlayTime();
@@ -67,6 +68,7 @@ class Transport {
     if (clock.isPlaying) clock.start(+this.slider.value);
     this.ruler.lay();
     this.ruler.show(+this.slider.value);
+    this.onMode(mode);
   }
 
   start(step) {

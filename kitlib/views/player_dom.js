@@ -38,3 +38,13 @@ function show(node, isShown) {
 function putAll(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) put(node, name, value);
 }
+
+// A widget that shows one of these in an element of its own, until it is closed.
+const widget = (Kind) => ({
+  render({ model, el }) {
+    const root = html("div");
+    el.append(root);
+    const shown = new Kind(model, root);
+    return () => shown.close();
+  },
+});

@@ -5,7 +5,7 @@ class LivePanel {
     this.model = model;
     this.onModel = this.choice("model", "model");
     this.onBroker = this.choice("real broker", "real");
-    this.stop = button("Stop waiting", "", () => this.say("stop waiting"));
+    this.stop = button("Cancel", "", () => this.say("cancel"));
     this.bar = html("progress", { "aria-label": "Run on the real broker" });
     this.elapsed = html("span", {});
     this.progress = html("div", { class: "kit-progress" }, this.bar, this.elapsed, this.stop);

@@ -1,7 +1,8 @@
 // The time axis of a run below its pictures: where its steps lie, the silences that were cut short, and the marks worth
 // jumping to. What is where was decided in Python (kitlib/views/play_clock.py, marks.py); in steps every step is equally wide.
 
-const LABEL_ROOM = 0.3; // of the axis: for the labels of two marks that stand towards each other
+const LABEL_PEN = document.createElement("canvas").getContext("2d"); // knows how wide a label is
+const LABEL_GAP = 8; // CSS pixels between two labels, at least
 const MOST_MS_A_PICTURE = 100; // a page that slept does not leap
 
 class PlayTime {
@@ -84,6 +85,14 @@ class Ruler {
     this.times = html("div", { class: "kit-times", "aria-hidden": "true" });
     this.pad = html("div", { class: "kit-pad" }, this.line, this.done, this.thumb);
     this.node = html("div", { class: "kit-ruler" }, this.signs, this.slider, this.pad, this.times);
+    this.wide = 0;
+    this.fit = new ResizeObserver(([{ contentRect: { width } }]) => {
+      if (width === this.wide) return;
+      LABEL_PEN.font = `11px ${getComputedStyle(this.node).fontFamily}`;
+      this.wide = width;
+      if (this.clock.places) this.lay(); // it may be seen before its run has come
+    });
+    this.fit.observe(this.node);
     const scrub = (event) => {
       if (!(event.buttons & 1)) return;
       const box = this.pad.getBoundingClientRect();
@@ -105,12 +114,12 @@ class Ruler {
   lay() {
     const { clock } = this;
     const at = (share) => `left: ${(100 * share).toFixed(2)}%`;
-    this.signs.replaceChildren(...this.marks.map(({ steps, label, isAlarm, hasRoom }, place) => {
+    const sides = this.sides();
+    this.signs.replaceChildren(...this.marks.map(({ steps, label, isAlarm }, place) => {
       const [text, share] = [`${label}, step ${steps[0]}`, clock.share(steps[0])];
-      const before = place ? clock.share(this.marks[place - 1].steps[0]) : 0;
-      const side = share > 0.86 && share - before > LABEL_ROOM ? " kit-leftward" : "";
+      const side = sides[place] < 0 ? " kit-leftward" : "";
       const sign = html("button", { type: "button", tabindex: -1, class: `kit-mark${isAlarm ? " kit-alarm" : ""}${side}`, style: at(share), title: `${text}. Keys: [ and ]`, "aria-label": `Go to ${text}` },
-        ...((hasRoom && share <= 0.86) || side ? [html("span", { text: label })] : []));
+        ...(sides[place] ? [html("span", { text: label })] : []));
       sign.addEventListener("click", () => this.onMove(() => steps[0]));
       return sign;
     }));
@@ -127,6 +136,23 @@ class Ruler {
       return html("span", { class: side, style: at(share), text: told });
     }));
     this.shown = -1;
+  }
+
+  // On which side of each mark its label stands, 1 or -1; 0 for one that would meet another label or leave the axis.
+  // Those that Python found more telling are laid first.
+  sides() {
+    const taken = [], sides = this.marks.map(() => 0);
+    const order = [...this.marks.keys()].sort((a, b) => this.marks[b].hasRoom - this.marks[a].hasRoom || this.marks[b].isAlarm - this.marks[a].isAlarm || a - b);
+    for (const place of order) {
+      const x = this.clock.share(this.marks[place].steps[0]) * this.wide, long = LABEL_PEN.measureText(this.marks[place].label).width + 1;
+      for (const [side, from] of [[1, x - 2], [-1, x + 2 - long]]) {
+        if (sides[place] || from < 0 && side < 0 || from + long > this.wide) continue;
+        if (taken.some(([begin, end]) => from < end + LABEL_GAP && begin < from + long + LABEL_GAP)) continue;
+        taken.push([from, from + long]);
+        sides[place] = side;
+      }
+    }
+    return sides;
   }
 
   show(step, place) {

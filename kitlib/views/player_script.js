@@ -3,6 +3,7 @@
 
 const LATE_MS = 200; // how late a message is delivered; the script's line can say another time
 const DEEDS = { lose: "Lose it", delay: `Deliver it ${LATE_MS} ms late`, double: "Send it twice", fail: "Fail it" };
+const FROZEN_MS = 2_000; // for how long a process stands still
 const ACK_DEEDS = { lose: "Lose its ack", double: "Send its ack twice" };
 
 class ScriptPanel {
@@ -92,7 +93,10 @@ for (const kind of ["request", "answer", "record", "tuple"]) {
   })));
 }
 ACTIONS.process = [
-  { label: "Break", fits: (ref, step, player) => Boolean(breakOf(player, ref)), run: (ref, step, player) => askDeed(player, breakOf(player, ref), ref, step) },
+  ...[["break", "Break"], ["freeze", `Freeze for ${FROZEN_MS / 1000} s`]].map(([verb, label]) => ({
+    label, fits: (ref, step, player) => Boolean(processFormOf(player, verb, ref)),
+    run: (ref, step, player) => askDeed(player, processFormOf(player, verb, ref), ref, step),
+  })),
   { label: "Mend", fits: (ref, step, player) => isBroken(player, ref), run: (ref, step, player) => askDeed(player, "mend", ref, step) },
 ];
 
@@ -101,10 +105,18 @@ function formOf(player, begin) {
   return knobs.length ? takes.find((form) => form === begin || form.startsWith(`${begin} by `)) : undefined;
 }
 
-function breakOf(player, ref) {
+// A form names its process ("break broker at ..."), or has a word in capitals for any of that sort ("freeze MEMBER at ...").
+const NO_PROCESSES = /^(log|topic|group|network|controller|coordinator|run|monitor|operator|table|zookeeper|database|application|read_\w+)$/;
+
+function processFormOf(player, verb, ref) {
   const { takes = [], knobs } = player.model.get("heading");
   const name = ref.slice("process:".length);
-  return knobs.length ? takes.find((form) => form.startsWith(`break ${name} at `) || form.startsWith("break TASK at ")) : undefined;
+  return knobs.length ? takes.find((form) => {
+    if (form.startsWith(`${verb} ${name} at `)) return true;
+    const sort = form.match(/^(\w+) ([A-Z]+) at /);
+    if (sort?.[1] !== verb || NO_PROCESSES.test(name)) return false;
+    return !["BROKER", "PRODUCER"].includes(sort[2]) || name.startsWith(sort[2].toLowerCase());
+  }) : undefined;
 }
 
 // Whether the script breaks it at all; at which moments it is down, the kernel knows.
@@ -113,5 +125,5 @@ function isBroken(player, ref) {
 }
 
 function askDeed(player, form, ref, step) {
-  player.ask({ do: "deed", form, ref, at: step, ms: form.includes(" by D ms") ? LATE_MS : 0 });
+  player.ask({ do: "deed", form, ref, at: step, ms: form.includes(" by D ms") ? LATE_MS : form.startsWith("freeze ") ? FROZEN_MS : 0 });
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kitlib.views.curves import QUESTION, Sample
-from kitlib.views.film import Cursor, Film, Reel, Track
+from kitlib.views.film import Cursor, Film, Reel, Track, evenly
 from kitlib.views.frames import Frames
 from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW, WIDTH
 from kitlib.views.play_clock import PlayClock
@@ -72,7 +72,7 @@ def _held(frames: Frames, value: Callable[[Sample], int]) -> list[int]:
 PRODUCED = {
     "in flight": (ORANGE, "batches sent, without an answer yet"),
     "waiting": (SKY, "batches in the accumulator"),
-    "acked": (BLUE, "records of which the user was told that they are stored"),
+    "acked": (BLUE, "records that the application was told are stored"),
     "second copies": (PINK, "records that lie in the log once more"),
 }
 
@@ -125,19 +125,24 @@ def mapped(at_ms: Sequence[int], own_ms: Sequence[int], xs: Sequence[float], rig
     return found
 
 
-def curve(values: list[int], xs: list[float], high: int = 0) -> str:
+def curve(
+    values: Sequence[float], xs: Sequence[float], high: float = 0, *, rise: int = RISE, foot: int = RISE, right: int = PLOT_RIGHT
+) -> str:
     """The path of one curve, in whole units: a corner where the value changes, nothing between, and nothing right of the axis.
 
-    `high` is the highest value that there is room for, if that is more than the curve's own.
+    `high` is the highest value that there is room for, if that is more than the curve's own; it lies `rise` above `foot`.
     """
     high = max(1, high, *values)
-    end = PLOT_RIGHT if not xs or xs[-1] > PLOT_RIGHT else round(xs[-1])
+    end = right if not xs or xs[-1] > right else round(xs[-1])
     corners: list[str] = []
     last_x = last_y = -1
+    last: float | None = None
     for value, place in zip(values, xs, strict=True):
-        if place > PLOT_RIGHT:
+        if place > right:
             break
-        x, y = round(place), RISE - round(RISE * value / high)
+        if value == last:
+            continue
+        x, y, last = round(place), foot - round(rise * value / high), value
         if y == last_y:
             continue
         if not corners:
@@ -167,13 +172,14 @@ def plot_reel(film: Film, frames: Frames, only: int | None = None, before: Befor
     reel = Reel(f"{names} over the run", question_of(frames), WIDTH, bottom + 44)
     down = f"translate(0 {PLAYED_TOP})"
     xs = xs_of(frames.clock)
-    reel.back = film.add(group(*_curves(frames, curves, xs, before), transform=down))
+    both = [group(*_curves(frames, curves, places, before), cls=cls) for cls, places in (("kit-on-time", xs), ("kit-on-steps", evenly(xs)))]
+    reel.back = film.add(group(*both, transform=down))
     values, cursor = Track(film, transform=down), Track(film, transform=down)
     for step, shown in enumerate(range(steps) if only is None else [only]):
         values.show(step, _values(curves, shown))
         cursor.show(step, _cursor(frames, bottom, shown, xs[shown]))
     reel.tracks.append(values)
-    reel.cursor = Cursor(xs, PLAYED_TOP - 6, bottom + 6, PLOT_RIGHT, cursor)
+    reel.cursor = Cursor(xs, PLAYED_TOP - 6, bottom + 6, PLOT_RIGHT, cursor, is_on_clock=True)
     return reel
 
 

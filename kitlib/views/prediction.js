@@ -19,7 +19,7 @@ class Asking {
     form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     form.noValidate = true;
     putAll(root, { class: "kit-player kit-predict", role: "region", "aria-label": `Predict: ${question}` });
-    root.replaceChildren(html("p", { class: "kit-kicker", text: `Predict · ${title}` }), form, this.error, this.leap, this.result, this.score, this.stage);
+    root.replaceChildren(html("p", { class: "kit-kicker", text: title ? `Predict · ${title}` : "Predict" }), form, this.error, this.leap, this.result, this.score, this.stage);
     // JupyterLab takes no key from a form.
     root.addEventListener("keydown", (event) => { if (event.target.closest("form") && !event.shiftKey) event.stopPropagation(); });
     this.onTold = () => this.take();
@@ -51,12 +51,13 @@ class Asking {
     this.complain(told.error);
     if (told.error) return;
     this.fields.disabled = true;
+    this.root.dataset.result = "hidden";
+    if (!this.model.get("frames").byteLength) return this.reveal(told); // nothing was run, so nothing is played
     const node = html("div");
     const run = { frames: this.model.get("frames"), ...this.model.get("run") };
     this.player?.close();
     this.player = new Player(recorded(run, "This is the run that was predicted. Open it in a Player to change it."), node);
     this.stage.replaceChildren(node);
-    this.root.dataset.result = "hidden";
     this.leap.hidden = false;
     // The result is told when the run has been seen to its end.
     this.player.below.push({ nodes: [], load() {}, describe() {}, draw: (step) => { if (step >= this.player.last) this.reveal(told); } });
@@ -201,11 +202,4 @@ class RecordsForm {
   }
 }
 
-export default {
-  render({ model, el }) {
-    const root = html("div");
-    el.append(root);
-    const asking = new Asking(model, root);
-    return () => asking.close();
-  },
-};
+export default widget(Asking);

@@ -4,10 +4,15 @@
     predict("poison_record", "Where is the commit in the end?", answer="commit")
     predict("small_max_offset_behind", "Which records are lost? Mark them.", answer="records")
     predict("happy_path", "Who is first?", answer="choice", choices=["offset 0", "another"], truth=lambda trace: ...)
+    predict(trace, "How many are lost?", truth="lost")
+    predict(lambda: len(spout.pending), "How many records are pending?")
 
 The widget asks, keeps the answer, plays the run, and then says how far off the answer was. What is right is computed from
 the run, so a question stays true when its knobs change; until it is answered the browser has nothing of the run but how
 many records there are. The score is kept for the whole course (`kitlib.lab.predictions`).
+
+A run that was made already is asked about as its trace. What no trace tells (the state of an object, a row of a table) is a
+function without arguments: what it returns is right, and nothing is played.
 
 Where there are no widgets or no kernel it is text: the question, and never the answer.
 """
@@ -26,9 +31,9 @@ import traitlets
 from kitlib.errors import DiskError, KitError, KnobError
 from kitlib.experiments import get
 from kitlib.experiments.experiment import Experiment
-from kitlib.lab import predictions
+from kitlib.lab import created_resources, predictions
 from kitlib.lab.predictions import Answered
-from kitlib.monitor.delivery import Verdict, judge
+from kitlib.monitor.delivery import judge
 from kitlib.monitor.figures import amount
 from kitlib.text import plain_text
 from kitlib.trace import Trace, to_ranges
@@ -38,11 +43,14 @@ from kitlib.views.session import Session
 KINDS = ("number", "choice", "commit", "records")
 MOST_BOXES = 400
 MOST_RANGES = 12  # that a sentence names
+WITHOUT_RUN = ("number", "choice")  # the kinds that need no log
+PLACE = "offset"  # the unit of a number that is a place in the log and not a count
 Truth = str | Callable[[Trace], Any]
 
 
 def predict(
-    what: str | Experiment,
+    what: str | Experiment | Trace | Callable[[], Any],
+    /,
     question: str,
     answer: str = "number",
     *,
@@ -54,18 +62,34 @@ def predict(
     part: str = "all",
     **knobs: Any,
 ) -> Prediction:
-    """Ask for a prediction of this run.
+    """Ask for a prediction of this run: an experiment, run now with `seed` and `knobs`, or a trace; or of what a function returns.
 
     `answer` is "number", "choice" (of `choices`), "commit" (an offset, by a marker in the log) or "records" (offsets, by boxes).
     `truth` computes what is right from the trace. It may also be a word: an anomaly of the verdict, for a number or for
     records; "processed", "appended" or "figure" for a number. Without it, a commit is the last committed offset, and records
-    are those that are lost. A number or a commit is right when it is at most `within` away. `unit` is the plural of what a number counts.
+    are those that are lost. A number or a commit is right when it is at most `within` away. `unit` is the plural of what a number counts,
+    or "offset" for a place in the log.
 
     KnobError for a bad knob, seed or kind, for a choice without choices or a truth that is none of them, for a word that is
-    no count of this verdict, and for commits and records of runs with more than 400 records in a log or with several logs.
+    no count of this verdict, for commits and records of runs with more than 400 records in a log or with several logs, for knobs
+    beside a trace or a function, and for a truth beside a function.
     """
-    experiment = get(what) if isinstance(what, str) else what
-    return Prediction(experiment, question, answer, truth, list(choices), within, unit, seed, part, knobs)
+    if isinstance(what, (str, Experiment)):
+        experiment = get(what) if isinstance(what, str) else what
+        trace: Trace | None = experiment.run(seed=seed, **knobs)
+    elif knobs or seed != 1:
+        raise KnobError("predict: a trace or a function has no knobs and no seed to set. Give an experiment's name instead.")
+    elif isinstance(what, Trace):
+        trace, seed, knobs = what, what.seed, what.knobs
+    elif callable(what):
+        if truth is not None or answer not in WITHOUT_RUN:
+            raise KnobError('predict: what a function returns is the truth itself, of a "number" or a "choice". Give no other.')
+        trace, truth = None, lambda _: what()
+    else:
+        raise KnobError(f"predict: got {plain_text(repr(what), 60)}, expected an experiment, a trace or a function without arguments.")
+    name = trace.experiment if trace is not None else ""
+    key = json.dumps([name, question, answer, seed, {knob: str(value) for knob, value in knobs.items()}], sort_keys=True)
+    return Prediction(trace, key, question, answer, truth, list(choices), within, unit, part)
 
 
 class Prediction(anywidget.AnyWidget):
@@ -76,40 +100,40 @@ class Prediction(anywidget.AnyWidget):
 
     asked = traitlets.Dict({}).tag(sync=True)  # the question: nothing of the run's outcome
     told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's answer with this `number`
-    run = traitlets.Dict({}).tag(sync=True)  # heading and told of a player, once it is answered
+    run = traitlets.Dict({}).tag(sync=True)  # heading and told of a player, once it is answered; {} always where there is no run
     frames = traitlets.Bytes(b"").tag(sync=True)
 
     def __init__(
         self,
-        experiment: Experiment,
+        trace: Trace | None,
+        key: str,
         question: str,
         kind: str,
         truth: Truth | None,
         choices: list[str],
         within: float,
         unit: str,
-        seed: int,
         part: str,
-        knobs: dict[str, Any],
     ) -> None:
-        """As `predict`."""
+        """As `predict`; `key` says which question it is, and without a trace `truth` is called with None."""
         if kind not in KINDS:
             raise KnobError(f"predict: answer is {plain_text(repr(kind), 40)}, expected one of {', '.join(KINDS)}.")
         if (kind == "choice") != (len(choices) >= 2):
             expected = "expected two or more" if kind == "choice" else 'which only answer="choice" takes'
             raise KnobError(f"predict: answer={kind!r} was given {len(choices)} choices, {expected}.")
         self.question, self.kind, self.choices, self.within, self.unit = question, kind, choices, within, unit
-        self.experiment, self.part = experiment, part
-        self.trace = experiment.run(seed=seed, **knobs)
-        self.verdict: Verdict = judge(self.trace)
+        self.part = part
+        self.trace: Any = trace  # a Trace; None where a function was asked, and so are the next two
+        self.experiment: Any = get(trace.experiment) if trace is not None else None
+        self.verdict: Any = judge(trace) if trace is not None else None
         self.boxes = self._boxes() if kind in ("commit", "records") else 0
         self.truth = self._checked_truth(truth)
         self.result, self.is_right = "", False
         self._score = ""
-        key = json.dumps([experiment.name, question, kind, seed, {name: str(value) for name, value in knobs.items()}], sort_keys=True)
         self.key = hashlib.sha256(key.encode()).hexdigest()[:16]
         super().__init__()
-        self.asked = {"title": experiment.title, "question": question, "kind": kind, "choices": choices, "boxes": self.boxes, "unit": unit}
+        title = "" if self.experiment is None else self.experiment.title
+        self.asked = {"title": title, "question": question, "kind": kind, "choices": choices, "boxes": self.boxes, "unit": unit}
         self.told = {"number": 0, "error": "", "result": "", "isRight": False, "score": ""}
         self.on_msg(self._on_answer)
 
@@ -122,7 +146,7 @@ class Prediction(anywidget.AnyWidget):
                 f"predict: answer={self.kind!r} draws the boxes of one log with 1 to {MOST_BOXES} records, and this run has {told}. "
                 'Give another knob, or ask for a "number" or a "choice".'
             )
-        return lanes[0].appended
+        return int(lanes[0].appended)
 
     def _checked_truth(self, truth: Truth | None) -> Any:
         """What is right, computed from the run; of a kind that an answer can be."""
@@ -141,6 +165,7 @@ class Prediction(anywidget.AnyWidget):
     def _computed(self, truth: Truth | None) -> Any:
         if callable(truth):
             found = truth(self.trace)
+            found = found.item() if hasattr(found, "item") else found  # a number of NumPy's
             return frozenset(found) if self.kind == "records" and found is not None else found
         if self.kind == "commit" and truth is None:
             return next((step.data["offset"] for step in reversed(self.trace.steps) if step.what == "commit"), 0)
@@ -168,7 +193,8 @@ class Prediction(anywidget.AnyWidget):
         """
         checked = self._checked(given)
         self.is_right, self.result = self._judged(checked)
-        row = Answered(self.experiment.name, self.question, _told(checked), _told(self.truth), self.is_right)
+        where = self.experiment.name if self.trace is not None else created_resources.notebook()
+        row = Answered(where, self.question, as_told(checked), as_told(self.truth), self.is_right)
         try:
             self._score = f"{predictions.score(predictions.keep(self.key, row))}; the first answer to each question counts."
         except DiskError as error:
@@ -199,8 +225,9 @@ class Prediction(anywidget.AnyWidget):
         if self.kind == "records":
             return given == self.truth, self._marked(given)
         off = given - self.truth
-        unit = "offsets" if self.kind == "commit" else self.unit
-        told, own = (f"offset {each}" if self.kind == "commit" else amount(each, unit) for each in (self.truth, given))
+        is_place = self.kind == "commit" or self.unit == PLACE
+        unit = "offsets" if is_place else self.unit
+        told, own = (f"offset {each}" if is_place else amount(each, unit) for each in (self.truth, given))
         if not off:
             return True, f"Exactly right: {told}."
         distance = f"{amount(abs(off), unit)} too {'high' if off > 0 else 'low'}"
@@ -211,8 +238,8 @@ class Prediction(anywidget.AnyWidget):
     def _marked(self, given: frozenset[int]) -> str:
         right, wrong, missed = given & self.truth, given - self.truth, self.truth - given
         if not wrong and not missed:
-            return f"Exactly right: {_told(self.truth)}."
-        told = f"Not quite: you marked {amount(len(given), 'records')}, and it is {len(self.truth)} ({_told(self.truth)}): "
+            return f"Exactly right: {as_told(self.truth)}."
+        told = f"Not quite: you marked {amount(len(given), 'records')}, and it is {len(self.truth)} ({as_told(self.truth)}): "
         parts = [f"{len(right)} right", *([f"{len(wrong)} too many"] if wrong else []), *([f"{len(missed)} missed"] if missed else [])]
         return f"{told}{', '.join(parts)}."
 
@@ -221,12 +248,13 @@ class Prediction(anywidget.AnyWidget):
         number = content.get("number", 0)
         try:
             result = self.answer(content.get("answer"))
-            session = Session(self.trace, part=self.part)
+            session = Session(self.trace, part=self.part) if self.trace is not None else None
         except KitError as error:
             self.told = {"number": number, "error": str(error), "result": "", "isRight": False, "score": ""}
             return
         with self.hold_sync():
-            self.run, self.frames = {"heading": session.heading, "told": session.told}, session.frames
+            if session is not None:
+                self.run, self.frames = {"heading": session.heading, "told": session.told}, session.frames
             self.told = {"number": number, "error": "", "result": result, "isRight": self.is_right, "score": self._score}
 
     # -- without a browser ------------------------------------------------------------------------------------
@@ -242,7 +270,7 @@ class Prediction(anywidget.AnyWidget):
         return {**(data or {}), "text/markdown": "\n\n".join(lines), "text/plain": repr(self)}, metadata
 
 
-def _told(value: Any) -> str:
+def as_told(value: Any) -> str:
     """A truth or an answer as text; offsets as ranges."""
     if not isinstance(value, frozenset):
         return str(value)

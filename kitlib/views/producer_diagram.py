@@ -10,6 +10,8 @@ Left out: how the trace is read (`kitlib.views.producer_reader`), and the drawin
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,6 +60,32 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True)
+class LazyHistory(History):
+    """A history of which each value is worked out when it is first asked for: a page that turns a knob asks for one step."""
+
+    work_out: Callable[[Any], Any] = lambda value: value
+    known: dict[int, Any] = field(default_factory=dict)  # by their places in `values`
+
+    def at(self, step: int, default: Any) -> Any:
+        place = bisect_right(self.steps, step) - 1
+        if place < 0:
+            return default
+        if place not in self.known:
+            self.known[place] = self.work_out(self.values[place])
+        return self.known[place]
+
+
+class Box(NamedTuple):
+    """A batch in a row."""
+
+    code: str
+    first: str  # its two lines
+    second: str
+    subject: tuple[Any, ...] | None = None  # the row's kind, whose batch it is, and which; None of a free place
+    ref: str | None = None  # by which a page asks for the batch's life
+
+
+@dataclass(slots=True)
 class Row:
     """A row of boxes: what waits, what is in flight, what the broker remembers."""
 
@@ -67,7 +95,14 @@ class Row:
     y: int = 0  # below the first row
     room: int = MOST_BOXES
     words: History = field(default_factory=History)  # how many there are
-    boxes: History = field(default_factory=History)  # the places of its boxes in `SequenceDiagram.boxes`
+    boxes: History = field(default_factory=History)  # lists of `Box`
+    wide: int = 0  # the most boxes that there are at once
+
+    def put(self, step: int, found: list[Any], count: int) -> None:
+        """From this step on it holds these, and has so many boxes, if it has room for them."""
+        self.boxes.put(step, found)
+        self.words.put(step, found)
+        self.wide = max(self.wide, min(count, self.room))
 
 
 class Segment(NamedTuple):
@@ -131,21 +166,19 @@ class LogView:
 
 @dataclass(slots=True)
 class SequenceDiagram:
-    """Everything that pictures of a producer's run need; `x`, `marks`, `rings` and `spots` have one item a step."""
+    """Everything that pictures of a producer's run need; `x`, `marks`, `rings`, `spots` and `data` have one item a step."""
 
     clients: list[str] = field(default_factory=list)  # the producers, as many as there are lanes for them
     places: set[tuple[Any, Any]] = field(default_factory=set)  # topics and partitions that are drawn here
     x: list[int] = field(default_factory=list)
     ways: list[Way] = field(default_factory=list)
     marks: list[Mark | None] = field(default_factory=list)
-    boxes: list[tuple[str, str, str]] = field(default_factory=list)  # code and two lines of each kind of box
-    refs: dict[int, str] = field(default_factory=dict)  # of boxes: by which a page asks for a batch's life
     rows: list[Row] = field(default_factory=list)
     logs: list[LogView] = field(default_factory=list)
-    rings: list[list[int]] = field(default_factory=list)  # the boxes that the step is about
+    rings: list[tuple[Any, ...]] = field(default_factory=list)  # the subjects of the boxes that the step is about
     spots: list[tuple[int, int, int] | None] = field(default_factory=list)  # (log, offset, count) it is about
     ticks: list[tuple[int, str]] = field(default_factory=list)  # of the time axis: x and its words
-    said: list[str] = field(default_factory=list)
+    data: list[dict[str, Any]] = field(default_factory=list)  # the step's own, and what its sentence says besides
     curves: dict[str, list[int]] = field(default_factory=dict)
 
     @property

@@ -46,11 +46,11 @@ RIFT = "M0 -60" + "L-3 -55L3 -45" + "l-6 10l6 10" * 5 + "L0 60"
 BARS = "M-5 -4H5M-5 0H5M-5 4H5"
 
 MARKS = (
-    MarkLook("s", "the user hands records over", "M-2 -4.5H2V4.5H-2Z", SKY, BLACK, 0.8),
+    MarkLook("s", "the application sends records", "M-2 -4.5H2V4.5H-2Z", SKY, BLACK, 0.8),
     MarkLook("r", "a request leaves", DISC, ORANGE, BLACK),
     MarkLook("t", "the batch is sent again", "M0 -6.5L6 4.5H-6Z", RED, BLACK),
-    MarkLook("L", "lost on the way", CROSS, "none", RED, 2.6),
-    MarkLook("D", "held back on the way", f"{DISC}M0 -2.8V0H2.4", "paper", ORANGE, 1.8),
+    MarkLook("L", "lost in transit", CROSS, "none", RED, 2.6),
+    MarkLook("D", "delayed in transit", f"{DISC}M0 -2.8V0H2.4", "paper", ORANGE, 1.8),
     MarkLook("2", "sent on twice by the network", "M-5 0H-1L5 -5M-1 0L5 5", "none", PINK, 2.4),
     MarkLook("w", "written", SQUARE, GREEN, BLACK),
     MarkLook("W", "written once more: a second copy", f"{SQUARE}M-2.5 -2.5H2.5V2.5H-2.5Z", PINK, BLACK),
@@ -60,8 +60,8 @@ MARKS = (
     MarkLook("e", "an answer arrives: an error", "M0 -6.5L6.5 0L0 6.5L-6.5 0ZM0 -3.2V0.6M0 2.4V3.2", "paper", RED, 1.8),
     MarkLook("n", "no answer came: given up waiting", CROSSED_DISC, "paper", RED, 1.8),
     MarkLook("q", "back into the queue", "M5 -4H-1a4 4 0 0 0 0 8H5M2 1L5 4L2 7", "none", RED, 1.8),
-    MarkLook("d", "the user is told: stored", CHECK, "none", BLUE, 2.6),
-    MarkLook("f", "the user is told: failed", CROSS, "none", "ink", 2.6),
+    MarkLook("d", "the application is notified: stored", CHECK, "none", BLUE, 2.6),
+    MarkLook("f", "the application is notified: failed", CROSS, "none", "ink", 2.6),
     MarkLook("i", "the producer gets its id or epoch", DIAMOND, "paper", "ink", 1.6),
     MarkLook("b", "the broker stops and comes back", "M-4 -8L0 -3L-4 3L0 8M2 -8L6 -3L2 3L6 8", "none", RED, 2.2),
     MarkLook("v", "something else at the broker", BARS, "none", "ink", 1.6),
@@ -88,7 +88,7 @@ class WayLook:
 
 # While it is under way a message is drawn as "P", whatever becomes of it.
 WAYS = (
-    WayLook("P", "on its way now", ORANGE, 2.6),
+    WayLook("P", "in transit now", ORANGE, 2.6),
     WayLook("R", "a request that arrived", "grey", 1.4),
     WayLook("A", "an answer that arrived", BLUE, 1.4),
     WayLook("E", "an error that arrived", RED, 1.6, "7 2"),
@@ -125,9 +125,9 @@ ROW_BOXES = (
     BoxLook("-", "a free place", "none", "grey", "grey", "2 4"),
 )
 LOG_BOXES = (
-    BoxLook("S", "stored, the user does not know yet", GREEN, BLACK, BLACK),
-    BoxLook("A", "stored, and the user was told so", BLUE, WHITE, BLACK, sign=CHECK),
-    BoxLook("I", "stored, but the user was told that it failed", "none", "ink", RED, "5 2", flag="?", band=RED),
+    BoxLook("S", "stored, the application not notified yet", GREEN, BLACK, BLACK),
+    BoxLook("A", "stored, and the application notified", BLUE, WHITE, BLACK, sign=CHECK),
+    BoxLook("I", "stored, but the application was told it failed", "none", "ink", RED, "5 2", flag="?", band=RED),
     BoxLook("O", "out of order: behind a record sent later", "none", "ink", RED, hatch=True, band=RED, sign=BACK),
     BoxLook("2", "a second copy", PINK, BLACK, BLACK, flag="2×", band=PINK),
     BoxLook("G", "deleted since", "none", "grey", "grey", "1 3"),

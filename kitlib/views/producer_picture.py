@@ -28,7 +28,7 @@ from kitlib.views.film import (
 from kitlib.views.forest import History
 from kitlib.views.look import LEFT, STRIP, WIDTH
 from kitlib.views.paint import letter_paint, line_paint
-from kitlib.views.producer_diagram import LOST, NEVER, ON_ITS_WAY, LogView, Mark, Row, SequenceDiagram, Way
+from kitlib.views.producer_diagram import LOST, NEVER, ON_ITS_WAY, Box, LogView, Mark, Row, SequenceDiagram, Way
 from kitlib.views.producer_log import bar_of
 from kitlib.views.producer_look import (
     BOX_OF,
@@ -87,7 +87,7 @@ def draw_diagram(scene: SequenceDiagram, step: int, part: str, top: int) -> tupl
 
 def diagram_reel(film: Film, scene: SequenceDiagram, only: int | None = None) -> Reel:
     """The picture after every step; with `only` that of this step alone."""
-    layers, tall = layers_of(scene)
+    layers, tall = layers_of(scene, only=only)
     reel = Reel(PRODUCER_PARTS["all"], PRODUCER_PARTS["all"], WIDTH, tall)
     for layer in layers:
         moved = () if isinstance(layer.x, int) else layer.x if only is None else [layer.x[only]]
@@ -112,12 +112,12 @@ class Layer:
     spans: Iterable[Span] = ()  # read once
 
 
-def layers_of(scene: SequenceDiagram, part: str = "all") -> tuple[list[Layer], int]:
-    """The layers of one part of the picture, the first one lowest; and its height."""
+def layers_of(scene: SequenceDiagram, part: str = "all", only: int | None = None) -> tuple[list[Layer], int]:
+    """The layers of one part of the picture, the first one lowest; and its height. With `only` as far as they are seen after that step."""
     layers: list[Layer] = []
     y = 0
     if part in ("all", "lanes"):
-        layers += _diagram(scene)
+        layers += _diagram(scene, only)
         y += scene.tall + 14
     rows = [row for row in scene.rows if part == "all" or (row.kind == "remembered") == (part == "remembered")]
     if rows and part != "log":
@@ -151,14 +151,14 @@ def words_of(scene: SequenceDiagram, step: int) -> list[str]:
 # -- the diagram ---------------------------------------------------------------------------------------
 
 
-def _diagram(scene: SequenceDiagram) -> list[Layer]:
+def _diagram(scene: SequenceDiagram, only: int | None) -> list[Layer]:
     """What crosses between the lanes. Ways are drawn whole: the page's paper lies over what has not happened yet."""
     steps, lanes = len(scene.x), scene.lanes
     (_, first), (_, last) = lanes[0], lanes[-1]
     shifts = [SCENE_LEFT - scene.window_at(step) for step in range(steps)]
     present = [x + shift for x, shift in zip(scene.x, shifts, strict=True)]
-    ways, heads, ways_seen = _ways(scene)
-    marks, marks_seen = _marks(scene)
+    ways, heads, ways_seen = _ways(scene, only)
+    marks, marks_seen = _marks(scene, only)
     future = el("rect", cls="paper", x=0, y=first - 4, width=WIDTH, height=last - first + 8)
     past = el("rect", cls="paper", x=0, y=first - 4, width=SCENE_LEFT, height=last - first + 8)
     now = el("path", d=f"M0 {first}V{last}", cls="ink-line", stroke_width=1, stroke_dasharray="1 3")
@@ -195,7 +195,7 @@ def _same(piece: Svg, step: int) -> Svg:
     return piece
 
 
-def _ways(scene: SequenceDiagram) -> tuple[list[Slot], list[Slot], list[Span]]:
+def _ways(scene: SequenceDiagram, only: int | None) -> tuple[list[Slot], list[Slot], list[Span]]:
     """The messages' ways, an arrow at the present for each that is under way, and which are seen when."""
     ways, heads, seen = [], [], []
     for way in scene.ways:
@@ -208,7 +208,7 @@ def _ways(scene: SequenceDiagram) -> tuple[list[Slot], list[Slot], list[Span]]:
         heads.append(Stay(begun, over, partial(_head, scene, way), is_moving=True))
         seen += [(begun, over, f"way {ON_ITS_WAY}"), (over, gone, f"way {ended}")]
         seen += [(over, gone, "mark L")] if way.has_cross else []
-    return packed(ways), packed(heads), seen
+    return packed(ways, only), packed(heads, only), seen
 
 
 def _way(way: Way, code: str, step: int) -> Svg:
@@ -253,16 +253,18 @@ def _arrow(code: str, turn: int, before: int) -> Svg:
     return el("path", d=f"M{-before} 0l-8 -4v8Z", transform=f"rotate({turn})", **fill)
 
 
-def _marks(scene: SequenceDiagram) -> tuple[list[Slot], list[Span]]:
+def _marks(scene: SequenceDiagram, only: int | None) -> tuple[list[Slot], list[Span]]:
     """The signs of the steps with their labels; one goes before its label would leave the window."""
     marks, seen = [], []
-    for step, (x, mark) in enumerate(zip(scene.x, scene.marks, strict=True)):
+    steps = range(len(scene.x)) if only is None else range(bisect_left(scene.x, scene.x[only] - NOW_AT - 4), only + 1)
+    for step in steps:
+        x, mark = scene.x[step], scene.marks[step]
         if mark is not None:
             room = x + 4 - max(map(len, mark.lines), default=0) * CHAR / 2  # how far the window may have moved
             gone = max(step + 1, bisect_right(scene.x, room + NOW_AT))
             marks.append(Stay(step, gone, partial(_mark, mark, x)))
             seen.append((step, gone, f"mark {mark.code}"))
-    return packed(marks), seen
+    return packed(marks, only), seen
 
 
 def _mark(mark: Mark, x: int, step: int) -> Svg:
@@ -329,30 +331,31 @@ def _row(scene: SequenceDiagram, row: Row, y: int) -> Layer:
 
     def box_at(place: int, step: int) -> Svg:
         boxes = row.boxes.at(step, [])
-        return _box_at(place, *scene.boxes[boxes[place]], scene.refs.get(boxes[place])) if place < len(boxes) else NOTHING
+        return _box_at(place, boxes[place]) if place < len(boxes) else NOTHING
 
     def rings_at(step: int) -> Svg:
         rings = scene.rings[step]
-        return _rings_at(tuple(place for place, box in enumerate(row.boxes.at(step, [])) if box in rings)) if rings else NOTHING
+        return _rings_at(tuple(place for place, box in enumerate(row.boxes.at(step, [])) if box.subject in rings)) if rings else NOTHING
 
     slots = [
         _title(row.title, row.words, "nothing", 0),
         Slot(changes, lambda step: NOTHING if row.boxes.at(step, []) else none),
-        *(Slot(changes, partial(box_at, place)) for place in range(max(map(len, row.boxes.values), default=0))),
+        *(Slot(changes, partial(box_at, place)) for place in range(row.wide)),
         Slot(range(len(scene.rings)), rings_at),
     ]
     ends = [*row.boxes.steps[1:], len(scene.x)]
     spans = (
         (since, until, f"box {code}")
-        for since, until, boxes in zip(row.boxes.steps, ends, row.boxes.values, strict=False)
-        for code in {scene.boxes[box][0] for box in boxes}
+        for since, until in zip(row.boxes.steps, ends, strict=False)
+        for code in {box.code for box in row.boxes.at(since, [])}
     )
     return Layer(slots, row.x, y, spans)
 
 
 @lru_cache(10_000)
-def _box_at(place: int, code: str, first: str, second: str, ref: str | None) -> Svg:
-    return group(draw_box(code, first, second), transform=f"translate({place * BOX_PITCH} {ROW_TOP})", data_ref=ref)
+def _box_at(place: int, box: Box) -> Svg:
+    drawn = draw_box(box.code, box.first, box.second)
+    return group(drawn, transform=f"translate({place * BOX_PITCH} {ROW_TOP})", data_ref=box.ref)
 
 
 @lru_cache(1_000)

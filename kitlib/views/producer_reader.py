@@ -17,9 +17,8 @@ from kitlib.trace import Step, Trace
 from kitlib.views.producer_diagram import LOST, NEVER, LogView, Mark, SequenceDiagram, Way, ticks_of
 from kitlib.views.producer_log import LogReader
 from kitlib.views.producer_look import CHAR, LABEL_GAP, OPEN_WAY
-from kitlib.views.producer_marks import BROKER, CLIENT, MARKERS, SECOND
 from kitlib.views.producer_rows import RowReader
-from kitlib.views.producer_words import numbers, owner_of, part, whole
+from kitlib.views.producer_words import BROKER, CLIENT, MARKERS, SECOND, numbers, owner_of, part, whole
 from kitlib.words.idempotence import is_side
 
 STEP_WIDE, SEND_WIDE = 18, 7  # the least way from one step to the next
@@ -96,7 +95,7 @@ class _Reader:
         counts = self.rows.in_flight, self.rows.waiting, self.acknowledged, sum(log.extra for log in self.logs.values())
         for values, count in zip(self.counts.values(), counts, strict=True):
             values.append(count)
-        self.scene.said.append(self.trace.vocabulary.sentence(step.actor, step.what, data))
+        self.scene.data.append(data)
 
     def _known(self, step: Step) -> dict[str, Any]:
         """The step's data, and of what arrives at the broker: how often it came, and what its writing would make."""

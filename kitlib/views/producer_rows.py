@@ -11,7 +11,7 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.look import LEFT, WIDTH
-from kitlib.views.producer_diagram import Row, SequenceDiagram
+from kitlib.views.producer_diagram import Box, LazyHistory, Row, SequenceDiagram
 from kitlib.views.producer_look import BOX_PITCH, BOX_WIDE, MOST_BOXES, ROW_TALL
 from kitlib.views.producer_words import NO_NUMBER, batch_name, owner_of, part, rows_of, sequence_word, whole
 
@@ -29,7 +29,6 @@ class RowReader:
         self.most = max(1, min(whole(trace.knobs.get("max_in_flight"), 5), 1_000))
         self.slots = max(1, min(whole(trace.knobs.get("remembered_batches"), 5), 1_000))
         self.has_ids = trace.knobs.get("idempotence") is not False
-        self.places: dict[tuple[str, str, str, Any], int] = {}  # box -> its place in `scene.boxes`
         self.tries: dict[tuple[str, int, int], int] = {}  # (producer, request, batch) -> attempts before
         self.next_y = 0
         self.rows = {actor: (self._row(actor, KIND_WAITING), self._row(actor, KIND_IN_FLIGHT)) for actor in actors}
@@ -51,7 +50,10 @@ class RowReader:
     def _row(self, actor: str, kind: str) -> Row:
         told = {KIND_WAITING: "In the accumulator", KIND_IN_FLIGHT: "In flight"}[kind]
         row = Row(told if len(self.actors) == 1 else f"{plain_text(actor, 12)}: {kind}", kind)
-        row.words.put(0, "nothing" if kind == KIND_WAITING else f"0 of at most {self.most}")
+        words, boxes = (_waiting_words, self._queued) if kind == KIND_WAITING else (self._flying_words, self._flying)
+        row.words = LazyHistory(work_out=lambda found: words(found) + _hidden(found, row.room))
+        row.boxes = LazyHistory(work_out=lambda found: boxes(actor, found, row.room))
+        row.words.put(0, [])
         is_beside = kind == KIND_IN_FLIGHT and self.most <= HALF
         row.y = self.next_y - (ROW_TALL if is_beside else 0)
         self.next_y = row.y + ROW_TALL
@@ -74,51 +76,50 @@ class RowReader:
             self._remember(step, found)
         self.scene.rings.append(self._ring(step, owner))
 
-    def _box(self, code: str, first: str, second: str, subject: Any) -> int:
-        key = code, first, second, subject
-        if key not in self.places:
-            self.places[key] = len(self.scene.boxes)
-            self.scene.boxes.append((code, first, second))
-            if subject is not None and subject[0] != KIND_REMEMBERED:
-                self.scene.refs[self.places[key]] = f"batch:{owner_of(subject[1], self.actors)}{plain_text(subject[2], 40)}"
-        return self.places[key]
-
     def _follow(self, step: int, actor: str, state: dict[str, Any]) -> None:
         waiting, in_flight = self.rows[actor]
         queue, flying = state.get("queue"), state.get("in_flight")
         self.ids = whole(state.get("pid"), self.ids[0]), whole(state.get("epoch"), self.ids[1])
         if queue != self.seen[actor][0]:
             found = rows_of(queue, 3)
-            boxes = [self._queued(actor, row) for row in found[: waiting.room]]
-            waiting.boxes.put(step, boxes)
-            waiting.words.put(step, _told(found, 2) + _hidden(found, waiting.room))
+            waiting.put(step, found, len(found))
             self.counts[actor] = len(found), self.counts[actor][1]
         if flying != self.seen[actor][1]:
             found = rows_of(flying, 4)
-            boxes = [self._flying(actor, row) for row in found[: in_flight.room]]
-            in_flight.boxes.put(step, boxes + self._free(self.most - len(found), in_flight.room - len(boxes)))
-            in_flight.words.put(step, f"{len(found)} of at most {self.most}{_hidden(found, in_flight.room)}")
+            in_flight.put(step, found, max(len(found), self.most))
             self.counts[actor] = self.counts[actor][0], len(found)
         elif not in_flight.boxes.steps:
-            in_flight.boxes.put(step, self._free(self.most, in_flight.room))
+            in_flight.put(step, [], self.most)
         self.seen[actor] = queue, flying
 
-    def _queued(self, actor: str, row: list[Any]) -> int:
-        number, count = whole(row[0], NO_NUMBER), whole(row[2], 1)
-        attempts = whole(row[3], 0) if len(row) > 3 else 0
-        told = sequence_word(row[1], count) if row[1] is not None and row[1] != NO_NUMBER else "no number"
-        code = "N" if attempts else "w" if told == "no number" and self.has_ids else "n"
-        return self._box(
-            code, batch_name(number), told if self.has_ids else f"{count:,} rec.", (KIND_WAITING, actor, number)
-        )
+    def _queued(self, actor: str, found: list[list[Any]], room: int) -> list[Box]:
+        """The boxes of batches that wait."""
+        boxes = []
+        for row in found[:room]:
+            number, count = whole(row[0], NO_NUMBER), whole(row[2], 1)
+            attempts = whole(row[3], 0) if len(row) > 3 else 0
+            told = sequence_word(row[1], count) if row[1] is not None and row[1] != NO_NUMBER else "no number"
+            code = "N" if attempts else "w" if told == "no number" and self.has_ids else "n"
+            boxes.append(self._box(code, number, told if self.has_ids else f"{count:,} rec.", KIND_WAITING, actor))
+        return boxes
 
-    def _flying(self, actor: str, row: list[Any]) -> int:
-        request, number, count = whole(row[0], NO_NUMBER), whole(row[1], NO_NUMBER), whole(row[3], 1)
-        code = "P" if self.tries.get((actor, request, number), 0) > 0 else "p"
-        return self._box(code, batch_name(number), sequence_word(row[2], count), (KIND_IN_FLIGHT, actor, number))
+    def _flying(self, actor: str, found: list[list[Any]], room: int) -> list[Box]:
+        """The boxes of batches in flight, and behind them the places that are free."""
+        boxes = []
+        for row in found[:room]:
+            request, number, count = whole(row[0], NO_NUMBER), whole(row[1], NO_NUMBER), whole(row[3], 1)
+            code = "P" if self.tries.get((actor, request, number), 0) > 0 else "p"
+            boxes.append(self._box(code, number, sequence_word(row[2], count), KIND_IN_FLIGHT, actor))
+        return boxes + free(self.most - len(found), room - len(boxes))
 
-    def _free(self, number: int, room: int) -> list[int]:
-        return [self._box("-", "", "", None)] * max(0, min(number, room))
+    def _box(self, code: str, number: int, told: str, kind: str, actor: str) -> Box:
+        ref = f"batch:{owner_of(actor, self.actors)}{plain_text(number, 40)}"
+        return Box(code, batch_name(number), told, (kind, actor, number), ref)
+
+    def _flying_words(self, found: list[list[Any]]) -> str:
+        requests = len({str(row[0]) for row in found})
+        told = f"{requests} of at most {self.most}"
+        return told if requests == len(found) else f"{told}, with {len(found)} batches"
 
     def _remember(self, step: Step, state: dict[str, Any]) -> None:
         data = step.data
@@ -132,24 +133,16 @@ class RowReader:
                 row = Row("The broker remembers", KIND_REMEMBERED, y=self.next_y)
                 self.next_y += ROW_TALL
                 self.scene.rows.append(row)
-                self.memories[key] = _Memory(row, f"partition {plain_text(data['partition'], 12)}")
+                self.memories[key] = _Memory(row, key, f"partition {plain_text(data['partition'], 12)}")
             memory = self.memories[key]
         memory.take(step.number, state, self)
 
-    def _ring(self, step: Step, actor: str) -> list[int]:
+    def _ring(self, step: Step, actor: str) -> tuple[Any, ...]:
         """The boxes of the batch that the step is about."""
         number, seq = step.data.get("batch"), step.data.get("seq")
-        rings = []
-        for row in self.rows[actor] if number is not None else ():
-            for box in row.boxes.last or ():
-                if box == self.places.get((*self.scene.boxes[box], (row.kind, actor, number))):
-                    rings.append(box)
+        rings = () if number is None else ((KIND_WAITING, actor, number), (KIND_IN_FLIGHT, actor, number))
         if seq is not None and seq != NO_NUMBER and step.actor == "broker":
-            key = str(step.data.get("topic")), str(step.data.get("partition"))
-            for memory in [self.memories[key]] if key in self.memories else []:
-                for box in memory.row.boxes.last or ():
-                    if box == self.places.get((*self.scene.boxes[box], (KIND_REMEMBERED, memory.place, seq))):
-                        rings.append(box)
+            return (*rings, (KIND_REMEMBERED, str(step.data.get("topic")), str(step.data.get("partition")), seq))
         return rings
 
     def finish(self) -> None:
@@ -161,8 +154,9 @@ class RowReader:
 class _Memory:
     """What the broker remembers of the producer in one partition."""
 
-    def __init__(self, row: Row, place: str) -> None:
+    def __init__(self, row: Row, key: tuple[str, str], place: str) -> None:
         self.row = row
+        self.key = key  # topic and partition
         self.place = place
         self.raw: object = None  # as the last step told it
         self.known: list[Entry] | None = None
@@ -184,19 +178,17 @@ class _Memory:
         slots = max(reader.slots, len(now))
         ghosts = gone[-max(1, MOST_BOXES - slots) :]
         shown = now[-(MOST_BOXES - len(ghosts)) :]
-        boxes = [self._box(entry, "g", reader) for entry in ghosts]
-        boxes += [self._box(entry, "m", reader) for entry in shown]
+        boxes = [self._box(entry, "g") for entry in ghosts] + [self._box(entry, "m") for entry in shown]
         if reader.has_ids:
-            boxes += reader._free(slots - len(now), MOST_BOXES - len(boxes))
+            boxes += free(slots - len(now), MOST_BOXES - len(boxes))
         self.row.boxes.put(step, boxes)
+        self.row.wide = max(self.row.wide, len(boxes))
         self.row.words.put(step, self._words(now, gone, ids, reader) + _hidden(now, len(shown)))
 
-    def _box(self, entry: Entry, code: str, reader: RowReader) -> int:
+    def _box(self, entry: Entry, code: str) -> Box:
         first, last, offset, _ = entry
         words = sequence_word(first, last - first + 1 if last >= first else 1)
-        return reader._box(
-            code, words, f"at {offset}" if code == "m" else "forgotten", (KIND_REMEMBERED, self.place, first)
-        )
+        return Box(code, words, f"at {offset}" if code == "m" else "forgotten", (KIND_REMEMBERED, *self.key, first))
 
     def _words(self, now: list[Entry], gone: list[Entry], ids: tuple[int, int], reader: RowReader) -> str:
         if not reader.has_ids:
@@ -214,10 +206,15 @@ def _entry(row: list[Any]) -> Entry:
     return first, last, offset, end
 
 
-def _told(found: list[list[Any]], count_at: int) -> str:
+def free(number: int, room: int) -> list[Box]:
+    """So many free places, as far as there is room."""
+    return [Box("-", "", "")] * max(0, min(number, room))
+
+
+def _waiting_words(found: list[list[Any]]) -> str:
     if not found:
         return "nothing"
-    records = sum(whole(row[count_at], 0) for row in found)
+    records = sum(whole(row[2], 0) for row in found)
     batches = f"{len(found):,} {'batch' if len(found) == 1 else 'batches'}"
     return f"{batches}, {records:,} {'record' if records == 1 else 'records'}"
 

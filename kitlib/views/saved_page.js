@@ -13,14 +13,17 @@ function showRecording() {
   const { format, heading, told, frames, recording } = JSON.parse(document.getElementById("kit-saved").textContent);
   if (format !== FORMAT) return tell(`This page holds a recording of format ${format}, and its script reads format ${FORMAT}. Save the run again.`);
   const answer = (question) => setTimeout(() => model.take({ told: { ...model.get("told"), number: question.number, error: recording } }));
-  const model = new PageModel({ heading, told, frames: new TextEncoder().encode(JSON.stringify(frames)) }, answer);
+  const bytes = typeof frames === "string" ? Uint8Array.from(atob(frames), (one) => one.charCodeAt(0)) : new TextEncoder().encode(JSON.stringify(frames));
+  const model = new PageModel({ heading, told, frames: bytes }, answer);
   const root = document.createElement("div");
   PLACE.append(root);
   new Player(model, root);
   STATUS.hidden = true;
 }
 
-addEventListener("error", () => tell("This page is damaged: from here on its picture may be wrong. Save the run again."));
+for (const kind of ["error", "unhandledrejection"]) {
+  addEventListener(kind, () => tell("This page is damaged: from here on its picture may be wrong. Save the run again."));
+}
 try {
   showRecording();
 } catch (error) {

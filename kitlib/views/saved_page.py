@@ -8,17 +8,19 @@ seed and knobs, and the command that repeats it. Left out: knobs to turn, which 
 
 from __future__ import annotations
 
+import base64
 import json
 import shlex
 from pathlib import Path
 from typing import Any
 
 from kitlib.errors import DiskError, KitError, KnobError
-from kitlib.experiments.knobs import UNLIMITED, Knob
+from kitlib.experiments.knobs import Knob, as_text
 from kitlib.experiments.script import Script
 from kitlib.lab import workspace
 from kitlib.text import LONG, html_table, plain_text, show_text
 from kitlib.trace import Trace
+from kitlib.views.played import packed
 from kitlib.views.player import SCRIPTS, STYLES, joined
 from kitlib.views.session import Session
 from kitlib.views.web_page import to_page
@@ -34,13 +36,18 @@ def save(trace: Trace, path: Path, *, part: str = "all", open_at: int | str = 0,
     KnobError for a name that is no page's, a bad `part` or `open_at`; DiskError, in the name of `who`, when the file is there
     already (unless `overwrite`) or cannot be written.
     """
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise KnobError(f"{who}: {plain_text(path.name, 80)!r} is no name of a page. Let it end in .html.")
-    workspace.check_writable(path, who)
+    check_page(path, who)
     if not overwrite and path.exists():
         raise DiskError(f"{who}: {path} is there already. Name another file, or say overwrite=True.")
     workspace.write_atomic(path, to_recording(trace, part=part, open_at=open_at))
     return path
+
+
+def check_page(path: Path, who: str) -> None:
+    """KnobError for a name that is no page's, DiskError when no file could be written there; to be asked before long work."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise KnobError(f"{who}: {plain_text(path.name, 80)!r} is no name of a page. Let it end in .html.")
+    workspace.check_writable(path, who)
 
 
 def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> str:
@@ -64,12 +71,17 @@ def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> 
         "format": FORMAT,
         "heading": session.heading,
         "told": session.told,
-        "frames": json.loads(session.frames),
+        "frames": _held(packed(session.frames)),
         "recording": f"{recording} Run `{command}` to turn the knobs." if command else recording,
     }
     scripts = joined((*SCRIPTS, *SENDER))
     style = joined((*STYLES, "page.css"))
     return to_page(f"{title} - Delivery Lab", body, style=style, data=("kit-saved", data), script=f"const FORMAT = {FORMAT};\n{scripts}")
+
+
+def _held(frames: bytes) -> Any:
+    """The pictures as JSON, those of a long run as text that holds what is packed."""
+    return json.loads(frames) if frames.startswith(b"{") else base64.b64encode(frames).decode()
 
 
 def command_of(trace: Trace) -> str:
@@ -79,7 +91,7 @@ def command_of(trace: Trace) -> str:
         return ""
     words = ["kit", "run", script.experiment, *(("--backend", trace.backend) if trace.backend != "model" else ())]
     words += ["--seed", str(script.seed)]
-    words += [f"--{name.replace('_', '-')}={_text(value)}" for name, value in script.knobs.items()]
+    words += [f"--{name.replace('_', '-')}={as_text(value)}" for name, value in script.knobs.items()]
     return shlex.join([*words, *(f"--do={line}" for line in script.interventions)])
 
 
@@ -114,9 +126,5 @@ def _told(session: Session, command: str) -> str:
 
 
 def _with_default(value: Any, knob: Knob | None) -> str:
-    told = _text(value)
-    return told if knob is None or value == knob.default else f"{told} (default: {_text(knob.default)})"
-
-
-def _text(value: Any) -> str:
-    return "unlimited" if value == UNLIMITED else str(value).lower() if isinstance(value, bool) else str(value)
+    told = as_text(value)
+    return told if knob is None or value == knob.default else f"{told} (default: {as_text(knob.default)})"

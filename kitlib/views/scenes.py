@@ -69,6 +69,8 @@ SCENES: dict[str, SceneKind] = {
         "lag": "lag_scene",
         "groups": "group_scene",
         "transactions": "transaction_scene",
+        "checkpoint": "checkpoint_scene",
+        "difference": "difference_scene",
     }.items()
 }  # domain -> the scene of its traces
 

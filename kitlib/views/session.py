@@ -27,7 +27,7 @@ from kitlib.trace import Trace
 from kitlib.views.controls import to_control, to_label, to_text
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.marks import marks_of, signs_of, to_json
-from kitlib.views.outcome import Comparison, Outcome
+from kitlib.views.outcome import Comparison, Outcome, parting
 from kitlib.views.played import played
 from kitlib.views.plot import curves_of
 from kitlib.views.scenes import kind_of
@@ -73,9 +73,12 @@ class Session:
             parts = ", ".join(kind.parts) if kind else "all"
             raise KnobError(f"Player: there is no part {plain_text(part, 40)!r} to play. Expected one of {parts}.")
         self._first = self.trace  # where "start over" goes back to
+        self.backend = self.trace.backend  # of runs that are asked for; a player with a switch to the broker sets it to the model
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
         self.comparison = Comparison()
-        self._undrawn: Frames | None = None  # the run of which only one step is drawn yet
+        self._held_at: int | None = None  # where the close-up of a long log was put, in thousandths
+        self.is_whole = True  # whether all steps of the run are drawn
+        self._frames: Frames | None = None  # of the run that was shown last
         self.frames = b""
         self.told: dict[str, Any] = {}
         self.heading = {
@@ -86,11 +89,6 @@ class Session:
             "front": self._front(front),
         }
         self._publish(number=0, at=self._opening(open_at), is_set=True)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all steps of the run are drawn."""
-        return self._undrawn is None
 
     def answer(self, question: dict[str, Any], *, may_wait: bool = False) -> None:
         """Do what the page asks; `told` has the answer always, with a sentence when it cannot be done.
@@ -116,15 +114,18 @@ class Session:
         """Run anew with these knobs and this seed, and let the page's controls follow. KnobError for a bad one."""
         with _uncollected():
             self._rerun(values, seed)
-            self.verdict = judge(self.trace)
-            self._publish(number=self.told["number"], at=-1, is_set=True)
+            self._tell_anew()
 
     def show(self, trace: Trace) -> None:
         """Show another run of the same experiment, and let the page's controls follow."""
         with _uncollected():
             self.trace, self._base = trace, None
-            self.verdict = judge(trace)
-            self._publish(number=self.told["number"], at=-1, is_set=True)
+            self._tell_anew()
+
+    def _tell_anew(self) -> None:
+        """Another run is shown that the page has not asked for."""
+        self.verdict = judge(self.trace)
+        self._publish(number=self.told["number"], at=-1, is_set=True)
 
     def refuse(self, why: KitError) -> None:
         """Tell the page why what was asked for cannot be done."""
@@ -132,9 +133,9 @@ class Session:
 
     def complete(self) -> None:
         """Draw the steps that are not drawn yet."""
-        if self._undrawn is not None:
+        if not self.is_whole and self._frames is not None:
             with _uncollected():
-                self.frames, self._undrawn = played(self._undrawn, comparison=self.comparison), None
+                self.frames, self.is_whole = played(self._frames, comparison=self.comparison, held_at=self._held_at), True
             self.told = {**self.told, "isWhole": True}
 
     def _front(self, asked: Sequence[str]) -> list[str]:
@@ -159,7 +160,7 @@ class Session:
 
     def _answer(self, question: dict[str, Any], may_wait: bool) -> None:
         number, at, is_set, shown = int(question["number"]), -1, False, None
-        chosen = int(question.get("chosen", -1))
+        chosen, before = int(question.get("chosen", -1)), self.trace
         try:
             match question["do"]:
                 case "fork":
@@ -175,11 +176,14 @@ class Session:
                     self.comparison.keep()
                 case "drop":
                     self.comparison.drop()
+                case "hold":
+                    self._held_at = max(0, min(1_000, int(question["at"])))
                 case _:
                     self._rerun(question["knobs"], question["seed"])
                     last = len(self.trace) - 1
                     shown = min(int(question["shown"]), last) if may_wait and "shown" in question and last >= 0 else None
-            self.verdict = judge(self.trace)
+            if self.trace is not before:
+                self.verdict = judge(self.trace)
         except KitError as error:
             self.told = {**self.told, "number": number, "error": str(error)}
             return
@@ -196,7 +200,7 @@ class Session:
         if self._base is None:
             seed = whole_seed(seed)
             script = Script(self.experiment.name, seed, {}, tuple(map(Intervention.parse, self.trace.script)))
-            self.trace = self.experiment.run(backend=self._first.backend, script=script, **given)
+            self.trace = self.experiment.run(backend=self.backend, script=script, **given)
             return
         by_name = {knob.name: knob for knob in self.knobs if knob.live}
         checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
@@ -211,9 +215,9 @@ class Session:
         if self.experiment is None or not self.knobs:
             raise KnobError("Player: this is a recorded trace. Open its experiment to run a script.")
         before = self.trace
-        self.trace, self._base = self.experiment.run(backend=self._first.backend, script=script), None
-        pairs = enumerate(zip(before.steps, self.trace.steps, strict=False))
-        return next((at for at, (one, other) in pairs if one != other), max(0, min(len(before), len(self.trace)) - 1))
+        self.trace, self._base = self.experiment.run(backend=self.backend, script=script), None
+        found = parting(before, self.trace)
+        return min(found.number if found else len(self.trace), max(0, len(self.trace) - 1))
 
     def _told_script(self) -> dict[str, Any]:
         """The script as the page shows it: its text, what is done to the run, and why there is none if there is none."""
@@ -228,7 +232,7 @@ class Session:
             raise KnobError("Player: this is a recorded trace and cannot be forked. Open its experiment instead.")
         if self._base is not None:
             raise KnobError("Player: this run is forked already. Start over to fork it elsewhere.")
-        if self.trace.backend != self._first.backend:
+        if self.trace.backend != self.backend:
             raise KnobError("Player: this is the broker's run. Switch to the model to fork it.")
         base = self.trace
         self.trace = self.experiment.fork(base, at)
@@ -240,10 +244,12 @@ class Session:
 
         What is `chosen` in a picture's list, or -1, is what is shown then.
         """
-        frames = to_frames(self.trace, self.part)
-        self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, [] if frames.scene else curves_of(frames)))
-        self._undrawn = frames if shown is not None and frames.is_long else None
-        self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison)
+        frames = self._frames
+        if frames is None or frames.trace is not self.trace:
+            frames = self._frames = to_frames(self.trace, self.part)
+            self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, [] if frames.scene else curves_of(frames)))
+        self.is_whole = shown is None or not frames.is_long
+        self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison, self._held_at)
         self.told = {
             "number": number,
             "error": "",
@@ -263,11 +269,13 @@ class Session:
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """A run and its pictures make many small objects; a full collection amid them costs more than both."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

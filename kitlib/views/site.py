@@ -33,8 +33,8 @@ from kitlib.views.web_page import to_page
 MARK = "made-by-kit-page.txt"  # in a folder that may be replaced
 # The rooms that a run in the browser needs: the pure ones, and what stands on them.
 ROOMS = (
-    "__init__.py", "errors.py", "text.py", "trace.py", "trace_lines.py", "words", "java", "kafka", "storm", "monitor", "experiments",
-    "views", "lab/__init__.py", "lab/consumer_driver.py",
+    "__init__.py", "errors.py", "text.py", "trace.py", "trace_lines.py", "words", "java", "kafka", "storm", "monitor", "spark",
+    "experiments", "views", "lab/__init__.py", "lab/consumer_driver.py",
 )  # fmt: skip
 MECHANISMS = {
     "spout": "A spout reads a partition (Storm)",
@@ -49,6 +49,8 @@ MECHANISMS = {
     "offsets": "Committed offsets: kept, moved, lost, reset",
     "lag": "Lag, and what it hides",
     "replication": "Replicas and elections",
+    "checkpoint": "The checkpoint of a streaming query (Spark)",
+    "share": "Share groups",
 }
 BODY = """<main>
 <header>

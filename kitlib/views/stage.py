@@ -12,7 +12,7 @@ What each verb does on the stage is read from one table per domain (`kitlib.view
     "process": (arrives(tuple_key),),
     "crash": (becomes(DOWN, "spout", "bolt"), loses_all("spout", "bolt")),
 
-Many equal travellers become one, with their number (`kitlib.views.stage_crowds`). Left out: the drawing
+Many equal travellers become one, with their number (`kitlib.views.stage_score`). Left out: the drawing
 (`kitlib.views.stage_picture`).
 """
 
@@ -39,7 +39,7 @@ ARRIVED, LOST, REFUSED, DROPPED = "arrived", "lost", "refused", "dropped"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Style:
     """What one kind of traveller looks like, and means."""
 
     name: str
@@ -49,23 +49,23 @@ class Look:
     text: str = "#000000"
 
 
-RECORD = Look("record", "a record", SKY)
-TUPLE = Look("tuple", "a tuple, in flight", ORANGE)
-AGAIN = Look("again", "sent once more", RED)
-EFFECT = Look("effect", "its effect", GREEN, "dot")
-COPY = Look("copy", "its effect once more", PINK)
-ACK = Look("ack", "an ack, or an answer", BLUE, "dot")
-FAIL = Look("fail", "a failure, or a refusal", RED, "dot")
-COMMIT = Look("commit", "a commit", BLUE, "square", "#FFFFFF")
-REQUEST = Look("request", "a request with its records", ORANGE, "square")
-QUESTION = Look("question", "a question, or an order", SKY, "dot")
-ANSWER = Look("answer", "an answer", BLUE, "pill", "#FFFFFF")
-BAD_ANSWER = Look("bad answer", "an answer with an error", RED, "pill")
-ABORT = Look("abort", "an abort", RED, "square")
-WORK = Look("work", "connectors and tasks", ORANGE)
-DROP = Look("drop", "", ORANGE)
-SAYS = Look("says", "", "paper", "bubble", "ink")
-LOOKS = (RECORD, TUPLE, AGAIN, EFFECT, COPY, ACK, FAIL, COMMIT, REQUEST, QUESTION, ANSWER, BAD_ANSWER, ABORT, WORK, DROP, SAYS)
+RECORD = Style("record", "a record", SKY)
+TUPLE = Style("tuple", "a tuple, in flight", ORANGE)
+AGAIN = Style("again", "sent once more", RED)
+EFFECT = Style("effect", "its effect", GREEN, "dot")
+COPY = Style("copy", "its effect once more", PINK)
+ACK = Style("ack", "an ack, or an answer", BLUE, "dot")
+FAIL = Style("fail", "a failure, or a refusal", RED, "dot")
+COMMIT = Style("commit", "a commit", BLUE, "square", "#FFFFFF")
+REQUEST = Style("request", "a request with its records", ORANGE, "square")
+QUESTION = Style("question", "a question, or an order", SKY, "dot")
+ANSWER = Style("answer", "an answer", BLUE, "pill", "#FFFFFF")
+BAD_ANSWER = Style("bad answer", "an answer with an error", RED, "pill")
+ABORT = Style("abort", "an abort", RED, "square")
+WORK = Style("work", "connectors and tasks", ORANGE)
+DROP = Style("drop", "", ORANGE)
+SAYS = Style("says", "", "paper", "bubble", "ink")
+STYLES = (RECORD, TUPLE, AGAIN, EFFECT, COPY, ACK, FAIL, COMMIT, REQUEST, QUESTION, ANSWER, BAD_ANSWER, ABORT, WORK, DROP, SAYS)
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Traveller:
     """One thing that leaves an actor at `t0` and arrives at another one at `t1`, or gets no farther than `reach` and lies until `t2`."""
 
     ref: str
-    look: Look
+    style: Style
     label: str
     source: str
     target: str
@@ -166,7 +166,7 @@ class Open:
 
     source: str
     target: str
-    look: Look
+    style: Style
     label: str
     ref: str
     t0: float
@@ -181,7 +181,7 @@ class Play:
         self.open: dict[Hashable, list[Open]] = {}
         self.now = 0.0
         self.lanes: dict[tuple[str, str], int] = {}
-        self.tied: dict[str, tuple[str, float]] = {}
+        self.tied: dict[tuple[str, str], float] = {}  # two that belong together, and since when
         self.memory: dict[Hashable, Any] = {}  # what a domain's rows keep in mind
         self._fallen: list[tuple[int, str]] = []  # travellers that lie, and who lost them
 
@@ -192,17 +192,17 @@ class Play:
         number = self.lanes[source, target] = self.lanes.get((source, target), -1) + 1
         return (number * 4) % LANES - LANES // 2
 
-    def hop(self, source: str, target: str, look: Look, label: str = "", ref: str = "", fate: str = ARRIVED, count: int = 1) -> None:
+    def hop(self, source: str, target: str, style: Style, label: str = "", ref: str = "", fate: str = ARRIVED, count: int = 1) -> None:
         """What crosses at once."""
         if self.has(source) and self.has(target):
             t0, t1 = max(0.0, self.now - HOP_S / 2), self.now + HOP_S / 2
-            self.add(Traveller(ref, look, label, source, target, t0, t1, t1, fate, 1.0, self._lane(source, target), count))
+            self.add(Traveller(ref, style, label, source, target, t0, t1, t1, fate, 1.0, self._lane(source, target), count))
 
-    def leave(self, key: Hashable, source: str, target: str, look: Look, label: str = "", ref: str = "") -> None:
+    def leave(self, key: Hashable, source: str, target: str, style: Style, label: str = "", ref: str = "") -> None:
         """From now on something is under way, until it arrives or falls."""
         if self.has(source) and self.has(target):
             lane = self._lane(source, target)
-            self.open.setdefault(key, []).append(Open(source, target, look, label, ref, self.now, lane))
+            self.open.setdefault(key, []).append(Open(source, target, style, label, ref, self.now, lane))
 
     def arrive(self, key: Hashable, fate: str = ARRIVED, target: str = "") -> None:
         """The oldest one with this key arrives; nothing when there is none."""
@@ -213,7 +213,7 @@ class Play:
             del self.open[key]
         to = target if target and self.has(target) else under.target
         t1 = max(self.now, under.t0 + HOP_S)
-        self.add(Traveller(under.ref, under.look, under.label, under.source, to, under.t0, t1, t1, fate, 1.0, under.lane))
+        self.add(Traveller(under.ref, under.style, under.label, under.source, to, under.t0, t1, t1, fate, 1.0, under.lane))
 
     def fall(self, key: Hashable, fate: str = LOST, by: str = "") -> int:
         """All with this key fall, and how many; `by` is the actor that lost them, whose return clears them away."""
@@ -222,16 +222,16 @@ class Play:
             t1 = max(self.now, under.t0 + HOP_S / 2)
             reach = 0.35 + 0.4 * ((place * 7 + under.lane * 3 + len(self.stage.travellers)) % 11) / 11
             lost = Traveller(
-                under.ref, under.look, under.label, under.source, under.target, under.t0, t1, t1 + REST_S, fate, reach, under.lane
+                under.ref, under.style, under.label, under.source, under.target, under.t0, t1, t1 + REST_S, fate, reach, under.lane
             )
             self.add(lost, by)
         return len(fallen)
 
-    def fall_from(self, name: str, look: Look, label: str, ref: str = "", fate: str = DROPPED, count: int = 1) -> None:
+    def fall_from(self, name: str, style: Style, label: str, ref: str = "", fate: str = DROPPED, count: int = 1) -> None:
         """Something that an actor held falls off it."""
         if self.has(name):
             here = Traveller(
-                ref, look, label, name, name, self.now, self.now, self.now + REST_S, fate, 0.0, self._lane(name, name), count
+                ref, style, label, name, name, self.now, self.now, self.now + REST_S, fate, 0.0, self._lane(name, name), count
             )
             self.add(here, name)
 
@@ -243,16 +243,16 @@ class Play:
     def say(self, name: str, text: str, is_alarm: bool = False) -> None:
         """A bubble over an actor."""
         if self.has(name):
-            look = replace(SAYS, colour=RED) if is_alarm else SAYS
+            style = replace(SAYS, colour=RED) if is_alarm else SAYS
             label = plain_text(text, 44)
-            last = next((t for t in reversed(self.stage.travellers[-12:]) if t.look.shape == "bubble" and t.source == name), None)
+            last = next((t for t in reversed(self.stage.travellers[-12:]) if t.style.shape == "bubble" and t.source == name), None)
             if last is not None and last.label == label and self.now < last.t2:
                 return
             if last is not None and last.t2 > self.now:
                 place = len(self.stage.travellers) - 1 - self.stage.travellers[::-1].index(last)
                 self.stage.travellers[place] = replace(last, t1=self.now, t2=self.now)
             self.stage.travellers.append(
-                Traveller("", look, label, name, name, self.now, self.now + SAYS_S, self.now + SAYS_S, ARRIVED, 0.0)
+                Traveller("", style, label, name, name, self.now, self.now + SAYS_S, self.now + SAYS_S, ARRIVED, 0.0)
             )
 
     def be(self, name: str, state: str, after: float = 0.0) -> None:
@@ -291,16 +291,13 @@ class Play:
         else:
             actor.lines.append((self.now, text))
 
-    def tie(self, one: str, other: str | None) -> None:
-        """From now on `one` belongs to `other`, or to no one."""
-        before = self.tied.get(one)
-        if before and before[0] == other:
-            return
-        if before:
-            self.stage.ties.append(Tie(one, before[0], before[1], self.now))
-            del self.tied[one]
-        if other is not None and self.has(one) and self.has(other):
-            self.tied[one] = (other, self.now)
+    def tie(self, one: str, *others: str) -> None:
+        """From now on `one` belongs to these, and to no one else."""
+        for pair in [pair for pair in self.tied if pair[0] == one and pair[1] not in others]:
+            self.stage.ties.append(Tie(*pair, self.tied.pop(pair), self.now))
+        for other in others:
+            if self.has(one) and self.has(other):
+                self.tied.setdefault((one, other), self.now)
 
     def finish(self) -> None:
         """What is still under way at the end stays under way."""
@@ -310,11 +307,11 @@ class Play:
                 beyond = end + max(HOP_S, 0.35 * (end - under.t0))
                 self.add(
                     Traveller(
-                        under.ref, under.look, under.label, under.source, under.target, under.t0, beyond, beyond, ARRIVED, 1.0, under.lane
+                        under.ref, under.style, under.label, under.source, under.target, under.t0, beyond, beyond, ARRIVED, 1.0, under.lane
                     )
                 )
         for place, _by in self._fallen:  # whoever lost it never came back: it goes on lying there
             lying = self.stage.travellers[place]
             self.stage.travellers[place] = replace(lying, t2=max(lying.t2, min(lying.t1 + 3 * MOST_REST_S, end)))
-        for one, (other, since) in self.tied.items():
-            self.stage.ties.append(Tie(one, other, since, end))
+        for pair, since in self.tied.items():
+            self.stage.ties.append(Tie(*pair, since, end))

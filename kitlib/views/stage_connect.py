@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kitlib.trace import Step
+from kitlib.trace import Step, Trace
 from kitlib.views.stage import (
     AWAY,
     BACK,
@@ -40,10 +40,33 @@ def _work(step: Step) -> str:
     return f"{len(names)} jobs" if len(names) > 2 else ", ".join(map(str, names))
 
 
+def _systems(trace: Trace) -> list[str]:
+    """What lies outside of Kafka: for each connector the system that it reads or writes."""
+    return [f"{name} system" for step in trace.steps if step.what == "configure" for name in step.data["connectors"]]
+
+
+def _runs(play: Play, step: Step) -> None:
+    """A system is tied to the workers that run tasks of its connector, and shows how many tasks do."""
+    if step.what == "configure":
+        play.memory["asked"] = step.data["connectors"]
+    workers = step.state.get("connect", {}).get("workers", {})
+    tasks = {worker: [str(name) for name, _ in told["tasks"]] for worker, told in workers.items()}
+    for worker, names in tasks.items():
+        play.show(worker, f"{len(names)} tasks")
+        play.tie(worker, *(f"{name} system" for name in names if name == SINK))
+    for name, asked in play.memory.get("asked", {}).items():
+        play.show(f"{name} system", f"{sum(names.count(name) for names in tasks.values())} of {asked} tasks run")
+        if name != SINK:
+            play.tie(f"{name} system", *(worker for worker, names in tasks.items() if name in names))
+
+
+SINK = "sink"  # the stories' connector that writes; the others read
 CONNECT = Setting(
     (
-        Part("group", "broker", 0.0, label=lambda name: "coordinator"),
-        Part(r"(?!run$|group$).+", "worker", 0.75, is_away=True),
+        Part(f"(?!{SINK} ).+ system", "store", 0.0, found=_systems),
+        Part(f"{SINK} system", "store", 1.0, found=_systems),
+        Part("group", "broker", 0.0, label=lambda name: "coordinator", is_below=True),
+        Part(r"(?!run$|group$).+", "worker", 0.5, is_away=True),
     ),
     {
         "configure": (says("group", "connectors configured"),),
@@ -58,6 +81,7 @@ CONNECT = Setting(
         "sync": NOTHING,
         "idle": NOTHING,
     },
+    _runs,
 )
 
 
@@ -77,6 +101,9 @@ STREAMS = Setting(
         "topology": NOTHING,
         "start": (becomes(BACK), hops(WHO, "group", QUESTION, "join")),
         "kill": (becomes(DOWN), drops(WHO, lambda step: f"{len(step.data['tasks'])} tasks")),
+        "lose_thread": (
+            drops(WHO, lambda step: f"{len(step.data['tasks'])} tasks"), says(WHO, lambda step: f"{step.data['thread']} has died", True),
+        ),
         "evict": CONNECT.rows["evict"],
         "prepare": CONNECT.rows["prepare"],
         "assigned": (_dealt,),

@@ -18,8 +18,8 @@ from kitlib.views.stage import (
     EFFECT,
     LOST,
     Deed,
-    Look,
     Play,
+    Style,
 )
 
 MOST_LABEL = 16  # characters
@@ -43,25 +43,25 @@ def _told(label: str | Value, step: Step) -> str:
     return plain_text(text, MOST_LABEL)
 
 
-def hops(source: Name, target: Name, look: Look | Value, label: str | Value = "", ref: str | Value = "", fate: str = ARRIVED) -> Deed:
+def hops(source: Name, target: Name, style: Style | Value, label: str | Value = "", ref: str | Value = "", fate: str = ARRIVED) -> Deed:
     """Something crosses from one actor to another one."""
     return lambda play, step: play.hop(
         _name(source, step),
         _name(target, step),
-        look if isinstance(look, Look) else look(step),
+        style if isinstance(style, Style) else style(step),
         _told(label, step),
         _ref(ref, step),
         fate,
     )
 
 
-def leaves(source: Name, target: Name, look: Look | Value, key: Value, label: str | Value = "", ref: str | Value = "") -> Deed:
+def leaves(source: Name, target: Name, style: Style | Value, key: Value, label: str | Value = "", ref: str | Value = "") -> Deed:
     """Something sets off, and a later step says when it arrives."""
     return lambda play, step: play.leave(
         key(step),
         _name(source, step),
         _name(target, step),
-        look if isinstance(look, Look) else look(step),
+        style if isinstance(style, Style) else style(step),
         _told(label, step),
         _ref(ref, step),
     )
@@ -81,12 +81,12 @@ def falls(key: Value, fate: str = LOST) -> Deed:
     return deed
 
 
-def drops(name: Name, label: str | Value, look: Look = DROP, fate: str = DROPPED) -> Deed:
+def drops(name: Name, label: str | Value, style: Style = DROP, fate: str = DROPPED) -> Deed:
     """Something falls off an actor; "" nothing does."""
 
     def deed(play: Play, step: Step) -> None:
         if told := _told(label, step):
-            play.fall_from(_name(name, step), look, told, "", fate)
+            play.fall_from(_name(name, step), style, told, "", fate)
 
     return deed
 

@@ -58,6 +58,12 @@ def _committed(play: Play, step: Step) -> None:
         play.memory["committed", place_of(step)] = step.data["offset"]
 
 
+def _message_lost(play: Play, step: Step) -> None:
+    key = ("lost", step.number)
+    play.leave(key, str(step.data["member"]), "coordinator", QUESTION, f"{step.data['message']} {step.data['number']}")
+    play.fall(key)
+
+
 def _owns(play: Play, step: Step) -> None:
     for topic, number, *owner in step.data.get("owners") or step.data.get("partitions") or ():
         play.tie(f"{topic} {number}", owner[0] if owner else step.actor)
@@ -66,14 +72,14 @@ def _owns(play: Play, step: Step) -> None:
 
 def _gives_up(play: Play, step: Step) -> None:
     for topic, number, *_ in step.data["partitions"]:
-        if play.tied.get(f"{topic} {number}", ("",))[0] == step.actor:
-            play.tie(f"{topic} {number}", None)
+        if (f"{topic} {number}", step.actor) in play.tied:
+            play.tie(f"{topic} {number}")
 
 
 def _member_dies(play: Play, step: Step) -> None:
     play.be(step.actor, DOWN)
     number = 0
-    for partition, (owner, _) in list(play.tied.items()):
+    for partition, owner in play.tied:
         if owner == step.actor:
             position = play.memory.get(("position", partition))
             if position is not None:
@@ -86,9 +92,9 @@ def _member_dies(play: Play, step: Step) -> None:
 
 def _unties(play: Play, step: Step) -> None:
     who = str(step.data.get("member", step.actor))
-    for partition, (owner, _) in list(play.tied.items()):
+    for partition, owner in list(play.tied):
         if owner == who:
-            play.tie(partition, None)
+            play.tie(partition)
 
 
 def _leaves(play: Play, step: Step) -> None:
@@ -128,6 +134,7 @@ GROUPS = Setting(
         "share": NOTHING,
         "freeze": (becomes(FROZEN),),
         "thaw": (becomes(BACK),),
+        "lose_message": (_message_lost,),
         "late": (says(WHO, "no poll for too long", True), hops(WHO, "coordinator", QUESTION, "leave")),
         "cut_off": (becomes(CUT_OFF),),
         "reconnect": (becomes(BACK),),
@@ -170,7 +177,7 @@ GROUPS = Setting(
 def _group_lines(play: Play, step: Step) -> None:
     if step.what in ("assigned", "revoked", "lost", "stable", "evict", "start", "leave", "emit"):
         owned: dict[str, int] = {}
-        for owner, _ in play.tied.values():
+        for _, owner in play.tied:
             owned[owner] = owned.get(owner, 0) + 1
         for name, actor in play.stage.actors.items():
             if actor.kind == "consumer":

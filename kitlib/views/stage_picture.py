@@ -26,15 +26,14 @@ from kitlib.views.stage import (
     DOWN,
     FENCED,
     FROZEN,
-    LOOKS,
+    STYLES,
     UP,
     Actor,
-    Look,
     Stage,
+    Style,
     Traveller,
 )  # fmt: skip
-from kitlib.views.stage_cast import WIDE
-from kitlib.views.stage_score import to_stage
+from kitlib.views.stage_score import WIDE, to_stage
 from kitlib.views.stages import STAGES
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import GREEN, RED, SKY
@@ -151,11 +150,11 @@ def actor_track(film: Film, actor: Actor, only: float | None) -> Track:
 def tie_track(film: Film, stage: Stage, only: float | None) -> Track:
     """The lines between those who belong together."""
     track = Track(film)
-    ones = list(dict.fromkeys(tie.one for tie in stage.ties))
+    pairs = list(dict.fromkeys((tie.one, tie.other) for tie in stage.ties))
     moments = sorted({moment for tie in stage.ties for moment in (tie.t0, tie.t1)}) if only is None else [only]
     for moment in moments:
-        held = {tie.one: tie for tie in stage.ties if tie.t0 <= moment < tie.t1}
-        pieces = [_draw_tie(stage.actors[held[one].one], stage.actors[held[one].other]) if one in held else NOTHING for one in ones]
+        held = {(tie.one, tie.other) for tie in stage.ties if tie.t0 <= moment < tie.t1}
+        pieces = [_draw_tie(*(stage.actors[name] for name in pair)) if pair in held else NOTHING for pair in pairs]
         track.show(0 if only is not None else _cs(moment), pieces)
     return track
 
@@ -224,14 +223,15 @@ def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage
         ) from error
     known = processes_of(trace)
     for actor in stage.actors.values():
-        actor.ref = f"process:{actor.name}" if actor.name in known else None
+        name = next((name for name in (actor.name, actor.name.rpartition(" ")[0]) if name in known), "")  # "broker 1", "broker"
+        actor.ref = f"process:{name}" if name else None
     return stage
 
 
 def staged(film: Film, frames: Frames, only: int | None = None) -> dict[str, Any] | None:
     """The stage of what is drawn, or with `only` of that step alone; None where nothing travels."""
     place = None if only is None else frames.clock.places[only]
-    stage = None if frames.trace is None else stage_of(frames.trace, frames.clock, place)
+    stage = stage_of(frames.trace, frames.clock, place)
     return None if stage is None else to_json(film, stage, place)
 
 
@@ -243,7 +243,7 @@ def to_json(film: Film, stage: Stage, only: float | None = None) -> dict[str, An
     """All of it in hundredths of a second; with `only` the actors as they are at that time, as if they were always so."""
     actors = list(stage.actors.values())
     used = stage.travellers
-    looks = {look: place for place, look in enumerate(dict.fromkeys(t.look for t in used))}
+    styles = {style: place for place, style in enumerate(dict.fromkeys(t.style for t in used))}
     ways: dict[tuple[str, str], int] = {}
     paths: list[list[int]] = []
     for each in used:
@@ -251,10 +251,10 @@ def to_json(film: Film, stage: Stage, only: float | None = None) -> dict[str, An
             ways[each.source, each.target] = len(paths)
             paths.append([round(value) for value in path_of(stage.actors[each.source], stage.actors[each.target], actors)])
     refs = {ref: place for place, ref in enumerate(dict.fromkeys(each.ref for each in used if each.ref))}
-    tied = {tie.one for tie in stage.ties}
+    tied = {(tie.one, tie.other) for tie in stage.ties}
     lines = [
         el("path", d=f"M{p[0]} {p[1]}Q{p[2]} {p[3]} {p[4]} {p[5]}", cls="kit-way grey-line", fill="none", stroke_width=1)
-        for (source, _), p in zip(ways, paths, strict=True) if p[:2] != p[4:] and source not in tied
+        for way, p in zip(ways, paths, strict=True) if p[:2] != p[4:] and way not in tied
     ]  # fmt: skip
     lines += [_frame(label, held) for label, names in stage.frames.items() if len(held := [a for a in actors if a.name in names]) > 1]
     floor = stage.height - FLOOR
@@ -268,11 +268,11 @@ def to_json(film: Film, stage: Stage, only: float | None = None) -> dict[str, An
         "back": film.add(group(*lines)),
         "ties": tie_track(film, stage, only).to_json(),
         "actors": [actor_track(film, actor, only).to_json() for actor in actors],
-        "looks": [{"shape": look.shape, "colour": look.colour, "text": look.text} for look in looks],
+        "looks": [{"shape": style.shape, "colour": style.colour, "text": style.text} for style in styles],
         "paths": paths,
-        "travellers": _rows(used, ways, looks, refs, stage),
+        "travellers": _rows(used, ways, styles, refs, stage),
         "refs": list(refs),
-        "legend": [[look.shape, look.colour, look.meaning] for look in LOOKS if look in looks and look.meaning],
+        "legend": [[style.shape, style.colour, style.meaning] for style in STYLES if style in styles and style.meaning],
         "hasLost": any(each.fate != ARRIVED for each in used),
         "words": [[_cs(moment), told] for moment, told in words_of(stage)],
     }
@@ -298,24 +298,24 @@ def _frame(label: str, held: list[Actor]) -> Svg:
 
 
 def _rows(
-    used: list[Traveller], ways: dict[tuple[str, str], int], looks: dict[Look, int], refs: dict[str, int], stage: Stage
+    used: list[Traveller], ways: dict[tuple[str, str], int], styles: dict[Style, int], refs: dict[str, int], stage: Stage
 ) -> list[list[Any]]:
     """The travellers for the player, in the order in which they set off.
 
-    Each is when it sets off (after the one before), how long it crosses and lies, its way, its look, its lane (a bubble: how far above
+    Each is when it sets off (after the one before), how long it crosses and lies, its way, its style, its lane (a bubble: how far above
     its actor's middle), its label; and where they are not 0, 100 and -1 whether it falls, how far it comes, and its ref.
     """
     rows, last = [], 0
     for each in used:
         t0, t1, t2 = _cs(each.t0), _cs(each.t1), _cs(each.t2)
-        is_bubble = each.look.shape == "bubble"
+        is_bubble = each.style.shape == "bubble"
         label = f"× {each.count:,}" if each.count > 1 and not is_bubble else each.label
         lane = round(stage.actors[each.source].tall / 2) if is_bubble else each.lane
         more = [int(each.fate != ARRIVED and not is_bubble), round(100 * each.reach), refs.get(each.ref, -1)]
         plain = [0, 100, -1]
         while more and more[-1] == plain[len(more) - 1]:
             more.pop()
-        rows.append([t0 - last, t1 - t0, t2 - t1, ways[each.source, each.target], looks[each.look], lane, label, *more])
+        rows.append([t0 - last, t1 - t0, t2 - t1, ways[each.source, each.target], styles[each.style], lane, label, *more])
         last = t0
     return rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.trace import Step, Trace
+from kitlib.views.producer_words import error_word, in_words
 from kitlib.views.stage import (
     ACK,
     AGAIN,
@@ -46,7 +47,7 @@ def _answer(step: Step) -> tuple[str, Any, Any]:
     return "answer", step.data.get("request"), step.data.get("batch")
 
 
-def _arrived(look: Any, node: Any) -> Deed:
+def _arrived(style: Any, node: Any) -> Deed:
     """A request is there, and its answer sets off."""
 
     def deed(play: Play, step: Step) -> None:
@@ -54,11 +55,11 @@ def _arrived(look: Any, node: Any) -> Deed:
         waiting = play.open.get(key)
         target = node(play, step)
         source = waiting[0].source if waiting else _client(play)
-        play.arrive(key, "arrived" if look is ANSWER else "refused", target)
+        play.arrive(key, "arrived" if style is ANSWER else "refused", target)
         back = "sender" if play.has("sender") else source
-        label = str(step.data["error"])[:24].rstrip("_") if look is BAD_ANSWER else "again" if step.what == "recognise" else "stored"
+        label = error_word(step.data["error"]) if style is BAD_ANSWER else "again" if step.what == "recognise" else "stored"
         if play.stage.actors.get(target) is not None:
-            play.leave(_answer(step), target, back, look, label, f"answer:{step.data.get('request')}")
+            play.leave(_answer(step), target, back, style, label, f"answer:{step.data.get('request')}")
             if step.data.get("copy", 1) > 1:
                 play.say(target, "a second copy is written", True)
 
@@ -75,6 +76,12 @@ def _is_lost(play: Play, step: Step) -> None:
         play.fall(_request(step))
     if step.what in ("lose_answer", "no_answer"):
         play.fall(_answer(step))
+
+
+def _again(play: Play, step: Step) -> None:
+    """A second copy of a request is under way."""
+    for under in play.open.get(_request(step), [])[:1]:
+        play.leave(_request(step), under.source, under.target, AGAIN, "twice", under.ref)
 
 
 def _cut(play: Play, step: Step) -> None:
@@ -111,7 +118,7 @@ IDEMPOTENCE = Setting(
                 lambda step: f"request:{step.data['request']}",
             ),
         ),
-        "answer": (arrives(_answer), says(WHO, lambda step: "" if step.data["error"] == "NONE" else str(step.data["error"]), True)),
+        "answer": (arrives(_answer), says(WHO, lambda step: "" if step.data["error"] == "NONE" else in_words(step.data["error"]), True)),
         "no_answer": (_is_lost, says(WHO, "was it stored?", True)),
         "requeue": NOTHING,
         "delivered": (hops(WHO, "application", ACK, span_of),),
@@ -120,7 +127,7 @@ IDEMPOTENCE = Setting(
         "refuse_to_start": (says(WHO, "refuses to start", True), becomes(DOWN)),
         "lose_request": (_is_lost,),
         "lose_answer": (_is_lost,),
-        "duplicate_request": (leaves("producer", "broker", AGAIN, _request, "twice", lambda step: f"request:{step.data['request']}"),),
+        "duplicate_request": (_again,),
         "delay": NOTHING,
         "cut": (_cut,),
         "differs": NOTHING,
@@ -129,7 +136,7 @@ IDEMPOTENCE = Setting(
         "batches": NOTHING,
         "write": (_arrived(ANSWER, lambda play, step: "broker"),),
         "recognise": (_arrived(ANSWER, lambda play, step: "broker"), says("broker", "known: not written again")),
-        "refuse": (_arrived(BAD_ANSWER, lambda play, step: "broker"), says("broker", lambda step: str(step.data["error"]), True)),
+        "refuse": (_arrived(BAD_ANSWER, lambda play, step: "broker"), says("broker", lambda step: in_words(step.data["error"]), True)),
         "down": (_cut, becomes(DOWN, "broker")),
         "restart": (_cut, blinks("broker")),
         "expire": (says("broker", lambda step: f"forgets producer id {step.data['pid']}", True),),
@@ -253,5 +260,9 @@ SEND_PATH = Setting(
         "write": (_arrived(ANSWER, lambda play, step: _node(step)),),
         "recognise": (_arrived(ANSWER, lambda play, step: _node(step)),),
         "read": NOTHING,
+        "lose_request": (_is_lost,),
+        "lose_answer": (_is_lost,),
+        "duplicate_request": (_again,),
+        "delay": NOTHING,
     },
 )

@@ -49,10 +49,10 @@ from kitlib.views.stage_deeds import (
 def _spout_tuples(play: Play, step: Step) -> None:
     data = step.data
     attempt, parts = data.get("attempt", 1), data.get("parts", 1)
-    look = TUPLE if attempt == 1 else AGAIN
+    style = TUPLE if attempt == 1 else AGAIN
     play.hop("log", "spout", RECORD, f"{data['offset']}", record_ref(step))
     for _ in range(min(parts, MOST_SHOWN)):
-        play.leave(tuple_key(step), "spout", "bolt", look, f"{data['offset']}", record_ref(step))
+        play.leave(tuple_key(step), "spout", "bolt", style, f"{data['offset']}", record_ref(step))
 
 
 def _clear(play: Play, step: Step) -> None:
@@ -182,11 +182,11 @@ def _task(name: str) -> str:
 
 def _task_emits(play: Play, step: Step) -> None:
     data = step.data
-    look = TUPLE if data.get("attempt", 1) == 1 else AGAIN
+    style = TUPLE if data.get("attempt", 1) == 1 else AGAIN
     label = "" if data.get("offset") is None else f"{data['offset']}"
     play.hop("log", step.actor, RECORD, label, record_ref(step) if label else "")
     for number, to, _ in data["tuples"]:
-        play.leave(("tuple", number), step.actor, to, look, label, f"tuple:{number}")
+        play.leave(("tuple", number), step.actor, to, style, label, f"tuple:{number}")
         play.memory["of", to, data.get("offset")] = number
         play.memory["label", number] = label
 

@@ -43,6 +43,16 @@ def _tx(step: Step) -> tuple[Any, ...]:
     return "send", step.data.get("first"), step.data.get("tx")
 
 
+def _by(step: Step) -> str:
+    return str(step.data["by"])
+
+
+def _lost(play: Play, step: Step) -> None:
+    key = ("lost", step.number)
+    play.leave(key, _by(step), "broker" if step.data["api"] == "Produce" else "coordinator", REQUEST, str(step.data["api"]))
+    play.fall(key)
+
+
 def _identified(play: Play, step: Step) -> None:
     play.be(step.actor, UP)
     play.hop("coordinator", step.actor, ANSWER, f"epoch {step.data['epoch']}")
@@ -92,6 +102,12 @@ TRANSACTIONS = Setting(
         "fenced": (becomes(FENCED), says(WHO, "fenced", True)),
         "unknown": (says(WHO, lambda step: error_of(step) or "error", True),),
         "kill": (becomes(DOWN), says(WHO, "its transaction stays open", True)),
+        "lose_request": (_lost,),
+        "lose_answer": (says(_by, lambda step: f"no answer to {step.data['api']}", True),),
+        "duplicate_request": (says(_by, lambda step: f"{step.data['api']} comes twice"),),
+        "delay": (says(_by, lambda step: f"{step.data['api']} is late"),),
+        "down": (becomes(DOWN, "broker", "coordinator"),),
+        "restart": (becomes(BACK, "broker", "coordinator"),),
         "freeze": (becomes(FROZEN),),
         "thaw": (becomes(BACK),),
         "transition": (says("coordinator", _transition, False),),

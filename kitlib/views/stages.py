@@ -11,6 +11,7 @@ from kitlib.views.stage import Setting
 from kitlib.views.stage_connect import CONNECT, PARTITIONS, SOURCE, STREAMS
 from kitlib.views.stage_groups import GROUPS, REPLICATION
 from kitlib.views.stage_producers import IDEMPOTENCE, SEND_PATH
+from kitlib.views.stage_share import SHARE
 from kitlib.views.stage_storm import SPOUT, TOPOLOGY
 from kitlib.views.stage_transactions import TRANSACTIONS
 
@@ -26,4 +27,5 @@ STAGES: dict[str, Setting] = {
     "streams": STREAMS,
     "source": SOURCE,
     "partitions": PARTITIONS,
+    "share": SHARE,
 }  # domain -> its stage

@@ -15,7 +15,7 @@ from kitlib.trace import Step, Trace
 READERS = ("read_committed", "read_uncommitted")
 PLAIN, OPEN, COMMITTED, ABORTED = "plain", "open", "committed", "aborted"
 SIGN_WORDS = frozenset({"kill", "freeze", "thaw", "fenced", "unknown"})
-Row = list[Any]  # of the state's log: first and last offset, producer id, epoch, transaction or None, marker or None
+LogRow = list[Any]  # of the state's log: first and last offset, producer id, epoch, transaction or None, marker or None
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ def read_transactions(trace: Trace, xs: list[float]) -> TransactionStory:
     return reader.story
 
 
-def fate_of(row: Row, log: list[Row]) -> str:
+def fate_of(row: LogRow, log: list[LogRow]) -> str:
     """What a batch is worth by the markers that the log holds."""
     _, last, pid, _, tx, _ = row
     if tx is None:

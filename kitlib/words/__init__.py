@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
+from kitlib.words.checkpoint import CHECKPOINT
 from kitlib.words.connect import CONNECT, PARTITIONS, SOURCE, STREAMS
+from kitlib.words.difference import DIFFERENCE
 from kitlib.words.groups import GROUPS
 from kitlib.words.idempotence import IDEMPOTENCE
 from kitlib.words.offsets import COMPACTION, INCIDENTS, LAG, OFFSETS
 from kitlib.words.replication import REPLICATION
 from kitlib.words.send_path import SEND_PATH
+from kitlib.words.share import SHARE
 from kitlib.words.spout import SPOUT
 from kitlib.words.topology import TOPOLOGY
 from kitlib.words.transactions import TRANSACTIONS
@@ -19,7 +22,7 @@ DOMAINS: dict[str, Domain] = {
     each.name: each
     for each in (
         SPOUT, TOPOLOGY, IDEMPOTENCE, SEND_PATH, GROUPS, TRANSACTIONS, CONNECT, SOURCE, STREAMS, PARTITIONS,
-        OFFSETS, INCIDENTS, COMPACTION, LAG, REPLICATION,
+        OFFSETS, INCIDENTS, COMPACTION, LAG, REPLICATION, CHECKPOINT, SHARE, DIFFERENCE,
     )
 }  # fmt: skip
 

@@ -156,6 +156,12 @@ STREAMS = Domain(
             glyph=Glyph("an instance dies", CROSS, RED, 2.6),
             about="task:tasks",
         ),
+        "lose_thread": Word(
+            lambda who, data: f"Thread {data['thread']} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",
+            "tasks thread",
+            glyph=Glyph("a thread dies", CROSS, RED, 2.6),
+            about="task:tasks",
+        ),
         "evict": replace(CONNECT.words["evict"], may="why", needs="member"),
         "prepare": CONNECT.words["prepare"],
         "assigned": Word(
@@ -210,7 +216,7 @@ STREAMS = Domain(
             "longest_ms threads_counting",
         ),
     },
-    marks={"kill": "crash", "evict": "time-out"},
+    marks={"kill": "crash", "lose_thread": "crash", "evict": "time-out"},
 )
 
 

@@ -107,7 +107,7 @@ EVICTED = {
 def _evict(who: str, data: Data) -> str:
     why = EVICTED.get(str(data.get("why")), plain_text(data.get("why", ""), 80))
     by = "ZooKeeper" if who == "zookeeper" else "The coordinator"
-    return f"{by} removes {plain_text(data['member'], 40)} from the group" + (f": {why}." if why else ".")
+    return f"{by} removes {data['member']} from the group" + (f": {why}." if why else ".")
 
 
 def _not_taken(who: str, data: Data) -> str:
@@ -132,7 +132,7 @@ def _traffic(who: str, data: Data) -> str:
 def _restarted(who: str, data: Data) -> str:
     wanted = ", ".join(plain_text(name, 40) for name in data["strategies"])
     stood = f"; {count(data['paused'], 'partition')} stood still in the meantime" if "paused" in data else ""
-    now = f" The group now uses {plain_text(data['protocol'], 40)}." if data.get("protocol") else ""
+    now = f" The group now uses {data['protocol']}." if data.get("protocol") else ""
     return f"{who} has restarted and supports {wanted}{stood}.{now}"
 
 
@@ -146,7 +146,7 @@ def _sync(who: str, data: Data) -> str:
     who_deals = (
         f"{plain_text(leader, 40)} assigns the partitions" if leader else "the leader assigns the partitions"
     )
-    by = f" with {plain_text(data['protocol'], 40)}" if data.get("protocol") else ""
+    by = f" with {data['protocol']}" if data.get("protocol") else ""
     number = data.get("generation")
     joined = f"generation {number:d}" if isinstance(number, int) else "the group"
     return f"All members have joined {joined}; {who_deals}{by}."
@@ -183,7 +183,7 @@ def _forget(who: str, data: Data) -> str:
 
 
 def _reset(who: str, data: Data) -> str:
-    why = f": {plain_text(data['why'], 100)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     return f"{who}'s position {data['from']} is outside the log; auto.offset.reset moves it to {data['to']}{why}."
 
 
@@ -213,7 +213,7 @@ def _are(number: int) -> str:
 
 def _judge(who: str, data: Data) -> str:
     why = plain_text(data["why"], 220).removeprefix(f"{data['status']}: ")
-    return f"The monitor says {plain_text(data['status'], 20)}: {why}."
+    return f"The monitor says {data['status']}: {why}."
 
 
 GROUPS = Domain(
@@ -305,6 +305,10 @@ GROUPS = Domain(
                 glyph=Glyph("is frozen", PAUSE, "ink", 2.6),
             ),
             "thaw": Word("{who} resumes as if nothing had happened.", glyph=GOES_ON),
+            "lose_message": Word(
+                "The network loses {message} {number:d} of {member}: the coordinator never sees it.", "member message number",
+                glyph=Glyph("a message is lost", CROSSED_SQUARE, RED, 1.6, "paper"), about="process:member",
+            ),
             "late": Word(
                 "{who} has not polled within max.poll.interval.ms and leaves the group of its own accord.",
                 glyph=Glyph("has not polled for too long", CLOCK, RED, 1.8, "paper"),
@@ -486,6 +490,6 @@ GROUPS = Domain(
         "kill": "crash", "freeze": "frozen", "thaw": "resumes", "late": "time-out", "cut_off": "cut off", "reconnect": "back",
         "evict": lambda data: "" if data.get("why") in ("leave", None) else "time-out", "expired": "session expires",
         "alter": "offset set", "forget": "offset deleted", "reset": "reset", "delete": "log start moves", "error": "error",
-        "throw": "error", "restarted": "restart",
+        "throw": "error", "restarted": "restart", "lose_message": "message lost",
     },
 )

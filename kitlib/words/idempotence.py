@@ -94,14 +94,14 @@ def _undelivered(who: str, data: Data) -> str:
 def _id(who: str, data: Data) -> str:
     pid, epoch = data["pid"], data["epoch"]
     if pid < 0:
-        return f"{_who(who)} has no producer id: {plain_text(data.get('why', ''), 80)}."
+        return f"{_who(who)} has no producer id: {data.get('why', '')}."
     told = f"producer id {pid:d}, epoch {epoch:d}"
     ways = {
         "init": f"{_who(who)} gets {told}; its sequence numbers start at 0.",
         "bump": f"{_who(who)} bumps its epoch: {told}; sequence numbers restart at 0.",
         "reset": f"{_who(who)} starts over with {told}: the broker knows nothing about it yet.",
     }
-    return ways.get(str(data.get("why")), f"{_who(who)} continues with {told} ({plain_text(data.get('why', ''), 60)}).")
+    return ways.get(str(data.get("why")), f"{_who(who)} continues with {told} ({data.get('why', '')}).")
 
 
 def _write(who: str, data: Data) -> str:
@@ -223,7 +223,7 @@ IDEMPOTENCE = Domain(
             ),
         ),
         "refuse_to_start": Word(
-            lambda who, data: f"{_who(who)} refuses to start: {plain_text(data['error'], 200)}", "error",
+            lambda who, data: f"{_who(who)} refuses to start: {data['error']}", "error",
             rule=Rule(
                 "Settings that contradict idempotence stop the client from starting.",
                 "kafka.producer.refusals:check",

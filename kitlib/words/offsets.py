@@ -42,8 +42,8 @@ def _write(who: str, data: Data) -> str:
         return f"The group's metadata record is written {where}: {_key(data)}, {count(data['members'], 'member')}."
     if data["value"] is None:
         return f"A tombstone for {_key(data)} is written {where}: from now on there is no committed offset."
-    form = f", in version {plain_text(data['format'], 12)} of the format" if data.get("format") is not None else ""
-    return f"A record is written {where}: {_key(data)} = {plain_text(data['value'], 24)}{form}. It replaces any earlier one for this key."
+    form = f", in version {data['format']} of the format" if data.get("format") is not None else ""
+    return f"A record is written {where}: {_key(data)} = {data['value']}{form}. It replaces any earlier one for this key."
 
 
 def _clean(who: str, data: Data) -> str:
@@ -74,7 +74,7 @@ def _evict(who: str, data: Data) -> str:
 
 
 def _answer(who: str, data: Data) -> str:
-    whose = f"{plain_text(data.get('group', 'the group'), 30)} on {plain_text(data['topic'], 30)}-{data['partition']:d}"
+    whose = f"{plain_text(data.get('group', 'the group'), 30)} on {data['topic']}-{data['partition']:d}"
     asked, error = f"{who} is asked for the offset of {whose} and", str(data.get("error") or "NONE")
     if error != "NONE":
         return f"{asked} answers with an error: {plain_text(error, 60)}. The consumer will retry."
@@ -188,7 +188,7 @@ _WORDS = GROUPS.having(
         ),
         "dies": Word(
             lambda who, data: (
-                f"The cleaner dies: {plain_text(data['why'], 140)}. Everything else keeps running, and no one is alerted."
+                f"The cleaner dies: {data['why']}. Everything else keeps running, and no one is alerted."
             ),
             "why",
             glyph=Glyph("the cleaner dies", CROSS, RED, 2.6),
@@ -242,12 +242,12 @@ _WORDS = GROUPS.having(
             ),
         ),
         "load_failed": Word(
-            lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {plain_text(data['why'], 140)}",
+            lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {data['why']}",
             "at why",
             glyph=Glyph("the load ends early", CROSS, RED, 2.6),
         ),
         "cache": Word(
-            lambda who, data: f"{who}'s cache: {_key(data)} = {plain_text(data['value'], 24)}.", "value",
+            lambda who, data: f"{who}'s cache: {_key(data)} = {data['value']}.", "value",
             rule=Rule(
                 "Later records replace earlier ones with the same key.",
                 "kafka.offsets.offset_cache:OffsetCache.replay",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kitlib.text import plain_text
 from kitlib.words.glyphs import CROSSED_SQUARE, CUT, DIAMOND, GOES_ON, IS_KILLED, PAUSE, RED, Glyph
 from kitlib.words.groups import GROUPS
 from kitlib.words.word import Data, Domain, Rule, Word, count, span, spans, with_room
@@ -29,13 +28,13 @@ def _elect(who: str, data: Data) -> str:
             f"Broker {data['leader']} is elected leader, epoch {data['epoch']:d}, although it was not in sync: "
             "any record it does not have is lost, acknowledged or not."
         )
-    why = f": {plain_text(data['why'], 60)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     return f"Broker {data['leader']} is elected leader, epoch {data['epoch']:d}{why}. It has every acknowledged record."
 
 
 def _cut(who: str, data: Data) -> str:
     number = data["from"] - data["to"]
-    why = f" ({plain_text(data['why'], 80)})" if data.get("why") else ""
+    why = f" ({data['why']})" if data.get("why") else ""
     return f"To consumers, the log now ends at offset {data['to']:d} instead of {data['from']:d}: {count(number, 'record')} gone{why}."
 
 
@@ -56,7 +55,7 @@ _OWN = {
     ),
     "refused": Word(
         lambda who, data: (
-            f"The producer's {count(data['count'], 'record')} are refused: {plain_text(data['error'], 80)}. Nothing is written."
+            f"The producer's {count(data['count'], 'record')} are refused: {data['error']}. Nothing is written."
         ),
         "count error",
         glyph=Glyph("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
@@ -141,7 +140,7 @@ _OWN = {
         ),
     ),
     "differs": Word(
-        lambda who, data: f"The real brokers and the model disagree: {plain_text(data['what'], 160)}.",
+        lambda who, data: f"The real brokers and the model disagree: {data['what']}.",
         "what",
         glyph=Glyph("broker and model disagree", DIAMOND, RED, 2.6),
     ),

@@ -38,7 +38,7 @@ def _ms(number: int) -> str:
 
 def _start(who: str, data: Data) -> str:
     return (
-        f"A producer is created, with the behaviour of release {plain_text(data['release'], 10)}. All it knows is its bootstrap addresses."
+        f"A producer is created, with the behaviour of release {data['release']}. All it knows is its bootstrap addresses."
     )
 
 
@@ -81,7 +81,7 @@ def _flush(who: str, data: Data) -> str:
 
 def _request_update(who: str, data: Data) -> str:
     what = "for all topics" if data.get("full", True) else "for the new topic"
-    why = f": {plain_text(data['why'], 80)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     return f"The producer needs metadata {what}{why}."
 
 
@@ -125,7 +125,7 @@ def _requeue(who: str, data: Data) -> str:
 
 
 def _connect(who: str, data: Data) -> str:
-    address = f" at {plain_text(data['address'], 60)}" if data.get("address") else ""
+    address = f" at {data['address']}" if data.get("address") else ""
     return f"The client connects to {_node(data)}{address}."
 
 
@@ -134,7 +134,7 @@ def _connected(who: str, data: Data) -> str:
 
 
 def _disconnected(who: str, data: Data) -> str:
-    why = f": {plain_text(data['why'], 80)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     return f"There is no connection to {_node(data)}{why}."
 
 
@@ -175,11 +175,11 @@ def _destroy(who: str, data: Data) -> str:
 
 
 def _fault(who: str, data: Data) -> str:
-    return f"From here on: {plain_text(data['cause'], 100)}."
+    return f"From here on: {data['cause']}."
 
 
 def _version(who: str, data: Data) -> str:
-    return f"The client observed here is {plain_text(data['name'], 40)} {plain_text(data['version'], 40)}."
+    return f"The client observed here is {data['name']} {data['version']}."
 
 
 SEND_PATH = Domain(
@@ -357,9 +357,11 @@ SEND_PATH = Domain(
         ),
         "recognise": replace(IDEMPOTENCE.words["recognise"], may="arrival epoch first last node pid request seq"),
         "read": IDEMPOTENCE.words["read"],
+        **{word: IDEMPOTENCE.words[word] for word in ("lose_request", "lose_answer", "duplicate_request", "delay")},
     },
     _numbered,
     marks={
+        "lose_request": "request lost", "lose_answer": "answer lost", "duplicate_request": "sent twice",
         "expire": "time-out", "exit": "exit", "destroy": "broker lost", "killed": "crash", "started": "restart",
         "move_leader": "new leader", "refuse": "refused", "disconnected": "cut", "undelivered": "fails", "shrink_isr": "ISR shrinks",
     },

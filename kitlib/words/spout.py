@@ -26,7 +26,7 @@ def _compact(who: str, data: Data) -> str:
 
 
 def _start(who: str, data: Data) -> str:
-    why = f": {plain_text(data['why'], 120)}" if data.get("why") else ""
+    why = f": {data['why']}" if data.get("why") else ""
     offset, stored = data["offset"], data.get("stored")
     found = "" if stored is None or stored == offset else f"Offset {stored:d} was stored."
     return f"The spout starts at offset {offset:d}{why}. {found}".rstrip()
@@ -78,7 +78,7 @@ def _crash(who: str, data: Data) -> str:
 
 def _error(who: str, data: Data) -> str:
     message = plain_text(data.get("message", ""), 160)
-    return f"The spout throws {plain_text(data['error'], 60)}" + (f": {message}" if message else "") + "."
+    return f"The spout throws {data['error']}" + (f": {message}" if message else "") + "."
 
 
 # Transactional batches, and what a story adds
@@ -92,13 +92,13 @@ def _batch_begin(who: str, data: Data) -> str:
 def _batch_fail(who: str, data: Data) -> str:
     others = len(data["ended"]) - 1
     more = f" {count(others, 'later batch', 'later batches')} must be emitted again with it." if others > 0 else ""
-    return f"Batch {data['txid']:d} fails: {plain_text(data['why'], 120)}.{more}"
+    return f"Batch {data['txid']:d} fails: {data['why']}.{more}"
 
 
 def _put(who: str, data: Data) -> str:
     before = "begins at" if data["before"] is None else f"goes from {data['before']:,} to"
     return (
-        f"The count of {plain_text(data['word'], 40)} {before} {data['value']:,}, stored with batch {data['txid']:d}."
+        f"The count of {data['word']} {before} {data['value']:,}, stored with batch {data['txid']:d}."
     )
 
 

@@ -63,7 +63,7 @@ def _execute(who: str, data: Data) -> str:
 
 
 def _send(who: str, data: Data) -> str:
-    begin = f"{who} sends tuple {data['tuple']:d} to {plain_text(data['to'], 40)}: {_values(data)}"
+    begin = f"{who} sends tuple {data['tuple']:d} to {data['to']}: {_values(data)}"
     parents, ids = data["parents"], data["ids"]
     if not parents:
         return f"{begin}. It is not anchored, so no tree will miss it."
@@ -102,7 +102,7 @@ def _fault(who: str, data: Data) -> str:
         ms = data.get("ms")
         return f"A fault: {who} hangs on {which}{' forever' if ms is None else f' for another {ms:,} ms'}."
     if kind == "raise":
-        error = f" ({plain_text(data['error'], 120)})" if "error" in data else ""
+        error = f" ({data['error']})" if "error" in data else ""
         return f"A fault: {who} throws an exception{f' on {which}' if number is not None else ''}{error}."
     told = {
         "fail": f"{who} fails {which}",

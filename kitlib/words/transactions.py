@@ -119,7 +119,7 @@ def _refuse(who: str, data: Data) -> str:
 
 def _read(who: str, data: Data) -> str:
     return (
-        f"{_reader(who)} receives record {plain_text(data['record'], 40)} at offset {data['offset']:d} ({_tx(data)})."
+        f"{_reader(who)} receives record {data['record']} at offset {data['offset']:d} ({_tx(data)})."
     )
 
 
@@ -143,15 +143,19 @@ def _effect(who: str, data: Data) -> str:
     who_did = "the producer" if by == "producer" else by or "someone"
     if data["charged"]:
         return (
-            f"Outside Kafka, {who_did} charges for record {plain_text(data['record'], 40)}: no abort can undo that."
+            f"Outside Kafka, {who_did} charges for record {data['record']}: no abort can undo that."
         )
-    told = f"Outside Kafka, record {plain_text(data['record'], 40)} has already been charged"
+    told = f"Outside Kafka, record {data['record']} has already been charged"
     return f"{told}: its key is known, so {who_did} charges nothing."
 
 
 def _commit_offsets(who: str, data: Data) -> str:
     told = f"{_who(who)} commits input offset {data['offset']:d} outside any transaction"
     return f"{told}: refused, {_failed(data)}." if _failed(data) else f"{told}."
+
+
+def _message(data: Data) -> str:
+    return f"request {data['request']:d} of {data['by']} ({data['api']})"
 
 
 TRANSACTIONS = Domain(
@@ -248,6 +252,29 @@ TRANSACTIONS = Domain(
                 "kafka.transactions.producer:meaning_of",
             ),
         ),
+        "lose_request": Word(
+            lambda who, data: f"The network loses {_message(data)}: the broker never sees it.", "request api by",
+            glyph=Glyph("a request is lost", CROSSED_SQUARE, RED, 1.6, "paper"), about="process:by request:request",
+        ),
+        "lose_answer": Word(
+            lambda who, data: f"The network loses the answer to {_message(data)}: the broker has done it, and its producer does not know.",
+            "request api by",
+            glyph=Glyph("an answer is lost", CROSSED_SQUARE, RED, 1.6, "paper"), about="process:by request:request answer:request",
+        ),
+        "duplicate_request": Word(
+            lambda who, data: f"The network delivers {_message(data)} twice.", "request api by", about="process:by request:request"
+        ),
+        "delay": Word(
+            lambda who, data: (
+                f"The network holds back {'the answer to ' if data['message'] == 'answer' else ''}{_message(data)} for {data['ms']:,} ms."
+            ),
+            "request api by message ms",
+            about="process:by request:request",
+        ),
+        "down": Word(
+            "The broker goes down, and with it the coordinator. Its connections end, and no one answers until it is back.", judged="down"
+        ),
+        "restart": Word("The broker is back with its log and the coordinator's.", judged="restart"),
         "kill": Word(
             lambda who, data: f"{_who(who)} is killed; its transaction, if any, stays open.", glyph=IS_KILLED
         ),
@@ -330,6 +357,8 @@ TRANSACTIONS = Domain(
         ),
     },
     marks={
+        "lose_request": "request lost", "lose_answer": "answer lost", "duplicate_request": "sent twice", "down": "crash",
+        "restart": "restart",
         "kill": "crash", "fenced": "fenced", "freeze": "frozen", "thaw": "resumes", "refuse": "refused", "unknown": "error",
         "late_marker": "late marker", "release": "arrives late",
         "transition": lambda data: "time-out" if "timeout" in data.get("why", "") else "",

@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request
 
+from kitlib.errors import SupplyError
+from kitlib.lab import npm
+from kitlib.lab.jars import Jar
 from tests.browser.players import ROOT, attribute
 from tests.conftest import wait_for
 
 SETTINGS = "@jupyterlab/apputils-extension"
+AXE = Jar(**json.loads(Path(__file__).with_name("axe.lock.json").read_text(encoding="utf-8")))  # only tests use it
 
 
 @dataclass
@@ -112,7 +117,7 @@ class Watched:
 
     def __init__(self, browser: Browser, lab: Lab, **options: Any) -> None:
         self.lab = lab
-        self.context = browser.new_context(viewport={"width": 1100, "height": 1300}, **options)
+        self.context = browser.new_context(**{"viewport": {"width": 1100, "height": 1300}, **options})
         self.page = self.context.new_page()
         self.dialogs: list[str] = []
         self.errors: list[str] = []
@@ -140,6 +145,19 @@ class Watched:
     def check(self) -> None:
         """Nothing happened that must not."""
         assert (self.dialogs, self.errors, self.elsewhere) == ([], [], [])
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core's script, from the locked package."""
+    try:
+        package = npm.ensure(AXE)
+    except SupplyError as error:
+        pytest.skip(f"axe-core cannot be had here: {error}")
+    with tarfile.open(package) as archive:
+        file = archive.extractfile("package/axe.min.js")
+        assert file is not None
+        return file.read().decode()
 
 
 MakePage = Callable[..., Watched]

@@ -8,6 +8,11 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+# What axe-core finds in an element that is serious or critical: its rule, and where.
+JUDGE = """(root) => axe.run(root, { resultTypes: ["violations"], preload: false }).then(({ violations }) => violations
+  .filter(({ impact }) => impact === "serious" || impact === "critical")
+  .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`)))"""
+
 
 class Visit:
     """A page, and what happened on it that must not: dialogs, errors, requests to elsewhere, what its policy refused."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from playwright.sync_api import Page
 
-from tests.clock import loop, slowness
+from kitlib.bench.pace import loop, slowness
 from tests.views.projector import Leaf, Projector, leaves_of, to_node
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import Lab, MakePage, Watched
 
 ROOT = ".kit-player"
 
@@ -27,6 +32,15 @@ FAINT_WORDS = """
     return faint;
   };
 """
+
+
+def open_player(lab: Lab, make_page: MakePage, *cells: str, theme: str = "Light", **options: Any) -> Watched:
+    """A page of its own with these cells run, once the first player of them is there; `options` are those of its browser's context."""
+    lab.set_theme(theme)
+    watched = make_page(**options)
+    lab.open(watched.page, *cells)
+    watched.page.locator(f"{ROOT}[data-step]").first.wait_for()
+    return watched
 
 
 def attribute(page: Page, name: str) -> str:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import tarfile
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
-from kitlib.errors import SupplyError
-from kitlib.lab import npm
-from kitlib.lab.jars import Jar
+from kitlib.experiments import get
+from kitlib.views.saved_page import to_recording
 from tests.browser.conftest import Lab, MakePage
+from tests.browser.pages import JUDGE, visiting
 from tests.browser.players import ROOT
 
 pytestmark = pytest.mark.browser
 
-AXE = Jar(**json.loads(Path(__file__).with_name("axe.lock.json").read_text(encoding="utf-8")))  # only tests use it
 NAMES = ("small_max_offset_behind", "tuple_tree", "answers_lost", "zombie")
-JUDGE = """() => axe.run(".kit-player", { resultTypes: ["violations"] }).then(({ violations }) => violations
-  .filter(({ impact }) => impact === "serious" || impact === "critical")
-  .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`)))"""
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """axe-core's script, from the locked package."""
-    try:
-        package = npm.ensure(AXE)
-    except SupplyError as error:
-        pytest.skip(f"axe-core cannot be had here: {error}")
-    with tarfile.open(package) as archive:
-        file = archive.extractfile("package/axe.min.js")
-        assert file is not None
-        return file.read().decode()
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
@@ -53,8 +35,21 @@ def test_axe_finds_nothing_serious_in_players(lab: Lab, make_page: MakePage, axe
             player.scroll_into_view_if_needed()
             player.locator("[data-step]").or_(player).first.wait_for()
             player.evaluate("node => node.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert page.evaluate(JUDGE) == [], (theme, width)
+        assert page.evaluate(JUDGE, ROOT) == [], (theme, width)
     watched.check()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_a_saved_page(chromium: Browser, axe: str, tmp_path: Path, theme: str) -> None:
+    """The whole page of a saved run, with all that can be unfolded, has no serious or critical fault."""
+    (tmp_path / "run.html").write_text(to_recording(get("small_max_offset_behind").run()))
+    with visiting(chromium, tmp_path.as_uri(), color_scheme=theme) as visit:
+        visit.page.goto((tmp_path / "run.html").as_uri())
+        visit.page.wait_for_selector(f"{ROOT}[data-step]")
+        visit.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        visit.page.evaluate(axe)
+        assert visit.page.evaluate(JUDGE, "html") == []
+        visit.check()
 
 
 def test_motion_that_is_not_wanted_is_not_shown(lab: Lab, make_page: MakePage) -> None:

@@ -11,7 +11,16 @@ from kitlib.experiments import get
 from kitlib.views.frames import to_frames
 from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, knob_to_picture, press, watch_answers
+from tests.browser.players import (
+    FAINT_WORDS,
+    ROOT,
+    attribute,
+    check_reels,
+    knob_to_picture,
+    open_player,
+    press,
+    watch_answers,
+)
 from tests.clock import at_pace, min_until
 from tests.conftest import within
 from tests.views.projector import Projector
@@ -25,11 +34,7 @@ CELL = f"from kitlib.views import Player\nplayer = Player('poison_record', front
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
     """A page with a player of a run of 1,000 steps."""
-    lab.set_theme("Light")
-    watched = make_page()
-    lab.open(watched.page, CELL)
-    watched.page.wait_for_selector(f"{ROOT}[data-step='0']")
-    return watched
+    return open_player(lab, make_page, CELL)
 
 
 def test_run_that_is_cut_says_so_below_its_picture(page: Page) -> None:
@@ -37,6 +42,55 @@ def test_run_that_is_cut_says_so_below_its_picture(page: Page) -> None:
     press(page, "End")
     assert page.locator(".kit-cut").inner_text() == "The run was cut at max_steps=1000, so the rest of its story is missing."
     assert page.locator(".kit-said").inner_text().startswith("The run stops here, at max_steps=1000")
+
+
+def test_all_events_are_a_list_that_follows_the_step_and_leads_to_each(page: Page) -> None:
+    """The list shows the page with the present event, marked; earlier and later pages stay until the step moves, and a press goes there."""
+    page.get_by_text("All events").click()
+    current = page.locator(".kit-events [aria-current] span")
+    assert current.inner_text() == page.locator(".kit-said").inner_text()
+    page.locator(ROOT).focus()
+    press(page, "End")
+    assert current.inner_text() == page.locator(".kit-said").inner_text()
+    page.get_by_role("button", name="Earlier").click()
+    assert current.count() == 0
+    page.locator(".kit-events button").first.click()
+    step = int(attribute(page, "step"))
+    assert step < 960 and current.inner_text() == page.locator(".kit-said").inner_text()
+    assert page.locator(".kit-events li").count() == 60
+    page.get_by_text("All events").click()
+
+
+def test_close_up_is_put_anywhere_by_the_keyboard(page: Page) -> None:
+    """An arrow key on its slider moves the close-up of a long log, which stays there at every step; the list lets it follow again."""
+    shown = "() => [...document.querySelectorAll('[data-each]')].map(({ dataset }) => +dataset.each.split('/').at(-1))"
+    page.get_by_role("slider", name="Where the close-up is put").focus()
+    for key in ("End", "ArrowLeft"):
+        answered = int(attribute(page, "answered"))
+        page.keyboard.press(key)
+        page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
+    first = page.evaluate(shown)
+    assert min(first) > 300 and max(first) < 400
+    chooser = page.get_by_label("close-up: ")
+    assert chooser.locator("option:checked").inner_text() == "where it was put"
+    page.locator(ROOT).focus()
+    press(page, "Home", "ArrowRight")
+    assert page.evaluate(shown) == first
+    chooser.select_option("-1")
+    assert min(page.evaluate(shown)) == 0
+
+
+def test_curves_follow_the_switch_from_time_to_steps(page: Page) -> None:
+    """With steps as the axis all steps are equally wide in the curves too, the cursor stands there, and back in time all is as before."""
+    page.get_by_label("Step", exact=True).fill("500")
+    cursors = "() => [...document.querySelectorAll('[data-reel=cursor]')].map((node) => node.getAttribute('transform')).filter(Boolean)"
+    before = page.evaluate(cursors)
+    page.locator(".kit-axis").click()
+    assert (page.locator(".kit-on-steps").first.is_visible(), page.locator(".kit-on-time").first.is_visible()) == (True, False)
+    x = {round(float(found.removeprefix("translate(").split()[0])) for found in page.evaluate(cursors)}
+    assert x == {round(150 + 590 * 500 / 999)}
+    page.locator(".kit-axis").click()
+    assert page.evaluate(cursors) == before and page.locator(".kit-on-time").first.is_visible()
 
 
 def type_seed(page: Page, text: str) -> None:
@@ -102,6 +156,7 @@ def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
         return float(page.evaluate("window.drawn[100] - window.drawn[0]")) / 1000
 
     best = min_until(100 / 30, lambda: at_pace(seconds_of_100_pictures))
+    page.get_by_role("button", name="The axis is steps").click()
     with capsys.disabled():
         print(f"\nplaying: {100 / best:.0f} pictures a second")
     assert page.get_by_role("button", name="Play", exact=True).count() == 1
@@ -259,11 +314,9 @@ def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_player_and_picture_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
     """On either theme, and whatever the system prefers, words stand out by 4.5 or more and nothing is blank."""
-    lab.set_theme(theme)
-    watched = make_page(color_scheme="dark" if theme == "Light" else "light")
     cell = "from kitlib.views import Player, show\nplayer = Player('small_max_offset_behind')\nplayer"
-    lab.open(watched.page, cell, "show(player.trace)")
-    watched.page.wait_for_selector(f"{ROOT}[data-step]")
+    scheme = "dark" if theme == "Light" else "light"
+    watched = open_player(lab, make_page, cell, "show(player.trace)", theme=theme, color_scheme=scheme)
     watched.page.wait_for_selector(".jp-RenderedSVG img")
     low = watched.page.evaluate(
         "() => {" + FAINT_WORDS + """

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from kitlib.experiments import get
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import ROOT
+from tests.browser.players import ROOT, open_player
 
 pytestmark = pytest.mark.browser
 
@@ -29,12 +29,8 @@ BOXES = """([number, parts]) => {
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
     """A page with a player of each kind."""
-    lab.set_theme("Light")
-    watched = make_page()
-    watched.page.set_viewport_size({"width": 1400, "height": 900})
-    lab.open(watched.page, "from kitlib.views import Player", *(f"Player('{name}')" for name in NAMES))
-    watched.page.locator(f"{ROOT}[data-step]").first.wait_for()
-    return watched
+    cells = "from kitlib.views import Player", *(f"Player('{name}')" for name in NAMES)
+    return open_player(lab, make_page, *cells, viewport={"width": 1400, "height": 900})
 
 
 def boxes(page: Page, number: int, *parts: str) -> dict[str, Any]:

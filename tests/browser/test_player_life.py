@@ -16,7 +16,7 @@ from kitlib.views.player import HERE
 from kitlib.views.saved_page import to_recording
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.pages import visiting
-from tests.browser.players import FAINT_WORDS, ROOT, attribute, press
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, open_player, press
 from tests.views.traces import some_steps_of
 
 pytestmark = pytest.mark.browser
@@ -39,11 +39,7 @@ Player(trace)"""
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
     """A page with a player of a spout that loses records."""
-    lab.set_theme("Light")
-    watched = make_page()
-    lab.open(watched.page, CELL)
-    watched.page.wait_for_selector(f"{ROOT}[data-step='0']")
-    return watched
+    return open_player(lab, make_page, CELL)
 
 
 @pytest.fixture
@@ -185,10 +181,7 @@ def test_pictures_do_not_move_when_a_box_is_asked_or_pinned(asked: Page) -> None
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_card_and_pins_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
     """All words of the card and of the pins stand out from the page by 4.5 or more."""
-    lab.set_theme(theme)
-    page = make_page(color_scheme="dark" if theme == "Light" else "light").page
-    lab.open(page, CELL)
-    page.wait_for_selector(f"{ROOT}[data-step]")
+    page = open_player(lab, make_page, CELL, theme=theme, color_scheme="dark" if theme == "Light" else "light").page
     go_to(page, 200)
     press(page, "i")
     page.locator(".kit-life-field").fill(f"record {LOST}")

@@ -19,6 +19,7 @@ from tests.browser.players import (
     check_reels,
     drawn,
     knob_to_picture,
+    open_player,
     press,
     watch_answers,
 )
@@ -51,10 +52,7 @@ COLLISIONS = """() => {
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
     """A page with a player of a run of many requests, and below it a static picture."""
-    lab.set_theme("Light")
-    watched = make_page()
-    lab.open(watched.page, CELL.format(knobs=KNOBS), "show(player.trace, 100)")
-    watched.page.wait_for_selector(f"{ROOT}[data-step]")
+    watched = open_player(lab, make_page, CELL.format(knobs=KNOBS), "show(player.trace, 100)")
     watched.page.wait_for_selector(".jp-RenderedSVG img")
     return watched
 
@@ -83,8 +81,8 @@ def test_knob_to_picture_of_a_producers_run_within_120_ms(page: Page, capsys: py
 
 
 def words_of(page: Page) -> list[str]:
-    """What stands in the diagram, the rows and the log."""
-    return [text for *_, text in drawn(page)[0] if text]
+    """What stands in the diagram, the rows and the log; of a step that comes alone the pieces lie in another order."""
+    return sorted(text for *_, text in drawn(page)[0] if text)
 
 
 def test_a_fork_keeps_the_past_and_follows_the_knob(page: Page) -> None:

@@ -17,7 +17,7 @@ from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
 from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, press
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, open_player, press
 from tests.browser.test_player_producer import COLLISIONS
 from tests.views.grouping import a_rebalance
 from tests.views.offsetting import a_compacted_topic, a_stale_offset
@@ -45,11 +45,7 @@ def sent_of(**knobs: Any) -> Projector:
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
     """A page with a player of a run of transactions."""
-    lab.set_theme("Light")
-    watched = make_page()
-    lab.open(watched.page, CELL)
-    watched.page.wait_for_selector(f"{ROOT}[data-step]")
-    return watched
+    return open_player(lab, make_page, CELL)
 
 
 def test_the_browser_shows_a_scene_as_python_lays_it_out_without_the_kernel(page: Page, watched: Watched) -> None:

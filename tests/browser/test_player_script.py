@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, Page
 
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import FAINT_WORDS, ROOT, attribute
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, open_player
 
 pytestmark = pytest.mark.browser
 
@@ -18,11 +18,7 @@ CHIPS, FIELD, DEEDS = ".kit-did li", ".kit-script-text", ".kit-card .kit-deeds b
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
     """A page with a player of a producer whose answers all come."""
-    lab.set_theme("Light")
-    watched = make_page()
-    lab.open(watched.page, CELL)
-    watched.page.wait_for_selector(f"{ROOT}[data-step='0']")
-    return watched
+    return open_player(lab, make_page, CELL)
 
 
 def answered(page: Page, press: Locator) -> None:

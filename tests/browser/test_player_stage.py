@@ -11,7 +11,7 @@ from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.views.marks import marks_of
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import FAINT_WORDS, ROOT, attribute, press
+from tests.browser.players import FAINT_WORDS, ROOT, attribute, open_player, press
 from tests.clock import at_pace, min_until
 
 pytestmark = pytest.mark.browser
@@ -35,11 +35,7 @@ player
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
     """A page with a player of a spout that dies and comes back."""
-    lab.set_theme("Light")
-    watched = make_page()
-    lab.open(watched.page, CELL)
-    watched.page.wait_for_selector(f"{ROOT}[data-step='0']")
-    return watched
+    return open_player(lab, make_page, CELL)
 
 
 def go_to(page: Page, step: int) -> None:
@@ -175,11 +171,8 @@ def test_nothing_travels_where_motion_is_not_wanted(lab: Lab, make_page: MakePag
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_stage_is_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
     """Its words stand out by 4.5 or more, those in a dark actor from the dark of it, and are 11 px or more."""
-    lab.set_theme(theme)
-    watched = make_page(color_scheme="dark" if theme == "Light" else "light")
+    watched = open_player(lab, make_page, CELL, theme=theme, color_scheme="dark" if theme == "Light" else "light")
     page = watched.page
-    lab.open(page, CELL)
-    page.wait_for_selector(f"{ROOT}[data-step='0']")
     go_to(page, 90)
     low = page.evaluate("() => {" + FAINT_WORDS + "return faintWords(root.querySelectorAll('.kit-actors text.ink, .kit-actors text.grey, .kit-cast span, .kit-times span, .kit-mark span')); }")
     assert low == []

@@ -18,6 +18,7 @@ from tests.browser.players import (
     check_reels,
     drawn,
     knob_to_picture,
+    open_player,
     press,
     watch_answers,
 )
@@ -38,11 +39,7 @@ def player_of(name: str, **knobs: Any) -> str:
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
     """A page with a player of whole trees."""
-    lab.set_theme("Light")
-    watched = make_page()
-    lab.open(watched.page, player_of("tuple_tree", **KNOBS))
-    watched.page.wait_for_selector(f"{ROOT}[data-step]")
-    return watched
+    return open_player(lab, make_page, player_of("tuple_tree", **KNOBS))
 
 
 def name_of(page: Page) -> str:
@@ -190,10 +187,8 @@ def test_playing_trees_draws_each_step(page: Page, watched: Watched, capsys: pyt
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_trees_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
     """Words stand out by 4.5 or more, none is smaller than 11 px, images and controls have names, ids are unique."""
-    lab.set_theme(theme)
-    watched = make_page(color_scheme="dark" if theme == "Light" else "light")
-    lab.open(watched.page, player_of("tuple_tree", **KNOBS), "from kitlib.views import show\nshow(player.trace, 120)")
-    watched.page.wait_for_selector(f"{ROOT}[data-step]")
+    cells = player_of("tuple_tree", **KNOBS), "from kitlib.views import show\nshow(player.trace, 120)"
+    watched = open_player(lab, make_page, *cells, theme=theme, color_scheme="dark" if theme == "Light" else "light")
     watched.page.wait_for_selector(".jp-RenderedSVG img")
     watched.page.get_by_label("Step", exact=True).fill("120")
     wrong = watched.page.evaluate(

@@ -15,6 +15,7 @@ CELLS = (
     "predict('poison_record', 'Where is the commit in the end?', 'commit')",
     "predict(S, 'Which records are lost?', 'records')",
     "predict('happy_path', 'Will any be <b>lost</b>?', 'choice', choices=['yes', 'no'], truth=lambda trace: 'no')",
+    "predict(lambda: 7, 'Which offset comes next?', unit='offset')",
     "compare(run(S), run(S, max_offset_behind=10))",
 )
 
@@ -81,6 +82,17 @@ def test_a_choice_is_text_and_not_markup(opened: Page) -> None:
     asked.get_by_label("yes").check()
     asked.get_by_role("button", name="That is my prediction").click()
     expect(asked.locator(".kit-result")).to_have_text("Not quite: you chose “yes”, and it is “no”.")
+
+
+def test_a_question_without_a_run_is_told_at_once(opened: Page) -> None:
+    """There is nothing to play, so the sentence and the score follow the answer."""
+    asked = opened.locator(".kit-predict").nth(4)
+    expect(asked.locator(".kit-kicker")).to_have_text("Predict")
+    asked.get_by_label("Your prediction, offset").fill("3")
+    opened.keyboard.press("Enter")
+    expect(asked.locator(".kit-result")).to_have_text("Not quite: you said offset 3, and it is offset 7: 4 offsets too low.")
+    expect(asked.locator(".kit-score")).to_contain_text("right so far")
+    expect(asked.locator("svg.kit")).to_have_count(0)
 
 
 def test_two_runs_open_where_they_part_and_move_together(opened: Page) -> None:

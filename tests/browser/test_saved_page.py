@@ -27,12 +27,14 @@ def opened(visit: Visit, folder: Path, page: str | bytes) -> None:
     visit.page.goto(path.as_uri())
 
 
-@pytest.mark.parametrize("name", [SMALL, "livelock", "answers_lost", "zombie"])
+@pytest.mark.parametrize("name", [SMALL, "word_count", "answers_lost", "zombie"])
 def test_a_saved_run_is_scrubbed_and_played_without_any_server(chromium: Browser, tmp_path: Path, name: str) -> None:
     """Each kind of picture opens from a file, moves by keyboard, and shows the last step's sentence; nothing else is asked for."""
-    trace = get(name).run(max_steps=400)
+    trace = get(name).run(max_steps=800)
+    recording = to_recording(trace)
+    assert ('"frames":{' in recording) is (name != "word_count"), "the pictures of a long run are packed"
     with visiting(chromium, tmp_path.as_uri()) as visit:
-        opened(visit, tmp_path, to_recording(trace))
+        opened(visit, tmp_path, recording)
         page = visit.page
         page.wait_for_selector(f"{ROOT}[data-step='0']")
         assert not page.is_visible("#kit-status")
@@ -79,6 +81,15 @@ def damaged(page: str) -> dict[str, str]:
         "data without pictures": re.sub(r'"nodes":\[.*?\]\]', '"nodes":[]', page, count=1),
         "of another format": page.replace(f'{{"format":{FORMAT},', '{"format":99,', 1),
     }
+
+
+def test_a_damaged_page_of_a_long_run_says_so(chromium: Browser, tmp_path: Path) -> None:
+    """Pictures that cannot be unpacked are told in a sentence as well."""
+    page = to_recording(get("word_count").run(max_steps=800))
+    half = page.index('"frames":"') + 20_000
+    with visiting(chromium, tmp_path.as_uri()) as visit:
+        opened(visit, tmp_path, page[:half] + page[half : half + 200][::-1] + page[half + 200 :])
+        visit.page.get_by_text("This page is damaged").wait_for()
 
 
 @pytest.mark.parametrize("harm", list(damaged(to_recording(get("happy_path").run(records=3)))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import shutil
 import threading
@@ -9,21 +11,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from kitlib.errors import SupplyError
 from kitlib.experiments import every
-from kitlib.lab import file_server, pyodide
-from kitlib.monitor.delivery import judge
+from kitlib.lab import file_server
 from kitlib.views import site
 from kitlib.views.session import Session
-from tests.browser.pages import Visit, visiting
+from tests.browser.pages import JUDGE, Visit, visiting
 from tests.browser.players import ROOT, attribute, knob_to_picture, press, watch_answers
 from tests.clock import at_pace, min_until
 from tests.conftest import within
+from tests.views.test_saved_page import Parsed
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -33,13 +35,9 @@ PATIENCE_MS = 90_000  # until Python is there: the machine may be busy
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built once."""
-    try:
-        pyodide.ensure()
-    except SupplyError as error:
-        pytest.skip(f"Pyodide cannot be had here: {error}")
-    return site.build(tmp_path_factory.mktemp("site") / "page", lambda line: None).folder
+def folder(built_site: site.Site) -> Path:
+    """Where the site was built."""
+    return built_site.folder
 
 
 @contextmanager
@@ -138,8 +136,8 @@ def test_the_first_picture_comes_before_python_and_the_knobs_within_8_seconds(
     assert min(picture for picture, _ in times) < within(1)
 
 
-def test_every_default_verdict_in_the_browser_is_cpythons(page: Page) -> None:
-    """One worker runs all experiments: each verdict's sentence is the one that CPython comes to, to the letter."""
+def test_every_default_verdict_in_the_browser_is_cpythons(page: Page, folder: Path) -> None:
+    """One worker runs all experiments: each verdict's sentence is the one that CPython came to when it recorded them, to the letter."""
     found = page.evaluate(
         """async (names) => {
           const worker = new Worker("worker.js", { type: "module" });
@@ -158,7 +156,14 @@ def test_every_default_verdict_in_the_browser_is_cpythons(page: Page) -> None:
         }""",
         [experiment.name for experiment in every()],
     )
-    assert found == {experiment.name: judge(experiment.run()).sentence for experiment in every()}
+    assert found == {experiment.name: recorded(folder, experiment.name)["told"]["verdict"]["sentence"] for experiment in every()}
+
+
+def recorded(folder: Path, name: str) -> dict[str, Any]:
+    """What the site tells of an experiment's default run beside its pictures."""
+    told = json.loads(gzip.decompress((folder / "runs" / f"{name}.run").read_bytes()).split(b"\n", 1)[0])
+    assert isinstance(told, dict)
+    return told
 
 
 @pytest.mark.parametrize(("name", "knob"), [(SMALL, "max_offset_behind"), ("answers_lost", "records"), ("tuple_tree", "records")])
@@ -228,6 +233,19 @@ def test_knob_to_picture_in_the_page_takes_150_ms(page: Page, capsys: pytest.Cap
     assert best < within(150)
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_the_list_and_in_a_run(page: Page, axe: str, theme: Literal["light", "dark"]) -> None:
+    """The site's list of experiments and the page of a live run have no serious or critical fault."""
+    page.emulate_media(color_scheme=theme)
+    page.evaluate(axe)
+    go(page, "")
+    page.wait_for_selector("#kit-index:not([hidden])")
+    assert page.evaluate(JUDGE, "html") == []
+    open_live(page, SMALL)
+    assert page.evaluate(JUDGE, "html") == []
+    page.emulate_media(color_scheme="light")
+
+
 BAD = {
     "poison_recrod": 'There is no experiment "poison_recrod". Choose one of the list.',
     f"{SMALL}?records=-3": "records is '-3', expected",
@@ -250,24 +268,30 @@ def test_a_bad_address_is_told_in_a_sentence_and_the_page_works_on(page: Page, a
         assert page.locator("#kit-list").is_visible()
 
 
-def test_the_list_is_searched_by_words(page: Page) -> None:
+def test_the_list_is_searched_by_words(page: Page, folder: Path) -> None:
     """Title, question, mechanism, name and knobs are searched; what does not fit is hidden, and the count says so."""
+    searched = what_is_searched(folder)
+    assert len(searched) == len([*every()])
     go(page, "")
     search = page.get_by_label("Search")
     for words in ("max_offset_behind retry", "ZOMBIE", "no such words"):
         search.fill(words)
         shown = page.locator("#kit-list li:visible").count()
-        assert shown == sum(all(word in text for word in words.lower().split()) for text in searched())
+        assert shown == sum(all(word in text for word in words.lower().split()) for text in searched)
         told = page.locator("#kit-found").inner_text()
         assert told.startswith(f"{shown} of ") if shown else "No experiment has all of these words" in told
     search.fill("")
-    assert page.locator("#kit-list li:visible").count() == len(searched())
+    assert page.locator("#kit-list li:visible").count() == len(searched)
 
 
-def searched() -> list[str]:
-    """What is searched of each experiment."""
-    told = [(each, " ".join(knob.name for knob in each.knobs), site.mechanism(each, Session(each))) for each in every()]
-    return [f"{title} {each.name} {each.title} {each.question} {knobs}".lower() for each, knobs, title in told]
+def what_is_searched(folder: Path) -> list[str]:
+    """What is searched of each experiment, as `tests/views/test_site.py` proves that the page has it."""
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    catalog = json.loads(next(text for text in Parsed(page).inside if text.startswith('{"bytes"')))
+    return [
+        " ".join((group["title"], row["name"], row["title"], row["question"], *row["knobs"])).lower()
+        for group in catalog["groups"] for row in group["experiments"]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("missing", ["worker.js", "kit.zip", "pyodide/pyodide.mjs", "pyodide/pyodide.asm.wasm"])

@@ -149,11 +149,11 @@ def test_version_is_the_packages(kit: Callable[..., Any]) -> None:
 
 
 def test_knob_written_as_in_a_notebook_is_understood(kit: Callable[..., Any]) -> None:
-    """--max_offset_behind=5 and --max-offset-behind 5 are the same."""
+    """--max-offset-behind 5, --max_offset_behind=5 and the max_offset_behind=5 of scripts and `kit compare` are the same."""
     dashed = kit("run", "happy_path", "--json", "--max-offset-behind", "5")
     assert dashed == kit("run", "happy_path", "--json", "--max_offset_behind=5") == kit(
         "run", "happy_path", "--json", "--max_offset_behind", "5"
-    )
+    ) == kit("run", "happy_path", "max_offset_behind=5", "--json")
     assert json.loads(dashed[1])["knobs"]["max_offset_behind"] == 5
 
 

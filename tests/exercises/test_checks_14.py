@@ -43,6 +43,33 @@ def from_the_highest(offsets: list[int | None]) -> Any:
 
 RULES = ["WARN", "STALL", "OK", "STOP", "REWIND", "OK"]
 HIDDEN = [100, 200, 150, 300, 400, 120, 160, 200, 240, 280]
+def no_excuse(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
+    return solutions.judged(commits, [], lag, now_s, allowed)
+
+
+def as_long_is_a_stop(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
+    return solutions.judged(commits, log_ends, lag, now_s + 1, allowed)
+
+
+def any_step_back(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
+    word = solutions.judged(commits, log_ends, lag, now_s, allowed)
+    offsets = [offset for offset, _, _ in commits]
+    return "REWIND" if word in ("OK", "WARN") and lag > allowed and offsets != sorted(offsets) else word
+
+
+def allows_nothing(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
+    return solutions.judged(commits, log_ends, lag, now_s, 0)
+
+
+def unknown_is_none(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
+    return solutions.judged([[offset, at_ms, known or 0] for offset, at_ms, known in commits], log_ends, lag, now_s, allowed)
+
+
+def sorts_what_it_gets(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
+    log_ends.sort(reverse=True)
+    return solutions.judged(commits, log_ends, lag, now_s, allowed)
+
+
 SOLUTIONS: list[tuple[str, Any, str]] = [
     ("which_rule", ..., "the order decides"),
     ("which_rule", tuple(map(str.lower, RULES)), "order decides"),
@@ -51,10 +78,17 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("second_rewind", [5, 4, 5, 4, 4, 4, 4, 4, 4, 4], "It looks only at the first step back"),
     ("hidden_stop", ..., "100 s, though"),
     ("thin_out", ..., "ten slots that far apart"),
+    ("own_lag_rules", ..., "windows recorded from Burrow 1.9.5"),
     ("every_step_back", ..., "30 histories"),
     ("broken_cluster", ..., "no longer processed"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
+    ("own_lag_rules", no_excuse, "yours returns 'STOP'. The rule that decides is"),
+    ("own_lag_rules", as_long_is_a_stop, "yours returns 'STOP'"),
+    ("own_lag_rules", any_step_back, "yours returns 'REWIND'"),
+    ("own_lag_rules", allows_nothing, "The rule that decides is *no lag*"),
+    ("own_lag_rules", unknown_is_none, "yours returns 'OK'"),
+    ("own_lag_rules", sorts_what_it_gets, "your function changes argument 2 from"),
     ("which_rule", ["OK", *RULES[1:]], "situation 1, keeps up with a distance of 300"),
     ("which_rule", [*RULES[:1], "WARN", *RULES[2:]], "situation 2"),
     ("which_rule", [*RULES[:2], "WARN", *RULES[3:]], "situation 3"),

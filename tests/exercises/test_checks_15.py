@@ -2,120 +2,130 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
-from kitlib.exercises import solutions
-from kitlib.exercises.nb_15 import groups, most_kept
+import pytest
 
-# -- after_the_crash -----------------------------------------------------------------------------------
+from kitlib.exercises import check, nb_15, solutions
+from kitlib.experiments import run
 
-
-def from_fetched(committed: int, processed: int, fetched: int) -> Any:
-    return 0, fetched - committed
+# -- functions for own_read_committed --------------------------------------------------------------------
 
 
-def lost_up_to_fetched(committed: int, processed: int, fetched: int) -> Any:
-    lost, twice = solutions.after_the_crash(committed, processed, fetched)
-    return (fetched - processed if lost else 0), twice
+def decision(log: Any, number: int) -> Any:
+    """What the first marker of its producer behind an entry says; None without one."""
+    producer = log[number][2]
+    return next(
+        (kind for _, _, other, kind in log[number + 1 :] if other == producer and kind in ("COMMIT", "ABORT")), None
+    )
 
 
-def the_other_way_round(committed: int, processed: int, fetched: int) -> Any:
-    return max(0, processed - committed), max(0, committed - processed)
+def reads_past_an_open_one(log: Any) -> Any:
+    return [
+        offset
+        for number, (first, last, _, kind) in enumerate(log)
+        if kind == "plain" or (kind == "data" and decision(log, number) == "COMMIT")
+        for offset in range(first, last + 1)
+    ]
 
 
-def only_twice(committed: int, processed: int, fetched: int) -> Any:
-    return abs(processed - committed)
+def gives_what_is_plain(log: Any) -> Any:
+    """It stops reading transactions at the first open one, but not what has no transaction."""
+    kept = {offset for first, last, _, kind in log if kind == "plain" for offset in range(first, last + 1)}
+    return sorted(kept | set(solutions.read_committed(log)))
 
 
-# -- committable ---------------------------------------------------------------------------------------
+def believes_the_last_marker(log: Any) -> Any:
+    last = {producer: kind for _, _, producer, kind in log if kind in ("COMMIT", "ABORT")}
+    return [
+        offset
+        for first, end, producer, kind in log
+        if kind == "plain" or (kind == "data" and last.get(producer) == "COMMIT")
+        for offset in range(first, end + 1)
+    ]
 
 
-# -- own_assignor --------------------------------------------------------------------------------------
+def reads_everything(log: Any) -> Any:
+    return [offset for first, last, _, kind in log if kind in ("data", "plain") for offset in range(first, last + 1)]
 
 
-def forgets(partitions: int, owned: dict[str, list[int]]) -> Any:
-    members = sorted(owned)
-    return {name: list(range(partitions))[at :: len(members)] for at, name in enumerate(members)}
+def leaves_the_plain_out(log: Any) -> Any:
+    plain = {offset for first, last, _, kind in log if kind == "plain" for offset in range(first, last + 1)}
+    return [offset for offset in solutions.read_committed(log) if offset not in plain]
 
 
-def one_more_for_the_first(partitions: int, owned: dict[str, list[int]]) -> Any:
-    """Sticky and fair, but the larger shares go by name and not by what somebody has."""
-    share, more = divmod(partitions, len(owned))
-    rooms = {name: share + (at < more) for at, name in enumerate(owned)}
-    dealt = {name: has[: rooms[name]] for name, has in owned.items()}
-    free = set(range(partitions)) - {each for has in dealt.values() for each in has}
-    for name, has in dealt.items():
-        while len(has) < rooms[name]:
-            has.append(free.pop())
-    return dealt
+def gives_the_first_offsets(log: Any) -> Any:
+    return [offset for offset in solutions.read_committed(log) if offset in {entry[0] for entry in log}]
 
 
-def takes_from_nobody(partitions: int, owned: dict[str, list[int]]) -> Any:
-    """Deals out only what nobody has: sticky, and not fair."""
-    dealt = {name: list(has) for name, has in owned.items()}
-    for partition in range(partitions):
-        if not any(partition in has for has in dealt.values()):
-            min(dealt.values(), key=len).append(partition)
-    return dealt
+def counts_them(log: Any) -> Any:
+    return len(solutions.read_committed(log))
 
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
-    ("after_the_crash", ..., "what was fetched does not matter"),
-    ("committable", ..., "without a gap"),
-    ("stand_still", ..., "The four others are read meanwhile"),
-    ("which_clock", ..., "so only its polls give it away"),
-    ("which_clock", ("Poll", "nobody", "SESSION", "session"), "so only its polls give it away"),
-    ("poll_size", ..., "Then 240 records are processed twice"),
-    ("own_assignor", ..., "40 groups"),
+    ("what_each_sees", ..., "of which 5 are markers"),
+    ("what_each_sees", (15, 8.0, 10), "2 more for read_uncommitted"),
+    ("losing_order", ..., "at most once"),
+    ("losing_order", {"offsets": "outside", "order": "offsets first", "crash": "after output"}, "at most once"),
+    ("four_zombies", ..., "Without any of these, both commit"),
+    ("own_read_committed", ..., "the same offsets"),
+    ("own_read_committed", lambda log: set(solutions.read_committed(log)), "the same offsets"),
+    ("right_key", ..., "the same at every attempt"),
+    ("right_key", "The offset of the input-record", "the same at every attempt"),
 ]
+
 WRONG: list[tuple[str, Any, str]] = [
-    ("after_the_crash", lost_up_to_fetched, "fetched 207: 50 are lost and 0 processed twice; your function says 57 and 0"),
-    ("after_the_crash", from_fetched, "0 are lost and 50 processed twice; your function says 0 and 100"),
-    ("after_the_crash", only_twice, "what your function returns should be a list of 2 numbers"),
-    ("after_the_crash", 50, "should be a function"),
-    ("after_the_crash", the_other_way_round, "0 are lost and 50 processed twice; your function says 50 and 0"),
-    ("after_the_crash", lambda committed, processed, fetched: (0, 0), "0 are lost and 50 processed twice; your function says 0 and 0"),
-    ("committable", lambda first, finished: finished[-1] + 1 if finished else first, "is not finished: a crash would lose it"),
-    ("committable", lambda first, finished: solutions.committable(first, finished) - 1, "The committed offset is the next to be read"),
-    ("committable", lambda first, finished: first, "repeat more than it must"),
-    ("committable", 45, "should be a function"),
-    ("committable", lambda first, finished: "45", "what your function returns should be a number"),
-    ("stand_still", {"eager": 6, "cooperative": 3}, "cooperative members do not give up 3 partitions"),
-    ("stand_still", {"eager": 3, "cooperative": 2}, "eager members do not give up 3 partitions"),
-    ("stand_still", {"eager": 6}, "the answer should be a dict with the keys 'eager'"),
-    ("stand_still", 6, "the answer should be a dict with the keys 'eager'"),
-    ("which_clock", ["session", "nobody", "session", "session"], "situation 1, a batch takes 2.6 s"),
-    ("which_clock", ["poll", "poll", "session", "session"], "situation 2"),
-    ("which_clock", ["poll", "nobody", "poll", "session"], "situation 3"),
-    ("which_clock", ["poll", "nobody", "session", "poll"], "situation 4"),
-    ("which_clock", ["poll", "nobody", "session"], "a list of 4 words"),
-    ("which_clock", ["poll", "nobody", "session", "heartbeat"], "should be one of"),
-    ("poll_size", 20, "with 20 records in a poll 240"),
-    ("poll_size", 18, "18 is not the largest"),
-    ("poll_size", 0, "expected 1 to 40"),
-    ("poll_size", 25, "How long does such a batch take?"),
-    ("poll_size", 18.5, "should be a whole number"),
-    ("own_assignor", lambda partitions, owned: [], "a dict with a list for each member"),
-    ("own_assignor", forgets, "stay where they are"),
-    ("own_assignor", one_more_for_the_first, "Who may keep one more?"),
-    ("own_assignor", takes_from_nobody, "the largest may be at most one above the smallest"),
-    ("own_assignor", lambda partitions, owned: {name: list(has) for name, has in owned.items()}, "each partition should be assigned once"),
-    ("own_assignor", lambda partitions, owned: {name: list(range(partitions)) for name in owned}, "each partition should be assigned once"),
-    ("own_assignor", lambda partitions, owned: {"A": list(range(partitions))}, "a list for each of"),
+    ("what_each_sees", [10, 8, 10], "number 1 is not 10"),
+    ("what_each_sees", [15, 10, 10], "number 2 is not 10"),
+    ("what_each_sees", [15, 8, 8], "number 3 is not 8"),
+    ("what_each_sees", [15, 8, 15], "Does it also get what else is in the log?"),
+    ("what_each_sees", [15, 8], "the answer should be a list of 3 numbers"),
+    ("what_each_sees", [15, "8", 10], "should be a number"),
+    ("losing_order", {"crash": "after commit"}, "every record is there once"),
+    ("losing_order", {"transactional": False}, "3 records are there twice"),
+    ("losing_order", {"offsets": "outside", "crash": "after commit"}, "3 records are there twice"),
+    ("losing_order", {"records": 3}, "may be turned here"),
+    ("losing_order", {"order": "neither"}, "expected"),
+    ("losing_order", "offsets first", "a dict of knobs"),
+    ("four_zombies", [3, 3, 0, 3], "situation 1: 3 is not right"),
+    ("four_zombies", [0, 0, 0, 3], "situation 2: 0 is not right"),
+    ("four_zombies", [0, 3, 3, 3], "situation 3: 3 is not right"),
+    ("four_zombies", [0, 3, 0, 0], "it is not fenced"),
+    ("four_zombies", [0, 3, 0], "the answer should be a list of 4 numbers"),
+    ("own_read_committed", reads_past_an_open_one, "an older transaction is open"),
+    ("own_read_committed", gives_what_is_plain, "hanging_transaction your reader gets offset 11: an older transaction is open"),
+    ("own_read_committed", believes_the_last_marker, "the next marker of its producer says abort"),
+    ("own_read_committed", reads_everything, "the next marker of its producer says abort"),
+    ("own_read_committed", lambda log: [offset for first, last, *_ in log for offset in range(first, last + 1)], "that is a marker"),
+    ("own_read_committed", leaves_the_plain_out, "in the log of commit_and_abort your reader does not get offset 24, which counts"),
+    ("own_read_committed", gives_the_first_offsets, "which counts"),
+    ("own_read_committed", counts_them, "what your function returns should be a list of offsets; got 13"),
+    ("own_read_committed", lambda log: [*solutions.read_committed(log), 10_000], "there is no such offset"),
+    ("own_read_committed", lambda log: solutions.read_committed(log) * 2, "more than once"),
+    ("own_read_committed", lambda log: log["data"], "your code raised TypeError"),
+    ("own_read_committed", [0, 1], "should be a function"),
+    ("right_key", "the transaction's number", "the same for several records"),
+    ("right_key", "producer id and epoch", "the same for several records"),
+    ("right_key", "the offset of the output record", "after the crash"),
+    ("right_key", "the date", "should be one of"),
+    ("right_key", 3, "should be one of"),
 ]
 
 
-def test_most_kept_is_what_an_exhaustive_search_finds() -> None:
-    """For small groups: no even deal keeps more partitions where they are."""
-    rng = Random(3)
-    small = [case for case in groups() if case[0] <= 5 and len(case[1]) <= 3]
-    assert small
-    for partitions, owned in rng.sample(small, min(5, len(small))):
-        names, best = list(owned), 0
-        for code in range(len(names) ** partitions):
-            deal = [names[code // len(names) ** at % len(names)] for at in range(partitions)]
-            sizes = [deal.count(name) for name in names]
-            if max(sizes) - min(sizes) <= 1:
-                best = max(best, sum(partition in owned[name] for partition, name in enumerate(deal)))
-        assert most_kept(partitions, owned) == best, (partitions, owned)
+def test_truths_move_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is typed in: with other numbers in the question, another answer is the right one."""
+    monkeypatch.setattr(nb_15, "SEEN", {**nb_15.SEEN, "abort_every": 2})
+    assert check("what_each_sees", [15, 6, 10]).passed and not check("what_each_sees", [15, 8, 10]).passed
+    monkeypatch.setattr(nb_15, "ZOMBIES", tuple(reversed(nb_15.ZOMBIES)))
+    assert check("four_zombies", [3, 0, 3, 0]).passed and not check("four_zombies", [0, 3, 0, 3]).passed
+
+
+def test_the_logs_of_the_fourth_exercise_tell_all_the_mistakes_apart() -> None:
+    """Among the logs are an open transaction, an aborted one, a torn one, records in no transaction, and two producers."""
+    logs = [nb_15.entries_of(run(name, **knobs)) for name, knobs in nb_15.LOGS]
+    kinds = {entry[3] for log in logs for entry in log}
+    assert kinds == {"data", "plain", "COMMIT", "ABORT"}
+    assert any(decision(log, number) is None for log in logs for number, entry in enumerate(log) if entry[3] == "data")
+    mistakes = (reads_past_an_open_one, believes_the_last_marker, reads_everything, leaves_the_plain_out)
+    for mistake in mistakes:
+        assert any(list(mistake(log)) != list(solutions.read_committed(log)) for log in logs)

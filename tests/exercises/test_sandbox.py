@@ -23,7 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.exercises import check, sandbox, sandbox_child, sandbox_values
+from kitlib.exercises import check, sandbox, sandbox_child, sandbox_values, solutions
 from kitlib.exercises.sandbox import Limits, Outcome, call, run_steps
 from kitlib.experiments import run
 from kitlib.storm.earlier import EarlierPartitionManager
@@ -748,7 +748,7 @@ def test_check_code_that_patches_the_checker_is_still_wrong() -> None:
     finding = check("own_ack", Forger)
     assert not finding.passed and "should now be" in finding.said
     assert PartitionManager.ack is ack
-    assert check("own_ack", type("Own", (PartitionManager,), {})).passed
+    assert check("own_ack", type("Own", (PartitionManager,), {"ack": solutions.own_ack})).passed
 
 
 @pytest.mark.parametrize("ending", [leaves, calls_sys_exit, kills_itself, closes_everything, writes_everywhere])
@@ -759,7 +759,7 @@ def test_check_dead_process_is_never_a_pass(ending: Callable[[int], Any]) -> Non
         def ack(self, offset: int) -> Any:
             if self.number_acked > 3:
                 ending(0)
-            return super().ack(offset)
+            return solutions.own_ack(self, offset)
 
     finding = check("own_ack", EndsLater)
     assert not finding.passed
@@ -770,17 +770,20 @@ def test_check_dead_process_is_never_a_pass(ending: Callable[[int], Any]) -> Non
 
 
 def test_call_trace_arrives_whole_and_is_a_copy() -> None:
-    """A trace is sent as its JSON lines; what the code does to it is done to a copy."""
+    """A trace is sent as its JSON lines; what the code does to it is done to a copy, and is told."""
 
-    def empties(trace: Any) -> list[str]:
+    def tells(trace: Any) -> list[str]:
         words = [f"{step.number} {step.what} {sorted(step.data)}" for step in trace]
-        trace.steps.clear()
         return [*words, str(sorted(trace.knobs))]
+
+    def empties(trace: Any) -> None:
+        trace.steps.clear()
 
     trace = run("happy_path")
     expected = [f"{step.number} {step.what} {sorted(step.data)}" for step in trace]
-    assert only(call(empties, [[trace]])) == [*expected, str(sorted(trace.knobs))]
-    assert len(trace) == len(expected)
+    assert only(call(tells, [[trace]])) == [*expected, str(sorted(trace.knobs))]
+    [raised] = call(empties, [[trace]]).raised
+    assert raised is not None and raised.kind == sandbox.CHANGED and len(trace) == len(expected)
 
 
 def test_call_surroundings_are_bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -177,12 +177,14 @@ def test_start_position_asks_the_policy_only_without_a_usable_offset(committed: 
 
 
 # The others are in test_producers.py, test_groups.py, test_transactions.py and test_sends.py.
-DELIVERING = [name for name in experiments.names() if get(name).kind not in (ReplicaRun, ProducerRun, GroupRun, TransactionRun, SendRun)]
+ELSEWHERE = (ReplicaRun, ProducerRun, GroupRun, TransactionRun, SendRun)
+DELIVERING = [name for name in experiments.names() if not issubclass(get(name).kind, ELSEWHERE)]
 
 WITHOUT_CHANCE = (  # every seed gives the same run
     "start_position", "zookeeper_group", "connect_layouts", "connect_worker_lost", "connect_source_crash", "streams_tasks",
-    "streams_failover", "streams_queries", "partitions_added", "compacted_topic", "tombstones", "transactional_lag",
+    "streams_failover", "streams_thread_lost", "streams_queries", "partitions_added", "compacted_topic", "tombstones", "transactional_lag",
     "stale_offset", "dead_cleaner", "offset_expiry", "coordinator_moves", "size_of_offsets_topic", "mirror",
+    "checkpoint_kill",
 )  # fmt: skip
 WITH_CHANCE = ("worker_pool", "two_sends")  # of the others, those in which the seed decides something
 

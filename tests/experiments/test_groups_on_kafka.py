@@ -22,7 +22,7 @@ from kitlib.trace import Trace
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-# Some of the others are compared in notebook 15, the rest was by hand; a test for each would take minutes.
+# Some of the others are compared in notebook 10, the rest was by hand; a test for each would take minutes.
 CASES: list[tuple[str, dict[str, Any]]] = [
     # Who is there stays, also when this machine is busy: a longer session, where nobody waits for its end.
     ("rebalance", {"library": "librdkafka", "strategy": "cooperative-sticky", "session_ms": 6_000}),
@@ -77,7 +77,7 @@ def test_rebalance_protocols_differ_in_what_is_given_up(broker: Cluster) -> None
     """Eager members give up everything, cooperative ones and those of the newer protocol what moves; nothing is lost."""
     session = {"session_timeout_ms": 3_000}
     traces = [rebalance_protocols.run(protocol=name, **session) for name in ("eager", "cooperative")]
-    traces.append(rebalance_protocols.run(backend="kafka", protocol="consumer", **session))  # all three for real: notebook 15
+    traces.append(rebalance_protocols.run(backend="kafka", protocol="consumer", **session))  # all three for real: notebook 10
     assert [(row["given up"], row["moved"]) for row in compare(traces)] == [(16, 9), (5, 7), (5, 7)]
     for trace in traces:
         assert judge(trace).counts["lost"] == 0 and judge(trace).violations in ((), ("stalled",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of
 
-PRODUCING = [name for name in experiments.names() if get(name).kind is ProducerRun]
+PRODUCING = [name for name in experiments.names() if issubclass(get(name).kind, ProducerRun)]
 
 # (experiment, knobs) -> stored and sent records, the counts that are not 0. No count is a violation.
 Claim = tuple[str, dict[str, Any], tuple[int, int], dict[str, int]]
@@ -64,6 +65,14 @@ CLAIMS: dict[str, Claim] = {
     "the memory outlives the records": ("log_start_moved", {}, (20, 20), {}),
     "not across a restart": ("log_start_moved", {"restart": "clean"}, (20, 20), {"duplicated": 5}),
     "2.0 forgot with the records": ("log_start_moved", {"release": "2.0"}, (20, 20), {"duplicated": 5}),
+    "one of three partitions fails": ("one_partition_waits", {}, (90, 90), {}),
+    "without numbers its order is lost": ("one_partition_waits", {"idempotence": False}, (90, 90), {"reordered": 5}),
+    "one count for all partitions": (
+        "one_partition_waits", {"numbered": "by producer"}, (30, 90), {"lost": 60, "indefinite": 10},
+    ),
+    "an epoch is one partition's affair": ("new_id_for_all", {}, (280, 290), {"lost": 10}),
+    "a new id is every partition's affair": ("new_id_for_all", {"release": "2.0"}, (335, 340), {"lost": 5, "indefinite": 10}),
+    "two batches fit into a request": ("whose_turn", {}, (100, 100), {}),
 }  # fmt: skip
 
 
@@ -129,15 +138,19 @@ def test_producer_any_knobs_gives_a_trace_that_holds_together(name: str) -> None
         assert len(trace) <= knobs["max_steps"]
         assert Trace.from_json_lines(trace.to_json_lines()) == trace
         json.dumps(judge(trace).to_json())
-        written: list[int] = []
+        logs: dict[int, list[int]] = defaultdict(list)
+        partition = 0
         for step in trace:
             state, data = step.state, step.data
+            partition = data.get("partition", partition)
+            written = logs[partition]
             if step.what == "write":
                 assert data["offset"] == len(written)
                 written += range(data["first"], data["last"] + 1)
             if state:
                 assert state["log"] == state["broker"]["log_end"] == len(written) >= state["broker"]["log_start"]
-                assert len(state["producer"]["in_flight"]) <= trace.knobs.get("max_in_flight", 5)
+                requests = {number for number, *_ in state["producer"]["in_flight"]}
+                assert len(requests) <= trace.knobs.get("max_in_flight", 5)
                 assert len(state["broker"]["remembered"]) <= trace.knobs.get("remembered_batches", 5)
             if step.what == "read":
                 read = [record for low, high in data["records"] for record in range(low, high + 1)]
@@ -155,3 +168,26 @@ def test_fork_shares_its_beginning_and_meets_the_same_luck(name: str) -> None:
     other = get(name).fork(run, at, delay_ms=400)
     assert other.steps[: at + 1] == run.steps[: at + 1]
     assert other.steps != run.steps
+
+
+def test_partition_that_recovers_stops_the_drain_and_the_others_wait_a_moment() -> None:
+    """A batch whose turn it is not ends the drain: the other partitions' batches wait for milliseconds, its own for many."""
+    zero, one, two = (lane.late_ms for lane in judge(get("one_partition_waits").run(rounds=40)).lanes)
+    assert 5 < max(zero, two) < 20 and one > 100
+
+
+def test_one_count_for_all_partitions_is_a_gap_in_each_of_them() -> None:
+    """The leader of a partition sees only its own batches: numbers that went to another partition are missing there."""
+    trace = get("one_partition_waits").run(numbered="by producer")
+    refused = {step.data["error"] for step in trace if step.what == "refuse"}
+    assert refused == {"OUT_OF_ORDER_SEQUENCE_NUMBER"}
+    assert not any(step.what == "refuse" for step in get("one_partition_waits").run(numbered="by producer", partitions=1, rounds=2))
+
+
+def test_drain_from_where_the_last_ended_serves_every_partition_first() -> None:
+    """A request that has room for two batches takes them from the next two partitions, not from the first two again."""
+    turns = {}
+    for drained_from in ("where the last ended", "the first"):
+        trace = get("whose_turn").run(drained_from=drained_from)
+        turns[drained_from] = [step.data["partition"] for step in trace if step.what == "request"]
+    assert set(turns["where the last ended"][:6]) == {0, 1, 2, 3} and set(turns["the first"][:6]) == {0, 1}

@@ -37,6 +37,10 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("producer_id_expired", {"expires": False}),
     ("producer_id_expired", {}),
     ("log_start_moved", {}),
+    ("one_partition_waits", {}),
+    ("one_partition_waits", {"numbered": "by producer", "rounds": 2}),
+    ("new_id_for_all", {}),
+    ("whose_turn", {"rounds": 2, "partitions": 3}),
 ]
 RESTARTS: list[tuple[str, dict[str, Any]]] = [
     ("broker_restart", {}),

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import KitError
@@ -26,11 +26,12 @@ few = st.integers(2, 99)
 on_attempts = st.builds(lambda number, attempt: Intervention("lose", f"ack of record {number} attempt {attempt}"), numbers, few)
 of_producers = st.builds(lambda number, who: Intervention("lose", f"answer {number} of producer {who}"), numbers, few)
 delayed = st.builds(lambda thing, number, ms: Intervention("delay", f"{thing} {number}", ms), st.sampled_from(THINGS), numbers, delays)
-breaks = st.builds(lambda name, at, ms: Intervention("break", name, ms, at), st.sampled_from(["broker", "spout", "store-4", "__acker-7"]),
-                   numbers, st.none() | delays)  # fmt: skip
+processes = st.sampled_from(["broker", "broker 2", "spout", "store-4", "__acker-7", "A"])
+breaks = st.builds(lambda name, at, ms: Intervention("break", name, ms, at), processes, numbers, st.none() | delays)
+freezes = st.builds(lambda name, at, ms: Intervention("freeze", name, ms, at), processes, numbers, delays)
 
 
-@given(st.one_of(on_things, on_attempts, of_producers, delayed, breaks))
+@given(st.one_of(on_things, on_attempts, of_producers, delayed, breaks, freezes))
 def test_intervention_written_and_read_is_the_same(intervention: Intervention) -> None:
     """Whatever an intervention is, its line reads back as the same one."""
     assert Intervention.parse(str(intervention)) == intervention
@@ -77,6 +78,9 @@ BAD = {
     "a delay without a time": ("answers_lost\ndelay answer 7", 'line 2: got "delay answer 7", expected how much later'),
     "a loss with a time": ("answers_lost\nlose answer 7 by 5 ms", 'but only a delay is "by" some ms'),
     "a delay of no time": ("answers_lost\ndelay answer 7 by 0 ms", "expected 1 to 600,000 ms"),
+    "a freeze without an end": ("rebalance\nfreeze A at 5 ms", 'line 2: got "freeze A at 5 ms", expected for how long it stands still'),
+    "someone's record": ("happy_path\nlose record 7 of A", 'only a request, answer, heartbeat, commit is "of" someone'),
+    "a break of a member": ("rebalance\nbreak A at 5 ms", 'does not take "break A at 5 ms". It takes: freeze MEMBER at T ms for D ms;'),
     "attempts of an answer": ("answers_lost\nlose answer 7 attempt 2", "only a record has attempts"),
     "a form that it does not take": ("answers_lost\nlose record 7", 'does not take "lose record 7". It takes: lose request N;'),
     "another process": ("answers_lost\nbreak spout at 5 ms", 'line 2: answers_lost does not take "break spout at 5 ms"'),
@@ -142,6 +146,29 @@ DEEDS: dict[str, tuple[str, str, dict[str, Any], dict[str, int]]] = {
     "fail tuple": ("tuple_tree", "fail tuple 5", {"what": "fault", "kind": "fail", "tuple": 5}, {"duplicated": 2}),
     "lose ack of tuple": ("tuple_tree", "lose ack of tuple 5", {"what": "fault", "kind": "lose"}, {"duplicated": 4, "stalled": 1}),
     "double ack of tuple": ("tuple_tree", "double ack of tuple 5", {"what": "fault", "kind": "double"}, {"duplicated": 4, "stalled": 1}),
+    "send path: lose request": ("linger_and_batches", "lose request 2", {"what": "lose_request", "request": 2}, {}),
+    "send path: lose answer": ("linger_and_batches", "lose answer 2", {"what": "lose_answer", "request": 2}, {}),
+    "send path: delay answer": ("linger_and_batches", "delay answer 2 by 900 ms", {"what": "delay", "ms": 900}, {}),
+    "send path: double request, before idempotence": (
+        "expired_batch release=0.10 stall_ms=100", "double request 0", {"what": "duplicate_request"}, {"duplicated": 1}
+    ),
+    "send path: break the leader": ("stale_metadata", "break broker at 100 ms for 500 ms", {"what": "killed", "broker": 0}, {}),
+    "replicas: break a follower": (
+        "unclean_election", "break broker 3 at 100 ms for 300 ms", {"what": "append", "last": 9},
+        {"lost": 10, "duplicated": 40, "rewound": 1},
+    ),
+    "connect: break a worker": ("connect_worker_lost", "break w2 at 10000 ms for 20000 ms", {"what": "kill", "connectors": ["source"]}, {}),
+    "streams: break an instance": ("streams_failover", "break i1 at 60000 ms for 5000 ms", {"what": "kill"}, {}),
+    "group: freeze a member": ("rebalance", "freeze A at 300 ms for 3000 ms", {"what": "freeze"}, {"duplicated": 72}),
+    "group: lose a heartbeat": ("rebalance", "lose heartbeat 1 of A", {"what": "lose_message", "message": "heartbeat"}, {"duplicated": 72}),
+    "group: lose a commit": ("off_by_one", "lose commit 1 of A", {"what": "lose_message", "message": "commit"}, {"duplicated": 44}),
+    "transaction: lose a commit's request": ("commit_and_abort", "lose request 3", {"what": "lose_request", "api": "EndTxn"}, {}),
+    "transaction: lose an answer": ("commit_and_abort", "lose answer 2", {"what": "lose_answer", "api": "Produce"}, {}),
+    "transaction: double a request": ("commit_and_abort", "double request 2", {"what": "duplicate_request", "request": 2}, {}),
+    "transaction: delay an answer": ("commit_and_abort", "delay answer 2 by 300 ms", {"what": "delay", "ms": 300}, {}),
+    "transaction: break the broker": ("commit_and_abort", "break broker at 30 ms for 800 ms", {"what": "down"}, {}),
+    "transaction: break the broker for good": ("outside_effect", "break broker at 30 ms", {"what": "down"}, {"lost": 3, "duplicated": 6}),
+    "transaction: freeze a producer": ("zombie", "freeze producer 2 at 60 ms for 2000 ms", {"what": "freeze"}, {"stalled": 1}),
     "break task": ("tuple_tree", "break events-1 at 60 ms for 100 ms", {"what": "crash"}, {"duplicated": 16}),
 }  # fmt: skip
 
@@ -178,12 +205,54 @@ def test_no_intervention_leaves_an_anomaly_without_its_reason() -> None:
     assert not [name for name, (base, line, _, _) in DEEDS.items() if judge(run(script=f"{base}\n{line}")).violations]
 
 
+# One experiment of each kind of run that takes interventions -> processes in it, and its length in ms.
+KINDS = {
+    "answers_lost": (["broker"], 200), "happy_path": (["spout"], 400), "tuple_tree": (["events-1", "store-4"], 300),
+    "stale_metadata": (["broker"], 2_000), "expired_batch": (["broker"], 4_000), "acks_and_isr": (["broker"], 2_000),
+    "follower_cut": (["broker 1", "broker 2", "broker 3"], 9_000), "connect_layouts": (["w1", "w2"], 30_000),
+    "streams_tasks": (["i1", "i2"], 8_000), "rebalance": (["A", "B", "C"], 5_000), "poll_too_late": (["A", "B"], 8_000),
+    "auto_commit": (["A", "B"], 3_000), "zombie": (["producer", "producer 2", "broker"], 200), "hanging_transaction": (["producer"], 1_500),
+}  # fmt: skip
+
+
+@st.composite
+def lines(draw: st.DrawFn, name: str) -> str:
+    """Any line that the experiment takes."""
+    processes, length = KINDS[name]
+    form = draw(st.sampled_from(get(name).takes))
+    filled = {"N": st.integers(0, 12), "T": st.integers(0, length), "D": st.integers(1, 9_000)}
+    if " at T " in form and draw(st.booleans()) and not form.startswith("freeze"):
+        form = form.removesuffix(" for D ms")
+    words = [draw(filled[word] if word in filled else st.sampled_from(processes)) if word.isupper() else word for word in form.split()]
+    return " ".join(map(str, words))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_script_replays_to_the_same_trace_or_is_refused_with_a_sentence(data: st.DataObject) -> None:
+    """Whatever is done to a run, its trace's script makes the same trace, and no anomaly of it is without a reason."""
+    name = data.draw(st.sampled_from([*KINDS]))
+    script = "\n".join([name, *data.draw(st.lists(lines(name), min_size=1, max_size=3, unique=True))])
+    try:
+        trace = run(script=script)
+    except ScriptError as refused:
+        assert str(refused).isprintable()
+        return
+    assert run(script=str(Script.of(trace))) == trace
+    assert not judge(trace).violations
+
+
 MISSED = {
     "lose answer 99": 'answers_lost: "lose answer 99" never happened: the last answer of this run is number 10.',
     "break broker at 99999 ms": "the run was over at 194 ms",
     "lose answer 1 of producer 2": "never happened",
     "happy_path|lose record 7 attempt 2": "it did not come to that attempt",
     "happy_path|break spout at 99999 ms": "the run was over at ",
+    "follower_cut|break broker 9 at 5 ms": 'names no replica that runs then. Running: broker 2, broker 3, broker 1.',
+    "rebalance|freeze Z at 500 ms for 9 ms": "names no member that runs then. Running: A",
+    "zombie|freeze producer 9 at 5 ms for 9 ms": "names no producer that runs then. Running:",
+    "rebalance|lose heartbeat 999 of A": "the last heartbeat of this run is number",
+    "lag_is_zero|lose commit 1 of A": "after what the script does, the story cannot go on",
     "tuple_tree|break store-99 at 5 ms": "names no task of its topology. There are events-1, split1-2,",
     "tuple_tree|lose ack of tuple 9999": "the last acked tuple of this run is number",
 }
@@ -195,6 +264,18 @@ def test_intervention_that_never_happens_is_told(line: str, said: str) -> None:
     with pytest.raises(ScriptError) as refused:
         run(script=f"{line.partition('|')[0] if '|' in line else PLAIN}\n{line.rpartition('|')[2]}")
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    {"linger_and_batches\nlose answer 2": "a real client's threads", "commit_and_abort\nbreak broker at 5 ms": "a real client hides",
+     "connect_layouts\nbreak w1 at 5 ms": "on a real broker time passes",
+     "rebalance\nlose commit 1 of A": "a real client's threads"}.items(),
+)  # fmt: skip
+def test_what_only_the_model_can_do_is_refused_on_a_real_broker_with_its_reason(script: str, why: str) -> None:
+    """A line that no real run can follow is refused before anything is started, and the sentence says why."""
+    with pytest.raises(ScriptError, match=f"can be done on the model only: {why}"):
+        run(backend="kafka", script=script)
 
 
 def test_script_without_answers_says_so() -> None:

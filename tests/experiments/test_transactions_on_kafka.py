@@ -76,7 +76,7 @@ def test_table_of_conversations_is_answered_so_by_the_real_broker(broker: Cluste
             place = KafkaTransactions.open(replace(backend, run=f"table-{number}"), kit_client=True)
             try:
                 transactional_id = f"{place.topic}-x"
-                place.wire.wait_for_coordinator(transactional_id)
+                place.coordinator(transactional_id)
                 place.ids.append(transactional_id)
                 wrong[name] = differences(place, talk, transactional_id)
             finally:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.kafka.groups.zookeeper import OldConsumer, Traffic, ZooKeeper, coordinator_messages, herd, rebalance_all
+from kitlib.kafka.groups.zookeeper import (
+    OldConsumer,
+    Traffic,
+    ZooKeeper,
+    coordinator_messages,
+    herd,
+    rebalance_all,
+    share_by_threads,
+)
 
 
 def test_watch_fires_once_for_the_next_change() -> None:
@@ -98,3 +106,10 @@ def test_herd_reads_grow_with_the_square_and_a_coordinators_messages_with_the_nu
     messages = [coordinator_messages(n) for n in (0, 10, 20)]
     assert messages[2] - messages[1] == messages[1] - messages[0] and messages[0] == 8
     assert herd(0, 4).notifications == 0 and herd(50, 100).messages > 20 * coordinator_messages(50)
+
+
+def test_threads_of_two_members_share_the_partitions_and_more_threads_than_partitions_idle() -> None:
+    """One partition is read by one thread of one member; the first threads by their names get the extra ones."""
+    assert share_by_threads({"A": 2, "B": 2}, 6) == {"A-0": [0, 1], "A-1": [2, 3], "B-0": [4], "B-1": [5]}
+    dealt = share_by_threads({"A": 4, "B": 4}, 6)
+    assert [each for share in dealt.values() for each in share] == list(range(6)) and dealt["B-2"] == dealt["B-3"] == []

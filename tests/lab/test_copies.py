@@ -13,9 +13,10 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
 
 from kitlib.errors import DiskError, LabError
-from kitlib.lab import copies, notebook_trust, notebooks
+from kitlib.lab import copies, jupyter, notebook_trust, notebooks
 from tests.conftest import REPOSITORY
 from tests.exercises import test_every_exercise
 from tests.notebooks import test_notebooks
@@ -74,8 +75,8 @@ def extended(notebook: Any) -> None:
     notebook.cells.append(nbformat.v4.new_code_cell("1 + 1"))
 
 
-def shortened(notebook: Any) -> None:
-    del notebook.cells[0]
+def shortened_at_the_end(notebook: Any) -> None:
+    del notebook.cells[-1]
 
 
 def turned_round(notebook: Any) -> None:
@@ -116,18 +117,115 @@ def test_make_again_writes_nothing(project: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (project / "work").iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    "edit", [answered, was_run, extended, shortened, turned_round, without_record, record_damaged], ids=lambda edit: edit.__name__
-)
-def test_make_after_an_update_leaves_a_copy_that_the_learner_has_changed(project: Path, edit: Callable[[Any], None]) -> None:
-    """Whatever the learner has done to the cells, by hand or by running them, the copy stays as it is, to the byte."""
+@pytest.mark.parametrize("edit", [answered, was_run, extended, turned_round], ids=lambda edit: edit.__name__)
+def test_make_after_an_update_brings_it_into_untouched_cells(project: Path, edit: Callable[[Any], None]) -> None:
+    """A copy that the learner has worked on gets the newer sentence, and what the learner did stays as it is, outputs too."""
+    make(project)
+    path = change(project / "work" / "01_second.ipynb", autosaved, edit)
+    before = {cell.id: cell for cell in notebooks.load(path).cells}
+    change(project / "notebooks" / "01_second.ipynb", newer)
+    assert make(project) == ["01_second: 1 cell updated"]
+    after = notebooks.load(path).cells
+    assert [cell.id for cell in after] == list(before)
+    assert all(cell == before[cell.id] for cell in after if cell.id != "head")
+    assert next(cell for cell in after if cell.id == "head").source.endswith("A newer sentence.")
+    assert make(project) == []
+
+
+@pytest.mark.parametrize("edit", [without_record, record_damaged], ids=lambda edit: edit.__name__)
+def test_make_after_an_update_leaves_a_notebook_that_is_no_copy(project: Path, edit: Callable[[Any], None]) -> None:
+    """A notebook of the learner's own that has the name of one of the kit's stays as it is, to the byte."""
     make(project)
     mine = change(project / "work" / "01_second.ipynb", autosaved, edit).read_bytes()
     change(project / "notebooks" / "01_second.ipynb", newer)
-    said = make(project)
+    assert make(project) == []
     assert (project / "work" / "01_second.ipynb").read_bytes() == mine
-    is_a_copy = edit not in (without_record, record_damaged)
-    assert [line for line in said if line.startswith("01_second: the kit has a newer version")] == said[: is_a_copy]
+
+
+def test_make_after_an_update_never_writes_to_a_cell_that_was_changed(project: Path) -> None:
+    """The learner's words and the kit's newer ones are not mixed: the cell stays theirs, now and at later starts, and is counted."""
+    make(project)
+
+    def reworded(notebook: Any) -> None:
+        notebook.cells[0].source = "My own heading."
+
+    path = change(project / "work" / "01_second.ipynb", reworded, shortened_at_the_end)
+    for _ in range(2):
+        change(project / "notebooks" / "01_second.ipynb", newer)
+        assert make(project) == ["01_second: 0 cells updated; 1 that you have changed stays as it is"]
+        assert [cell.source for cell in notebooks.load(path).cells] == ["My own heading."]
+
+
+def test_make_after_an_update_brings_new_cells_and_takes_dropped_ones(project: Path) -> None:
+    """A new cell stands behind its neighbour, a dropped one goes unless the learner changed it, their own cells stay in place."""
+    make(project)
+    path = change(project / "work" / "01_second.ipynb", extended, was_run)
+
+    def recast(notebook: Any) -> None:
+        notebook.cells[1:1] = [nbformat.v4.new_markdown_cell("New.", id="new")]
+        notebook.cells[0] = nbformat.v4.new_markdown_cell("# Another heading", id="other")
+
+    change(project / "notebooks" / "01_second.ipynb", recast)
+    assert make(project) == ["01_second: 3 cells updated"]
+    after = notebooks.load(path).cells
+    assert [cell.source for cell in after] == ["# Another heading", "New.", "answer = None", "1 + 1"]
+
+
+def test_refreshed_copy_is_as_trusted_as_it_was(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JupyterLab goes on showing the pictures of a notebook that it trusted, and hides those of another one."""
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / "home"))
+    make(project)
+    trusted, other = (change(project / "work" / f"{name}.ipynb", was_run) for name in ("01_second", "02_third"))
+    data_dir = jupyter.config_dir() / "data"
+    data_dir.mkdir(parents=True)
+    notary = NotebookNotary(data_dir=str(data_dir))
+    notary.sign(notebooks.load(trusted))
+    for name in ("01_second", "02_third"):
+        change(project / "notebooks" / f"{name}.ipynb", newer)
+    copies.make(copies.desk(project), print, notebook_trust.keep)
+    assert (notary.check_signature(notebooks.load(trusted)), notary.check_signature(notebooks.load(other))) == (True, False)
+    notary.store.close()
+
+
+ASKED = "**Predict.** How many?"
+
+
+@pytest.mark.parametrize(
+    ("answer", "folded", "open_"),
+    [
+        ("**Look.** Five.\n\nAnd why.", "**Look.** Five.\n\nAnd why.", ""),
+        ("**Look.** Five.\n\n**Break it.** And six?", "**Look.** Five.", "**Break it.** And six?"),
+        ("Five.\n\n## Next", "Five.", "## Next"),
+        ("Five.\n\nNow the other one:", "Five.", "Now the other one:"),
+        ("Five. And why. Now the other one:", "Five. And why.", "Now the other one:"),
+    ],
+)
+def test_answer_to_a_prediction_is_folded_in_the_copy(answer: str, folded: str, open_: str) -> None:
+    """What follows the run can be opened; the next task and the line that leads to a cell are there at once."""
+    texts = ["Before.", ASKED, None, answer, None, "Not an answer to a prediction."]
+    cells = [nbformat.v4.new_code_cell("run()") if text is None else nbformat.v4.new_markdown_cell(text) for text in texts]
+    copied = copies.as_copied(nbformat.v4.new_notebook(cells=cells)).cells
+    parts = [f"<details><summary>{copies.SUMMARY}</summary>", folded, "</details>", *([open_] if open_ else [])]
+    assert copied[3].source == "\n\n".join(parts)
+    assert [cell.source for at, cell in enumerate(copied) if at != 3] == [cell.source for at, cell in enumerate(cells) if at != 3]
+
+
+@pytest.mark.parametrize("asked", ["**Predict.** How many?", "**Think:** how many?"])
+def test_what_follows_a_question_is_folded_whether_it_is_asked_or_thought_about(asked: str) -> None:
+    """A question that has no widget is a question, too."""
+    texts = [asked, None, "Five."]
+    cells = [nbformat.v4.new_code_cell("run()") if text is None else nbformat.v4.new_markdown_cell(text) for text in texts]
+    assert copies.as_copied(nbformat.v4.new_notebook(cells=cells)).cells[2].source.startswith("<details>")
+
+
+@pytest.mark.parametrize("original", notebooks.shipped_in(REPOSITORY), ids=lambda path: path.stem)
+def test_shipped_notebook_folds_answers_and_nothing_that_is_to_be_done(original: Path) -> None:
+    """No heading, no question and no exercise is hidden, and the shipped notebook itself is not changed."""
+    shipped = notebooks.load(original)
+    text = notebooks.text_of(shipped)
+    hidden = [part for cell in copies.as_copied(shipped).cells for part in re.findall(r"<details>.*?</details>", cell.source, re.DOTALL)]
+    assert hidden and notebooks.text_of(shipped) == text
+    assert not [part for part in hidden if re.search(r"^#|\*\*(Predict|Think|Explain)|hint\(", part, re.MULTILINE)]
 
 
 def test_make_after_an_update_renews_an_untouched_copy(project: Path) -> None:

@@ -25,7 +25,7 @@ def test_lab_opened_in_a_browser_shows_the_notebook_and_nothing_else(chromium: B
     page.get_by_text("Python 3 (ipykernel) | Idle").first.wait_for(timeout=60_000)
     page.wait_for_load_state("networkidle")
     assert "/lab/tree/work/00_start_here.ipynb" in page.url
-    assert page.locator(".jp-DirListing-item").filter(has_text="16_connect_and_streams.ipynb").count() == 1
+    assert page.locator(".jp-DirListing-item").filter(has_text="16a_work_that_moves.ipynb").count() == 1
     assert page.locator(".jp-Dialog, .Toastify__toast").count() == 0
     assert not complaints and not elsewhere
     page.close()

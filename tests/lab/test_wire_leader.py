@@ -29,15 +29,15 @@ class Brokers:
 
 class Connection:
     def __init__(self, brokers: Brokers, where: tuple[str, int]) -> None:
-        self.brokers, self.where = brokers, where
+        self.brokers, self.address, self.where = brokers, where, f"{where[0]}:{where[1]}"
 
     def metadata(self, topics: list[str], timeout_s: float | None = None) -> Metadata:
         answers = self.brokers.answers
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
     def close(self) -> None:
-        if self.where in self.brokers.open_now:
-            self.brokers.open_now.remove(self.where)
+        if self.address in self.brokers.open_now:
+            self.brokers.open_now.remove(self.address)
 
 
 def led_by(leader: int, brokers: dict[int, tuple[str, int]] = BROKERS) -> Metadata:

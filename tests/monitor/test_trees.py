@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kitlib import experiments
-from kitlib.monitor.trees import ENDS, TreeReport, follow_steps, follow_trees
+from kitlib.experiments import run
+from kitlib.monitor.trees import ENDS, TreeReport, follow_steps, follow_trees, tracking_of
 from kitlib.trace import Step, Trace
 
 Told = list[tuple[str, str, dict[str, Any]]]  # actor, word, data; 10 ms apart
@@ -157,3 +158,12 @@ def test_trees_of_an_experiment_agree_with_what_its_tasks_say(name: str, knobs: 
     for tree in report.trees:
         assert tree.acked <= tree.tuples and (tree.end != "acked" or tree.is_false or tree.acked == tree.tuples)
     assert bool(report.false_completions) is (knobs.get("id_bits") == 4)
+
+
+def test_tracking_costs_sixteen_bytes_a_tree_in_each_tuple_and_a_message_for_each_ack() -> None:
+    """Without ackers a tuple carries one byte of ids, and nobody is told anything."""
+    tracked, plain = (tracking_of(run("reliability_off", lose_percent=0, topology_ackers=ackers)) for ackers in (1, 0))
+    assert tracked.tuples == plain.tuples == 120 and (plain.id_bytes, plain.messages) == (120, 0)
+    assert tracked.id_bytes == 120 * 17 and tracked.messages == 40 + 120 and tracked.message_bytes == 16 * 160
+    spread = tracking_of(run("reliability_off", lose_percent=0, topology_ackers=4))
+    assert spread.messages == tracked.messages and 160 / 4 <= spread.busiest < tracked.busiest

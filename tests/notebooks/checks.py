@@ -11,6 +11,7 @@ from typing import Any
 from kitlib.lab import notebooks
 
 LONGEST_CELL = 25  # lines
+MOST_IMPORTS = 3  # lines of the first code cell
 LARGEST_FILE = 600_000  # bytes
 LARGEST_OUTPUT = 150_000  # bytes of one output
 MOST_UNCOMPARED = 2  # cells whose output nbval may ignore
@@ -51,19 +52,26 @@ def tags(cell: Any) -> list[str]:
 
 
 def import_problems(code: list[Any]) -> list[str]:
-    """Imports stand in the first code cell and nowhere else."""
-    found = []
+    """The first code cell imports what the whole notebook uses, in few lines; what else is needed stands at the top of the cell that needs it."""
+    found: list[str] = []
+    known: set[str] = set()
     for number, cell in enumerate(code, 1):
         try:
-            tree = ast.parse(cell.source)
+            body = ast.parse(cell.source).body
         except SyntaxError:
             found.append(f"code cell {number} is not plain Python (no magics, no shell)")
             continue
-        imports = any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree))
-        if imports and number > 1:
-            found.append(f"code cell {number} imports; there is one import cell, the first")
-        if not imports and number == 1:
+        imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = [alias.asname or alias.name for node in imports for alias in node.names]
+        if body[: len(imports)] != imports:
+            found.append(f"code cell {number} imports below its first lines")
+        if twice := sorted(known & {*names}):
+            found.append(f"code cell {number} imports {', '.join(twice)} again")
+        if number == 1 and (body != imports or not imports):
             found.append("the first code cell is not the import cell")
+        if number == 1 and len([line for line in cell.source.splitlines() if line]) > MOST_IMPORTS:
+            found.append(f"the import cell has more than {MOST_IMPORTS} lines; import in the cell that needs it first")
+        known |= {*names}
     return found
 
 
@@ -84,6 +92,9 @@ def cell_problems(cell: Any) -> list[str]:
     return found
 
 
+BARE = re.compile(r"\s*(True|False|None|\(\)|\[\]|\{\}|\((True|False)(, (True|False))*,?\))\s*")
+
+
 def output_problems(output: Any, cell_tags: list[str]) -> list[str]:
     found = []
     if output.output_type == "error" and "raises-exception" not in cell_tags:
@@ -91,6 +102,8 @@ def output_problems(output: Any, cell_tags: list[str]) -> list[str]:
     if output.output_type == "stream" and output.name == "stderr":
         found.append("has written to stderr")
     parts = dict(output.get("data", {})) or {"text/plain": output.get("text", "")}
+    if BARE.fullmatch(str(parts.get("text/plain", "-"))):
+        found.append(f"shows {parts['text/plain']!r}; say it in words")
     for kind, part in parts.items():
         text = part if isinstance(part, str) else str(part)
         if kind == "application/javascript" or (kind in ("text/html", "image/svg+xml") and SCRIPT.search(text)):

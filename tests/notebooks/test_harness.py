@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ import nbformat
 import psutil
 import pytest
 
-from kitlib.lab import notebooks
+from kitlib.lab import notebook_tests, notebooks
+from kitlib.lab.notebook_tests import compare
 from kitlib.lab.notebooks import run, save, tidy
 from tests.conftest import mentions, our_processes
 from tests.notebooks.checks import problems
-from tests.notebooks.harness import compare
 
 pytestmark = [pytest.mark.notebooks, pytest.mark.timeout(180)]
 IMPORTS = "import os, signal, subprocess, sys, threading, time\nfrom pathlib import Path"
@@ -84,9 +83,9 @@ def test_notebook_with_another_outcome_fails_in_each_cell(tmp_path: Path) -> Non
     nbformat.write(notebook, path)
     comparison = compare(path, failures=100)
     assert not comparison.passed
-    for number, (_, now, words) in enumerate(CHANGES, 1):
-        said = re.search(rf"bad.ipynb::Cell {number} _+\n(.*?)(?=\n____|\n====)", comparison.report, re.DOTALL)
-        assert said and words in said.group(1), (now, comparison.report)
+    assert len(comparison.problems) == len(CHANGES)
+    for number, (said, (_, now, words)) in enumerate(zip(comparison.problems, CHANGES, strict=True), 2):
+        assert said.startswith(f"In [{number}]: ") and words in said, (now, said)
 
 
 def test_notebook_whose_kernel_dies_fails(tmp_path: Path) -> None:
@@ -118,6 +117,12 @@ def test_notebook_that_is_slow_fails(tmp_path: Path) -> None:
     assert not comparison.passed and "2 s are allowed" in comparison.report
 
 
+def test_notebook_of_which_a_cell_was_not_run_fails(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That pytest is content is not enough: as many cells must have been run as the notebook has."""
+    monkeypatch.setattr(notebook_tests, "read_account", lambda path: {"cells": 1, "seconds": 1.0})
+    assert compare(clean).problems == ("1 of 2 code cells were run.",)
+
+
 def test_notebook_that_leaves_a_process_is_cleaned_up(tmp_path: Path) -> None:
     """What a notebook's kernel started and left is gone after the comparison."""
     path = saved(tmp_path / "leak.ipynb", "subprocess.Popen(['sleep', '1000'], start_new_session=True).pid > 0")
@@ -132,7 +137,8 @@ def test_notebook_that_leaves_a_process_is_cleaned_up(tmp_path: Path) -> None:
         (lambda cell: cell.update(source="x = 1\n" * 26), "more than 25 lines"),
         (lambda cell: cell.update(source="time.sleep(1)"), "sleeps"),
         (lambda cell: cell.update(source="open('/home/me/x')"), "absolute path"),
-        (lambda cell: cell.update(source="import json"), "one import cell"),
+        (lambda cell: cell.update(source="x = 1\nimport json"), "imports below its first lines"),
+        (lambda cell: cell.update(source="import os\nx = 1"), "imports os again"),
         (lambda cell: cell.update(source="!ls"), "plain Python"),
         (lambda cell: cell.update(source="%pip install x"), "installs"),
         (lambda cell: cell.update(metadata={"collapsed": True}), "holds metadata"),

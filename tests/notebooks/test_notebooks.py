@@ -8,30 +8,11 @@ from typing import Any
 import pytest
 
 from kitlib.lab import notebooks
+from kitlib.lab.notebook_tests import compare
 from tests.conftest import REPOSITORY
 from tests.notebooks.checks import problems
-from tests.notebooks.harness import compare
 from tests.side_by_side import is_worker
 
-PROMISED = (
-    "00_start_here",
-    "01_partition_manager",
-    "02_max_offset_behind",
-    "03_out_of_range_and_restart",
-    "04_tuple_trees_and_the_acker",
-    "05_when_things_crash",
-    "06_word_count_end_to_end",
-    "07_inside_the_producer",
-    "08_idempotent_producer",
-    "09_in_flight_and_order",
-    "10_transactions",
-    "11_the_offsets_topic",
-    "12_two_incidents",
-    "13_unclean_election",
-    "14_watching_lag",
-    "15_groups_and_rebalances",
-    "16_connect_and_streams",
-)
 ALL = [path for folder in notebooks.FOLDERS for path in sorted((REPOSITORY / folder).glob("*.ipynb"))]
 
 each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
@@ -44,16 +25,17 @@ each_notebook_one_of_them_quick = pytest.mark.parametrize(
 SECONDS, SECONDS_BESIDE = 60, 210
 
 
-@pytest.mark.parametrize("name", PROMISED)
-def test_notebook_promised_is_there(name: str) -> None:
-    """The notebooks that the README names are in the repository."""
-    assert name in [path.stem for path in ALL]
-
-
 @each_notebook
 def test_notebook_as_a_file_keeps_the_rules(path: Path) -> None:
     """Run from top to bottom, clean metadata, short cells, one import cell, no paths, no sleeps, no scripts."""
     assert not problems(path)
+
+
+@each_notebook
+def test_notebook_asks_before_it_shows(path: Path) -> None:
+    """Each notebook has predictions that are asked for, kept and scored."""
+    code = [cell.source for cell in notebooks.load(path).cells if cell.cell_type == "code"]
+    assert any(source.startswith("predict(") or "\npredict(" in source for source in code)
 
 
 @pytest.mark.notebooks

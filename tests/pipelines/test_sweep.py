@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +57,62 @@ def test_sweep_makes_only_rows_that_are_not_there(spark: Any, home: Path, monkey
     larger = rows(sweep(NAME, OVER, seeds=4, spark=spark, progress=lambda *counts: told.append(counts)))
     assert (told[0], told[-1]) == ((12, 16), (16, 16))
     assert larger == plain(Grid.of(NAME, OVER, seeds=4))
-    monkeypatch.setattr(sweeps, "code_hash", lambda: "another")
+    monkeypatch.setattr(sweeps, "code_hash", lambda: "0123456789abcdef")
     told.clear()
     assert rows(sweep(NAME, OVER, seeds=1, spark=spark, progress=lambda *counts: told.append(counts)))
     assert told[0] == (0, 4)
-    assert [path.name for path in (home / "sweeps" / NAME).iterdir()] == ["another"]
+    assert [path.name for path in (home / "sweeps" / NAME).iterdir()] == ["0123456789abcdef"]
+
+
+def test_sweep_interrupted_in_a_notebook_leaves_no_job_and_continues(spark: Any, home: Path) -> None:
+    """What was finished is kept; the next call makes the rest and has the same rows, whatever was made first."""
+    told: list[tuple[int, int]] = []
+
+    def interrupt(done: int, total: int) -> None:
+        told.append((done, total))
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(NAME, OVER, seeds=5, spark=spark, progress=interrupt)
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    kept = told[-1][0]
+    assert 0 < kept < 20
+    told.clear()
+    turned = {name: list(reversed(values)) for name, values in reversed(OVER.items())}
+    found = rows(sweep(NAME, turned, seeds=[5, 4, 3, 2, 1], spark=spark, progress=lambda *counts: told.append(counts)))
+    assert told[0] == (kept, 20)
+    assert found == plain(Grid.of(NAME, turned, seeds=[5, 4, 3, 2, 1]))
+
+
+def test_run_that_raises_on_spark_is_a_row_with_its_error(spark: Any, home: Path) -> None:
+    """Its counts are null, and the rows of the other runs are whole."""
+    grid = Grid.of(NAME, {"release": ["0.9.3", "1.1.0"]})
+    broken = replace(grid, over={"release": ("0.9.3", "a release that nobody made")})
+    made: list[dict[str, Any]] = []
+    sweeps._run_missing(spark, broken, [0, 1], schema_of(grid), lambda table: made.extend(table.to_pylist()))
+    assert made[0] == plain(grid)[0]
+    assert made[1]["error"].startswith("KnobError: ") and "a release that nobody made" in made[1]["error"]
+    assert (made[1]["release"], made[1]["seed"], made[1]["lost"], made[1]["steps"]) == ("a release that nobody made", 1, None, None)
+
+
+@pytest.mark.parametrize(("done", "left"), [((0, 10, 60), "50 s left"), ((40, 50, 60), "10 s left"), ((0, 100, 100), "")])
+def test_bar_in_a_notebook_says_how_much_time_is_left(monkeypatch: pytest.MonkeyPatch, done: tuple[int, int, int], left: str) -> None:
+    """By the pace of the runs that were made now; rows that were there already tell nothing about it."""
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shown.append(data["text/plain"])
+
+    clock = iter([0.0, 10.0, 10.0])
+    monkeypatch.setattr(sweeps, "display", lambda *data, **more: Handle())
+    monkeypatch.setattr(sweeps.time, "monotonic", lambda: next(clock))
+    tell = sweeps._cell_bar(Grid.of(NAME))
+    first, now, total = done
+    tell(first, total)
+    tell(now, total)
+    assert left in shown[0]
 
 
 def test_a_half_written_file_of_rows_counts_as_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,21 +149,30 @@ def test_kit_sweep_stopped_by_ctrl_c_leaves_its_rows_and_no_process(new_home: Pa
     assert sum(whole) > 0
 
 
-ON_A_CLUSTER = """
-from kitlib.lab import spark
-from kitlib.pipelines.sweep import sweep
-session = spark.session("sweep", "local-cluster[2,1,1024]")
-frame = sweep({name!r}, {over!r}, seeds=3, spark=session)
-print(*[row.lost for row in frame.collect()])
-spark.stop()
+ON_A_BARE_MACHINE = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from kitlib.experiments.grid import Grid
+print(json.dumps([Grid.of(name).row(0) for name in sys.argv[2:]]))
 """
 
 
+def test_executor_without_any_package_makes_the_same_rows(tmp_path: Path) -> None:
+    """The archive that is sent is enough, whatever the domain: Python's standard library is all that it needs there."""
+    names = [NAME, "six_in_flight", "tuple_tree", "rebalance", "stale_offset"]
+    sweeps.write_archive(tmp_path / "kitlib.zip")
+    command = [sys.executable, "-I", "-S", "-c", ON_A_BARE_MACHINE, str(tmp_path / "kitlib.zip"), *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
+    assert json.loads(done.stdout) == [Grid.of(name).row(0) for name in names]
+
+
 def test_sweep_on_executors_of_their_own_has_the_same_rows(new_home: Path, tmp_path: Path) -> None:
-    """They get the kit's code with the job: they start where there is none."""
-    environment = os.environ | {"KIT_HOME": str(new_home)}
+    """KIT_SPARK_MASTER moves `kit sweep` there. They get the kit's code with the job: they start where there is none."""
+    environment = os.environ | {"KIT_HOME": str(new_home), "KIT_SPARK_MASTER": "local-cluster[2,1,1024]"}
+    over = [f"--over={name}={','.join(map(str, values))}" for name, values in OVER.items()]
     done = subprocess.run(
-        [sys.executable, "-c", ON_A_CLUSTER.format(name=NAME, over=OVER)],
+        [sys.executable, "-m", "kitlib", "sweep", NAME, *over, "--seeds", "3", "--json"],
         env=environment, capture_output=True, text=True, timeout=170,
     )  # fmt: skip
-    assert done.stdout.split() == [str(row["lost"]) for row in plain(Grid.of(NAME, OVER, seeds=3))], done.stderr[-2000:]
+    lost = [json.loads(line)["lost"] for line in done.stdout.splitlines()]
+    assert lost == [row["lost"] for row in plain(Grid.of(NAME, OVER, seeds=3))], done.stderr[-2000:]

@@ -35,7 +35,7 @@ class Projector:
 
     def _whole(self, number: int, node: list[Any]) -> list[Any]:
         def part(one: Any) -> Any:
-            return one if isinstance(one, str) else number - one
+            return one if isinstance(one, str) else -1 - one if one < 0 else number - one
 
         if node[0] >= 0:
             return [node[0], *map(part, node[1:])]

@@ -17,7 +17,16 @@ from kitlib.views.film import NOTHING, Film, Reel, Slot, Track, pieces_at, seen_
 from kitlib.views.frames import to_frames
 from kitlib.views.ledger import draw_ledger
 from kitlib.views.lives import mentions_in
-from kitlib.views.partition_strip import CLOSE_UPS, close_up_at, draw_lane, lane_tall, seen_in, strip_legend, strip_reel
+from kitlib.views.partition_strip import (
+    CLOSE_UPS,
+    WHERE_PUT,
+    close_up_at,
+    draw_lane,
+    lane_tall,
+    seen_in,
+    strip_legend,
+    strip_reel,
+)
 from kitlib.views.played import played
 from kitlib.views.plot import draw_plot
 from kitlib.views.svg import Item, Svg, el, group
@@ -121,7 +130,9 @@ def test_a_player_is_sent_the_strips_and_curves_that_a_picture_has(name: str, kn
         assert sent.meanings(0, step) == {item.meaning for item in strip_legend() if item.key in seen - {"."}}
         stays, moves = sent.node(sent.reels[1]["back"]), sent.track(sent.reels[1]["cursor"]["track"], step)
         moves[1]["transform"] = f"translate({sent.reels[1]['cursor']['x'][step]} 16)"
-        found = [*leaves_of(stays), *leaves_of(moves), *sent.leaves(1, step)]
+        tag, attributes, on_time, on_steps = stays
+        assert [node[1]["class"] for node in (on_time, on_steps)] == ["kit-on-time", "kit-on-steps"]
+        found = [*leaves_of([tag, attributes, on_time]), *leaves_of(moves), *sent.leaves(1, step)]
         assert found == leaves_of(to_node(draw_plot(frames, step, 16)))
 
 
@@ -213,6 +224,16 @@ def test_the_close_up_can_be_held_where_the_loss_begins() -> None:
     assert close_up_at(lane, "at the first duplicate") is None and row.of == [0, 1, 1]
     first = close_up_at(lane, "at the first lost record")
     assert first is not None and lane.after(len(frames) - 1).codes.index("X") in range(first, first + lane.boxes)
+
+
+def test_the_close_up_stands_where_it_was_put() -> None:
+    """Put half way, or to the end, the close-up of a long log shows those records at every step; one more line of the list says so."""
+    frames = to_frames(get("small_max_offset_behind").run())
+    lane = frames.lanes[0]
+    for at, first in ((0, lane.base), (500, lane.base + (lane.end - lane.base - lane.boxes) // 2), (1_000, lane.end - lane.boxes)):
+        reel = strip_reel(Film(), frames.lanes, len(frames), held_at=at)
+        assert reel.chooser is not None and (reel.chooser.names[-1], reel.chooser.held) == (WHERE_PUT, at)
+        assert close_up_at(lane, WHERE_PUT, at) == first
 
 
 def test_a_log_that_fits_has_no_close_up_to_choose() -> None:

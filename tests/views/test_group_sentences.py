@@ -200,6 +200,12 @@ SAID = [
     ("monitor", "lag", {"end": 4, "committed": 3, "lag": 1}, "The log ends at 4, and 3 is committed: a lag of 1."),
     ("monitor", "judge", {"status": "STOP", "why": "all is quiet"}, "The monitor says STOP: all is quiet."),
     ("monitor", "judge", {"status": "OK", "why": "OK: no lag (window 60% full)"}, "The monitor says OK: no lag (window 60% full)."),
+    (
+        "network",
+        "lose_message",
+        {"member": "A", "message": "heartbeat", "number": 3},
+        "The network loses heartbeat 3 of A: the coordinator never sees it.",
+    ),
 ]
 
 

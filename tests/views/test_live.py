@@ -13,7 +13,7 @@ from kitlib.experiments import get
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import judge
 from kitlib.views import Player
-from kitlib.views.live import IDLE, lamps, parts_at
+from kitlib.views.live import IDLE, lamps
 from tests.conftest import wait_for
 
 CRASH: dict[str, Any] = {"records": 5, "process_ms": 5, "max_spout_pending": 1, "crash_at_ms": 45, "records_while_down": 1}
@@ -85,16 +85,34 @@ def test_the_kernel_stays_alive_while_the_broker_runs(player: Player, broker: An
 
 
 @pytest.mark.kafka
-def test_who_waits_no_longer_keeps_the_models_run(player: Player, broker: Any) -> None:
-    """What the broker finds after that is dropped."""
+def test_cancelled_run_ends_at_its_next_step_and_leaves_nothing_open(player: Player, broker: Any) -> None:
+    """Cancelled, a run of many records ends long before its story does, the model's run stays, and the broker takes the next run."""
+    player.values = {"records": 400, "process_ms": 50}
     shown = player.trace
     ask(player, do="real")
     run = player._live
     assert run is not None and run.thread is not None
-    ask(player, do="stop waiting")
-    run.thread.join(60)
+    assert wait_for(lambda: run.doing.startswith("The story runs"), 60)
+    ask(player, do="cancel")
+    run.thread.join(30)
+    assert (run.thread.is_alive(), run.trace, run.error) == (False, None, "The run was cancelled.")
     player._look()
     assert player.trace is shown and player.live == IDLE
+    player.values = CRASH
+    ask(player, do="real")
+    assert wait(player)["state"] == "agrees"
+
+
+@pytest.mark.kafka
+def test_player_opened_on_the_broker_has_the_switch_on_its_side(broker: Any) -> None:
+    """Its lamps tell at once whether the model agrees; the switch goes to the model and back."""
+    player = Player("restart", backend="kafka", **CRASH)
+    assert (player.live["state"], player.trace.backend) == ("agrees", "kafka")
+    ask(player, do="model")
+    assert (player.live, player.trace.backend) == (IDLE, "model")
+    ask(player, do="real")
+    assert wait(player)["state"] == "agrees"
+    player.close()
 
 
 def test_without_a_broker_the_player_says_what_to_do(player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,4 +131,4 @@ def test_lamps_name_the_first_count_that_differs(player: Player) -> None:
     kind = next(kind for kind in model if model[kind] != broker[kind])
     told = lamps(other, get("restart"), Script.of(player.trace))
     sentence = f"Model and broker differ: {model[kind]} {kind} on the model, {broker[kind]} on the broker."
-    assert (told["state"], told["sentence"]) == ("parts", sentence) and parts_at(player.verdict, player.verdict) == ""
+    assert (told["state"], told["sentence"]) == ("parts", sentence) and player.verdict.parts_from(player.verdict) == ""

@@ -10,6 +10,7 @@ import pytest
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import run
 from kitlib.experiments.stored import compare_logs, send_figures, stored
+from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import lay_under, side_by_side
 
@@ -44,7 +45,7 @@ def test_figures_are_counted_from_first_send_to_last_report() -> None:
 def test_log_is_told_in_pieces_with_their_copies() -> None:
     """A piece ends where the numbers do not go on and where copies begin: here batch 2's second copy follows its first."""
     trace = run(script="answers_lost lost_answers=0 idempotence=false\ndouble request 2")
-    assert [(piece.offset, piece.first, piece.last, piece.copy) for piece in stored(trace)] == [
+    assert [(piece.offset, piece.first, piece.last, piece.copy) for piece in stored(trace)[0]] == [
         (0, 0, 14, 1), (15, 10, 14, 2), (20, 15, 59, 1)
     ]  # fmt: skip
 
@@ -57,6 +58,16 @@ def test_logs_that_differ_are_told_with_the_offset() -> None:
     shown = lay_under(plain, doubled)
     assert shown.sentence.startswith("The logs part at offset 15")
     assert {"model", "broker", "a copy", "10-14"} <= {*texts(shown.svg)}
+
+
+def test_logs_of_several_partitions_are_compared_one_by_one() -> None:
+    """Each partition has a strip of its own in each run, and the sentence names the partition in which the logs part."""
+    plain, lossy = (run(script=f"one_partition_waits idempotence=false\n{line}") for line in ("", "lose answer 2"))
+    assert compare_logs(plain, plain) == "The broker's log is the model's, record by record: 90 records in 3 partitions, each of them once."
+    shown = lay_under(plain, lossy)
+    assert shown.sentence == "The logs of partition 0 part at its offset 15: the model's has record 45 there, the broker's record 15."
+    assert {f"{name}, {partition}" for name in ("model", "broker") for partition in range(3)} <= {*texts(shown.svg)}
+    assert send_figures(lossy).copies == judge(lossy).counts["duplicated"] > 0
 
 
 def test_what_has_no_log_is_refused() -> None:

@@ -20,9 +20,8 @@ from kitlib.views.log_panel import (
     labels_of,
     log_words,
 )
-from kitlib.views.offsets_scene import StepClock
+from kitlib.views.offsets_scene import StepClock, states_of
 from kitlib.views.offsets_strip import coordinator_spells
-from kitlib.views.offsets_writes import states_of
 from kitlib.views.scenes import kind_of
 from kitlib.views.svg import HATCH
 from kitlib.words.glyphs import BLUE, RED

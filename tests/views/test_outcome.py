@@ -9,10 +9,8 @@ import pytest
 from kitlib.experiments import get, names
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
-from kitlib.views.figure_curve import curve
 from kitlib.views.outcome import Outcome, changes, label
-from kitlib.views.plot import curve as plot_curve
-from kitlib.views.plot import mapped
+from kitlib.views.plot import curve, mapped
 from kitlib.views.session import Session
 from tests.views.projector import Projector
 
@@ -51,7 +49,7 @@ def test_a_turned_knob_is_told_as_before_and_after() -> None:
     told = turn(session, max_offset_behind="10")
     assert (told["figure"], told["lead"]) == ("2 records lost.", "Compared with max_offset_behind=5: ")
     assert told["changes"] == "46 lost → 2 lost, 9 reordered → 31 reordered, 2 stalled → 1 stalled."
-    assert len(ghosts(session)) == 1 and len(ghosts(session, "curve")) == 3, "the figure's, and the plot's three"
+    assert len(ghosts(session)) == 2 and len(ghosts(session, "curve")) == 6, "the figure's and the plot's three, each in time and in steps"
 
 
 def test_a_figure_that_is_no_count_is_told_with_its_unit() -> None:
@@ -133,12 +131,13 @@ def test_times_of_another_run_lie_at_the_same_times() -> None:
 
 def test_curve_keeps_a_value_until_the_next_step_and_ends_at_the_right() -> None:
     """A corner where the value changes; steps right of the axis are left out."""
-    assert curve([0, 0, 1], [10, 20, 30], 1, 30) == "M10 78H30V24H30"
-    assert curve([1, 0], [10, 40], 1, 30) == "M10 24H30"
+    size = {"rise": 54, "foot": 78, "right": 30}
+    assert curve([0, 0, 1], [10, 20, 30], 1, **size) == "M10 78H30V24H30"
+    assert curve([1, 0], [10, 40], 1, **size) == "M10 24H30"
 
 
 def test_curve_of_a_plot_leaves_room_for_a_higher_one() -> None:
     """The scale covers both; what lies right of the axis is left out, and a run that ends earlier ends there."""
-    assert plot_curve([0, 5], [150, 200], 10) == "M150 30H200V15H200"
-    assert plot_curve([0, 5], [150, 200]) == "M150 30H200V0H200"
-    assert plot_curve([4, 8], [150, 741]) == "M150 15H740"
+    assert curve([0, 5], [150, 200], 10) == "M150 30H200V15H200"
+    assert curve([0, 5], [150, 200]) == "M150 30H200V0H200"
+    assert curve([4, 8], [150, 741]) == "M150 15H740"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
@@ -26,13 +25,6 @@ from kitlib.views.player import HERE, REST_S, SCRIPTS, STYLES
 from tests.views.traces import SOME_STEPS, some_steps_of, story
 
 SMALL = "small_max_offset_behind"
-
-
-@pytest.fixture
-def player() -> Iterator[Player]:
-    player = Player(SMALL)
-    yield player
-    player.close()
 
 
 def ask(player: Player, **question: Any) -> dict[str, Any]:
@@ -70,7 +62,7 @@ def test_player_of_each_experiment_holds_its_trace_and_verdict(name: str) -> Non
     assert player.trace.steps == trace.steps
     assert player.verdict == judge(trace)
     assert [knob["name"] for knob in player.heading["knobs"]] == [knob.name for knob in get(name).knobs]
-    assert len(json.loads(player.frames)["said"]) == len(trace)
+    assert len(json.loads(player.session.frames)["said"]) == len(trace)
 
 
 @pytest.mark.parametrize("name", names())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ipywidgets
 import pytest
+from ipywidgets import IntSlider, interactive, link
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
@@ -15,13 +15,6 @@ from kitlib.views import Player
 from tests.views.traces import story
 
 SMALL = "small_max_offset_behind"
-
-
-@pytest.fixture
-def player() -> Iterator[Player]:
-    player = Player(SMALL)
-    yield player
-    player.close()
 
 
 def test_setting_values_runs_anew_and_tells_who_observes(player: Player) -> None:
@@ -119,3 +112,16 @@ def test_whole_numbers_arrive_exactly(player: Player) -> None:
     player.seed = 1
     player.set_state({"seed": sent, "values": {"max_offset_behind": "unlimited"}})
     assert str(player.seed) == sent and player.values["max_offset_behind"] == UNLIMITED
+
+
+def test_interact_turns_a_knob_and_a_link_follows_the_step(player: Player) -> None:
+    """ipywidgets' `interactive` sets a knob by a slider of its own, and `link` holds the step and a slider's value together."""
+    slider = IntSlider(max=500)
+    link((player, "step"), (slider, "value"))
+    turned = interactive(lambda records: setattr(player, "values", {"records": records}), records=IntSlider(20, 10, 100))
+    turned.children[0].value = 30
+    assert player.trace.knobs["records"] == 30
+    slider.value = 7
+    assert player.step == 7
+    player.step = 3
+    assert slider.value == 3

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from kitlib.errors import KnobError
@@ -49,6 +50,8 @@ def ask() -> Iterator[Ask]:
          "Close enough, and so right: you said 50 records, and it is 46 records: 4 records too high."),
         ({"truth": "figure"}, 46, True, "Exactly right: 46 records."),
         ({"truth": "processed"}, 13, True, "Exactly right: 13 records."),
+        ({"truth": lambda trace: 54, "unit": "offset"}, 60, False,
+         "Not quite: you said offset 60, and it is offset 54: 6 offsets too high."),
         ({"truth": lambda trace: trace.steps[-1].at_ms, "unit": "ms"}, 50, False,
          "Not quite: you said 50 ms, and it is 950 ms: 900 ms too low."),
         ({"answer": "commit"}, 54, True, "Exactly right: offset 54."),
@@ -164,6 +167,42 @@ def test_a_question_that_cannot_be_asked_is_refused_at_once(given: dict[str, Any
     """Where it is written, and not when a learner answers."""
     with pytest.raises(KnobError, match=told.replace("(", r"\(")):
         predict(SMALL, "A question?", **given)
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "told"),
+    [
+        (lambda: 7, {"truth": "lost"}, "what a function returns is the truth itself"),
+        (lambda: 7, {"answer": "commit"}, 'of a "number" or a "choice"'),
+        (lambda: 7, {"records": 5}, "a trace or a function has no knobs and no seed to set"),
+        (run(SMALL), {"truth": "lost", "seed": 2}, "a trace or a function has no knobs and no seed to set"),
+        (lambda: "seven", {}, "the truth of this run is 'seven', expected a number"),
+        (7, {}, "got 7, expected an experiment, a trace or a function without arguments"),
+    ],
+)
+def test_what_is_neither_a_run_nor_a_function_is_refused(what: Any, given: dict[str, Any], told: str) -> None:
+    """A trace has its knobs already, and a function is asked for nothing but what it returns."""
+    with pytest.raises(KnobError, match=told):
+        predict(what, "A question?", **given)
+
+
+def test_a_run_that_was_made_is_asked_about_as_its_trace(ask: Ask) -> None:
+    """The same truth, the same player and another key than with other knobs."""
+    asked, other = (ask(run(SMALL, max_offset_behind=bound), "How many are lost?", truth="lost") for bound in (5, 10))
+    told = send(asked, 46)
+    assert told["isRight"] and asked.run["told"]["verdict"]["sentence"] == asked.verdict.sentence
+    assert asked.key != other.key
+
+
+def test_what_a_function_returns_is_asked_for_and_nothing_is_played(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number, also one of NumPy's, or a choice; it counts for the score under the notebook's name."""
+    monkeypatch.setenv("KIT_NOTEBOOK", "01a_one_number_for_many_records")
+    asked = ask(lambda: numpy.int64(4), "How many are pending?")
+    told = send(asked, 1)
+    assert told["result"] == "Not quite: you said 1 record, and it is 4 records: 3 records too low."
+    assert (asked.asked["title"], asked.run, asked.frames) == ("", {}, b"")
+    assert send(ask(lambda: "no", "Again?", "choice", choices=["yes", "no"]), "no")["isRight"]
+    assert [each.experiment for each in predictions.load().values()] == ["01a_one_number_for_many_records"] * 2
 
 
 def test_several_logs_have_no_boxes() -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 
 from kitlib.experiments import run
+from kitlib.views.frames import to_frames
 from kitlib.views.producer_words import error_word, sequence_word
 from kitlib.words.idempotence import IDEMPOTENCE
-from tests.views.producing import answers_lost, everything, scene_of
+from tests.views.producing import answers_lost, everything
 
 
 def test_every_word_has_a_sentence_and_a_long_one_fits() -> None:
     """Each word of the vocabulary is told in plain English; no story has a sentence of more than two lines."""
     stories = [everything(), answers_lost(), run(script="answers_lost lost_answers=0\nbreak broker at 150 ms for 250 ms")]
-    said = {step.what: scene_of(trace).said[step.number] for trace in stories for step in trace.steps}
+    said = {step.what: told for trace in stories for step, told in zip(trace, to_frames(trace).said, strict=True)}
     observed = {"differs", "client", "withhold", "batches"}  # of a real broker alone
     assert set(IDEMPOTENCE.words) - observed == set(said)
     assert not [text for text in said.values() if re.search(r"[{}\[\]]|None\b", text)]
-    assert max(len(told) for trace in stories for told in scene_of(trace).said) <= 180
+    assert max(len(told) for trace in stories for told in to_frames(trace).said) <= 180
     assert IDEMPOTENCE.sentence("producer", "send", {"batch": "x"}) == "producer: send batch x"
 
 

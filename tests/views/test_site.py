@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import DiskError, SupplyError
+from kitlib.errors import DiskError
 from kitlib.experiments import every, get, names
-from kitlib.lab import pyodide
 from kitlib.views import site
+from kitlib.views.played import packed
 from kitlib.views.player import HERE
 from kitlib.views.session import Session
 from kitlib.views.worker_desk import Desk
@@ -27,22 +27,12 @@ from tests.views.test_saved_page import Parsed
 SMALL = "small_max_offset_behind"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> site.Site:
-    """The site, built once."""
-    try:
-        pyodide.ensure()
-    except SupplyError as error:
-        pytest.skip(f"Pyodide cannot be had here: {error}")
-    return site.build(tmp_path_factory.mktemp("site") / "page", lambda line: None)
-
-
-def test_the_index_lists_every_experiment_once(built: site.Site) -> None:
+def test_the_index_lists_every_experiment_once(built_site: site.Site) -> None:
     """Each experiment stands under one mechanism, with its question and its knobs to search for."""
-    page = (built.folder / "index.html").read_text(encoding="utf-8")
+    page = (built_site.folder / "index.html").read_text(encoding="utf-8")
     catalog = json.loads(next(text for text in Parsed(page).inside if text.startswith('{"bytes"')))
     listed = [row for group in catalog["groups"] for row in group["experiments"]]
-    assert sorted(row["name"] for row in listed) == sorted(names()) and built.experiments == len(names())
+    assert sorted(row["name"] for row in listed) == sorted(names()) and built_site.experiments == len(names())
     assert {group["title"] for group in catalog["groups"]} == set(site.MECHANISMS.values())
     for row in listed:
         experiment = get(row["name"])
@@ -50,27 +40,36 @@ def test_the_index_lists_every_experiment_once(built: site.Site) -> None:
         assert (row["title"], row["question"], row["knobs"]) == told
 
 
-def test_each_recording_is_the_experiments_default_run(built: site.Site) -> None:
+def test_each_recording_is_the_experiments_default_run(built_site: site.Site) -> None:
     """What is shown before Python is there is what Python would show."""
-    assert {path.stem for path in (built.folder / "runs").iterdir()} == set(names())
+    assert {path.stem for path in (built_site.folder / "runs").iterdir()} == set(names())
     for name in (SMALL, "tuple_tree", "answers_lost", "zombie"):
         session = Session(name)
-        head, frames = gzip.decompress((built.folder / "runs" / f"{name}.run").read_bytes()).split(b"\n", 1)
+        head, frames = gzip.decompress((built_site.folder / "runs" / f"{name}.run").read_bytes()).split(b"\n", 1)
         assert json.loads(head) == json.loads(json.dumps({"heading": session.heading, "told": session.told}))
         assert frames == session.frames
 
 
-def test_what_the_site_says_of_its_size_is_its_size(built: site.Site) -> None:
+def test_the_pictures_of_each_experiment_are_sent_in_less_than_500_kb(built_site: site.Site) -> None:
+    """What a page hears of a default run, packed as it is sent: a recording holds that and what is told beside it."""
+    sizes = {path.stem: path.stat().st_size for path in (built_site.folder / "runs").iterdir()}
+    assert len(sizes) == len(names()) and [name for name, size in sizes.items() if size >= 500_000] == []
+    assert max(sizes, key=lambda name: sizes[name]) == "livelock"
+    frames = Session("livelock").frames
+    assert len(packed(frames)) < 500_000 and gzip.decompress(packed(frames)) == frames
+
+
+def test_what_the_site_says_of_its_size_is_its_size(built_site: site.Site) -> None:
     """All bytes are counted; the progress bar knows the bytes of what a browser counts."""
-    assert built.size == sum(path.stat().st_size for path in built.folder.rglob("*") if path.is_file())
-    assert built.sent < built.size < 20_000_000
+    assert built_site.size == sum(path.stat().st_size for path in built_site.folder.rglob("*") if path.is_file())
+    assert built_site.sent < built_site.size < 20_000_000
 
 
-def test_two_builds_are_the_same_bytes(built: site.Site, tmp_path: Path) -> None:
+def test_two_builds_are_the_same_bytes(built_site: site.Site, tmp_path: Path) -> None:
     """A parcel and a recording depend on their content alone, not on when they were made."""
-    assert site.to_parcel() == (built.folder / "kit.zip").read_bytes()
+    assert site.to_parcel() == (built_site.folder / "kit.zip").read_bytes()
     session = Session("happy_path")
-    assert site.to_recorded_run(session) == (built.folder / "runs" / "happy_path.run").read_bytes()
+    assert site.to_recorded_run(session) == (built_site.folder / "runs" / "happy_path.run").read_bytes()
 
 
 def test_the_parcel_runs_every_experiment_without_anything_else(tmp_path: Path) -> None:
@@ -158,7 +157,7 @@ def test_the_scripts_of_the_pages_put_text_in_as_text() -> None:
 
 
 def test_kit_page_replaces_an_older_site_and_says_what_it_has_built(
-    command_line: CommandLine, built: site.Site, tmp_path: Path  # noqa: F811
+    command_line: CommandLine, built_site: site.Site, tmp_path: Path  # noqa: F811
 ) -> None:
     """One line: how many experiments, where, how large; nothing of the older site stays. A bad port is refused at once."""
     (tmp_path / "page").mkdir()
@@ -166,11 +165,11 @@ def test_kit_page_replaces_an_older_site_and_says_what_it_has_built(
         (tmp_path / "page" / name).write_text("old")
     code, out, _ = command_line("page", "--out", str(tmp_path / "page"))
     assert code == 0
-    assert {entry.name for entry in (tmp_path / "page").iterdir()} == {entry.name for entry in built.folder.iterdir()}
+    assert {entry.name for entry in (tmp_path / "page").iterdir()} == {entry.name for entry in built_site.folder.iterdir()}
     assert [entry.name for entry in tmp_path.iterdir()] == ["page"]
     assert out == (
-        f"{len(names())} experiments in {tmp_path / 'page'}: {built.size / 1e6:.1f} MB, "
-        f"of which a browser loads at most {built.sent / 1e6:.1f} MB.\n"
+        f"{len(names())} experiments in {tmp_path / 'page'}: {built_site.size / 1e6:.1f} MB, "
+        f"of which a browser loads at most {built_site.sent / 1e6:.1f} MB.\n"
     )
     assert command_line("page", "--out", str(tmp_path / "other"), "--port", "70000")[0] == 2
     assert not (tmp_path / "other").exists()

@@ -26,9 +26,8 @@ from kitlib.views.stage import (
     Stage,
     Traveller,
 )
-from kitlib.views.stage_crowds import MOST_AT_ONCE, MOST_ON_A_WAY, gathered
 from kitlib.views.stage_picture import stage_of, staged, to_json
-from kitlib.views.stage_score import to_stage
+from kitlib.views.stage_score import MOST_AT_ONCE, MOST_ON_A_WAY, gathered, to_stage
 from kitlib.views.stages import STAGES
 from kitlib.words import DOMAINS
 from tests.views.payloads import HOSTILE
@@ -144,7 +143,7 @@ def test_what_an_exiting_producer_held_falls_and_what_it_had_sent_arrives() -> N
     fallen = [each for each in stage.travellers if each.fate == DROPPED]
     assert sum(each.count for each in fallen) == 50
     assert {each.source for each in fallen} == {"accumulator"}
-    assert sum(each.look.name == "request" and each.t0 < place < each.t1 for each in stage.travellers) >= 5
+    assert sum(each.style.name == "request" and each.t0 < place < each.t1 for each in stage.travellers) >= 5
 
 
 def test_lost_answers_fall_on_their_way_to_the_producer() -> None:
@@ -171,6 +170,24 @@ def test_member_that_joins_later_is_away_until_then() -> None:
     assert at_end == {f"orders {name.rpartition('-')[2]}": owner for name, owner in trace.steps[-1].state["group"]["owners"].items()}
 
 
+def test_connects_workers_stand_between_the_systems_whose_tasks_they_run() -> None:
+    """When a worker dies, its ties to source and sink end, both say how many tasks are left, and others are tied when they take over."""
+    trace, frames, stage = run_of("connect_worker_lost")
+
+    def shown(step: int) -> tuple[set[tuple[str, str]], list[str]]:
+        place = frames.clock.places[step] + 0.2
+        lines = [[text for since, text in stage.actors[name].lines if since <= place][-1] for name in ("source system", "sink system")]
+        return {(tie.one, tie.other) for tie in stage.ties if tie.t0 <= place < tie.t1}, lines
+
+    dies = step_of(trace, "kill")
+    both = {("source system", worker) for worker in ("w1", "w2", "w3")} | {(worker, "sink system") for worker in ("w1", "w2", "w3")}
+    assert shown(dies - 1) == (both, ["3 of 3 tasks run"] * 2)
+    ties, lines = shown(dies)
+    assert (both - ties, lines) == ({("source system", "w3"), ("w3", "sink system")}, ["2 of 3 tasks run"] * 2)
+    assert shown(len(trace) - 1)[1] == ["3 of 3 tasks run"] * 2
+    assert stage.actors["source system"].x < stage.actors["w1"].x < stage.actors["sink system"].x
+
+
 def test_zombie_is_paused_and_then_fenced() -> None:
     """A frozen producer looks frozen, resumes, and ends fenced."""
     _, _, stage = run_of("zombie")
@@ -181,8 +198,8 @@ def test_zombie_is_paused_and_then_fenced() -> None:
 def test_equal_travellers_are_one_with_their_number() -> None:
     """A crowd on one way becomes few, and none of it is forgotten."""
     _, _, stage = run_of("restart")
-    one = next(each for each in stage.travellers if each.look.name == "tuple")
-    crowd = [Traveller("", one.look, f"{n}", "spout", "bolt", 1 + n / 1000, 3 + n / 1000, 3 + n / 1000) for n in range(500)]
+    one = next(each for each in stage.travellers if each.style.name == "tuple")
+    crowd = [Traveller("", one.style, f"{n}", "spout", "bolt", 1 + n / 1000, 3 + n / 1000, 3 + n / 1000) for n in range(500)]
     found = gathered(crowd)
     assert len(found) <= MOST_ON_A_WAY
     assert sum(each.count for each in found) == 500

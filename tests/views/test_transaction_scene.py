@@ -15,7 +15,6 @@ from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.scene import Scene
-from kitlib.views.transaction_panel import BOX_Y, INPUT_Y
 from kitlib.views.transaction_reader import (
     ABORTED,
     COMMITTED,
@@ -25,6 +24,7 @@ from kitlib.views.transaction_reader import (
     fate_of,
     read_transactions,
 )
+from kitlib.views.transaction_scene import BOX_Y, INPUT_Y
 from kitlib.words.transactions import TRANSACTIONS
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts
@@ -145,6 +145,7 @@ def test_parts_of_a_transactions_picture() -> None:
 
 
 PLACE = {"topic": "output", "partition": 0}
+SENT = {"request": 3, "api": "AddOffsetsToTxn", "by": "worker-1"}
 SAID: list[tuple[str, str, dict[str, Any], str]] = [
     ("broker", "open", PLACE, "The topic exists and is empty."),
     ("broker", "open", PLACE | {"inputs": 8}, "The topics exist, with 8 input records."),
@@ -277,6 +278,27 @@ SAID: list[tuple[str, str, dict[str, Any], str]] = [
         PLACE | {"offset": 7, "kind": "MAYBE", "pid": 0, "epoch": 1},
         "broker: marker offset 7, kind MAYBE, pid 0, epoch 1",
     ),
+    ("network", "lose_request", SENT, "The network loses request 3 of worker-1 (AddOffsetsToTxn): the broker never sees it."),
+    (
+        "network",
+        "lose_answer",
+        SENT,
+        "The network loses the answer to request 3 of worker-1 (AddOffsetsToTxn): the broker has done it, and its producer does not know.",
+    ),
+    ("network", "duplicate_request", SENT, "The network delivers request 3 of worker-1 (AddOffsetsToTxn) twice."),
+    (
+        "network",
+        "delay",
+        SENT | {"message": "answer", "ms": 1500},
+        "The network holds back the answer to request 3 of worker-1 (AddOffsetsToTxn) for 1,500 ms.",
+    ),
+    (
+        "broker",
+        "down",
+        {},
+        "The broker goes down, and with it the coordinator. Its connections end, and no one answers until it is back.",
+    ),
+    ("broker", "restart", {}, "The broker is back with its log and the coordinator's."),
 ]
 
 

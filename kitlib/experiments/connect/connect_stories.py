@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
 from kitlib.kafka.connect.cluster import ConnectCluster, StandaloneWorker
@@ -36,6 +37,8 @@ class ConnectRun(Run):
     """One run of a cluster of workers, or of one standalone worker, and the trace it writes."""
 
     domain: ClassVar[str] = "connect"
+    takes: ClassVar[tuple[str, ...]] = ("break WORKER at T ms for D ms",)
+    model_script: ClassVar[str] = "on a real broker time passes only until nothing is due, so a moment of the run's clock may never come"
 
     cluster: ModelWorkers = field(init=False)  # or its twin, whose group is real
     alone: StandaloneWorker | None = None
@@ -73,7 +76,9 @@ class ConnectRun(Run):
         self._tell()
 
     def start(self, name: str) -> None:
-        """A worker starts; a standalone one is alone."""
+        """A worker starts; a standalone one is alone. Nothing for one that a script has started already."""
+        if self._is_up(name):
+            return
         if self.alone is not None:
             self.alone.start()
             told = self.alone.snapshot()["workers"][self.alone.name]
@@ -84,7 +89,9 @@ class ConnectRun(Run):
         self._tell()
 
     def kill(self, name: str) -> None:
-        """A worker dies without a word."""
+        """A worker dies without a word; nothing for one that a script has killed already."""
+        if not self._is_up(name):
+            return
         if self.alone is not None:
             told = self.alone.snapshot()["workers"][self.alone.name]
             self.alone.kill()
@@ -93,8 +100,32 @@ class ConnectRun(Run):
         self.cluster.kill(name)
         self._tell()
 
+    def _is_up(self, name: str) -> bool:
+        return name in self._up()
+
+    def _up(self) -> list[str]:
+        if self.alone is not None:
+            return [self.alone.name] if self.alone.is_up else []
+        return [worker for worker, shown in self.cluster.snapshot()["workers"].items() if shown["up"]]
+
+    def break_process(self, found: Intervention) -> None:
+        if not self._is_up(found.target):
+            raise self.no_process(found, "worker", self._up())
+        self.kill(found.target)
+
+    def mend_process(self, found: Intervention) -> None:
+        self.start(found.target)
+
     def run_for(self, ms: int) -> None:
         """Let time pass; on a real broker only until nothing is due."""
+        while (turn_ms := self.interventions.turn_ms) is not None and turn_ms <= self.now_ms + ms:
+            gone_ms = max(0, turn_ms - self.now_ms)
+            self._pass_ms(gone_ms)
+            ms -= gone_ms
+            self.meet()
+        self._pass_ms(ms)
+
+    def _pass_ms(self, ms: int) -> None:
         if self.alone is not None:
             self._count_idle(self.alone_ms + ms)
             self.alone_ms += ms

@@ -28,8 +28,8 @@ from kitlib.kafka.connect.protocol import (
 )
 from kitlib.kafka.connect.work import EAGER, Assignment, ConnectorsAndTasks, ConnectSettings
 from kitlib.lab import created_resources
-from kitlib.lab.clients import sole_broker
-from kitlib.lab.wire_coordinator import CoordinatorWire, Joined
+from kitlib.lab.clients import kafka_python_config
+from kitlib.lab.wire_coordinator import CoordinatorWire, Joined, find_coordinator
 
 URL = "http://127.0.0.1:8083/"
 CONFIG_OFFSET = 1  # nobody is behind the configuration
@@ -41,23 +41,23 @@ class KafkaConnectCluster(ModelWorkers):
 
     backend: KafkaBackend | None = None
     group: str = ""
+    coordinator: tuple[str, int] = ("", 0)
     wires: dict[str, CoordinatorWire] = field(default_factory=dict)  # by worker
     began_s: float = 0.0
 
     @classmethod
     def open(cls, backend: KafkaBackend, settings: ConnectSettings) -> KafkaConnectCluster:
-        """A cluster without workers; its group is `kit.<run>`. LabError when there is more than one broker."""
+        """A cluster without workers; its group is `kit.<run>`. LabError when nobody coordinates it."""
         group = f"kit.{backend.run}"
-        sole_broker(backend.cluster, "a real group of workers")
         created_resources.remember("group", group)
-        return cls(settings, backend=backend, group=group, began_s=time.monotonic())
+        _, host, port = find_coordinator(backend.cluster, group, DEADLINE_S)
+        return cls(settings, backend=backend, group=group, coordinator=(host, port), began_s=time.monotonic())
 
     def start(self, name: str) -> None:
         """A worker connects; it joins in the rebalance that begins."""
         assert self.backend is not None
-        host, port = sole_broker(self.backend.cluster, "a real group of workers")
         ModelWorkers.start(self, name)
-        self.wires[name] = CoordinatorWire.open(host, port, name, DEADLINE_S)
+        self.wires[name] = CoordinatorWire.open(*self.coordinator, name, DEADLINE_S, **kafka_python_config(self.backend.cluster))
 
     def kill(self, name: str) -> None:
         """KnobError: the model's delay takes minutes."""

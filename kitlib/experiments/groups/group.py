@@ -13,7 +13,7 @@ members' background threads run in the order in which they are due.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import ClassVar, Literal
@@ -32,8 +32,10 @@ from kitlib.kafka.groups.group_protocol import (
     CoordinatorEvent,
     Effect,
     GroupError,
+    Heartbeat,
     Joined,
     OffsetCommit,
+    Request,
 )
 from kitlib.kafka.groups.member import ConsumerConfig, MemberMetadata
 from kitlib.kafka.positions import ResetPolicyError, reset_since_ms
@@ -50,6 +52,7 @@ NOWHERE = (GroupError.NO_OFFSET_FOR_PARTITION, GroupError.OFFSET_OUT_OF_RANGE)  
 FATAL = "_FATAL"  # librdkafka, after an error that it cannot go on from
 COMMIT_MS = 60_000  # how long a commit is waited for: default.api.timeout.ms of Java's consumer
 TIMED_OUT = "TIMED_OUT"  # a commit whose answer never came
+MESSAGES: dict[type, str] = {Heartbeat: "heartbeat", OffsetCommit: "commit"}  # those that a script may lose
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,7 @@ class ModelMember:
         if isinstance(number, GroupError):
             return self._named(number)
         group.pump()
-        deadline = group.now_ms + (0 if self.is_cut_off else COMMIT_MS)
+        deadline = group.now_ms + (0 if self.is_cut_off or number in group.lost else COMMIT_MS)
         while number not in consumer.answers and group.now_ms < deadline:  # it waits behind a join
             group.step(deadline)
         answer = consumer.answers.pop(number, None)
@@ -301,6 +304,9 @@ class ModelGroup:
     askers: dict[int, ModelMember] = field(default_factory=dict)  # number of a request -> who asked
     numbers: count[int] = field(default_factory=count)
     polling: ModelMember | None = None
+    is_lost: Callable[[str, str, int], bool] = lambda member, thing, number: False  # asked for each of MESSAGES, from 1 on
+    sent: dict[tuple[str, str], int] = field(default_factory=dict)  # (member, thing) -> how many
+    lost: set[int] = field(default_factory=set)  # numbers of requests
     steps: list[CoordinatorEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -436,9 +442,21 @@ class ModelGroup:
             if member is None:
                 return
             request = member.consumer.outbox.pop(0)
-            if not member.is_cut_off:
+            if not member.is_cut_off and not self._loses(member.name, request):
                 self.askers[request.asked] = member
                 self._take(self.coordinator.handle(request, self.now_ms))
+
+    def _loses(self, name: str, request: Request) -> bool:
+        """Whether the network loses a request."""
+        thing = MESSAGES.get(type(request))
+        if thing is None:
+            return False
+        number = self.sent[name, thing] = self.sent.get((name, thing), 0) + 1
+        is_lost = self.is_lost(name, thing, number)
+        if is_lost:
+            self.lost.add(request.asked)
+            self.steps.append(CoordinatorEvent("lose_message", {"member": name, "message": thing, "number": number}))
+        return is_lost
 
     def _take(self, effects: Sequence[Effect]) -> None:
         answered = [effect for effect in effects if isinstance(effect, Answered)]

@@ -10,20 +10,18 @@ Each state holds the group and, for each partition, its cursors: [committed, pro
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.errors import LabError
-from kitlib.experiments.groups.group import GroupView, MemberSettings, ModelGroup, ModelMember
+from kitlib.experiments.groups.group import GroupView, MemberSettings, ModelGroup
+from kitlib.experiments.groups.member_state import MemberState, Record
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import Run
 from kitlib.kafka.groups.group_protocol import CoordinatorEvent
-from kitlib.kafka.positions import BY_DURATION
 from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
-
-Record = tuple[int, int]  # (partition, offset)
 
 SETTLE_MS = 20_000  # a rebalance that takes longer is an error
 POLL_MS = 50  # how long a poll waits in which a member only takes part
@@ -31,65 +29,15 @@ LOOK_EVERY_MS = 50  # how often committed offsets are looked at while someone wo
 
 
 @dataclass(slots=True)
-class MemberState:
-    """One member of the story, and what the run knows of it."""
-
-    client: ModelMember  # or its twin on Kafka
-    settings: MemberSettings
-    held: set[int] = field(default_factory=set)  # partitions, by its own word
-    position: dict[int, int] = field(default_factory=dict)  # of those it holds: the next offset it will be handed
-    done: dict[int, int] = field(default_factory=dict)  # of those it holds: everything handed to it below is processed
-    kept: dict[int, tuple[int, int]] = field(default_factory=dict)  # kafka-python: (position, done) of what it gave up
-    unsettled: set[int] = field(default_factory=set)  # of those it holds: where it begins is not known yet
-    waiting: deque[Record] = field(default_factory=deque)  # handed out, not processed
-    status: str = "runs"  # "runs", "freeze", "cut_off", "kill", "leave", "late": the last thing that was done to it
-    polled_ms: int | None = None  # its last poll
-    error: str = ""  # why it cannot go on
-
-    @property
-    def is_there(self) -> bool:
-        """Whether its process lives."""
-        return self.status not in ("kill", "leave")
-
-    @property
-    def runs(self) -> bool:
-        """Whether it can be polled."""
-        return self.is_there and self.status != "freeze"
-
-    @property
-    def is_placed(self) -> bool:
-        """Whether it knows where it reads, or why it cannot; by duration it may have to wait for a young record."""
-        return not self.unsettled or bool(self.error) or self.settings.auto_offset_reset.startswith(BY_DURATION)
-
-    def give_up(self, partition: int, is_lost: bool) -> None:
-        """It holds the partition no longer; kafka-python's eager member goes on where it was if it gets it back at once."""
-        self.held.discard(partition)
-        self.unsettled.discard(partition)
-        position, done = self.position.pop(partition, None), self.done.pop(partition, 0)
-        keeps = self.settings.library == "kafka-python" and "cooperative-sticky" not in self.settings.strategies
-        if keeps and not is_lost and position is not None:
-            self.kept[partition] = position, done
-
-    def take_back(self, partition: int) -> bool:
-        """It holds the partition; whether it goes on where it was."""
-        self.held.add(partition)
-        if partition not in self.kept:
-            return False
-        self.position[partition], self.done[partition] = self.kept.pop(partition)
-        return True
-
-    def why_evicted(self) -> str:
-        """By which of the rules the coordinator must have removed it."""
-        if self.settings.instance_id is None and self.status in ("late", "leave"):
-            return "poll" if self.status == "late" else "leave"
-        return "session"  # a static member goes without a word, and the others could not say one
-
-
-@dataclass(slots=True)
 class GroupRun(Run):
     """One run: the group it takes place in, its members by name, and a story's calls to them, each written down."""
 
     domain: ClassVar[str] = "groups"
+    takes: ClassVar[tuple[str, ...]] = (
+        "freeze MEMBER at T ms for D ms", "lose heartbeat N of MEMBER", "lose commit N of MEMBER"
+    )  # fmt: skip
+    real_takes: ClassVar[tuple[str, ...]] = takes[:1]
+    model_script: ClassVar[str] = "a real client's threads decide when it sends one, so no number names the same message twice"
 
     group: ModelGroup = field(init=False)  # or its twin on Kafka
     members: dict[str, MemberState] = field(default_factory=dict)
@@ -103,9 +51,12 @@ class GroupRun(Run):
 
     label: str = ""  # the lanes' topic, if it is not the topic's name
     twin: GroupRun | None = None  # of another group on the same topic; the states hold both
+    frozen: set[str] = field(default_factory=set)  # members that a script has frozen
 
     def __post_init__(self) -> None:
         self.group = self.backend.provide(ModelGroup, self.trace.run)
+        if self.backend.name == "model":
+            self.group.is_lost = lambda name, thing, number: bool(self.interventions.on(thing, number, f" of {name}"))
 
     @property
     def topic(self) -> str:
@@ -145,7 +96,7 @@ class GroupRun(Run):
 
     def poll(self, name: str, max_records: int | None = None, timeout_ms: int = POLL_MS) -> list[Record]:
         """One poll; the records that it handed out. They wait to be worked on."""
-        member = self.members[name]
+        member = self._free(name)
         self._notice_lateness(name, member)
         polled = member.client.poll(member.settings.max_poll_records if max_records is None else max_records, timeout_ms)
         member.polled_ms = self.group.now_ms
@@ -184,7 +135,7 @@ class GroupRun(Run):
 
     def process(self, name: str, record: Record) -> None:
         """The user's work on one record is done."""
-        member, (partition, offset) = self.members[name], record
+        member, (partition, offset) = self._free(name), record
         if record in member.waiting:
             member.waiting.remove(record)
         add_to_ranges(self.processed[partition], offset)
@@ -193,7 +144,7 @@ class GroupRun(Run):
 
     def pass_over(self, name: str, record: Record) -> None:
         """The user finds that the record was done before, and does nothing."""
-        member, (partition, offset) = self.members[name], record
+        member, (partition, offset) = self._free(name), record
         member.waiting.remove(record)
         member.done[partition] = max(member.done.get(partition, 0), offset + 1)
         self.record_lane(name, "known", partition, offset=offset)
@@ -210,7 +161,7 @@ class GroupRun(Run):
 
     def commit(self, name: str, offsets: dict[int, int] | None = None) -> str:
         """The user commits these offsets, or what the library takes for done; "NONE" or the error's name."""
-        member = self.members[name]
+        member = self._free(name)
         error = member.client.commit(offsets)
         wanted = {p: member.position[p] for p in member.held if p in member.position} if offsets is None else offsets
         if error == "NONE":
@@ -228,7 +179,7 @@ class GroupRun(Run):
 
     def store(self, name: str, partition: int, next_offset: int) -> str:
         """The user stores an offset for librdkafka's next commit; "NONE" or "STATE"."""
-        error = self.members[name].client.store(partition, next_offset)
+        error = self._free(name).client.store(partition, next_offset)
         self.record_lane(name, "store", partition, offset=next_offset, **({} if error == "NONE" else {"error": error}))
         return error
 
@@ -279,7 +230,7 @@ class GroupRun(Run):
 
     def close(self, name: str) -> None:
         """It leaves as its library does."""
-        member = self.members[name]
+        member = self._free(name)
         member.status = "leave"
         member.client.close()
         self.look()
@@ -296,7 +247,9 @@ class GroupRun(Run):
 
     def freeze(self, name: str) -> None:
         """None of its threads runs any more."""
-        member = self.members[name]
+        self._freeze(name, self._free(name))
+
+    def _freeze(self, name: str, member: MemberState) -> None:
         member.client.freeze()
         member.status = "freeze"
         for partition in member.held:
@@ -314,7 +267,7 @@ class GroupRun(Run):
 
     def cut_off(self, name: str) -> None:
         """Its network is gone; it runs on."""
-        self.members[name].client.cut_off()
+        self._free(name).client.cut_off()
         self.members[name].status = "cut_off"
         self.record(name, "cut_off")
 
@@ -323,6 +276,31 @@ class GroupRun(Run):
         self.members[name].client.reconnect()
         self.members[name].status = "runs"
         self.record(name, "reconnect")
+
+    # -- what a script does to a member --------------------------------------------------------------------
+
+    @property
+    def script_ms(self) -> int:
+        return self.group.now_ms
+
+    def break_process(self, found: Intervention) -> None:
+        free = [name for name in self.running if self.members[name].status != "cut_off"]
+        if found.target not in free:
+            raise self.no_process(found, "member", free)
+        self._freeze(found.target, self.members[found.target])
+        self.frozen.add(found.target)
+
+    def mend_process(self, found: Intervention) -> None:
+        self.frozen.discard(found.target)
+        if self.members[found.target].status == "freeze":
+            self.thaw(found.target)
+
+    def _free(self, name: str) -> MemberState:
+        """A call to a member that a script has frozen comes back when it goes on."""
+        self.meet()
+        while name in self.frozen and (turn_ms := self.interventions.turn_ms) is not None:
+            self.pass_ms(max(1, turn_ms - self.group.now_ms))
+        return self.members[name]
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -333,6 +311,11 @@ class GroupRun(Run):
 
     def pass_ms(self, ms: int) -> None:
         """Time goes by; what went on in the background is written down."""
+        while (turn_ms := self.interventions.turn_ms) is not None and turn_ms - self.group.now_ms <= ms:
+            gone_ms = max(0, turn_ms - self.group.now_ms)
+            self.group.pass_ms(gone_ms)
+            ms -= gone_ms
+            self.meet()
         self.group.pass_ms(ms)
         self.look()
 
@@ -465,7 +448,7 @@ class GroupRun(Run):
             member = self.members.get(str(data.get("member")))
             data.setdefault("why", "session" if member is None else member.why_evicted())
         self.view = self.group.view()
-        self.record("coordinator", event.what, **data)
+        self.record("network" if event.what == "lose_message" else "coordinator", event.what, **data)
 
     def _holder(self, partition: int) -> str:
         """Who must have committed by itself: who holds the partition, or held it last."""

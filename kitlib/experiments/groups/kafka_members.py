@@ -34,7 +34,7 @@ from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions
 from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab import created_resources
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import Cluster, answered, client_config, file_config, kafka_python_admin
+from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config, kafka_python_admin
 from kitlib.lab.consumer_process import ConsumerProcess
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -212,7 +212,7 @@ class KafkaGroup:
         number = sum(1 for each in self.members if each.name == name)
         client_id = f"{name}{'-' + str(number + 1) if number else ''}"
         proxy = self._proxy() if self.through_proxy else None
-        more = dict(file_config()) if self.backend.cluster.source != "kit" and settings.library == "librdkafka" else {}
+        more = LIBRARY_CONFIGS[settings.library](self.backend.cluster)
         told = asdict(settings) | {
             "topic": self.topic, "group": self.group, "client_id": client_id, "more": more,
             "bootstrap": proxy.bootstrap if proxy else self.backend.cluster.bootstrap,

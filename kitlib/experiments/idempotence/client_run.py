@@ -32,7 +32,7 @@ from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.kafka.producer.config import MAX_INT
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
-from kitlib.lab.clients import SILENT, Cluster, client_config
+from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, kafka_python_config
 from kitlib.trace import Trace, in_log_order
 
 CLIENTS = ("librdkafka", "kit")
@@ -291,9 +291,11 @@ class Kit:
     def __init__(self, cluster: Cluster, topic: str, settings: dict[str, Any], client_id: str, tell: Tell) -> None:
         self.tell = tell
         self.first_records: dict[int, int] = {}
-        host, _, port = cluster.bootstrap.split(",")[0].rpartition(":")
+        host, port = addresses(cluster.bootstrap)[0]
         config = producer_config({name: value for name, value in settings.items() if name != "linger_ms"})
-        self.producer = ProtocolProducer(host, int(port), topic, config, self._delivered, client_id=client_id)
+        self.producer = ProtocolProducer(
+            host, port, topic, config, self._delivered, client_id=client_id, security=kafka_python_config(cluster)
+        )
 
     def hand_over(self, records: range) -> None:
         self.first_records[len(self.first_records)] = records.start  # sends are numbered from 0

@@ -1,6 +1,6 @@
 """The leader of a real topic, spoken to over its own protocol, with the model's leader beside it.
 
-Every request of a run goes to the real broker, and to the kit's model as well: where the two answer
+Every batch of a run goes to the real broker, in a request of its own, and to the kit's model as well: where the two answer
 differently, the run says so in a step `differs`, and a test fails. The model beside it is also what
 the pictures' five slots are drawn from, as a real broker tells only the last sequence number of each
 producer. A broker is restarted, killed and made to forget for real.
@@ -12,6 +12,7 @@ the connection is cut where the answer should come. What the broker made of a re
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,11 +21,11 @@ from typing import Any
 from kitlib.errors import KnobError
 from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
 from kitlib.experiments.interventions import ScriptError
-from kitlib.experiments.kafka_backend import KafkaBackend
+from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.kafka.broker.leader import BrokerConfig, Outcome
-from kitlib.kafka.protocol import ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
+from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import Cluster
@@ -38,7 +39,7 @@ EXPIRY_MS = 1_000  # for as long as an idle id is kept while `expire` waits for 
 
 @dataclass(slots=True)
 class KafkaLeader:
-    """Partition 0 of a real topic, by a connection of one's own."""
+    """The partitions of a real topic, by a connection of one's own. The lab's broker leads all of them."""
 
     topic: str
     cluster: Cluster
@@ -46,11 +47,11 @@ class KafkaLeader:
     model: ModelLeader
     proxy: ChaosProxy | None = None  # where a script does something to messages
     began_ms: int = field(default_factory=lambda: int(time.time() * 1000))  # real time of the run's virtual 0
-    end: int = 0
+    ends: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the logs, by partition
 
     @classmethod
     def open(
-        cls, backend: KafkaBackend, topic: str, config: BrokerConfig | None = None, is_attacked: bool = False
+        cls, backend: KafkaBackend, topic: str, config: BrokerConfig | None = None, is_attacked: bool = False, partitions: int = 1
     ) -> KafkaLeader:
         """Create the topic and connect to its leader, through the proxy if it is attacked.
 
@@ -61,13 +62,14 @@ class KafkaLeader:
                 "a real broker remembers five batches and follows its own release's rules: remembered_batches, "
                 "older_is_duplicate and release are knobs of the model. Use their defaults, or backend='model'."
             )
-        topic, cluster = backend.create_topic(topic, 500).name, backend.cluster
+        topic, cluster = KafkaTopic.create(backend, topic, partitions=partitions).name, backend.cluster
+        model = ModelLeader(topic, partitions=partitions)
         if not is_attacked:
-            return cls(topic, cluster, TopicReader.open(cluster, topic), ModelLeader(topic))
+            return cls(topic, cluster, TopicReader.open(cluster, topic), model)
         with ExitStack() as undo:
             proxy = undo.enter_context(ChaosProxy.before(cluster))
             assert proxy.cluster is not None
-            leader = cls(topic, proxy.cluster, TopicReader.open(proxy.cluster, topic), ModelLeader(topic), proxy)
+            leader = cls(topic, proxy.cluster, TopicReader.open(proxy.cluster, topic), model, proxy)
             undo.pop_all()
         return leader
 
@@ -82,9 +84,9 @@ class KafkaLeader:
 
     def produce(self, request: ProduceRequest, now_ms: int, deeds: Mapping[str, int] | None = None) -> AppendResult:
         (batch,), sent, deeds = request.batches, self._on_wire(request), deeds or {}
-        expected = self.model.produce(request, now_ms)
+        expected, partition = self.model.produce(request, now_ms), batch.partition
         if "second_copy" in deeds:  # the proxy has sent it with the first one
-            return self._seen(expected, batch.count)
+            return self._seen(expected, batch)
         longest_ms = max(deeds.values(), default=0)
         if longest_ms > LONGEST_DELAY_MS:
             raise ScriptError(
@@ -95,18 +97,18 @@ class KafkaLeader:
             self._attack(action, ms)
         if "cut_after_answer" in deeds:
             self._send_unanswered(request, "cut_after_answer")
-            return self._seen(expected, batch.count)
+            return self._seen(expected, batch)
         if request.acks == 0:
             self.wire.send_produce(self.topic, [sent], acks=0)
             self.reader.bounds()  # asked on the same connection, so after it
-            self.end += batch.count
-            return AppendResult(Outcome.APPENDED, PartitionAnswer(base_offset=self.end - batch.count))
+            self.ends[partition] += batch.count
+            return AppendResult(Outcome.APPENDED, PartitionAnswer(base_offset=self.ends[partition] - batch.count))
         answers = self.wire.produce(self.topic, [sent], acks=request.acks, timeout_s=DEADLINE_S + longest_ms / 1000)
-        error, base_offset, log_start = answers[PARTITION]
+        error, base_offset, log_start = answers[partition]
         answer = PartitionAnswer(ErrorCode.of(error), base_offset, log_start)
-        outcome = Outcome.REJECTED if error else Outcome.APPENDED if base_offset >= self.end else Outcome.DUPLICATE
+        outcome = Outcome.REJECTED if error else Outcome.APPENDED if base_offset >= self.ends[partition] else Outcome.DUPLICATE
         if outcome is Outcome.APPENDED:
-            self.end = base_offset + batch.count
+            self.ends[partition] = base_offset + batch.count
         told, model = (
             (outcome, answer.error, base_offset),
             (expected.outcome, expected.answer.error, expected.answer.base_offset),
@@ -123,7 +125,7 @@ class KafkaLeader:
     def _on_wire(self, request: ProduceRequest) -> WireBatch:
         (batch,) = request.batches
         return WireBatch(
-            PARTITION, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
+            batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
             self.began_ms + batch.timestamp_ms, batch.is_transactional,
         )  # fmt: skip
 
@@ -141,10 +143,11 @@ class KafkaLeader:
         self.reader.close()
         self.reader = TopicReader.open(self.cluster, self.topic)
 
-    def _seen(self, expected: AppendResult, count: int) -> AppendResult:
+    def _seen(self, expected: AppendResult, batch: Batch) -> AppendResult:
         """What the broker made of a request without an answer: its log has grown or it has not; for the rest it is the model's word."""
-        grown, self.end = self.reader.bounds()[1] - self.end, self.reader.bounds()[1]
-        wanted = count if expected.outcome is Outcome.APPENDED else 0
+        partition, end = batch.partition, self.reader.bounds(batch.partition)[1]
+        grown, self.ends[partition] = end - self.ends[partition], end
+        wanted = batch.count if expected.outcome is Outcome.APPENDED else 0
         differs = "" if grown == wanted else f"the broker's log grew by {grown} records, the model's by {wanted}"
         return AppendResult(expected.outcome, expected.answer, differs)
 
@@ -173,11 +176,11 @@ class KafkaLeader:
         self.wire.delete_records(self.topic, PARTITION, offset)
         self.model.delete_before(offset)
 
-    def shown(self, producer_id: int) -> dict[str, Any]:
-        return self.model.shown(producer_id) | {"log_end": self.end}
+    def shown(self, producer_id: int, partition: int = PARTITION) -> dict[str, Any]:
+        return self.model.shown(producer_id, partition) | {"log_end": self.ends[partition]}
 
-    def read(self) -> tuple[int, list[bytes]]:
-        return self.reader.read()
+    def read(self, partition: int = PARTITION) -> tuple[int, list[bytes]]:
+        return self.reader.read(partition)
 
     def close(self) -> None:
         """Let go of the connection."""

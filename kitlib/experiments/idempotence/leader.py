@@ -28,17 +28,18 @@ class AppendResult:
 
 @dataclass(slots=True)
 class ModelLeader:
-    """The leader of one partition, asked by one request after the other; on a real broker `on_kafka` takes its place."""
+    """The leader of a topic's partitions, asked for one batch after the other; on a real broker `on_kafka` takes its place."""
 
     on_kafka: ClassVar[str] = "kitlib.experiments.idempotence.kafka_leader:KafkaLeader"
 
     topic: str
     config: BrokerConfig = field(default_factory=BrokerConfig)
     is_attacked: bool = False  # whether a script does something to its messages; a real one is then behind the proxy
+    partitions: int = 1
     leader: Leader = field(init=False)
 
     def __post_init__(self) -> None:
-        self.leader = Leader(self.config)
+        self.leader = Leader(self.config, self.partitions)
 
     def init_producer_id(self, now_ms: int) -> InitProducerIdAnswer:
         """A fresh producer id, or an error after which it is to be asked for again."""
@@ -46,11 +47,12 @@ class ModelLeader:
 
     def produce(self, request: ProduceRequest, now_ms: int, deeds: Mapping[str, int] | None = None) -> AppendResult:
         """Take the request's one batch. `deeds` are what the proxy does to a real request or its answer, and for how many ms."""
-        answers, outcome = self.leader.produce(request, now_ms), self.leader.last_outcomes
+        partition = request.batches[0].partition
+        answers, outcome = self.leader.produce(request, now_ms), self.leader.last_outcomes[partition]
         if request.acks == 0:  # nobody is answered; where it was written is for the trace
-            written = PartitionAnswer(base_offset=self.leader.logs[PARTITION].end - request.batches[0].count)
-            return AppendResult(outcome[PARTITION], written)
-        return AppendResult(outcome[PARTITION], answers[PARTITION])
+            written = PartitionAnswer(base_offset=self.leader.logs[partition].end - request.batches[0].count)
+            return AppendResult(outcome, written)
+        return AppendResult(outcome, answers[partition])
 
     def lose(self, request: ProduceRequest) -> None:
         """The network loses this request: the proxy does it to a real one, and here nothing has arrived."""
@@ -68,21 +70,22 @@ class ModelLeader:
         self.leader.expire(now_ms + self.config.producer_id_expiration_ms)
 
     def delete_before(self, offset: int) -> None:
-        """Move the log's start."""
+        """Move the start of partition 0's log."""
         self.leader.delete_before(PARTITION, offset)
 
-    def shown(self, producer_id: int) -> dict[str, Any]:
-        """What it remembers of a producer, and the log's bounds, as a step's state holds them."""
-        log, entry = self.leader.logs[PARTITION], self.leader.state[PARTITION].entries.get(producer_id)
+    def shown(self, producer_id: int, partition: int = PARTITION) -> dict[str, Any]:
+        """What it remembers of a producer in a partition, and the log's bounds, as a step's state holds them."""
+        log = self.leader.logs[partition]
+        entry = log.state.entries.get(producer_id)
         remembered = [] if entry is None else [
             [batch.first_seq, batch.last_seq, batch.first_offset, batch.last_offset] for batch in entry.batches
         ]  # fmt: skip
         epoch = -1 if entry is None else entry.epoch
         return {"log_start": log.start, "log_end": log.end, "epoch": epoch, "remembered": remembered}
 
-    def read(self) -> tuple[int, list[bytes]]:
+    def read(self, partition: int = PARTITION) -> tuple[int, list[bytes]]:
         """The log's first offset, and the values of all records from there on."""
-        log = self.leader.logs[PARTITION]
+        log = self.leader.logs[partition]
         values = (
             value
             for stored in log.batches

@@ -6,13 +6,14 @@ the connection. Time is virtual and chance is drawn from the seed, the batch and
 the same knobs give the same run on the model and on a real broker, which is asked for real, over its
 own protocol, at the moment at which a request arrives. A fork meets the same luck as its parent.
 
-Left out: more than one partition.
+One broker leads all partitions of the topic. A request carries a batch of each partition that has one to send: the
+network loses or delays them together, and the broker answers for each. Left out: several leaders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, ClassVar
 
@@ -41,12 +42,13 @@ PATIENCE_MS = 600_000  # virtual time after which a story that should settle is 
 
 @dataclass(slots=True)
 class Flight:
-    """One produce request on its way, with its one batch."""
+    """One partition's batch of a produce request on its way."""
 
     client: Client
-    request: ProduceRequest
+    request: ProduceRequest  # with this batch alone
     data: dict[str, Any]  # what its steps say of it: topic, partition, request, batch, first, last
     attempt: int  # 0 for the first one
+    refused: PartitionAnswer | None = None  # an error that it gets instead of the broker's answer
     handled: AppendResult | None = None  # once the broker has dealt with it
     deeds: dict[str, int] = field(default_factory=dict)  # what a script does to it, by the proxy's words, with their ms
     is_over: bool = False  # its answer came, or will never come
@@ -55,6 +57,19 @@ class Flight:
     def where(self) -> dict[str, Any]:
         """What its steps say of it, without its records."""
         return {name: self.data[name] for name in ("topic", "partition", "request", "batch")}
+
+    @property
+    def partition(self) -> int:
+        """The partition of its batch."""
+        return self.request.batches[0].partition
+
+    @property
+    def answer(self) -> PartitionAnswer:
+        """What the broker says of it, once it has arrived."""
+        if self.refused is not None:
+            return self.refused
+        assert self.handled is not None, "a flight is answered after it has arrived"
+        return self.handled.answer
 
 
 # What becomes of a request: "", "lose_request", "lose_answer" (and the connection), "swallow_answer" (the answer
@@ -70,7 +85,8 @@ class Client:
     sender: Sender
     given: InitProducerIdAnswer | None = None  # the id that it gets instead of one from the broker
     first_records: dict[int, int] = field(default_factory=dict)  # send -> its first record
-    flights: dict[int, Flight] = field(default_factory=dict)  # by request number: those that are waited for
+    sent_to: dict[int, int] = field(default_factory=dict)  # send -> its partition
+    flights: dict[int, list[Flight]] = field(default_factory=dict)  # by request number: those that are waited for
     connection: int = 0  # counts; what was sent on an older one is lost
     ready_at_ms: int = 0  # when the present connection can be used
     last_arrival_ms: int = 0  # requests arrive in the order in which they left
@@ -90,22 +106,23 @@ class Client:
     @property
     def queued(self) -> list[ProducerBatch]:
         """The batches that wait in the accumulator, the next one first."""
-        return list(self.sender.accumulator.queues[PARTITION])
+        return [batch for queue in self.sender.accumulator.queues.values() for batch in queue]
 
     @property
     def is_settled(self) -> bool:
         """Whether the user was told of everything, and no answer is waited for."""
         return not (self.flights or self.queued or any(self.sender.in_flight_batches.values()))
 
-    def shown(self) -> dict[str, Any]:
-        """What a picture shows of it."""
+    def shown(self, partition: int) -> dict[str, Any]:
+        """What a picture shows of it; its next sequence number is that in one partition."""
         sender, (producer_id, epoch) = self.sender, self.identity
         manager = sender.transaction_manager
-        entry = manager.entries.get(PARTITION) if manager else None
+        entry = manager.entries.get(partition) if manager else None
         in_flight = []
-        for number, flight in self.flights.items():
-            (batch,) = flight.request.batches
-            in_flight.append([number, flight.data["batch"], batch.base_sequence, batch.count])
+        for number, flights in self.flights.items():
+            for flight in flights:
+                (batch,) = flight.request.batches
+                in_flight.append([number, flight.data["batch"], batch.base_sequence, batch.count])
         return {
             "pid": producer_id,
             "epoch": epoch,
@@ -135,22 +152,24 @@ class ProducerRun(AgendaRun):
     leader: ModelLeader | None = None
     clients: list[Client] = field(default_factory=list)
     subject: Client | None = None  # whose state the next step shows
+    place: int = PARTITION  # and of which partition
     fate: Fate = lambda flight: ""
     withheld_left: int = 0  # so many answers are still to be held back
-    withheld: list[Flight] = field(default_factory=list)
+    withheld: list[list[Flight]] = field(default_factory=list)  # by request
     up_at_ms: int = 0  # until then the broker is down
 
     # -- what a story calls -----------------------------------------------------------------------
 
     def begin(self) -> Client:
-        """Create the topic with the leader of its one partition, and a producer that gets its id."""
+        """Create the topic with the leader of its partitions, and a producer that gets its id."""
         knobs = self.knobs
         config = BrokerConfig(
             remembered_batches=knobs.get("remembered_batches", 5),
             older_is_duplicate=knobs.get("older_is_duplicate", False),
             release=knobs.get("release", "4.3"),
         )
-        self.leader = self.backend.provide(ModelLeader, "events", config, is_attacked=bool(self.interventions.by_target))
+        attacked = bool(self.interventions.by_target)
+        self.leader = self.backend.provide(ModelLeader, "events", config, is_attacked=attacked, partitions=len(self.partitions))
         producer = self.add_producer()
         self.run_for(BEGIN_MS)
         return producer
@@ -163,14 +182,23 @@ class ProducerRun(AgendaRun):
     def add_producer(self, given: InitProducerIdAnswer | None = None) -> Client:
         """Start a producer with the knobs' settings; `given` is an id that it uses instead of asking for one."""
         actor = "producer" if not self.clients else f"producer {len(self.clients) + 1}"
-        client = Client(actor, Sender(producer_config(self.knobs), [PARTITION], self.now_ms), given)
+        client = Client(actor, self.make_sender(), given)
         self.clients.append(client)
         self._pump(client)
         return client
 
-    def send(self, client: Client, records: int) -> None:
+    def make_sender(self) -> Sender:
+        """A producer with the knobs' settings."""
+        return Sender(producer_config(self.knobs), self.partitions, self.now_ms)
+
+    @property
+    def partitions(self) -> range:
+        """The topic's partitions."""
+        return range(self.knobs.get("partitions", 1))
+
+    def send(self, client: Client, records: int, partition: int = PARTITION) -> None:
         """The user hands over one closed batch."""
-        self._hand_over(client, range(self.next_record, self.next_record + records))
+        self._hand_over(client, range(self.next_record, self.next_record + records), partition)
         self.next_record += records
 
     def send_again(self, client: Client, records: range) -> None:
@@ -190,21 +218,23 @@ class ProducerRun(AgendaRun):
             self.next_record += 1
             number = client.sender.append(PARTITION, b"%d" % record, self.now_ms)
             client.first_records.setdefault(number, record)
+            client.sent_to[number] = PARTITION
             self._note_send(client, number, range(record, record + 1))
             self._pump(client)
 
         for index in range(records):
             self.after(index * every_ms, send_one)
 
-    def _hand_over(self, client: Client, records: range) -> None:
-        number = client.sender.send(PARTITION, self.now_ms, tuple(b"%d" % record for record in records))
+    def _hand_over(self, client: Client, records: range, partition: int = PARTITION) -> None:
+        number = client.sender.send(partition, self.now_ms, tuple(b"%d" % record for record in records))
         client.first_records[number] = records.start
+        client.sent_to[number] = partition
         client.last_sent = records
         self._note_send(client, number, records)
         self._pump(client)
 
     def _note_send(self, client: Client, batch: int, records: range) -> None:
-        self._record(client.actor, "send", client, topic=self._led.topic, partition=PARTITION, batch=batch,
+        self._record(client.actor, "send", client, topic=self._led.topic, partition=client.sent_to[batch], batch=batch,
                      first=records.start, last=records.stop - 1)  # fmt: skip
 
     def settle(self) -> None:
@@ -233,12 +263,12 @@ class ProducerRun(AgendaRun):
     def restart(self, how: Restart) -> None:
         """The broker goes and comes back, and with it the connections."""
         self._led.restart(how, self.now_ms)
-        self._record("broker", "restart", None, topic=self._led.topic, partition=PARTITION, how=how)
+        self._record_each("restart", how=how)
 
     def fail_over(self) -> None:
         """A replica that had copied everything becomes the leader."""
         self._led.fail_over(self.now_ms)
-        self._record("broker", "fail_over", None, topic=self._led.topic, partition=PARTITION)
+        self._record_each("fail_over")
 
     def expire(self, client: Client) -> None:
         """The broker forgets the producer's id."""
@@ -254,9 +284,10 @@ class ProducerRun(AgendaRun):
         """Read the topic from its first record to its last; the last word on what is stored. A broker that is down is mended for it."""
         if self.up_at_ms > self.now_ms:
             self._mend()
-        first, values = self._led.read()
-        ranges = in_log_order(map(int, values))
-        self._record("broker", "read", None, topic=self._led.topic, partition=PARTITION, first_offset=first, records=ranges)
+        for partition in self.partitions:
+            first, values = self._led.read(partition)
+            self._record("broker", "read", None, topic=self._led.topic, partition=partition, first_offset=first,
+                         records=in_log_order(map(int, values)))  # fmt: skip
 
     def luck(self, *what: object) -> float:
         """A number from 0 to 1 that the seed and `what` decide."""
@@ -308,42 +339,60 @@ class ProducerRun(AgendaRun):
 
     def _leave(self, client: Client, sent: InFlightRequest) -> None:
         """A produce request leaves for the broker."""
-        request, ((batch,), (kept,)) = sent.request, (sent.request.batches, sent.batches)
-        data = {"topic": self._led.topic, "partition": PARTITION, "request": request.number, "batch": kept.number,
-                "first": int(batch.values[0]), "last": int(batch.values[-1])}  # fmt: skip
-        flight = Flight(client, request, data, kept.attempts)
+        request = sent.request
+        flights = []
+        for batch, kept in zip(request.batches, sent.batches, strict=True):
+            data = {"topic": self._led.topic, "partition": batch.partition, "request": request.number, "batch": kept.number,
+                    "first": int(batch.values[0]), "last": int(batch.values[-1])}  # fmt: skip
+            alone = request if len(request.batches) == 1 else replace(request, batches=(batch,))
+            flights.append(Flight(client, alone, data, kept.attempts))
         if request.acks != 0:
-            client.flights[request.number] = flight
-        self._record(client.actor, "request", client, **data, seq=batch.base_sequence, epoch=batch.producer_epoch,
-                     pid=batch.producer_id, attempt=kept.attempts)  # fmt: skip
-        fate, _, value = (self._scripted(flight) or self.fate(flight)).partition(":")
+            client.flights[request.number] = flights
+        for flight in flights:
+            (batch,) = flight.request.batches
+            self._record(client.actor, "request", client, **flight.data, seq=batch.base_sequence, epoch=batch.producer_epoch,
+                         pid=batch.producer_id, attempt=flight.attempt)  # fmt: skip
+        fate, _, value = self._fate_of(flights).partition(":")
         delay_ms = self._delay_ms
         if fate == "delay":
             delay_ms += int(value)
-            self._record("network", "delay", client, **flight.where, ms=int(value))
+            self._note_network("delay", flights, ms=int(value))
         if fate == "lose_request":
-            self._record("network", "lose_request", client, **flight.where)
-            if flight.deeds:
-                self._led.lose(flight.request)
+            self._note_network("lose_request", flights)
+            for flight in flights:
+                if flight.deeds:
+                    self._led.lose(flight.request)
             return
-        if fate == "refuse":
-            refuse = self._if_connected(client, lambda: self._answer(flight, PartitionAnswer(ErrorCode[value])))
+        if all(flight.refused for flight in flights):
+            refuse = self._if_connected(client, lambda: self._answer(flights))
             self.after(delay_ms, lambda: self.after(delay_ms, refuse))  # behind the answers to what left before it
             return
         client.last_arrival_ms = max(client.last_arrival_ms, self.now_ms + delay_ms)
         arrival_ms = client.last_arrival_ms - self.now_ms
-        self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flight, fate)))
+        self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flights, fate)))
         if fate == "duplicate_request":
-            self._record("network", "duplicate_request", client, **flight.where)
-            self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flight, "swallow_answer")))
+            self._note_network("duplicate_request", flights)
+            self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flights, "swallow_answer")))
 
-    def _scripted(self, flight: Flight) -> str:
-        """What the run's script makes of a request; "" when it leaves it to the story."""
-        found = self._on("request", flight)
-        if found is None:
-            return ""
-        flight.deeds[f"{DEEDS[found.verb]}_request"] = found.ms or 0
-        return f"delay:{found.ms}" if found.verb == "delay" else f"{DEEDS[found.verb]}_request"
+    def _note_network(self, what: str, flights: list[Flight], **data: int) -> None:
+        for flight in flights:
+            self._record("network", what, flight.client, **flight.where, **data)
+
+    def _fate_of(self, flights: list[Flight]) -> str:
+        """What becomes of a request, by the run's script or else by the story; a refusal is noted with the batch it meets."""
+        found = self._on("request", flights[0])
+        if found is not None:
+            for flight in flights:
+                flight.deeds[f"{DEEDS[found.verb]}_request"] = found.ms or 0
+            return f"delay:{found.ms}" if found.verb == "delay" else f"{DEEDS[found.verb]}_request"
+        fate = ""
+        for flight in flights:
+            wanted, _, value = self.fate(flight).partition(":")
+            if wanted == "refuse":
+                flight.refused = PartitionAnswer(ErrorCode[value])
+            elif wanted:
+                fate = f"{wanted}:{value}"
+        return fate
 
     def _on(self, thing: str, flight: Flight) -> Intervention | None:
         """What the run's script does to a request, or to its answer."""
@@ -357,7 +406,7 @@ class ProducerRun(AgendaRun):
             return
         self.up_at_ms = NEVER if found.ms is None else self.now_ms + found.ms
         self._led.restart("kill", self.now_ms)
-        self._record("broker", "down", None, topic=self._led.topic, partition=PARTITION)
+        self._record_each("down")
         for client in self.clients:
             self._disconnect(client, "the broker is down")
         if found.ms is not None:
@@ -367,7 +416,7 @@ class ProducerRun(AgendaRun):
         """The broker is back, with what it had written."""
         if self.up_at_ms:
             self.up_at_ms = 0
-            self._record("broker", "restart", None, topic=self._led.topic, partition=PARTITION, how="up")
+            self._record_each("restart", how="up")
 
     def _if_connected(self, client: Client, action: Callable[[], None]) -> Callable[[], None]:
         """`action`, unless the connection is another one by then."""
@@ -387,14 +436,17 @@ class ProducerRun(AgendaRun):
         self._note_identity(client, why)
         self._pump(client)
 
-    def _answer(self, flight: Flight, answer: PartitionAnswer) -> None:
-        """An answer reaches the producer."""
-        client = flight.client
-        flight.is_over = True
-        if client.flights.pop(flight.request.number, None) is None:
+    def _answer(self, flights: list[Flight]) -> None:
+        """The answer to a request reaches the producer."""
+        client, number = flights[0].client, flights[0].request.number
+        for flight in flights:
+            flight.is_over = True
+        if client.flights.pop(number, None) is None:
             return
-        self._record(client.actor, "answer", client, **flight.where, error=answer.error.name, offset=answer.base_offset)
-        client.sender.receive(flight.request.number, {PARTITION: answer})
+        for flight in flights:
+            answer = flight.answer
+            self._record(client.actor, "answer", client, **flight.where, error=answer.error.name, offset=answer.base_offset)
+        client.sender.receive(number, {flight.partition: flight.answer for flight in flights})
         for event in client.sender.take_answers(self.now_ms):
             self._note(client, event)
         self._note_completed(client)
@@ -413,8 +465,8 @@ class ProducerRun(AgendaRun):
         if self.up_at_ms < NEVER:
             self.after(client.ready_at_ms - self.now_ms, self._if_connected(client, lambda: self._pump(client)))
         flights, client.flights = client.flights, {}
-        self.withheld = [flight for flight in self.withheld if flight.client is not client]
-        for flight in flights.values():
+        self.withheld = [each for each in self.withheld if each[0].client is not client]
+        for flight in (flight for each in flights.values() for flight in each):
             flight.is_over = True
             self._record("network", "lose_answer" if flight.handled else "lose_request", client, **flight.where)
             self._record(client.actor, "no_answer", client, **flight.where, why=why)
@@ -432,14 +484,14 @@ class ProducerRun(AgendaRun):
         batch = event.batch
         if batch is not None and event.what in ("requeue", "split"):
             first = client.first_records[batch.send] + batch.first
-            self._record(client.actor, event.what, client, topic=self._led.topic, partition=PARTITION, batch=batch.number,
+            self._record(client.actor, event.what, client, topic=self._led.topic, partition=batch.partition, batch=batch.number,
                          first=first, last=first + batch.count - 1, attempt=batch.attempts)  # fmt: skip
 
     def _note_completed(self, client: Client) -> None:
         """Tell what the user is told."""
         for done in client.sender.completed():
             first = client.first_records[done.send] + done.first
-            data = {"topic": self._led.topic, "partition": PARTITION, "batch": done.send, "first": first,
+            data = {"topic": self._led.topic, "partition": client.sent_to[done.send], "batch": done.send, "first": first,
                     "last": first + done.count - 1}  # fmt: skip
             if done.error is None:
                 client.delivered += 1
@@ -450,25 +502,28 @@ class ProducerRun(AgendaRun):
 
     # -- the broker's side ------------------------------------------------------------------------
 
-    def _arrive(self, flight: Flight, fate: str) -> None:
+    def _arrive(self, flights: list[Flight], fate: str) -> None:
         """A request reaches the broker, which deals with it at once; its answer sets out, or is held back."""
-        is_answered = flight.request.acks != 0 and fate != "swallow_answer"
-        found = self._on("answer", flight) if is_answered else None
-        if found is not None:  # an answer is lost with its connection alone: what comes behind it cannot take its place
-            flight.deeds["cut_after_answer" if found.verb == "lose" else "delay_answer"] = found.ms or 0
-        handled = flight.handled = self._handle(flight)
+        client = flights[0].client
+        is_answered = flights[0].request.acks != 0 and fate != "swallow_answer"
+        found = self._on("answer", flights[0]) if is_answered else None
+        for flight in flights:
+            if found is not None:  # an answer is lost with its connection alone: what comes behind it cannot take its place
+                flight.deeds["cut_after_answer" if found.verb == "lose" else "delay_answer"] = found.ms or 0
+            if flight.refused is None:
+                flight.handled = self._handle(flight)
         if not is_answered:  # with "swallow_answer" the connection stays: a black hole
             return
-        client, delay_ms = flight.client, self._delay_ms
+        delay_ms = self._delay_ms
         if found is not None and found.verb == "delay":
             delay_ms += found.ms or 0
-            self._record("network", "delay", client, **flight.where, ms=found.ms)
+            self._note_network("delay", flights, ms=found.ms or 0)
         if fate == "lose_answer":
             self._disconnect(client, "connection lost")
             return
         if self.withheld_left:
             self.withheld_left -= 1
-            self.withheld.append(flight)
+            self.withheld.append(flights)
             if self.withheld_left == 0:
                 self.after(0, self._cut_withheld)
             elif len(self.withheld) == 1:
@@ -479,7 +534,7 @@ class ProducerRun(AgendaRun):
         if found is not None and found.verb == "lose":  # what was sent before it has come by then
             self.after(answer_ms, self._if_connected(client, lambda: self._disconnect(client, "connection lost")))
             return
-        self.after(answer_ms, self._if_connected(client, lambda: self._answer(flight, handled.answer)))
+        self.after(answer_ms, self._if_connected(client, lambda: self._answer(flights)))
 
     def _cut_withheld(self) -> None:
         if self.withheld:
@@ -506,11 +561,17 @@ class ProducerRun(AgendaRun):
     def _record(self, actor: str, what: str, client: Client | None, **data: Any) -> None:
         """Write a step that is about one producer, or about none."""
         self.subject = client or (self.clients[0] if self.clients else None)
+        self.place = data.get("partition", self.place)
         self.record(actor, what, **data)
+
+    def _record_each(self, what: str, **data: Any) -> None:
+        """What happens to the broker happens to each of its partitions."""
+        for partition in self.partitions:
+            self._record("broker", what, None, topic=self._led.topic, partition=partition, **data)
 
     def state(self) -> dict[str, Any]:
         """The producer's queue, and what the broker remembers of it."""
         if self.subject is None or self.leader is None:
             return {}
-        broker = self._led.shown(self.subject.identity[0])
-        return {"producer": self.subject.shown(), "broker": broker, "log": broker["log_end"]}
+        broker = self._led.shown(self.subject.identity[0], self.place)
+        return {"producer": self.subject.shown(self.place), "broker": broker, "log": broker["log_end"]}

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from kitlib.errors import KnobError, LabError
 from kitlib.kafka.producer.config import ProducerConfig
@@ -75,6 +75,7 @@ class ProtocolProducer:
     tells is where the producer sends.
     KnobError for settings that it cannot run with; LabError when there is no broker at the address, or
     no such topic. `on_delivery` is called with each Delivery; without it they are in `deliveries`.
+    `security` has kafka-python's settings, as `Wire.open` takes them.
     `alter` may change each batch just before it leaves, to see what the broker and the producer make of it.
     """
 
@@ -88,13 +89,14 @@ class ProtocolProducer:
         alter: Callable[[WireBatch], WireBatch] | None = None,
         client_id: str = "kit-producer",
         timeout_s: float = 10.0,
+        security: Mapping[str, Any] | None = None,
     ) -> None:
         self.config = config or ProducerConfig()
         in_flight = self.config.max_in_flight_requests_per_connection
         if in_flight not in MAX_IN_FLIGHT:
             raise KnobError(f"max_in_flight_requests_per_connection is {in_flight}; the kit's producer takes 1 to {MAX_IN_FLIGHT[-1]}.")
         self.host, self.port, self.topic, self.client_id = host, port, topic, client_id
-        self.alter = alter
+        self.alter, self.security = alter, dict(security or {})
         self.deliveries: list[Delivery] = []
         self.on_delivery = on_delivery or self.deliveries.append
         # Records handed over of which nothing has been told yet.
@@ -111,7 +113,7 @@ class ProtocolProducer:
         self._backoff_s = RECONNECT_BACKOFF_S
         self._connect_at = 0.0
         self._id_is_wanted = False
-        self.wire: Wire | None = Wire.open(host, port, client_id, timeout_s)
+        self.wire: Wire | None = Wire.open(host, port, client_id, timeout_s, **self.security)
         try:
             self.sender = Sender(self.config, self._partitions(timeout_s), self._now_ms())
         except LabError:
@@ -137,7 +139,7 @@ class ProtocolProducer:
                 raise LabError(f"The partitions of '{self.topic}' have no leader. Look at `kit status`.")
             self.wire.close()
             self.host, self.port = address
-            self.wire = Wire.open(self.host, self.port, self.client_id, timeout_s)
+            self.wire = Wire.open(self.host, self.port, self.client_id, timeout_s, **self.security)
         return sorted(found)
 
     def __enter__(self) -> Self:
@@ -313,7 +315,7 @@ class ProtocolProducer:
         if time.monotonic() < self._connect_at:
             return
         try:
-            self.wire = Wire.open(self.host, self.port, self.client_id, CONNECT_TIMEOUT_S)
+            self.wire = Wire.open(self.host, self.port, self.client_id, CONNECT_TIMEOUT_S, **self.security)
             self._backoff_s = RECONNECT_BACKOFF_S
         except LabError as error:
             self.trouble = str(error)

@@ -23,7 +23,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.topic_reader import PARTITION
-from kitlib.lab.clients import SILENT, Cluster
+from kitlib.lab.clients import SILENT, Cluster, java_config, kafka_python_config, librdkafka_config
 from kitlib.lab.java_client import JavaClient
 
 CLIENTS = ("java", "librdkafka", "kafka-python")
@@ -67,9 +67,9 @@ def watch(client: str, trouble: str, cluster: Cluster) -> Watched:
         )
     topic = f"kit.no-such-topic-{uuid.uuid4().hex[:8]}.events"
     with _silent_broker() as address:
-        bootstrap = cluster.bootstrap if trouble == "missing topic" else address
+        place = cluster if trouble == "missing topic" else Cluster(address, None, 1, "kit")
         with _nothing_logged("kafka"):
-            return {"java": _java, "librdkafka": _librdkafka, "kafka-python": _kafka_python}[client](trouble, bootstrap, topic)
+            return {"java": _java, "librdkafka": _librdkafka, "kafka-python": _kafka_python}[client](trouble, place, topic)
 
 
 @contextmanager
@@ -97,10 +97,10 @@ def _took(action: Callable[[], Any]) -> tuple[int, Any]:
     return int((time.monotonic() - began) * 1000), found
 
 
-def _java(trouble: str, bootstrap: str, topic: str) -> Watched:
+def _java(trouble: str, place: Cluster, topic: str) -> Watched:
     with JavaClient.open() as java:
-        settings = {"bootstrap.servers": bootstrap, "max.block.ms": MAX_BLOCK_MS, "linger.ms": 0,
-                    "delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "request.timeout.ms": REQUEST_TIMEOUT_MS}  # fmt: skip
+        settings = {"bootstrap.servers": place.bootstrap, "max.block.ms": MAX_BLOCK_MS, "linger.ms": 0,
+                    "delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "request.timeout.ms": REQUEST_TIMEOUT_MS, **java_config(place)}  # fmt: skip
         made_ms, producer = _took(lambda: java.producer(settings))
         try:
             began = time.monotonic()
@@ -114,14 +114,14 @@ def _java(trouble: str, bootstrap: str, topic: str) -> Watched:
         return Watched(f"kafka-clients {java.version}", trouble, made_ms, returned_ms, told_ms, error)
 
 
-def _librdkafka(trouble: str, bootstrap: str, topic: str) -> Watched:
+def _librdkafka(trouble: str, place: Cluster, topic: str) -> Watched:
     told: list[str] = []
 
     def note(error: KafkaError | None, _: Message) -> None:
         told.append(str(error.name()) if error else "")
 
-    settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "log_level": 0,
-                "request.timeout.ms": REQUEST_TIMEOUT_MS, "socket.timeout.ms": MAX_BLOCK_MS}  # fmt: skip
+    settings = {"bootstrap.servers": place.bootstrap, "linger.ms": 0, "delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "log_level": 0,
+                "request.timeout.ms": REQUEST_TIMEOUT_MS, "socket.timeout.ms": MAX_BLOCK_MS, **librdkafka_config(place)}  # fmt: skip
     made_ms, producer = _took(lambda: Producer(settings, logger=SILENT))
     began = time.monotonic()
     returned_ms, _ = _took(lambda: producer.produce(topic, value=b"0", on_delivery=note))
@@ -133,7 +133,7 @@ def _librdkafka(trouble: str, bootstrap: str, topic: str) -> Watched:
     return Watched(f"librdkafka {confluent_kafka.libversion()[0]}", trouble, made_ms, returned_ms, told_ms, told[0])
 
 
-def _kafka_python(trouble: str, bootstrap: str, topic: str) -> Watched:
+def _kafka_python(trouble: str, place: Cluster, topic: str) -> Watched:
     import kafka
     from kafka.errors import KafkaError as Failure
 
@@ -141,8 +141,8 @@ def _kafka_python(trouble: str, bootstrap: str, topic: str) -> Watched:
     began = time.monotonic()
     try:
         producer = kafka.KafkaProducer(
-            bootstrap_servers=bootstrap, max_block_ms=MAX_BLOCK_MS, delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
-            request_timeout_ms=REQUEST_TIMEOUT_MS, linger_ms=0,
+            bootstrap_servers=place.bootstrap, max_block_ms=MAX_BLOCK_MS, delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS, linger_ms=0, **kafka_python_config(place),
             # A broker that does answer is given time for it: at a busy moment it may be late, and that is not what is watched.
             bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS if trouble == "silent broker" else int(DEADLINE_S * 1000),
         )  # fmt: skip

@@ -10,6 +10,7 @@ from kitlib.errors import LabError
 from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
+from kitlib.lab.clients import LIBRARY_CONFIGS
 from kitlib.lab.consumer_driver import NONE
 from kitlib.lab.consumer_process import ConsumerProcess
 from kitlib.lab.processes import wait_until
@@ -37,7 +38,8 @@ class KafkaTransactionalTopic(KafkaTopic):
         topic.transactions = backend.transactional_producer(topic.name)
         patient = MemberSettings(library=library, session_timeout_ms=10_000, heartbeat_interval_ms=1_000, max_poll_interval_ms=60_000)
         told = asdict(patient) | {
-            "topic": topic.name, "group": group, "client_id": "A", "more": {}, "bootstrap": backend.cluster.bootstrap,
+            "topic": topic.name, "group": group, "client_id": "A", "more": LIBRARY_CONFIGS[library](backend.cluster),
+            "bootstrap": backend.cluster.bootstrap,
         }  # fmt: skip
         topic.member = ConsumerProcess.start("A", told)
         return topic

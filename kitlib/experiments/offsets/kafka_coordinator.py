@@ -27,7 +27,7 @@ from kitlib.kafka.offsets.wire import INTEGERS, write_message
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import created_resources
 from kitlib.lab.broker_health import broker_value
-from kitlib.lab.clients import Cluster
+from kitlib.lab.clients import Cluster, kafka_python_config
 from kitlib.lab.leaders import Leaders
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire_coordinator import Coordinator, CoordinatorWire, find_coordinator
@@ -66,7 +66,7 @@ class KafkaCoordinator:
         group = group_of_first_partition(f"kit.{backend.run}.group", partitions_of(backend, backend.cluster))
         created_resources.remember("group", group)
         found = find_coordinator(backend.cluster, group, DEADLINE_S)
-        wire = CoordinatorWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+        wire = CoordinatorWire.open(*found[1:], timeout_s=DEADLINE_S, **kafka_python_config(backend.cluster))
         retention_ms = config.offsets_retention_ms if expires else -1
         return cls(backend, group, retention_ms, found, wire, check_ms=check_ms, require_stable=require_stable)
 
@@ -111,7 +111,8 @@ class KafkaCoordinator:
             if found is not None and found != self.coordinator:
                 self.wire.close()
                 self.coordinator = found
-                self.wire = CoordinatorWire.open(found[1], found[2], timeout_s=DEADLINE_S)
+                security = kafka_python_config(self.backend.cluster)
+                self.wire = CoordinatorWire.open(*found[1:], timeout_s=DEADLINE_S, **security)
         return error
 
     def others_commit(self, records: int, keys: int) -> None:

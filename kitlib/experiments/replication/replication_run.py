@@ -3,6 +3,9 @@
 The model of the partition is always there. On real brokers each deed is done for real as well, and the run
 waits until they say of the partition what the model says; what they then hold is read and compared.
 
+A script breaks brokers at times of the virtual clock, which goes on real brokers as well: at the next deed, and between two records
+that are sent. A broker that is broken for good stays so until the story starts it.
+
 `state["replicas"]` holds each broker's log as [first, last, epoch] of its stretches.
 """
 
@@ -12,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import NO_EPOCH, TRUNCATED, resume
@@ -31,6 +35,7 @@ class ReplicaRun(Run):
     """One run: the partition, what its readers committed and processed, and the trace it writes."""
 
     domain: ClassVar[str] = "replication"
+    takes: ClassVar[tuple[str, ...]] = ("break BROKER at T ms for D ms",)
 
     partition: ReplicatedPartition = field(init=False)
     real: KafkaReplicas | None = None
@@ -48,6 +53,10 @@ class ReplicaRun(Run):
     def now_ms(self) -> int:
         return self.real.now_ms if self.real else self.virtual_ms
 
+    @property
+    def script_ms(self) -> int:
+        return self.virtual_ms
+
     def state(self) -> dict[str, Any]:
         return self.ledger.state() | self.partition.snapshot()
 
@@ -63,9 +72,17 @@ class ReplicaRun(Run):
 
     def send(self, count: int) -> bool:
         """The producer sends so many records with acks=all; whether they were acknowledged."""
+        while count:
+            self.meet()
+            turn_ms = self.interventions.turn_ms
+            now = count if turn_ms is None else min(count, -(-(turn_ms - self.virtual_ms) // RECORD_MS))
+            if not self._send(now):
+                return False
+            count -= now
+        return True
+
+    def _send(self, count: int) -> bool:
         numbers = range(self.sent, self.sent + count)
-        if not count:
-            return True
         answer = self.partition.append(numbers)
         refused = self.real.send(numbers, is_taken=not answer.error) if self.real else answer.error
         self._let_pass(RECORD_MS * count)
@@ -80,7 +97,12 @@ class ReplicaRun(Run):
         return True
 
     def kill(self, broker: int) -> None:
-        """SIGKILL; then the controller notices."""
+        """SIGKILL; then the controller notices. Nothing for one that a script has killed already."""
+        self.meet()
+        if self.partition.replicas[broker].is_alive:
+            self._kill(broker)
+
+    def _kill(self, broker: int) -> None:
         if self.real:
             self.real.kill(broker)
         self._record_events(self.partition.kill(broker))
@@ -88,7 +110,10 @@ class ReplicaRun(Run):
         self._changed(self.partition.fence(broker))
 
     def pause(self, broker: int) -> None:
-        """SIGSTOP; then the controller notices."""
+        """SIGSTOP; then the controller notices. Nothing for one that is dead."""
+        self.meet()
+        if not self.partition.replicas[broker].is_alive:
+            return
         if self.real:
             self.real.pause(broker)
         self._record_events(self.partition.pause(broker))
@@ -96,29 +121,52 @@ class ReplicaRun(Run):
         self._changed(self.partition.fence(broker))
 
     def wake(self, broker: int) -> None:
-        """SIGCONT; it copies what it has missed."""
+        """SIGCONT; it copies what it has missed. Nothing for one that is not paused."""
+        self.meet()
+        if not self.partition.replicas[broker].is_paused:
+            return
         if self.real:
             self.real.wake()
         self._changed(self.partition.wake(broker))
 
     def start(self, broker: int) -> None:
-        """A dead broker comes back with what is on its disk."""
+        """A dead broker comes back with what is on its disk. Nothing for one that a script has mended already."""
+        self.meet()
+        if not self.partition.replicas[broker].is_alive:
+            self._start(broker)
+
+    def _start(self, broker: int) -> None:
         if self.real:
             self.real.start(broker)
         self._let_pass(START_MS)
         self._changed(self.partition.start(broker))
 
     def flip_bit(self, broker: int, offset: int) -> None:
-        """A bit of a record on a dead broker's disk."""
+        """A bit of a record on a dead broker's disk; nothing when a script has it alive by now, or its log is shorter."""
+        replica = self.partition.replicas[broker]
+        if replica.is_alive or offset >= replica.end:
+            return
         happened = self.partition.flip_bit(broker, offset)
         if self.real:
             self.real.flip_bit(broker, offset)
         self._record_events(happened)
 
+    def break_process(self, found: Intervention) -> None:
+        there = {f"broker {broker}": broker for broker, replica in self.partition.replicas.items() if replica.works}
+        if found.target not in there:
+            raise self.no_process(found, "replica", there)
+        self._kill(there[found.target])
+
+    def mend_process(self, found: Intervention) -> None:
+        broker = int(found.target.removeprefix("broker "))
+        if not self.partition.replicas[broker].is_alive:
+            self._start(broker)
+
     # -- readers ---------------------------------------------------------------------------------------
 
     def read(self, name: str, most: int = 1 << 30, policy: str | None = None) -> None:
         """A new consumer begins at the committed offset, works on what it is handed out, `most` at most, and commits."""
+        self.meet()
         leader = self.partition.leader
         if leader is None or not most:
             return
@@ -156,6 +204,7 @@ class ReplicaRun(Run):
 
     def read_log(self) -> None:
         """Look at the whole log, by its leader, and compare it with the model's."""
+        self.meet()
         leader = self.partition.leader
         if leader is None:
             return

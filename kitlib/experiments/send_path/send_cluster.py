@@ -72,6 +72,7 @@ class SendCluster:
     unreachable: set[str] = field(default_factory=set)  # hosts where nobody listens
     silent: set[int] = field(default_factory=set)  # brokers that take produce requests and do nothing with them
     mute: set[int] = field(default_factory=set)  # brokers that write and answer nothing
+    down: set[int] = field(default_factory=set)  # brokers that a script has broken
     leader_id: int = 0
     leader_epoch: int = 0
     replicas: Replicas = field(init=False)
@@ -93,7 +94,7 @@ class SendCluster:
 
     def is_reachable(self, node: Node) -> bool:
         """Whether anybody listens at that address."""
-        return node.host not in self.unreachable
+        return node.host not in self.unreachable and self.number_of(node) not in self.down
 
     def number_of(self, node: Node) -> int:
         """Which broker a client reaches there: the bootstrap address is broker 0's."""
@@ -153,6 +154,10 @@ class SendCluster:
         """Whether an answer to this request may leave: with acks=all once the whole ISR has what is written."""
         end = self.log_end(0)
         return request.acks != -1 or self.partitions > 1 or self.replicas.high_watermark(end) >= end
+
+    def successor(self) -> int | None:
+        """Who takes over from a leader that dies: the first follower in the ISR that copies; None without one."""
+        return next((number for number in self.replicas.in_sync() if number not in self.replicas.stopped_at_ms), None)
 
     def move_leader(self, to: int) -> None:
         """A controlled move: the new leader has everything."""

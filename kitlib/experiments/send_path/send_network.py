@@ -1,22 +1,63 @@
 """The network and the brokers of a send's experiment: what becomes of what the client does.
 
 A request and its answer need `round_trip_ms`. A broker works on one
-produce request after the other, `request_cost_ms` on each.
+produce request after the other, `request_cost_ms` on each. What a script does to a message it does to a
+produce request or to its answer; what leaves behind a message that is late waits for it, on the same connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kitlib.experiments.agenda import AgendaRun
+from kitlib.experiments.interventions import Intervention
+from kitlib.experiments.send_path.send_cluster import SendCluster
 from kitlib.kafka.broker.leader import Outcome
 from kitlib.kafka.client.cluster import MetadataRequest, Node
 from kitlib.kafka.client.network_client import ApiVersionsRequest, Connect, Disconnect, Effect, Send
+from kitlib.kafka.producer.send_path import KafkaProducer
 from kitlib.kafka.protocol import ErrorCode, InitProducerIdRequest, PartitionAnswer, ProduceRequest
 
-if TYPE_CHECKING:
-    from kitlib.experiments.send_path.send_run import SendRun
+
+@dataclass(slots=True)
+class Numbers:
+    """Records are numbered for each partition, in the order in which they got there."""
+
+    records: int = 0  # handed over so far, over all partitions
+    next_in_lane: dict[int, int] = field(default_factory=dict)  # partition -> the number of its next record
+    in_lane: dict[int, tuple[int, int]] = field(default_factory=dict)  # record -> (partition, its number there)
+    of_batch: dict[int, list[int]] = field(default_factory=dict)  # batch -> its records' numbers
+    partition_of_batch: dict[int, int] = field(default_factory=dict)
+    open_batches: dict[int, int] = field(default_factory=dict)  # batch -> records of whose end the user has not heard
+    last_partition: int = 0  # of the last one that was numbered
+
+    def take(self, record: int, partition: int) -> int:
+        """The record's number in its partition."""
+        number = self.next_in_lane.get(partition, 0)
+        self.next_in_lane[partition] = number + 1
+        self.in_lane[record] = partition, number
+        self.last_partition = partition
+        return number
+
+    @property
+    def open_records(self) -> int:
+        """Records of whose end the user has not heard."""
+        return sum(self.open_batches.values())
+
+    def put(self, batch: int, number: int) -> None:
+        """The record that was numbered last lies in this batch."""
+        self.of_batch.setdefault(batch, []).append(number)
+        self.partition_of_batch[batch] = self.last_partition
+        self.open_batches[batch] = self.open_batches.get(batch, 0) + 1
+
+    def end(self, batch: int, count: int) -> None:
+        """The user heard of so many of its records."""
+        left = self.open_batches.get(batch, 0) - count
+        self.open_batches.pop(batch, None)
+        if left > 0:
+            self.open_batches[batch] = left
 
 
 @dataclass(slots=True)
@@ -28,15 +69,54 @@ class Leaving:
     request: ProduceRequest
     data: list[dict[str, Any]]  # one for each of its batches
 
+    @property
+    def places(self) -> list[dict[str, Any]]:
+        """Which batches they are, without their records."""
+        return [{name: data[name] for name in ("topic", "partition", "request", "batch")} for data in self.data]
+
 
 @dataclass(slots=True)
-class SendNetwork:
-    """What lies between one producer and its brokers."""
+class SendNetwork(AgendaRun):
+    """What lies between one producer and its brokers; the run that turns the producer's loop builds upon it."""
 
-    run: SendRun
+    cluster: SendCluster = field(init=False)
+    producer: KafkaProducer = field(init=False)
+    numbers: Numbers = field(default_factory=Numbers)
+    costs: dict[str, int] = field(default_factory=dict)  # ms that the client's threads need themselves, see `two_sends`
+    round_trip_ms: int = 10  # of a request and its answer
+    busy_until_ms: int = 0  # the loop does something else until then
+    user_busy_until_ms: int = 0  # the user's thread does something else until then
+    stages_told: set[int] = field(default_factory=set)
+    is_over: bool = False  # the client's process has ended
     connections: dict[int, int] = field(default_factory=dict)  # node -> counts; what left on an older one is lost
     flights: dict[int, Leaving] = field(default_factory=dict)  # produce requests that are waited for
     waiting_answers: list[Callable[[], bool]] = field(default_factory=list)  # of requests with acks=all
+    # (node, count of its connection, "request" or "answer") -> when the last one that was late comes: no later one overtakes it
+    late_until_ms: dict[tuple[int, int, str], int] = field(default_factory=dict)
+
+    # -- the client's side ------------------------------------------------------------------------
+
+    def came_in(self) -> None:
+        """Something came from the network: the user is told what it means, and the loop does not sleep any longer."""
+        raise NotImplementedError
+
+    def look_at_sendings(self) -> None:
+        """Calls that wait may be over."""
+        raise NotImplementedError
+
+    def note_request_update(self, why: str) -> None:
+        """Metadata is wanted."""
+        metadata = self.producer.metadata
+        self.record("metadata", "request_update", full=metadata.need_full_update, version=metadata.version, why=why)
+
+    def stage_of(self, number: int) -> dict[str, int]:
+        """Marks the first step that is this one of the source's nine."""
+        if number in self.stages_told:
+            return {}
+        self.stages_told.add(number)
+        return {"stage": number}
+
+    # -- the network ------------------------------------------------------------------------------
 
     def perform(self, effect: Effect) -> int:
         """Let the network do something; how long the loop is busy with it."""
@@ -48,141 +128,167 @@ class SendNetwork:
         return self._leave(effect)
 
     def _connect(self, node: Node) -> int:
-        is_first = self.run.stage_of(2 if node.id < 0 else 7)
-        self.run.record("network", "connect", node=node.id, address=f"{node.host}:{node.port}", **is_first)
-        cost_ms = self.run.costs.get("bootstrap_connect_ms" if node.id < 0 else "connect_ms", 0)
-        delay_ms = cost_ms or self.run.round_trip_ms
-        if self.run.cluster.is_reachable(node):
-            self.run.after(delay_ms, self._if_connected(node, lambda: self._connected(node)))
+        is_first = self.stage_of(2 if node.id < 0 else 7)
+        self.record("network", "connect", node=node.id, address=f"{node.host}:{node.port}", **is_first)
+        cost_ms = self.costs.get("bootstrap_connect_ms" if node.id < 0 else "connect_ms", 0)
+        delay_ms = cost_ms or self.round_trip_ms
+        if self.cluster.is_reachable(node):
+            self.after(delay_ms, self._if_connected(node, lambda: self._connected(node)))
         else:
-            self.run.after(delay_ms, self._if_connected(node, lambda: self._refused(node)))
+            self.after(delay_ms, self._if_connected(node, lambda: self._refused(node)))
         return cost_ms if node.id < 0 else 0
 
     def _connected(self, node: Node) -> None:
-        self.run.record("network", "connected", node=node.id)
-        self.run.producer.client.connected(node, self.run.now_ms)
-        self.run.came_in()
+        self.record("network", "connected", node=node.id)
+        self.producer.client.connected(node, self.now_ms)
+        self.came_in()
 
     def _refused(self, node: Node) -> None:
-        need_before = self.run.producer.metadata.need_update
-        attempts = self.run.producer.metadata.attempts
-        self.run.producer.client.disconnected(node, self.run.now_ms)
-        self.run.record("network", "disconnected", node=node.id, why="connection refused")
-        if self.run.producer.metadata.attempts > attempts:
-            self.run.record("metadata", "failed_update", attempts=self.run.producer.metadata.attempts)
+        need_before = self.producer.metadata.need_update
+        attempts = self.producer.metadata.attempts
+        self.producer.client.disconnected(node, self.now_ms)
+        self.record("network", "disconnected", node=node.id, why="connection refused")
+        if self.producer.metadata.attempts > attempts:
+            self.record("metadata", "failed_update", attempts=self.producer.metadata.attempts)
         elif not need_before:
-            self.run.note_request_update("a broker could not be reached")
-        self.run.came_in()
+            self.note_request_update("a broker could not be reached")
+        self.came_in()
 
     def _leave(self, effect: Send) -> int:
         """A request leaves."""
         node, request = effect.node, effect.request
         if isinstance(request, MetadataRequest):
             has_topics = request.topics is None or bool(request.topics)
-            told = self.run.stage_of(3) if has_topics else {}
+            told = self.stage_of(3) if has_topics else {}
             names = list(request.topics or ())
-            self.run.record("network", "metadata_request", node=node.id, names=names, partial=request.is_partial, **told)
-            cost_ms = self.run.costs.get("metadata_request_ms", 0)
-            round_trip_ms = self.run.costs.get("metadata_answer_ms", self.run.round_trip_ms)
-            self._after_answer(effect, cost_ms + round_trip_ms, lambda: self.run.cluster.metadata(request))
+            self.record("network", "metadata_request", node=node.id, names=names, partial=request.is_partial, **told)
+            cost_ms = self.costs.get("metadata_request_ms", 0)
+            round_trip_ms = self.costs.get("metadata_answer_ms", self.round_trip_ms)
+            self._after_answer(effect, cost_ms + round_trip_ms, lambda: self.cluster.metadata(request))
             return cost_ms
         if isinstance(request, ApiVersionsRequest):
-            self._after_answer(effect, self.run.round_trip_ms, lambda: None)
+            self._after_answer(effect, self.round_trip_ms, lambda: None)
         elif isinstance(request, InitProducerIdRequest):
-            self.run.record("network", "id_request", node=node.id)
-            self._after_answer(effect, self.run.round_trip_ms, lambda: self.run.cluster.leader.init_producer_id(self.run.now_ms))
+            self.record("network", "id_request", node=node.id)
+            self._after_answer(effect, self.round_trip_ms, lambda: self.cluster.leader.init_producer_id(self.now_ms))
         elif isinstance(request, ProduceRequest):
             return self._leave_for_leader(effect, request)
         return 0
 
     def _leave_for_leader(self, effect: Send, request: ProduceRequest) -> int:
-        kept = self.run.producer.left[effect.number][1]
+        kept = self.producer.left[effect.number][1]
         leaving = Leaving(effect.number, effect.node, request, [])
         if request.acks != 0:
             self.flights[effect.number] = leaving
         for batch, its in zip(request.batches, kept.batches, strict=True):
-            numbers = [self.run.numbers.in_lane[int(value)][1] for value in batch.values]
-            leaving.data.append({"topic": self.run.cluster.topic, "partition": batch.partition, "request": request.number,
+            numbers = [self.numbers.in_lane[int(value)][1] for value in batch.values]
+            leaving.data.append({"topic": self.cluster.topic, "partition": batch.partition, "request": request.number,
                                  "batch": its.send, "first": numbers[0], "last": numbers[-1]})  # fmt: skip
         for data, its in zip(leaving.data, kept.batches, strict=True):
-            self.run.record("sender", "request", **data, node=effect.node.id, attempt=its.attempts, **self.run.stage_of(8))
-        cost_ms = self.run.costs.get("produce_request_ms", 0)
-        there_ms = self.run.costs.get("produce_answer_ms", self.run.round_trip_ms)
+            self.record("sender", "request", **data, node=effect.node.id, attempt=its.attempts, **self.stage_of(8))
+        cost_ms = self.costs.get("produce_request_ms", 0)
+        there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
         arrive = self._if_connected(effect.node, lambda: self._arrive(leaving), outlives=True)
-        self.run.after(cost_ms + there_ms - there_ms // 2, arrive)
+        found = self.interventions.on("request", request.number)
+        if found is not None and found.verb == "lose":
+            self._tell(leaving, "lose_request")
+            return cost_ms
+        wait_ms = self._behind_the_late(leaving, "request", cost_ms + there_ms - there_ms // 2, found)
+        self.after(wait_ms, arrive)
+        if found is not None and found.verb == "double":
+            self._tell(leaving, "duplicate_request")
+            self.after(wait_ms, self._if_connected(effect.node, lambda: self._arrive(leaving, is_copy=True), outlives=True))
         return cost_ms
+
+    def _tell(self, leaving: Leaving, what: str, **more: int) -> None:
+        for where in leaving.places:
+            self.record("network", what, **where, **more)
+
+    def _behind_the_late(self, leaving: Leaving, thing: str, ms: int, found: Intervention | None) -> int:
+        """How long a message needs that would need `ms` alone."""
+        key = (leaving.node.id, self.connections.get(leaving.node.id, 0), thing)
+        at_ms = max(self.now_ms + ms, self.late_until_ms.get(key, 0))
+        if found is not None and found.verb == "delay":
+            at_ms = self.late_until_ms[key] = at_ms + (found.ms or 0)
+            self._tell(leaving, "delay", ms=found.ms or 0)
+        return at_ms - self.now_ms
 
     # -- the brokers ------------------------------------------------------------------------------
 
     def _after_answer(self, effect: Send, ms: int, answer: Callable[[], Any]) -> None:
         """A broker answers what anybody can answer."""
-        self.run.after(ms, self._if_connected(effect.node, lambda: self._receive(effect, answer())))
+        self.after(ms, self._if_connected(effect.node, lambda: self._receive(effect, answer())))
 
     def _receive(self, effect: Send, answer: Any) -> None:
-        metadata = self.run.producer.metadata
+        metadata = self.producer.metadata
         version, need_before = metadata.version, metadata.need_update
-        self.run.producer.receive(effect.node, effect.number, answer, self.run.now_ms)
+        self.producer.receive(effect.node, effect.number, answer, self.now_ms)
         if isinstance(effect.request, MetadataRequest):
-            parse_ms = self.run.costs.get("metadata_parse_ms", 0)
-            self.run.busy_until_ms = self.run.now_ms + parse_ms
-            if self.run.producer.sendings:
-                self.run.user_busy_until_ms = self.run.busy_until_ms
+            parse_ms = self.costs.get("metadata_parse_ms", 0)
+            self.busy_until_ms = self.now_ms + parse_ms
+            if self.producer.sendings:
+                self.user_busy_until_ms = self.busy_until_ms
             asked = effect.request
             if parse_ms:
-                self.run.after(parse_ms, lambda: self._note_update(asked, version))
+                self.after(parse_ms, lambda: self._note_update(asked, version))
             else:
                 self._note_update(asked, version)
         elif metadata.need_update and not need_before:
-            self.run.note_request_update("a leader that is not known")
-        self.run.came_in()
+            self.note_request_update("a leader that is not known")
+        self.came_in()
 
     def _note_update(self, request: MetadataRequest, version: int) -> None:
-        metadata = self.run.producer.metadata
+        metadata = self.producer.metadata
         if metadata.version == version:
-            self.run.record("metadata", "failed_update", attempts=metadata.attempts)
+            self.record("metadata", "failed_update", attempts=metadata.attempts)
         else:
-            told = self.run.stage_of(4) if self.run.cluster.topic in {key[0] for key in metadata.cluster.partitions} else {}
-            leader = self.run.producer.leader
-            self.run.record("metadata", "update", version=metadata.version, partial=request.is_partial,
+            told = self.stage_of(4) if self.cluster.topic in {key[0] for key in metadata.cluster.partitions} else {}
+            leader = self.producer.leader
+            self.record("metadata", "update", version=metadata.version, partial=request.is_partial,
                         nodes=[node.id for node in metadata.cluster.nodes], leader=None if leader is None else leader.id,
                         errors={name: error.name for name, error in metadata.errors.items()},
                         need_update=metadata.need_update, **told)  # fmt: skip
-        append_ms = self.run.costs.get("append_ms", 0)
-        if self.run.producer.sendings:
-            self.run.user_busy_until_ms = self.run.now_ms + append_ms
-        self.run.after(append_ms, self.run.look_at_sendings)
+        append_ms = self.costs.get("append_ms", 0)
+        if self.producer.sendings:
+            self.user_busy_until_ms = self.now_ms + append_ms
+        self.after(append_ms, self.look_at_sendings)
 
-    def _arrive(self, leaving: Leaving) -> None:
+    def _arrive(self, leaving: Leaving, is_copy: bool = False) -> None:
         """A produce request reaches its broker, which works on one after the other."""
-        if self.run.cluster.number_of(leaving.node) in self.run.cluster.silent:
+        if self.cluster.number_of(leaving.node) in self.cluster.silent | self.cluster.down:
             return
-        cluster = self.run.cluster
-        cluster.busy_until_ms = max(cluster.busy_until_ms, self.run.now_ms) + int(self.run.knobs.get("request_cost_ms", 0))
-        self.run.after(cluster.busy_until_ms - self.run.now_ms, lambda: self._handle(leaving))
+        cluster = self.cluster
+        cluster.busy_until_ms = max(cluster.busy_until_ms, self.now_ms) + int(self.knobs.get("request_cost_ms", 0))
+        self.after(cluster.busy_until_ms - self.now_ms, lambda: self._handle(leaving, is_copy))
 
-    def _handle(self, leaving: Leaving) -> None:
-        answers = self.run.cluster.produce(leaving.node, leaving.request, self.run.now_ms)
+    def _handle(self, leaving: Leaving, is_copy: bool) -> None:
+        """A broker does what a request asks, and answers; the answer to a second copy goes nowhere."""
+        if self.cluster.number_of(leaving.node) in self.cluster.down:
+            return
+        answers = self.cluster.produce(leaving.node, leaving.request, self.now_ms)
         for data in leaving.data:
             told = answers[data["partition"]]
             if told.error is ErrorCode.NONE:
-                outcome = self.run.cluster.leader.last_outcomes.get(data["partition"])
+                outcome = self.cluster.leader.last_outcomes.get(data["partition"])
                 what = "write" if outcome is Outcome.APPENDED else "recognise"
-                self.run.record("broker", what, **data, offset=told.base_offset, node=leaving.node.id)
+                self.record("broker", what, **data, offset=told.base_offset, node=leaving.node.id)
             else:
-                self.run.record("broker", "refuse", **data, error=told.error.name, node=leaving.node.id)
-        if leaving.request.acks == 0 or leaving.node.id in self.run.cluster.mute:
+                self.record("broker", "refuse", **data, error=told.error.name, node=leaving.node.id)
+        if leaving.request.acks == 0 or leaving.node.id in self.cluster.mute or is_copy:
             return
-        there_ms = self.run.costs.get("produce_answer_ms", self.run.round_trip_ms)
-        action = self._if_connected(leaving.node, lambda: self._answer(leaving, answers))
+        found = self.interventions.on("answer", leaving.request.number)
+        there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
+        is_lost = found is not None and found.verb == "lose"
+        action = self._if_connected(leaving.node, lambda: self._cut(leaving) if is_lost else self._answer(leaving, answers))
 
         def answer_if_replicated() -> bool:
-            if any(told.error is ErrorCode.NONE for told in answers.values()) and not self.run.cluster.is_replicated(leaving.request):
+            if any(told.error is ErrorCode.NONE for told in answers.values()) and not self.cluster.is_replicated(leaving.request):
                 return False
-            cluster = self.run.cluster
+            cluster = self.cluster
             if leaving.request.acks == -1 and not cluster.has_enough_in_sync:
                 for partition in [number for number, told in answers.items() if told.error is ErrorCode.NONE]:
                     answers[partition] = PartitionAnswer(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-            self.run.after(there_ms // 2, action)
+            self.after(self._behind_the_late(leaving, "answer", there_ms // 2, found), action)
             return True
 
         if not answer_if_replicated():
@@ -192,27 +298,31 @@ class SendNetwork:
         """Answers that waited for the ISR set out once it has, or has become smaller."""
         self.waiting_answers = [waiting for waiting in self.waiting_answers if not waiting()]
 
+    def _cut(self, leaving: Leaving) -> None:
+        """An answer is lost with its connection alone: what comes behind it cannot take its place."""
+        self._tell(leaving, "lose_answer")
+        self.break_connection(leaving.node, "connection lost")
+
     def _answer(self, leaving: Leaving, answers: Any) -> None:
         if self.flights.pop(leaving.number, None) is None:
             return
-        metadata = self.run.producer.metadata
+        metadata = self.producer.metadata
         need_before = metadata.need_update
-        for data in leaving.data:
-            told = answers[data["partition"]]
-            where = {name: data[name] for name in ("topic", "partition", "request", "batch")}
-            self.run.record("sender", "answer", **where, error=told.error.name, offset=told.base_offset, **self.run.stage_of(9))
-        self.run.producer.receive(leaving.node, leaving.number, answers, self.run.now_ms)
+        for where in leaving.places:
+            told = answers[where["partition"]]
+            self.record("sender", "answer", **where, error=told.error.name, offset=told.base_offset, **self.stage_of(9))
+        self.producer.receive(leaving.node, leaving.number, answers, self.now_ms)
         if any(told.error is ErrorCode.NOT_LEADER_OR_FOLLOWER for told in answers.values()):
             self._hear_of_leader()
         if metadata.need_update and not need_before:
-            self.run.note_request_update("the broker is not the leader any more")
-        self.run.came_in()
+            self.note_request_update("the broker is not the leader any more")
+        self.came_in()
 
     def _hear_of_leader(self) -> None:
         """Brokers of today name the new leader in the refusal itself."""
-        leader = self.run.cluster.node(self.run.cluster.leader_id)
-        if self.run.knobs.get("names_new_leader", True) and self.run.producer.move_leader(leader, self.run.cluster.leader_epoch):
-            self.run.record("metadata", "leader", to=leader.id, leader_epoch=self.run.cluster.leader_epoch, why="named in the refusal")
+        leader = self.cluster.node(self.cluster.leader_id)
+        if self.knobs.get("names_new_leader", True) and self.producer.move_leader(leader, self.cluster.leader_epoch):
+            self.record("metadata", "leader", to=leader.id, leader_epoch=self.cluster.leader_epoch, why="named in the refusal")
 
     def _if_connected(self, node: Node, action: Callable[[], None], outlives: bool = False) -> Callable[[], None]:
         """`action`, unless the connection is another one by then, or nobody is there any more.
@@ -222,23 +332,22 @@ class SendNetwork:
         connection = self.connections.get(node.id, 0)
 
         def act() -> None:
-            if self.connections.get(node.id, 0) == connection and (outlives or not self.run.is_over):
+            if self.connections.get(node.id, 0) == connection and (outlives or not self.is_over):
                 action()
 
         return act
 
     def break_connection(self, node: Node, why: str) -> None:
         """The broker's side of a connection is gone, and the client hears of it."""
-        self.run.producer.client.disconnected(node, self.run.now_ms)
+        self.producer.client.disconnected(node, self.now_ms)
         self._lose(node, why)
-        self.run.came_in()
+        self.came_in()
 
     def _lose(self, node: Node, why: str) -> None:
         self.connections[node.id] = self.connections.get(node.id, 0) + 1
-        self.run.record("network", "disconnected", node=node.id, why=why)
+        self.record("network", "disconnected", node=node.id, why=why)
         for number, leaving in list(self.flights.items()):
             if leaving.node.id == node.id:
                 del self.flights[number]
-                for data in leaving.data:
-                    where = {name: data[name] for name in ("topic", "partition", "request", "batch")}
-                    self.run.record("sender", "no_answer", **where, why=why)
+                for where in leaving.places:
+                    self.record("sender", "no_answer", **where, why=why)

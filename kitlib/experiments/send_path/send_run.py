@@ -21,11 +21,12 @@ What its steps hold for pictures, the path with its batches and the metadata's c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.agenda import NEVER, Action, AgendaRun
+from kitlib.experiments.agenda import NEVER, Action
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.send_path.send_cluster import PORT, REPLICA_LAG_MS, SendCluster
 from kitlib.experiments.send_path.send_network import SendNetwork
 from kitlib.kafka.client.backoff import MIDDLE
@@ -39,71 +40,27 @@ SAME_MS_TURNS = 4  # a loop that turns without sleeping takes a ms for so many t
 
 
 @dataclass(slots=True)
-class Numbers:
-    """Records are numbered for each partition, in the order in which they got there."""
-
-    records: int = 0  # handed over so far, over all partitions
-    next_in_lane: dict[int, int] = field(default_factory=dict)  # partition -> the number of its next record
-    in_lane: dict[int, tuple[int, int]] = field(default_factory=dict)  # record -> (partition, its number there)
-    of_batch: dict[int, list[int]] = field(default_factory=dict)  # batch -> its records' numbers
-    partition_of_batch: dict[int, int] = field(default_factory=dict)
-    open_batches: dict[int, int] = field(default_factory=dict)  # batch -> records of whose end the user has not heard
-    last_partition: int = 0  # of the last one that was numbered
-
-    def take(self, record: int, partition: int) -> int:
-        """The record's number in its partition."""
-        number = self.next_in_lane.get(partition, 0)
-        self.next_in_lane[partition] = number + 1
-        self.in_lane[record] = partition, number
-        self.last_partition = partition
-        return number
-
-    @property
-    def open_records(self) -> int:
-        """Records of whose end the user has not heard."""
-        return sum(self.open_batches.values())
-
-    def put(self, batch: int, number: int) -> None:
-        """The record that was numbered last lies in this batch."""
-        self.of_batch.setdefault(batch, []).append(number)
-        self.partition_of_batch[batch] = self.last_partition
-        self.open_batches[batch] = self.open_batches.get(batch, 0) + 1
-
-    def end(self, batch: int, count: int) -> None:
-        """The user heard of so many of its records."""
-        left = self.open_batches.get(batch, 0) - count
-        self.open_batches.pop(batch, None)
-        if left > 0:
-            self.open_batches[batch] = left
-
-
-@dataclass(slots=True)
-class SendRun(AgendaRun):
+class SendRun(SendNetwork):
     """One run: a story calls `begin`, `send`, `run_for`, ..., `finish` in its order."""
 
     domain: ClassVar[str] = "send_path"
     on_kafka: ClassVar[str] = "kitlib.experiments.send_path.real_send:RealSend"
+    takes: ClassVar[tuple[str, ...]] = (
+        "lose request N", "lose answer N", "delay request N by D ms", "delay answer N by D ms", "double request N",
+        "break broker at T ms for D ms",
+    )  # fmt: skip
+    model_script: ClassVar[str] = "a real client's threads decide which records leave together, so no number names the same request twice"
 
-    cluster: SendCluster = field(init=False)
-    producer: KafkaProducer = field(init=False)
-    numbers: Numbers = field(default_factory=Numbers)
     shows_loop: bool = False  # write a step for each sleep of the loop
     shows_calls: bool = False  # write a step for each call, also for those that return at once
-    costs: dict[str, int] = field(default_factory=dict)  # ms that the client's threads need themselves, see `two_sends`
-    stages_told: set[int] = field(default_factory=set)
-    round_trip_ms: int = 10  # of a request and its answer
     turn_at_ms: int = 0  # the loop's next turn at the latest
-    busy_until_ms: int = 0  # the loop does something else until then
-    user_busy_until_ms: int = 0  # the user's thread does something else until then
     turns_now: int = 0
-    network: SendNetwork = field(init=False)
-    is_over: bool = False  # the client's process has ended
 
     # -- what a story calls -----------------------------------------------------------------------
 
     def begin(self, config: SendConfig, cluster: SendCluster) -> None:
         """Make the brokers and the producer; its loop begins to turn."""
-        self.cluster, self.network = cluster, SendNetwork(self)
+        self.cluster = cluster
         self.round_trip_ms = int(self.knobs.get("round_trip_ms", self.round_trip_ms))
         luck = Random(f"{self.trace.seed}:partitions")
         jitter = Random(f"{self.trace.seed}:jitter")
@@ -193,12 +150,27 @@ class SendRun(AgendaRun):
         self.record("user", "send", **where, record=record)
         self.record("user", "undelivered", **where, error=error)
 
-    def break_connections(self, why: str) -> None:
-        """Every connection that stands is gone."""
+    def break_process(self, found: Intervention) -> None:
+        """The broker that leads dies, and with it its connections; a follower that has everything takes over at once."""
+        dead, successor = self.cluster.leader_id, self.cluster.successor()
+        self.cluster.down.add(dead)
+        self.record("broker", "killed", broker=dead)
+        if successor is not None:
+            self.move_leader(successor)
+        self.break_connections("the broker is down", of=dead)
+
+    def mend_process(self, found: Intervention) -> None:
+        """The broker is back with its log; where another one leads by now, it follows."""
+        for broker in sorted(self.cluster.down):
+            self.record("broker", "started", broker=broker)
+        self.cluster.down.clear()
+
+    def break_connections(self, why: str, of: int | None = None) -> None:
+        """Every connection that stands is gone, or every one to this broker."""
         known = {node.id: node for node in self.producer.metadata.cluster.nodes}
         for number in [number for number, found in self.producer.client.connections.nodes.items()
-                       if found.state is not ConnectionState.DISCONNECTED]:  # fmt: skip
-            self.network.break_connection(known.get(number) or Node(number, self.cluster.bootstrap_host, PORT), why)
+                       if found.state is not ConnectionState.DISCONNECTED and of in (None, max(number, 0))]:  # fmt: skip
+            self.break_connection(known.get(number) or Node(number, self.cluster.bootstrap_host, PORT), why)
 
     def stop_followers(self) -> None:
         """The followers copy no more; the ISR shrinks once they are behind for too long."""
@@ -213,7 +185,7 @@ class SendRun(AgendaRun):
         left = cluster.replicas.shrink(cluster.log_end(0), self.now_ms)
         if left:
             self.record("broker", "shrink_isr", left=left, in_sync=[cluster.leader_id, *cluster.replicas.in_sync()])
-            self.network.look_at_replicas()
+            self.look_at_replicas()
         if cluster.replicas.stopped_at_ms.keys() - cluster.replicas.out_of_sync:
             self.after(REPLICA_LAG_MS // 2, self._shrink)
 
@@ -233,7 +205,12 @@ class SendRun(AgendaRun):
     # -- the loop ---------------------------------------------------------------------------------
 
     def next_wake(self) -> tuple[int, Action]:
-        """The loop's next turn, or the end of a blocked call; nothing once the process has ended."""
+        """The loop's next turn, the end of a blocked call, or the script's turn; nothing of the client once its process has ended."""
+        wake_ms, act = self._next_turn()
+        script_ms = self.interventions.turn_ms
+        return (wake_ms, act) if script_ms is None or script_ms > wake_ms else (script_ms, self.meet)
+
+    def _next_turn(self) -> tuple[int, Action]:
         self._wake()
         if self.is_over:
             return NEVER, self._turn
@@ -253,7 +230,7 @@ class SendRun(AgendaRun):
         select = producer.run_once(self.now_ms)
         if producer.metadata.need_update and not need_before:
             self.note_request_update("the loop")
-        cost_ms = sum(self.network.perform(effect) for effect in producer.client.take_effects())
+        cost_ms = sum(self.perform(effect) for effect in producer.client.take_effects())
         self._record_sender_events()
         self._note_completed()
         if self.shows_loop:
@@ -307,11 +284,6 @@ class SendRun(AgendaRun):
         if self.shows_calls:
             self.record("user", "returned", record=record, waited_ms=self.now_ms - sending.begun_ms)
 
-    def note_request_update(self, why: str) -> None:
-        """Metadata is wanted."""
-        metadata = self.producer.metadata
-        self.record("metadata", "request_update", full=metadata.need_full_update, version=metadata.version, why=why)
-
     def _record_sender_events(self) -> None:
         events, self.producer.events = self.producer.events, []
         for event in events:
@@ -336,13 +308,6 @@ class SendRun(AgendaRun):
             else:
                 self.record("user", "undelivered", **data, error=done.error)
 
-    def stage_of(self, number: int) -> dict[str, int]:
-        """Marks the first step that is this one of the source's nine."""
-        if number in self.stages_told:
-            return {}
-        self.stages_told.add(number)
-        return {"stage": number}
-
     def state(self) -> dict[str, Any]:
         """The path with its batches, and the metadata's clock."""
         return {"path": self._path_shown(), "clock": self._clock_shown()}
@@ -356,7 +321,7 @@ class SendRun(AgendaRun):
         }
         in_flight = [
             [leaving.request.number, data["batch"], data["partition"], data["last"] - data["first"] + 1, leaving.node.id]
-            for leaving in self.network.flights.values()
+            for leaving in self.flights.values()
             for data in leaving.data
         ]
         return {

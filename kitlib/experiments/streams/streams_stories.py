@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
 from kitlib.kafka.streams.app import StreamsApp, StreamsSettings, count_of_key, metadata_for_key, query
 from kitlib.kafka.streams.assignor import AssignmentSettings
 from kitlib.kafka.streams.topology import StreamsTopology, task_name
-from kitlib.monitor.figures import BAD_ANSWERS, BUSIEST, RESTORED
+from kitlib.monitor.figures import BAD_ANSWERS, BUSIEST, RESTORED, TASK_IDLE
 
 MODEL_ONLY = "the kit has no jars of Kafka Streams"
 STORE = "counts"
@@ -35,6 +36,7 @@ class StreamsRun(Run):
     """One run of an application that counts orders by customer."""
 
     domain: ClassVar[str] = "streams"
+    takes: ClassVar[tuple[str, ...]] = ("break INSTANCE at T ms for D ms",)
 
     app: StreamsApp = field(init=False)
 
@@ -56,18 +58,40 @@ class StreamsRun(Run):
     # -- what a story calls --------------------------------------------------------------------------
 
     def start(self, name: str, *, disk: bool = True) -> None:
-        """An instance starts."""
+        """An instance starts; nothing for one that a script has started already."""
+        if name in self.running:
+            return
         self.app.start(name, self.knobs["threads"], disk=disk)
         self._tell()
 
     def kill(self, name: str) -> None:
-        """An instance dies."""
-        self.app.kill(name)
+        """An instance dies; nothing for one that a script has killed already."""
+        if name in self.running:
+            self.app.kill(name)
+            self._tell()
+
+    def lose_thread(self, name: str, thread: int) -> None:
+        """A thread of an instance dies."""
+        self.app.lose_thread(name, thread)
         self._tell()
+
+    @property
+    def running(self) -> list[str]:
+        """The instances that are up."""
+        return [name for name, found in self.app.instances.items() if found.is_up]
+
+    def break_process(self, found: Intervention) -> None:
+        if found.target not in self.running:
+            raise self.no_process(found, "instance", self.running)
+        self.kill(found.target)
+
+    def mend_process(self, found: Intervention) -> None:
+        self.start(found.target)
 
     def run_for(self, ms: int) -> None:
         """Let time pass."""
         for _ in range(ms // 100):
+            self.meet()
             self.app.run_for(100)
             self._tell()
 
@@ -201,6 +225,25 @@ def streams_failover(
 
 
 @experiment(
+    "A thread dies, its process lives", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
+    figure=TASK_IDLE, front=("instances", "threads", "session_timeout_ms", "partitions"),
+)
+def streams_thread_lost(
+    run: StreamsRun,
+    instances: Instances = 1,
+    threads: Annotated[int, Knob("How many threads each instance has (num.stream.threads).", "threads", 2, 12)] = 2,
+    run_s: RunS = 120,
+    session_timeout_ms: SessionMs = _APP.session_timeout_ms,
+) -> None:
+    """One of two threads dies of an exception and is not replaced. Who takes over its tasks, when, and what must be restored?"""
+    instance = _begin(run)
+    run.lose_thread(instance, 2)
+    run.run_for(session_timeout_ms + 2_000)
+    run.run_until_settled(300_000)
+    run.tell_idle()
+
+
+@experiment(
     "Who holds the key, and what does it say?", StreamsRun, shared=(ApplicationKnobs,), model_only=MODEL_ONLY,
     figure=BAD_ANSWERS, front=("stale", "num_standby_replicas", "session_timeout_ms", "key", "instances"),
 )
@@ -221,7 +264,7 @@ def streams_queries(
     run.run_for(1_500)
     run.ask(key, stale=stale)
     run.ask(key, other, stale=stale)
-    while run.app.generation < 2:
+    while run.app.generation < 2 and run.running:
         run.run_for(100)
     for _ in range(6):
         run.run_for(500)

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, create_topic
 from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.topic_reader import TopicReader
 from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
     CallResult,
@@ -32,16 +33,24 @@ from kitlib.kafka.transactions.coordinator import EndTxnAnswer, Transition
 from kitlib.kafka.transactions.metadata import TopicPartition as Place
 from kitlib.kafka.transactions.metadata import TransactionState
 from kitlib.kafka.transactions.offsets import GroupIdentity
-from kitlib.kafka.transactions.producer import TransactionalProducer
+from kitlib.kafka.transactions.producer import Api, TransactionalProducer
 from kitlib.lab import created_resources
 from kitlib.lab.broker_settings import broker_setting
-from kitlib.lab.clients import Cluster, client_config, sole_broker
+from kitlib.lab.clients import Cluster, client_config, kafka_python_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.producer_process import ProducerProcess
-from kitlib.lab.wire_coordinator import GROUP, PRODUCE, STATE_TOPIC, CoordinatorWire, state_records
+from kitlib.lab.wire import Wire
+from kitlib.lab.wire_coordinator import (
+    GROUP,
+    PRODUCE,
+    STATE_TOPIC,
+    TRANSACTION,
+    CoordinatorWire,
+    find_coordinator,
+    state_records,
+)
 from kitlib.lab.wire_records import FetchedBatch, WireBatch
 
-STATE_PARTITIONS = 4  # transaction.state.log.num.partitions of the kit's brokers
 VERIFICATION = "transaction.partition.verification.enable"
 SESSION_MS = 3_000  # a member that lives is not late for that long, one that is dead is waited for
 KINDS = {b"\x00\x00\x00\x00": "ABORT", b"\x00\x00\x00\x01": "COMMIT"}
@@ -112,7 +121,7 @@ class KafkaTransactions:
 
     run: str
     cluster: Cluster
-    wire: CoordinatorWire
+    wire: Wire  # to the output's leader
     kit_client: bool  # whether a story needs the kit's own client even for version 1
     began_s: float = field(default_factory=time.monotonic)
     producers: list[RealProducer] = field(default_factory=list)
@@ -120,6 +129,8 @@ class KafkaTransactions:
     steps: list[Transition] = field(default_factory=list)
     state_read_to: dict[int, int] = field(default_factory=dict)  # partition of __transaction_state -> next offset
     log: list[LogBatch] = field(default_factory=list)
+    coordinators: dict[tuple[int, str], CoordinatorWire] = field(default_factory=dict)  # by (kind, transactional id or group)
+    state_partitions: int = 0  # of __transaction_state; 0: not asked for yet
     settings: ExitStack = field(default_factory=ExitStack)
     members: int = 0
 
@@ -129,15 +140,13 @@ class KafkaTransactions:
     ) -> KafkaTransactions:
         """Create the topics; markers take as long as they take. LabError when the broker does not do what is asked for."""
         run = backend.run
-        host, port = sole_broker(backend.cluster, "a run of transactions")
-        wire = CoordinatorWire.open(host, port, f"kit-{run}", DEADLINE_S)
-        place = cls(run, backend.cluster, wire, kit_client)
+        for topic in (source := f"kit.{run}.input", output := f"kit.{run}.output"):
+            create_topic(backend.admin, topic, 1, {"retention.ms": "-1"})
+        TopicReader.open(backend.cluster, source).close()  # it has a leader
+        place = cls(run, backend.cluster, TopicReader.open(backend.cluster, output).wire, kit_client)
         try:
-            for topic in (place.topic, place.input[0]):
-                create_topic(backend.admin, topic, 1, {"retention.ms": "-1"})
-                wire.wait_for_leader(topic, PARTITION)
             created_resources.remember("group", place.group)
-            wire.wait_for_coordinator(place.group, GROUP)
+            place.coordinator(place.group, GROUP)
             if not verification:
                 place.settings.enter_context(broker_setting(backend.cluster, VERIFICATION, "false"))
         except BaseException:
@@ -158,6 +167,16 @@ class KafkaTransactions:
     def group(self) -> str:
         return f"kit.{self.run}.group"
 
+    def coordinator(self, key: str, kind: int = TRANSACTION) -> CoordinatorWire:
+        """A connection to the coordinator of a transactional id (or GROUP), which stays open. LabError when none answers in time."""
+        if (kind, key) not in self.coordinators:
+            _, host, port = find_coordinator(self.cluster, key, DEADLINE_S, kind)
+            known = {wire.where: wire for wire in self.coordinators.values()}
+            found = known.get(f"{host}:{port}")
+            security = kafka_python_config(self.cluster)
+            self.coordinators[kind, key] = found or CoordinatorWire.open(host, port, f"kit-{self.run}", DEADLINE_S, **security)
+        return self.coordinators[kind, key]
+
     # -- time ---------------------------------------------------------------------------------------------
 
     @property
@@ -167,11 +186,15 @@ class KafkaTransactions:
     def pass_ms(self, ms: int) -> None:
         time.sleep(ms / 1000)
 
+    def carry(self, by: str, api: Api, ask: Callable[[], tuple[ErrorCode, int, int]]) -> tuple[ErrorCode, int, int] | None:
+        """The answer to a request."""
+        return ask()
+
     # -- what a story asks ----------------------------------------------------------------------------------
 
     def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> RealProducer:
         if transactional_id not in self.ids:
-            self.wire.wait_for_coordinator(transactional_id)
+            self.coordinator(transactional_id)
             self.ids.append(transactional_id)
         producer: RealProducer
         if version >= 2 or self.kit_client:
@@ -220,7 +243,7 @@ class KafkaTransactions:
                 raise LabError(
                     f"{self.topic}: the coordinator is still writing, expected it to be idle within {DEADLINE_S:g} s. Look at `kit status`."
                 )
-        error, committed = self.wire.fetch_offsets(self.group, [self.input], require_stable=False)
+        error, committed = self.coordinator(self.group, GROUP).fetch_offsets(self.group, [self.input], require_stable=False)
         if error:
             raise LabError(
                 f"{self.group}: the broker answers {ErrorCode.of(error).name} to OffsetFetch. Look at `kit status`."
@@ -242,9 +265,12 @@ class KafkaTransactions:
         return not any(state.is_preparing for state in latest.values())
 
     def _read_steps(self) -> None:
-        for partition in {group_partition(name, STATE_PARTITIONS) for name in self.ids}:
+        if self.ids and not self.state_partitions:
+            self.state_partitions = len(self.wire.metadata([STATE_TOPIC]).topics[STATE_TOPIC][1])
+        of_partition = {group_partition(name, self.state_partitions): name for name in self.ids}
+        for partition, name in sorted(of_partition.items()):  # a partition's leader coordinates its ids
             at = self.state_read_to.get(partition, 0)
-            batches = self.wire.read_on(STATE_TOPIC, partition, at)
+            batches = self.coordinator(name).read_on(STATE_TOPIC, partition, at)
             for found in state_records(batches):
                 if found.offset >= at and found.transactional_id in self.ids:
                     state = TransactionState(found.state)
@@ -296,7 +322,8 @@ class KafkaTransactions:
 
     def close(self) -> None:
         with ExitStack() as rest:  # one that does not end leaves the others no later
-            rest.callback(self.wire.close)
+            for wire in (self.wire, *self.coordinators.values()):
+                rest.callback(wire.close)
             rest.callback(self.settings.close)
             for producer in self.producers:
                 rest.callback(producer.close)
@@ -306,14 +333,14 @@ class KafkaTransactions:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None
     ) -> InitProducerIdAnswer:
-        error, *identity = self.wire.init_transactional_id(transactional_id, timeout_ms, *(expected or (-1, -1)))
+        error, *identity = self.coordinator(transactional_id).init_transactional_id(transactional_id, timeout_ms, *(expected or (-1, -1)))
         return InitProducerIdAnswer(ErrorCode.of(error), *identity)
 
     def add_partitions(self, transactional_id: str, producer_id: int, epoch: int, partition: Place) -> ErrorCode:
-        return ErrorCode.of(self.wire.add_partitions(transactional_id, producer_id, epoch, partition[0]))
+        return ErrorCode.of(self.coordinator(transactional_id).add_partitions(transactional_id, producer_id, epoch, partition[0]))
 
     def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> ErrorCode:
-        return ErrorCode.of(self.wire.add_offsets(transactional_id, producer_id, epoch, group))
+        return ErrorCode.of(self.coordinator(transactional_id).add_offsets(transactional_id, producer_id, epoch, group))
 
     def commit_offsets(
         self,
@@ -325,7 +352,7 @@ class KafkaTransactions:
         offset: int,
         version: int,
     ) -> ErrorCode:
-        error = self.wire.commit_offset(
+        error = self.coordinator(who.group, GROUP).commit_offset(
             transactional_id, producer_id, epoch, who.group, partition[0], offset, who.member, who.generation, version
         )
         return ErrorCode.of(error)
@@ -339,12 +366,12 @@ class KafkaTransactions:
 
     def verify(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
         """What the coordinator tells a leader that asks about the output's partition."""
-        return ErrorCode.of(self.wire.verify_partitions(transactional_id, producer_id, epoch, self.topic))
+        return ErrorCode.of(self.coordinator(transactional_id).verify_partitions(transactional_id, producer_id, epoch, self.topic))
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, epoch: int, commit: bool, version: int
     ) -> EndTxnAnswer:
-        error, *identity = self.wire.end_transaction(transactional_id, producer_id, epoch, commit, version)
+        error, *identity = self.coordinator(transactional_id).end_transaction(transactional_id, producer_id, epoch, commit, version)
         return EndTxnAnswer(ErrorCode.of(error), *identity)
 
 

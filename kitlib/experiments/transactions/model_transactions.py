@@ -7,10 +7,11 @@ real broker are told about in the same words, by the same code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from kitlib.experiments.interventions import Intervention
 from kitlib.kafka.broker.append_checks import BatchRefusedError
 from kitlib.kafka.broker.config import BrokerConfig
 from kitlib.kafka.broker.entry import SENTINEL, EndTransactionMarker
@@ -183,7 +184,10 @@ class KitTransactionalProducer:
         """Send a request until the answer is another than: come again."""
         core = self.core
         for _ in range(MOST_RETRIES):
-            answer = self._request(api, values, offset, who)
+            answer: tuple[ErrorCode, int, int] | None = self.broker.carry(self.name, api, lambda: self._request(api, values, offset, who))
+            if answer is None:  # the connection is gone: the same request, on another one
+                self.broker.pass_ms(RETRY_MS)
+                continue
             meaning = core.receive(api, *answer, partition=self._touched(api), count=len(values))
             if meaning is not Meaning.COME_AGAIN:
                 return answer[0], meaning
@@ -267,6 +271,12 @@ class ModelTransactions:
     checked_ms: int = 0
     producer_ids: int = 0
     due: list[tuple[int, UnsentMarkers]] = field(default_factory=list)
+    requests: int = 0  # of all producers, so far
+    is_down: bool = False  # the broker, which is the coordinator too
+    is_gone: bool = False  # and does not come back
+    # What a script does to a request, to its answer, and as time goes by.
+    done_to: Callable[[str, str, str, int], Intervention | None] = lambda thing, by, api, number: None
+    on_time: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.output = UnifiedLog(BrokerConfig(transaction_verification=self.verification))
@@ -300,9 +310,12 @@ class ModelTransactions:
         while self.now_ms < end_ms:
             self.now_ms = min(end_ms, self.now_ms + STEP_MS)
             self._work()
+            self.on_time()
 
     def _work(self) -> None:
         """What the broker does by itself: look for late transactions, write markers that are due."""
+        if self.is_down:
+            return
         if self.now_ms - self.checked_ms >= CHECK_MS:
             self.checked_ms = self.now_ms
             self.coordinator.abort_timed_out(self.now_ms)
@@ -329,6 +342,31 @@ class ModelTransactions:
     def _spend(self) -> None:
         self.pass_ms(self.delay_ms)
 
+    def carry(self, by: str, api: Api, ask: Callable[[], tuple[ErrorCode, int, int]]) -> tuple[ErrorCode, int, int] | None:
+        """The answer to a request; None when it is lost, or the request is, or no one will ever be there to ask."""
+        if not self._is_up():
+            return None
+        number = self.requests
+        self.requests += 1
+        found = self.done_to("request", by, api.value, number)
+        if found is not None and found.verb == "lose":
+            return None
+        if found is not None and found.verb == "delay":
+            self.pass_ms(found.ms or 0)
+        answer = ask()
+        if found is not None and found.verb == "double":
+            ask()
+        found = self.done_to("answer", by, api.value, number)
+        if found is not None and found.verb == "delay":
+            self.pass_ms(found.ms or 0)
+        return None if found is not None and found.verb == "lose" else answer
+
+    def _is_up(self) -> bool:
+        """Wait for the broker as a client does; False when it does not come back."""
+        while self.is_down and not self.is_gone:
+            self.pass_ms(RETRY_MS)
+        return not self.is_down
+
     # -- what a story asks ------------------------------------------------------------------------------------
 
     def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> KitTransactionalProducer:
@@ -338,6 +376,8 @@ class ModelTransactions:
 
     def write_plainly(self, records: Sequence[int]) -> CallResult:
         """Records outside of any transaction, on the output topic."""
+        if not self._is_up():
+            return CallResult(ErrorCode.REQUEST_TIMED_OUT.name)
         self._spend()
         self.output.append(Batch(PARTITION, len(records), values=tuple(b"%d" % record for record in records)))
         return CallResult()
@@ -369,6 +409,8 @@ class ModelTransactions:
 
     def commit_plainly(self, producer: Producer, offset: int, who: GroupIdentity) -> CallResult:
         """The group's offset, outside of any transaction, by the consumer beside this producer if it is a member."""
+        if not self._is_up():
+            return CallResult(ErrorCode.REQUEST_TIMED_OUT.name)
         self._spend()
         error = self.offsets.commit({self.input: offset}, who)
         return CallResult(error.name if error else "")

@@ -24,7 +24,7 @@ from kitlib.experiments.transactions.model_transactions import ModelTransactions
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import ProducerMisusedError
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import SILENT, Cluster, client_config
+from kitlib.lab.clients import SILENT, Cluster, client_config, java_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.text import html_table, text_table
 
@@ -201,7 +201,7 @@ def _rd_offsets(producer: Producer, cluster: Cluster, topic: str) -> None:
 def _by_java(java: JavaClient, cluster: Cluster, topic: str, name: str) -> RefusalRow:
     case = CASES[name]
     settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": _id_of(case),
-                "transaction.timeout.ms": case.timeout_ms, "max.block.ms": int(case.wait_s * 1000)}  # fmt: skip
+                "transaction.timeout.ms": case.timeout_ms, "max.block.ms": int(case.wait_s * 1000), **java_config(cluster)}  # fmt: skip
     try:
         producer = java.producer(settings)
     except RefusedSettings as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import Run
 from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
@@ -47,6 +48,7 @@ class Actor:
     tx: int | None = None  # its open transaction
     sent: list[Sent] = field(default_factory=list)
     is_closed: bool = False  # it was told of a fatal error, and can do nothing more
+    status: str = "runs"  # "runs", "freeze", "kill": the last thing that was done to its process
 
 
 @dataclass(slots=True)
@@ -152,6 +154,12 @@ class TransactionRun(Run):
     """One run: a story calls its methods in their order; each one writes its step and then those of what it led to."""
 
     domain: ClassVar[str] = "transactions"
+    takes: ClassVar[tuple[str, ...]] = (
+        "freeze PRODUCER at T ms for D ms", "break broker at T ms for D ms", "lose request N", "lose answer N",
+        "delay request N by D ms", "delay answer N by D ms", "double request N",
+    )  # fmt: skip
+    real_takes: ClassVar[tuple[str, ...]] = takes[:1]
+    model_script: ClassVar[str] = "a real client hides its requests, and the broker is shared with whatever else runs on it"
 
     place: ModelTransactions = field(init=False)  # or its twin on Kafka
     books: Books = field(init=False)
@@ -161,6 +169,7 @@ class TransactionRun(Run):
     told_batches: int = 0
     told_transitions: int = 0
     last: Snapshot | None = None
+    frozen: list[str] = field(default_factory=list)  # producers that a script has frozen
 
     def __post_init__(self) -> None:
         self.books = Books(self.trace.run)
@@ -170,6 +179,48 @@ class TransactionRun(Run):
             verification=self.knobs.get("verification", True),
             kit_client=self.trace.experiment in UNKIND,
         )
+        if self.backend.name == "model":
+            self.place.done_to, self.place.on_time = self._done_to, self.meet
+
+    # -- what a script does ---------------------------------------------------------------------------------
+
+    def _done_to(self, thing: str, by: str, api: str, number: int) -> Intervention | None:
+        """What the script does to a request or an answer, written down."""
+        found = self.interventions.on(thing, number)
+        if found is not None:
+            word = {"double": "duplicate_request", "delay": "delay"}.get(found.verb, f"lose_{thing}")
+            more = {"ms": found.ms or 0, "message": thing} if found.verb == "delay" else {}
+            self.record("network", word, request=number, api=api, by=by, **more)
+        return found
+
+    def break_process(self, found: Intervention) -> None:
+        if found.target == "broker":
+            self.place.is_down, self.place.is_gone = True, found.ms is None
+            self.record("broker", "down", **self.where)
+            return
+        running = [who for who in self.books.actors if who.status == "runs"]
+        who = next((who for who in running if who.actor == found.target), None)
+        if who is None:
+            raise self.no_process(found, "producer", [each.actor for each in running])
+        self._freeze(who)
+        self.frozen.append(who.actor)
+
+    def mend_process(self, found: Intervention) -> None:
+        if found.target == "broker":
+            self.place.is_down = False
+            self.record("broker", "restart", **self.where)
+        elif found.target in self.frozen:
+            self.frozen.remove(found.target)
+            who = next(who for who in self.books.actors if who.actor == found.target)
+            if who.status == "freeze":
+                self.thaw(who)
+
+    def _free(self, who: Actor) -> None:
+        """A call of a producer that a script has frozen is made when it goes on."""
+        self.meet()
+        while who.actor in self.frozen and (turn_ms := self.interventions.turn_ms) is not None:
+            self.place.pass_ms(max(1, turn_ms - self.now_ms))
+            self.meet()
 
     # -- what a story calls ---------------------------------------------------------------------------------
 
@@ -208,6 +259,7 @@ class TransactionRun(Run):
 
     def join(self, who: Actor) -> GroupIdentity:
         """It joins the group that reads the input, and gets it once whoever had it is out."""
+        self._free(who)
         identity = self.place.join(who.producer)
         self.record(who.actor, "join", group=self.place.group, generation=identity.generation)
         return identity
@@ -222,6 +274,7 @@ class TransactionRun(Run):
 
     def begin_tx(self, who: Actor) -> CallResult:
         """Begin a transaction."""
+        self._free(who)
         told = who.producer.begin()
         if not told.error:
             who.tx = self.books.transactions
@@ -234,6 +287,7 @@ class TransactionRun(Run):
         """Hand one batch over and wait until it is stored or refused; with `hold` it is still on its way."""
         if not records:
             return CallResult()
+        self._free(who)
         who.sent.append(Sent(who.tx, list(records)))
         more = {"held": True} if hold else {}
         self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=who.tx, **more)
@@ -251,6 +305,7 @@ class TransactionRun(Run):
 
     def send_offsets(self, who: Actor, offset: int, group: GroupIdentity) -> CallResult:
         """The group's position, within the transaction."""
+        self._free(who)
         self.record(who.actor, "send_offsets", group=self.place.group, offset=offset, tx=who.tx)
         told = who.producer.send_offsets(offset, group)
         self.after(who, told)
@@ -258,6 +313,7 @@ class TransactionRun(Run):
 
     def commit_plainly(self, who: Actor, offset: int, group: GroupIdentity) -> CallResult:
         """The group's position, outside of any transaction."""
+        self._free(who)
         told = self.place.commit_plainly(who.producer, offset, group)
         self.record(who.actor, "commit_offsets", group=self.place.group, offset=offset, error=told.error or "NONE")
         self.look()
@@ -265,6 +321,7 @@ class TransactionRun(Run):
 
     def write_plainly(self, who: Actor, records: Sequence[int]) -> CallResult:
         """Records outside of any transaction."""
+        self._free(who)
         who.sent.append(Sent(None, list(records)))
         self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=None)
         told = self.place.write_plainly(records)
@@ -280,6 +337,7 @@ class TransactionRun(Run):
         return self._end(who, who.producer.abort, "abort_tx")
 
     def _end(self, who: Actor, call: Callable[[], CallResult], word: str) -> CallResult:
+        self._free(who)
         tx = who.tx
         told = call()
         if told.error:
@@ -300,16 +358,23 @@ class TransactionRun(Run):
     def kill(self, who: Actor) -> None:
         """kill -9."""
         who.producer.kill()
+        who.status = "kill"
         self.record(who.actor, "kill")
 
     def freeze(self, who: Actor) -> None:
         """It stands still, as in a long pause of its garbage collector."""
+        self._free(who)
+        self._freeze(who)
+
+    def _freeze(self, who: Actor) -> None:
         who.producer.freeze()
+        who.status = "freeze"
         self.record(who.actor, "freeze")
 
     def thaw(self, who: Actor) -> None:
         """It goes on, and does not know that it stood still."""
         who.producer.thaw()
+        who.status = "runs"
         self.record(who.actor, "thaw")
 
     def late_marker(self, of: tuple[int, int], commit: bool, version: int) -> CallResult:

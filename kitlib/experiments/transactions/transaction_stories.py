@@ -352,12 +352,11 @@ def delayed_marker(
     run.begin_tx(who)
     run.send(who, range(tx_records))
     run.abort(who)
-    state = next(step for step in reversed(run.trace.steps) if step.what == "marker").data
-    marker = (run.books.ids[state["pid"]], state["epoch"])
+    markers = [step.data for step in run.trace.steps if step.what == "marker"]
     run.begin_tx(who)
     run.send(who, range(tx_records, 2 * tx_records))
-    if late_marker:
-        run.late_marker(marker, commit=False, version=int(version))
+    if late_marker and markers:
+        run.late_marker((run.books.ids[markers[-1]["pid"]], markers[-1]["epoch"]), commit=False, version=int(version))
     run.send(who, range(2 * tx_records, 3 * tx_records))
     run.commit(who)
     run.finish()
@@ -393,8 +392,9 @@ def hanging_transaction(
     run.send(other, range(2 * tx_records, 3 * tx_records))
     run.commit(other)
     run.pass_ms(transaction_timeout_ms + 1_000)  # no timeout ends what the coordinator knows nothing of
-    if rescue:
-        hangs = [step for step in run.trace.steps if step.what == "write"][1].data
+    written = [step.data for step in run.trace.steps if step.what == "write"]
+    if rescue and len(written) > 1:
+        hangs = written[1]
         run.late_marker((run.books.ids[hangs["pid"]], hangs["epoch"]), commit=False, version=1)
     run.finish()
 

@@ -58,7 +58,7 @@ class StreamsEvent:
 
     at_ms: int
     who: str
-    what: str  # start, kill, evict, prepare, assigned, restoring, running, standby, probing
+    what: str  # start, kill, lose_thread, evict, prepare, assigned, restoring, running, standby, probing
     data: dict[str, Any] = field(default_factory=dict)
 
 
@@ -71,6 +71,7 @@ class Instance:
     is_up: bool = True
     is_member: bool = False
     dies_ms: int | None = None  # when the coordinator gives it up
+    lost_threads: dict[str, int | None] = field(default_factory=dict)  # threads that have died -> when the group misses them
     running: set[StreamsTaskId] = field(default_factory=set)
     restoring: dict[StreamsTaskId, int] = field(default_factory=dict)  # task -> where it began to restore
     standby: set[StreamsTaskId] = field(default_factory=set)
@@ -88,7 +89,8 @@ class Instance:
 
     @property
     def thread_names(self) -> list[str]:
-        return [f"{self.name}-{number + 1}" for number in range(self.threads)]
+        names = (f"{self.name}-{number + 1}" for number in range(self.threads))
+        return [name for name in names if name not in self.lost_threads]
 
 
 @dataclass(slots=True)
@@ -146,6 +148,23 @@ class StreamsApp:
         self._close(found, found.active | found.standby)
         self._tell(name, "kill", tasks=told)
 
+    def lose_thread(self, name: str, thread: int) -> None:
+        """One thread of an instance dies of an exception; its process, its disk and its other threads live on.
+
+        Each thread is a member of the group, so the group misses it after the session timeout. This is what happened up to 2.7,
+        and what an exception handler can still have: today's default (SHUTDOWN_CLIENT) ends the whole instance, see `kill`, and
+        REPLACE_THREAD, which starts another thread, is left out. Error when there is no such
+        thread, or when it is the instance's last one: then the process has nothing left to do, see `kill`.
+        """
+        found, lost = self.instances.get(name), f"{name}-{thread}"
+        if found is None or not found.is_up or lost not in found.thread_names or len(found.thread_names) == 1:
+            raise StreamsAssignmentError(f"thread {lost} is not one of several that run. Name one of an instance with two or more.")
+        tasks = {task for task, had in found.thread_of.items() if had == lost}
+        told = [task_name(task) for task in sorted(tasks & found.active)]
+        found.lost_threads[lost] = self.now_ms + self.settings.session_timeout_ms
+        self._close(found, tasks)
+        self._tell(name, "lose_thread", thread=lost, tasks=told)
+
     # -- time ---------------------------------------------------------------------------------------
 
     def run_for(self, ms: int) -> None:
@@ -165,7 +184,7 @@ class StreamsApp:
     @property
     def is_settled(self) -> bool:
         """Every task runs somewhere, nobody restores, and no rebalance is under way."""
-        waits = any(found.dies_ms is not None for found in self.instances.values())
+        waits = any(found.dies_ms is not None or any(found.lost_threads.values()) for found in self.instances.values())
         return not waits and self.rebalance_ms is None and all(self.runner(task) for task in self.tasks)
 
     def take_events(self) -> list[StreamsEvent]:
@@ -191,6 +210,11 @@ class StreamsApp:
                 found.dies_ms, found.is_member = None, False
                 self._tell("group", "evict", member=found.name)
                 self._prepare(f"{found.name} was removed")
+            for thread, missed_ms in found.lost_threads.items():
+                if missed_ms is not None and missed_ms <= self.now_ms:
+                    found.lost_threads[thread] = None
+                    self._tell("group", "evict", member=thread)
+                    self._prepare(f"{thread} was removed")
         if self.probing_ms is not None and self.probing_ms <= self.now_ms:
             self.probing_ms = None
             self._prepare("probing: has a warm-up caught up?")
@@ -225,7 +249,7 @@ class StreamsApp:
         if not members:
             return
         self.generation += 1
-        clients = {found.name: ClientState(found.name, found.threads, self._lags(found)) for found in members}
+        clients = {found.name: ClientState(found.name, len(found.thread_names), self._lags(found)) for found in members}
         assignor = HighAvailabilityTaskAssignor(clients, self.settings.assignment)
         is_probing_needed = assignor.assign(self.tasks, self.stateful)
         self.probing_ms = (

@@ -205,3 +205,15 @@ def test_query_of_a_store_that_is_nowhere() -> None:
     assert nothing and "migrated" in query(found, nothing[0], "counts", "alice").why
     with pytest.raises(TopologyError, match="there is no store"):
         query(found, "i1", "sums", "alice")
+
+
+def test_thread_that_dies_leaves_its_stores_to_the_other_threads_of_its_process() -> None:
+    """Its tasks wait for the session timeout, go to the process that has their stores, and nothing is restored."""
+    made = app(instances=1, threads=2)
+    made.lose_thread("i1", 2)
+    assert made.instances["i1"].thread_names == ["i1-1"] and not made.is_settled
+    made.run_until_settled(120_000)
+    assert made.is_settled and sum(made.restored.values()) == 0
+    assert max(made.idle_ms.values()) >= made.settings.session_timeout_ms
+    with pytest.raises(StreamsAssignmentError, match="two or more"):
+        made.lose_thread("i1", 1)

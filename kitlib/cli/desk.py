@@ -1,0 +1,188 @@
+"""`kit desk`: a producer, a spout and a bolt on the real broker, with Spark counting along."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kitlib.cli import app
+from kitlib.cli.knob_options import knob_option
+from kitlib.desk.settings import KNOBS, settled
+from kitlib.errors import KnobError
+from kitlib.experiments.knobs import as_text
+from kitlib.views.saved_page import check_page, save
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kitlib.desk.lamps import Drained
+    from kitlib.desk.run import DeskRun
+
+LONGEST_S = 86_400
+
+# What a look shows: a heading, and where in a snapshot its number is.
+ROWS = (
+    ("records handed to the producer", "handed_over"), ("  it was told: stored", "stored"), ("  it was told: failed", "failed"),
+    ("commit lag, in records", "lag"), ("in flight", "in_flight"), ("pending", "pending"), ("emitted again", "retried"),
+    ("failures not retried", "refused"),
+)  # fmt: skip
+COUNTED = (
+    ("lost", "lost"), ("duplicated in the topic", "duplicated_topic"), ("out of order in the topic", "reordered_topic"),
+    ("processed again", "duplicated_results"), ("processed out of order", "reordered_results"),
+)  # fmt: skip
+
+
+def desk(
+    *,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, max=LONGEST_S, help="Drain and compare after this many seconds; without it, run until Ctrl-C.")
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SECOND=WHAT",
+            help="Do this in that second: database-away, kill-broker, kill-spout, or a knob, as in 5=lost_answers=10. May be repeated.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each second, and one for the comparison.")] = False,
+    page: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Keep the spout's last steps as a page to play.")] = None,
+    **given: str | None,
+) -> None:
+    """Run a producer, a spout and a bolt on the real broker, with Spark counting along.
+
+    Each second shows how it goes. After --seconds everything comes to rest, and three counts are compared: the desk's ledgers,
+    the broker's log and Spark. Exit code 0 when they agree, otherwise 1. Ctrl-C ends it at once. Nothing is left behind either way.
+    """
+    settings = settled({name: value for name, value in given.items() if value is not None})
+    planned = sorted((_planned(text) for text in at or ()), key=lambda deed: deed[0])
+    if page is not None:
+        check_page(Path(page), "--html")
+    from kitlib.desk.run import DeskRun  # here, because Spark takes a while to load
+    from kitlib.lab import spark
+
+    typer.echo("kit: starting Kafka, Spark and the desk", err=True)
+    running = DeskRun(**settings)
+    try:
+        with running:
+            _follow(running, seconds, planned, as_json)
+            if not as_json:
+                typer.echo("kit: draining", err=True)
+            drained = running.drain()
+            trace = running.trace()
+        _print_drained(drained, as_json)
+        if page is not None:
+            save(trace, Path(page), overwrite=True, who="--html")
+    finally:
+        for problem in running.problems:
+            typer.echo(f"kit: {problem}", err=True)
+        spark.stop()
+    raise typer.Exit(0 if drained.agree else 1)
+
+
+own = inspect.signature(desk, eval_str=True).parameters
+parameters = [own[name] for name in own if name != "given"] + [knob_option(knob) for knob in KNOBS]
+desk.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+desk.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+app.command()(desk)
+
+Planned = tuple[float, str, str | None]  # (second, a deed or a knob, the knob's value)
+
+
+def _planned(text: str) -> Planned:
+    """One --at. KnobError for what is no second, deed or knob."""
+    from kitlib.desk.deeds import DEEDS
+
+    second, _, what = text.partition("=")
+    name, equals, value = what.partition("=")
+    try:
+        at_s = float(second)
+    except ValueError:
+        at_s = -1.0
+    deed, knob = name.replace("-", " ").replace("_", " "), name.replace("-", "_")
+    if 0 <= at_s <= LONGEST_S and not equals and deed in DEEDS:
+        return at_s, deed, None
+    if 0 <= at_s <= LONGEST_S and equals and knob in {each.name for each in KNOBS}:
+        return at_s, knob, value
+    told = f"expected a second and one of {', '.join(each.replace(' ', '-') for each in DEEDS)} or a knob, such as 5=lost_answers=10"
+    raise KnobError(f"--at {text[:60]!r}: {told}.")
+
+
+def _follow(running: DeskRun, seconds: float | None, planned: list[Planned], as_json: bool) -> None:
+    """Show a look each second, until the time is over; do what is planned."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(markup=False, emoji=False, highlight=False)
+    if as_json or not console.is_terminal:
+        _seconds(running, seconds, planned, lambda look: typer.echo(json.dumps(look) if as_json else line(look)))
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        _seconds(running, seconds, planned, lambda look: live.update(table(look, running), refresh=True))
+
+
+def _seconds(running: DeskRun, seconds: float | None, planned: list[Planned], show: Any) -> None:
+    began_s, left = time.monotonic(), list(planned)
+    number = 0
+    while seconds is None or time.monotonic() < began_s + seconds:
+        number += 1
+        time.sleep(max(0.0, began_s + number - time.monotonic()))
+        while left and left[0][0] <= number:
+            _, what, value = left.pop(0)
+            running.do(what) if value is None else running.set(**{what: value})
+        show(running.snapshot())
+
+
+def line(look: dict[str, Any]) -> str:
+    """A look as one line, where there is no terminal."""
+    spark, rate = look["spark"], look["rate"]
+    latency = "not yet" if spark["latency_s"] is None else f"{spark['latency_s']:.1f} s"
+    return (
+        f"{look['at_s']:7.1f} s  {rate['stored']:6.0f}/s stored  {rate['written']:6.0f}/s processed  lag {look['lag']:,}  "
+        f"lost {spark['lost']:,}  duplicated {spark['duplicated_topic'] + spark['duplicated_results']:,}  "
+        f"out of order {spark['reordered_topic'] + spark['reordered_results']:,}  Spark after {latency}"
+    )
+
+
+def table(look: dict[str, Any], running: DeskRun) -> RenderableType:
+    """A look for a terminal: settings, numbers, and what has happened."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    numbers = Table(title=f"the desk, {look['at_s']:.0f} s", show_header=False, title_justify="left")
+    numbers.add_column(justify="left")
+    numbers.add_column(justify="right", min_width=9)
+    numbers.add_row("records a second: stored, processed", f"{look['rate']['stored']:.0f}, {look['rate']['written']:.0f}")
+    for heading, name in ROWS:
+        numbers.add_row(heading, f"{look[name]:,}")
+    spark = look["spark"]
+    latency = "not yet" if spark["latency_s"] is None else f"{spark['latency_s']:.1f} s"
+    numbers.add_section()
+    for heading, name in COUNTED:
+        numbers.add_row(f"Spark: {heading}", f"{spark[name]:,}")
+    numbers.add_row("Spark: from a record to its count", latency)
+    settings = "  ".join(f"{name}={as_text(value)}" for name, value in running.settings.items())
+    happened = "\n".join(f"{at_s:7.1f} s  {said}" for at_s, said in list(running.events)[-6:])
+    return Group(Text(settings, style="dim"), numbers, Text(happened))
+
+
+def _print_drained(drained: Drained, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"drained": drained.to_json()}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(markup=False, emoji=False, highlight=False)
+    told = drained.to_json()["counts"]
+    compared = Table("", *told)
+    for place in ("topic", "results"):
+        for kind in next(iter(told.values()))[place]:
+            compared.add_row(f"{place}: {kind}", *(f"{counts[place][kind]:,}" for counts in told.values()))
+    console.print(compared)
+    typer.echo(drained.sentence)

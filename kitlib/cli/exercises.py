@@ -1,0 +1,114 @@
+"""`kit exercises`: what there is to solve, what is done, what comes next; and a notebook from the beginning again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kitlib.cli import app
+from kitlib.cli.asking import confirm
+
+if TYPE_CHECKING:
+    from kitlib.exercises.course import Item
+
+SIGNS = {True: "[x]", False: "[ ]"}
+exercises_app = typer.Typer(help="The exercises of the course: list, done, next, and a notebook from the beginning again.")
+app.add_typer(exercises_app, name="exercises")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print them as JSON.")]
+OfNotebook = Annotated[str | None, typer.Argument(help="A notebook, by its number, or a chapter; by default, all.")]
+
+
+def _items(notebook: str | None = None) -> list[Item]:
+    from kitlib.exercises import course, exercises
+
+    found = course.items(exercises())
+    return found if notebook is None else course.of_notebook(found, notebook)
+
+
+def _print(found: list[Item], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([item.to_json() for item in found], indent=1))
+        return
+    notebook = ""
+    for item in found:
+        if item.notebook != notebook:
+            notebook = item.notebook
+            its = [each for each in found if each.notebook == notebook]
+            typer.echo(f"{notebook}  {sum(each.progress.passed for each in its)} of {len(its)} done")
+        typer.echo(f"    {SIGNS[item.progress.passed]} {item.name:24} {item.kind:9} {item.state}")
+
+
+@exercises_app.callback(invoke_without_command=True)
+def overview(context: typer.Context, as_json: AsJson = False) -> None:
+    """How many exercises of each notebook are done, and which one comes next."""
+    if context.invoked_subcommand is not None:
+        return
+    found = _items()
+    if as_json:
+        _print(found, as_json)
+        return
+    for notebook in dict.fromkeys(item.notebook for item in found):
+        its = [item for item in found if item.notebook == notebook]
+        done = sum(item.progress.passed for item in its)
+        typer.echo(f"{SIGNS[done == len(its)]} {notebook:3}  {done:2} of {len(its):2}  {'#' * done}{'-' * (len(its) - done)}")
+    typer.echo(f"{sum(item.progress.passed for item in found)} of {len(found)} done. {_next(found)}")
+
+
+@exercises_app.command("list")
+def list_command(notebook: OfNotebook = None, as_json: AsJson = False) -> None:
+    """Every exercise and every question to explain, with its state."""
+    _print(_items(notebook), as_json)
+
+
+@exercises_app.command("done")
+def done_command(notebook: OfNotebook = None, as_json: AsJson = False) -> None:
+    """Those that are right, and explanations that are written."""
+    found = [item for item in _items(notebook) if item.progress.passed]
+    if not found and not as_json:
+        typer.echo("None is done yet.")
+    _print(found, as_json)
+
+
+@exercises_app.command("next")
+def next_command(notebook: OfNotebook = None, as_json: AsJson = False) -> None:
+    """The first one that is not done, with its question."""
+    found = _items(notebook)
+    if as_json:
+        _print([item for item in found if not item.progress.passed][:1], as_json)
+        return
+    typer.echo(_next(found, with_question=True))
+
+
+@exercises_app.command("reset")
+def reset_command(
+    notebook: Annotated[str, typer.Argument(help="A notebook, by its number, or a chapter, by its two digits.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Start a notebook over: a new copy in `work`, yours kept beside it, and its exercises open again."""
+    from kitlib.lab import copies, jupyter, notebooks, progress
+
+    its = _items(notebook)
+    root = jupyter.project_dir()
+    desk = copies.desk(root)
+    originals = [path for path in notebooks.find(root) if path.stem.startswith(tuple({item.notebook for item in its}))]
+    named = ", ".join(path.stem for path in originals)
+    confirm(
+        yes, f"Make a new copy of {named} and forget the exercises? Your copy is kept beside it.",
+        f"This makes a new copy of {named} and forgets the exercises. Nothing was changed; add --yes.",
+    )  # fmt: skip
+    for original in originals:
+        kept = copies.renew(desk, original)
+        count = progress.forget({item.name for item in its if original.stem.startswith(item.notebook)})
+        typer.echo(f"{desk.copy_of(original)} is new{f'; yours is {kept.name} now' if kept else ''}. {count} of its exercises forgotten.")
+
+
+def _next(found: list[Item], with_question: bool = False) -> str:
+    item = next((each for each in found if not each.progress.passed), None)
+    if item is None:
+        return "All of them are done."
+    call = "explain" if item.kind == "explain" else "check"
+    told = f'Next: {call}("{item.name}", ...) in notebook {item.notebook}.'
+    return f"{told}\n\n{item.question}" if with_question else told

@@ -1,0 +1,151 @@
+"""One streaming query that counts what the desk's two topics hold, while they grow.
+
+Each batch brings the new records of both topics. In Spark's tasks they become runs, stretches in which offset and number both go up
+by one; a few rows, whatever the rate. The driver folds them into what the batches before have left (`kitlib.desk.fold`), and keeps
+that in the checkpoint with the batch's number. A batch that is done again adds nothing, because its offsets are known.
+
+    Kafka, two topics ──> mapInArrow: runs of (topic, offset, number) ──> DeskFold ──> the checkpoint's state/N.json
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kitlib.desk.fold import LogFold, Tally
+from kitlib.desk.lamps import Witness
+from kitlib.desk.runs import RUNS, to_runs
+from kitlib.errors import LabError
+from kitlib.lab import spark as kit_spark
+from kitlib.pipelines.acker_query import settings
+from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
+from kitlib.pipelines.production import NUMBER
+from kitlib.pipelines.sweep import send_code
+from kitlib.pipelines.topics import Topics, one_sentence
+
+EVERY_MS = 500
+# Of a query that runs for hours: the files of so many batches are kept.
+SESSION = {"spark.sql.streaming.minBatchesToRetain": "10", "spark.sql.streaming.numRecentProgressUpdates": "10"}
+SLOWEST = 1_000  # batches whose latencies are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class DeskFold:
+    """What Spark knows after a batch."""
+
+    topic: LogFold = field(default_factory=LogFold)
+    results: LogFold = field(default_factory=LogFold)
+    committed_to: int = 0  # the highest commit that a result tells of
+
+    @property
+    def lost(self) -> int:
+        """The records below that commit that have no result, and those that the topic has not got although it has later ones."""
+        return self.results.missing(self.committed_to) + self.topic.missing(self.topic.highest + 1)
+
+    @property
+    def lag(self) -> int:
+        """Records in the topic that have no result yet, and are not lost."""
+        return self.results.missing(self.topic.next_offset) - self.results.missing(self.committed_to)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {"topic": self.topic.to_json(), "results": self.results.to_json(), "committed_to": self.committed_to}
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Self:
+        """What `to_json` gave."""
+        return cls(LogFold.from_json(told["topic"]), LogFold.from_json(told["results"]), told["committed_to"])
+
+
+class DeskAudit(FoldedStream[DeskFold]):
+    """The query of one desk; `known` is what it knows, `latency_s` how old the oldest record of the last batch was when it was counted."""
+
+    user = "desk"
+
+    def __init__(self, run: str, topic: str, results: str, folder: Path) -> None:
+        super().__init__(f"the desk's query of run {run}", Checkpoint(folder, "desk"))
+        self.run, self.topic, self.results = run, topic, results
+        self.known = DeskFold()  # replaced as a whole after each batch
+        self.latency_s: float | None = None
+        self.latencies: list[float] = []  # of the last batches with records
+        self.batches = 0
+
+    def start(self, topics: Topics, spark: SparkSession) -> None:
+        """Begin. LabError when Spark or the broker refuses."""
+        self.checkpoint.folder.mkdir(parents=True, exist_ok=True)
+        owner = Owner(self.run, self.topic, topics.identity(self.topic))
+        send_code(spark)
+        _warm_up(spark)
+        with settings(spark, SESSION):
+            self._begin(owner, lambda: runs_in(topics.stream_topics(spark, [self.topic, self.results])), EVERY_MS)
+
+    def catch_up(self) -> None:
+        """Wait until every record that is in the topics by now is counted. LabError when the query has ended."""
+        self.check()
+        assert self.query is not None
+        with one_sentence(self.what):
+            self.query.processAllAvailable()
+        self.check()
+
+    def check(self) -> None:
+        """Raise LabError when the query has ended."""
+        if self.query is None:
+            raise LabError(f"{self.what} was stopped. Start another desk.")
+        kit_spark.check_alive()
+        if self.trouble is not None:
+            raise self.trouble
+        with one_sentence(self.what):
+            if (ended := self.query.exception()) is not None:
+                raise LabError(f"{self.what} ended: {str(ended).splitlines()[0][:300]}. Stop the desk and start another one.") from ended
+
+    def result(self) -> DeskFold:
+        """What it knows by now."""
+        return self.known
+
+    def witness(self, handed_over: int) -> Witness:
+        """What it says at the end."""
+        known = self.known
+        return Witness("Spark", Tally.of(known.topic, handed_over), Tally.of(known.results, known.topic.next_offset))
+
+    def _fold_batch(self, rows: DataFrame, batch: int, kept: Kept | None) -> None:
+        fold = DeskFold() if kept is None else DeskFold.from_json(kept[1])
+        with one_sentence(f"{self.what}, batch {batch}"):
+            found = rows.collect()
+        logs = {self.topic: fold.topic, self.results: fold.results}
+        for row in sorted(found, key=lambda row: row["offset"]):
+            if row["first"] < 0:
+                for offset in range(row["offset"], row["offset"] + row["count"]):
+                    logs[row["topic"]].skip(offset)
+            else:
+                logs[row["topic"]].take(row["offset"], row["first"], row["count"])
+        told = max((row["told"] for row in found if row["topic"] == self.results), default=0)
+        fold = replace(fold, committed_to=max(fold.committed_to, told))
+        self.checkpoint.keep(batch, fold.to_json())
+        self.known, self.batches = fold, batch + 1
+        if oldest := [row["oldest_ms"] for row in found if row["topic"] == self.topic]:
+            self.latency_s = max(0.0, time.time() - min(oldest) / 1000)
+            self.latencies = [*self.latencies[-SLOWEST:], self.latency_s]
+
+
+def _warm_up(spark: SparkSession) -> None:
+    """Start a worker and compile the plan now, so that the first batch does not wait for it."""
+    with one_sentence("the desk's query"):
+        record = ("", 0, 0, b"", b"0")
+        runs_in(spark.createDataFrame([record], "topic STRING, offset LONG, log_ms LONG, key BINARY, value BINARY")).collect()
+
+
+def runs_in(records: DataFrame) -> DataFrame:
+    """The runs of records (topic, offset, log_ms, key, value): RUNS. `first` is -1 for lines without a number."""
+
+    def number(name: str) -> Any:
+        text = F.try_validate_utf8(F.col(name).cast("string"))
+        return F.coalesce(F.when(text.rlike(NUMBER), text).try_cast("long"), F.lit(-1))
+
+    return records.select("topic", "offset", "log_ms", number("value").alias("number"), number("key").alias("told")).mapInArrow(
+        to_runs, RUNS
+    )

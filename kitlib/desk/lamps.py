@@ -1,0 +1,154 @@
+"""Three witnesses of one run, side by side: our ledgers, the broker's log read back, and Spark.
+
+Each has counted by itself what became of the records. The log is what is really there, so the other two are held against it; where
+one of them differs, its lamp says which record it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kitlib.desk.fold import Tally, first_difference
+from kitlib.words.word import count
+
+State = Literal["agrees", "differs", "unknown"]
+WITNESSES = ("our ledgers", "the broker's log", "Spark")
+PLACES = {"topic": "record", "results": "offset"}  # what the numbers of a place are
+KINDS = {"duplicated": "duplicated", "reordered": "out of order", "missing": "missing", "lines": "in all"}
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What one of the three says of both logs."""
+
+    name: str
+    topic: Tally  # by the numbers that the producer gave
+    results: Tally  # by the offsets of the records
+    unread: int = 0  # offsets of the topic that it was never given, so that of the topic it cannot say all
+
+
+@dataclass(frozen=True, slots=True)
+class Lamp:
+    """Whether one witness agrees with the log."""
+
+    name: str
+    state: State
+    sentence: str
+
+    def to_json(self) -> dict[str, Any]:
+        """For a page or a terminal."""
+        return {"name": self.name, "state": self.state, "sentence": self.sentence}
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What the three say when everything has come to rest."""
+
+    handed_over: int  # records that the producer was given
+    committed_to: int  # the spout's last commit
+    witnesses: tuple[Witness, Witness, Witness]
+    lamps: tuple[Lamp, Lamp, Lamp]
+
+    @classmethod
+    def of(cls, handed_over: int, ledgers: Witness, log: Witness, spark: Witness, *, committed_to: int) -> Drained:
+        """The verdict of each of the three."""
+        said = told(log, committed_to)
+        lamps = (compare(ledgers, log), Lamp(log.name, "agrees", said[:1].upper() + said[1:]), compare(spark, log))
+        return cls(handed_over, committed_to, (ledgers, log, spark), lamps)
+
+    @property
+    def agree(self) -> bool:
+        """Whether all three say the same."""
+        return all(lamp.state == "agrees" for lamp in self.lamps)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, and whether the three agree on it."""
+        log = self.witnesses[1]
+        if self.agree:
+            return f"All three agree: {told(log, self.committed_to)}"
+        return " ".join(lamp.sentence for lamp in self.lamps if lamp.state != "agrees")
+
+    def to_json(self) -> dict[str, Any]:
+        """For a page or a terminal."""
+        counts = {each.name: {"topic": each.topic.counts, "results": each.results.counts} for each in self.witnesses}
+        lamps = [lamp.to_json() for lamp in self.lamps]
+        told = {"handed_over": self.handed_over, "committed_to": self.committed_to, "agree": self.agree, "sentence": self.sentence}
+        return {**told, "counts": counts, "lamps": lamps}
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+
+def told(witness: Witness, committed_to: int) -> str:
+    """What it counted, in a sentence."""
+    topic, results = witness.topic, witness.results
+    passed = sum(max(0, min(last, committed_to - 1) - first + 1) for first, last in results.gaps)
+    without = "each of them has a result"
+    if results.missing:
+        has = "has" if results.missing == 1 else "have"
+        without = f"{results.missing:,} of them {has} no result, and the commit has passed {passed:,} of these"
+    return (
+        f"the topic holds {count(topic.lines, 'record')} ({topic.missing:,} missing, {topic.duplicated:,} duplicated, "
+        f"{topic.reordered:,} out of order); {without}; {results.duplicated:,} {'was' if results.duplicated == 1 else 'were'} processed "
+        f"again, {results.reordered:,} out of order."
+    )
+
+
+def compare(witness: Witness, log: Witness) -> Lamp:
+    """One witness held against the log: the first thing in which they differ, with the record that it is about."""
+    name = witness.name
+    for place, noun in PLACES.items():
+        ours, real = getattr(witness, place), getattr(log, place)
+        if place == "topic" and witness.unread:
+            continue
+        for kind, word in KINDS.items():
+            if (mine := ours.counts[kind]) != (theirs := real.counts[kind]):
+                at = _where(kind, ours, real)
+                which = "" if at is None else f" The first {noun} in which they differ is {at:,}."
+                where = "the topic" if place == "topic" else "the results"
+                return Lamp(name, "differs", f"{_begin(name)} {mine:,} {word} in {where}, the broker's log {theirs:,}.{which}")
+        for kind, word in (("gaps", "missing"), ("again", "duplicated")):
+            at = first_difference(getattr(ours, kind), getattr(real, kind))
+            if at is not None:
+                return Lamp(name, "differs", f"{_begin(name)} {noun} {at:,} {word} where the broker's log does not, or the reverse.")
+    if witness.unread:
+        sentence = f"{name.capitalize()} cannot tell what is in the topic: {count(witness.unread, 'offset')} were never read by the spout."
+        return Lamp(name, "unknown", sentence)
+    return Lamp(name, "agrees", f"{name[:1].upper()}{name[1:]}: the same in all counts.")
+
+
+def _begin(name: str) -> str:
+    return f"{name[:1].upper()}{name[1:]} {'count' if name.endswith('s') else 'counts'}"
+
+
+def _where(kind: str, ours: Tally, real: Tally) -> int | None:
+    """The number at which two tallies part; None where that cannot be named."""
+    if kind == "missing":
+        return _first_only_in_one(ours.gaps, real.gaps)
+    if kind in ("duplicated", "lines"):
+        found = first_difference(ours.again, real.again)
+        longer = max((ours.again, real.again), key=lambda runs: sum(last - first + 1 for first, last in runs))
+        shorter = ours.again if longer is real.again else real.again
+        return found if found is not None else _number_at(longer, sum(last - first + 1 for first, last in shorter))
+    return None
+
+
+def _first_only_in_one(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> int | None:
+    """The smallest number that is in the ranges of one of the two only; both ascend."""
+    found = first_difference(one, other)
+    if found is not None:
+        return found
+    lengths = [sum(last - first + 1 for first, last in runs) for runs in (one, other)]
+    return _number_at(one if lengths[0] > lengths[1] else other, min(lengths))
+
+
+def _number_at(runs: Sequence[tuple[int, int]], index: int) -> int | None:
+    """The number with this index of a sequence of runs; None when it is shorter."""
+    for first, last in runs:
+        if index <= last - first:
+            return first + index
+        index -= last - first + 1
+    return None

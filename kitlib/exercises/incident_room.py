@@ -1,0 +1,222 @@
+"""The incident room: a folder with all that is known of an incident and a report to fill in, and the check of that report.
+
+The folder holds the seed and not the answers: the check tells the story again and compares.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kitlib.errors import DiskError, KitError
+from kitlib.exercises.incidents import CAUSES, CHANGES, HARM, Incident, incident
+from kitlib.text import plain_text
+
+REPORT, NOTE = "report.toml", "incident.json"
+LARGEST_FILE = 100_000  # bytes of a report
+NEAR, FAR = 0.01, 0.1  # a moment that is off by less than this share of the incident is right, or half right
+NEAR_MS = 1_000  # or by this much, whatever the incident's length, up to the share that is half right
+COUNT_FAR = 0.2  # a count within this share is half right
+RIGHT, HALF, WRONG, OPEN = "right", "half right", "wrong", "not answered"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the check says of one line of the report."""
+
+    name: str
+    grade: str  # RIGHT, HALF, WRONG or OPEN
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.name:10}  {self.grade:12}  {self.said}".rstrip()
+
+
+def brief(found: Incident) -> str:
+    """The page that a team reads first."""
+    first, last = found.trace.steps[0], found.trace.steps[-1]
+    logs = "\n".join(f"* `logs/{name}`, {len(rows)} lines" for name, rows in sorted(found.lines.items()))
+    return f"""# Incident {found.seed}
+
+> {found.kind.page}
+
+The clock stands at {found.clock(last)}; the logs begin at {found.clock(first)}. All of it is over, and nothing can be
+restarted. Find out what happened, and write it into `{REPORT}`. You have 45 minutes; a team of three shares the logs.
+
+{logs}
+* `metrics.csv`: log end, commit and lag; `health.csv`, if there is one: the monitor of the offsets topic
+* `topic.csv`, if there is one: which record a reader finds at which offset at the end
+* `settings.properties`: the settings of brokers, producers and consumers
+
+`kit incident --check` and this folder's name says what of your report is right, half right or wrong, as often as you like.
+"""
+
+
+def form(answers: dict[str, Any] | None = None) -> str:
+    """The report to fill in; with `answers`, filled in."""
+    given = answers or {}
+    causes = "\n".join(f"#   {name}: {cause.said}" for name, cause in CAUSES.items())
+    changes = "\n".join(f"#   {name}" for name in CHANGES)
+
+    def value(name: str) -> str:
+        return json.dumps(given.get(name, -1 if name in HARM else ""))
+
+    return f"""# What happened? One of
+{causes}
+cause = {value("cause")}
+
+# When did it begin: the moment without which nothing would have gone wrong, as the logs write it
+began = {value("began")}
+
+# The line of the logs that proves it, such as "a.log:17"
+evidence = {value("evidence")}
+
+# How many records that were stored or acknowledged were never processed or are no more there? How often was one processed or
+# stored again? How many were first processed or stored after a newer one?
+lost = {value("lost")}
+duplicated = {value("duplicated")}
+reordered = {value("reordered")}
+
+# Which one change would have prevented all of it? One of
+{changes}
+change = {value("change")}
+"""
+
+
+def solved(found: Incident) -> dict[str, Any]:
+    """A report that is right."""
+    cure = next(name for name, left in found.changes.items() if left is not None and not any(left.values()))
+    told = {"cause": found.kind.cause, "began": found.clock(found.first), "evidence": found.where(found.kind.proof)}
+    return {**told, **found.counts, "change": cure}
+
+
+def make(seed: int, folder: Path) -> Incident:
+    """Write the folder of an incident, whole or not at all. KitError when it is there already; DiskError when it cannot be written."""
+    found = incident(seed)
+    if folder.exists():
+        raise KitError(f"{folder} is there already, perhaps with a report in it. Delete it, or name another folder with --out.")
+    files = {"README.md": brief(found), REPORT: form(), "settings.properties": found.settings(), "metrics.csv": found.metrics()}
+    files |= {"health.csv": found.health(), "topic.csv": found.contents()}
+    files |= {f"logs/{name}": "".join(f"{line}\n" for _, line in rows) for name, rows in found.lines.items()}
+    note = {"seed": seed, "began_utc": datetime.now(UTC).isoformat(timespec="seconds")}
+    files[NOTE] = json.dumps(note) + "\n"
+    new: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        (new / "logs").mkdir()
+        for name, text in files.items():
+            if text:
+                (new / name).write_text(text, encoding="utf-8")
+        new.chmod(0o755)
+        os.rename(new, folder)
+    except OSError as error:
+        raise DiskError(f"{folder} could not be written ({error.strerror}). Make room or name another folder with --out.") from error
+    finally:
+        if new is not None:
+            shutil.rmtree(new, ignore_errors=True)
+    return found
+
+
+def check(folder: Path) -> tuple[list[Answer], int]:
+    """What is right in the report of a folder, and for how many minutes the folder has been there. KitError if it cannot be read."""
+    note = _read(folder / NOTE, json.loads)
+    seed, began = (note.get("seed"), note.get("began_utc")) if isinstance(note, dict) else (None, None)
+    if type(seed) is not int:
+        raise KitError(f"{folder / NOTE} names no seed. Make the incident again with `kit incident --seed N`.")
+    report = _read(folder / REPORT, tomllib.loads)
+    found = incident(seed)
+    try:
+        minutes = int((datetime.now(UTC) - datetime.fromisoformat(str(began))).total_seconds() // 60)
+    except (ValueError, TypeError):
+        minutes = 0
+    judges = {"cause": _cause, "began": _began, "evidence": _evidence, **dict.fromkeys(HARM, _count), "change": _change}
+    answers = [graded(name, report.get(name), judged, found) for name, judged in judges.items()]
+    return answers, max(0, minutes)
+
+
+def graded(name: str, given: Any, judged: Any, found: Incident) -> Answer:
+    """One line of the report; an answer of another type or from no list is told so."""
+    if given is None or given == "" or given == -1:
+        return Answer(name, OPEN, "")
+    if type(given) is not (int if name in HARM else str):
+        return Answer(name, WRONG, f"expected {'a number' if name in HARM else 'a text in quotes'}, got {plain_text(repr(given), 60)}.")
+    grade, said = judged(name, given, found)
+    return Answer(name, grade, said)
+
+
+def _cause(_: str, given: str, found: Incident) -> tuple[str, str]:
+    if given not in CAUSES:
+        return WRONG, f"{plain_text(repr(given), 60)} is none of the list."
+    if given == found.kind.cause:
+        return RIGHT, f"{CAUSES[given].said}."
+    line = found.line(found.harm)
+    seen = f"Whatever it was, it must explain {found.harm}: {line[1] if line else ''}"
+    return (HALF, f"the right part of the system. {seen}") if CAUSES[given].family == CAUSES[found.kind.cause].family else (WRONG, seen)
+
+
+def _began(_: str, given: str, found: Incident) -> tuple[str, str]:
+    try:
+        moment = datetime.fromisoformat(given.strip())
+    except ValueError:
+        return WRONG, f"{plain_text(repr(given), 60)} is no moment. Copy one from a log, such as {found.clock(found.trace.steps[0])}."
+    after_ms = (moment.replace(tzinfo=UTC) - found.start).total_seconds() * 1000 - found.first.at_ms
+    length_ms = max(1, found.trace.steps[-1].at_ms - found.trace.steps[0].at_ms)
+    if abs(after_ms) <= max(NEAR * length_ms, min(NEAR_MS, FAR * length_ms / 2)):
+        return RIGHT, f"it began at {found.clock(found.first)}."
+    told = f"it began {'before' if after_ms > 0 else 'after'} that."
+    return (HALF, f"near; {told}") if abs(after_ms) <= FAR * length_ms else (WRONG, told)
+
+
+def _evidence(_: str, given: str, found: Incident) -> tuple[str, str]:
+    line = found.line(given)
+    if line is None:
+        return WRONG, f"there is no line {plain_text(repr(given), 60)}. Write FILE:LINE, such as {min(found.lines)}:1."
+    step, text = line
+    if found.kind.proof(step):
+        return RIGHT, text
+    if found.kind.trace_of(step):
+        return HALF, f"a part of it, but not what shows the cause: {text}"
+    return WRONG, f"this would stand there without the incident too: {text}"
+
+
+def _count(name: str, given: int, found: Incident) -> tuple[str, str]:
+    right = found.counts[name]
+    if given == right:
+        return RIGHT, found.verdict.first(name).reason if right and name in found.verdict.kinds else ""
+    if abs(given - right) <= COUNT_FAR * right:
+        return HALF, "nearly."
+    return WRONG, "there are more." if given < right else "there are fewer." if right else "there are none."
+
+
+def _change(_: str, given: str, found: Incident) -> tuple[str, str]:
+    if given not in CHANGES:
+        return WRONG, f"{plain_text(repr(given), 60)} is none of the list."
+    left, before = found.changes[given], found.counts
+    if left is None:
+        return WRONG, "the part of the system where it happened knows no such setting."
+    told = ", ".join(f"{count} {name}" for name, count in left.items() if count)
+    if not told:
+        return RIGHT, "run again with it: nothing is lost, duplicated or reordered."
+    had = ", ".join(f"{count} {name}" for name, count in before.items() if count)
+    if sum(left.values()) < sum(before.values()):
+        return HALF, f"run again with it: {told} instead of {had}."
+    return WRONG, f"run again with it: {told}, and without it {had}."
+
+
+def _read(path: Path, parse: Any) -> Any:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise KitError(f"{path} has {path.stat().st_size:,} bytes, {LARGEST_FILE:,} are allowed. Is this the right folder?")
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise KitError(f"{path} could not be read ({error.strerror}). Name the folder that `kit incident --seed N` made.") from error
+    except (ValueError, RecursionError) as error:  # TOML's and JSON's errors, and text that is no UTF-8
+        raise KitError(f"{path} cannot be understood: {plain_text(error, 200)}. Mend that line.") from error

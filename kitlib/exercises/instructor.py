@@ -1,0 +1,275 @@
+"""The instructor's view of a notebook: what it is for, how long each section takes, and every prediction and exercise with its answer.
+
+There is one source. Questions, sections and outputs are the notebook's; what is right in a prediction is computed from the run that
+it asks about; solutions, hints and discussions are those that a learner gets after three tries.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from kitlib.errors import KitError
+from kitlib.exercises.course import code_of, number_of
+from kitlib.exercises.discussions import DISCUSSIONS
+from kitlib.exercises.explained import EXPLAINED
+from kitlib.exercises.frame import Exercise
+from kitlib.lab import notebooks
+from kitlib.lab.tour import POLICY
+from kitlib.monitor.figures import amount
+from kitlib.text import plain_text
+from kitlib.views.prediction import Prediction, as_told, predict
+
+WORDS_A_MINUTE = 180
+MINUTES = {"code": 0.5, "prediction": 1.5, "exercise": 7, "player": 5}
+LONGEST_OUTPUT, MOST_LINES = 1_200, 20  # characters and lines that are shown of a cell's output
+
+
+@dataclass(slots=True)
+class Section:
+    """A part of a notebook, from one heading of the second level to the next."""
+
+    title: str
+    cells: list[Any] = field(default_factory=list)
+
+    @property
+    def minutes(self) -> float:
+        """How long it takes, by `minutes_of`."""
+        return minutes_of(self.cells)
+
+    @property
+    def text(self) -> str:
+        """Its Markdown."""
+        return "\n\n".join(cell.source for cell in self.cells if cell.cell_type == "markdown")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One prediction: what is asked, and what an instructor should know before the vote."""
+
+    question: str
+    right: str  # computed from the run; "" when it is about what earlier cells have made, and the cells below answer it
+    printed: str  # what the cells below print
+    look: str  # what the notebook says of it
+
+
+def minutes_of(cells: Sequence[Any]) -> float:
+    """How long a learner takes who reads all, runs all, predicts before running and does every exercise."""
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    asked = sum(len(re.findall(r"^predict\(", source, re.MULTILINE)) for source in code)
+    exercises = {name for source in code for name in checked_in(source)}
+    players = sum(len(re.findall(r"\b(?:Player|FailureMap|Desk)\(", source)) for source in code)
+    counts = {"code": len(code), "prediction": asked, "exercise": len(exercises), "player": players}
+    return len(text.split()) / WORDS_A_MINUTE + sum(MINUTES[what] * count for what, count in counts.items())
+
+
+def checked_in(source: str) -> list[str]:
+    """The exercises that a cell checks."""
+    return re.findall(r"^(?:\w+ = )?check\(\"(\w+)\"", source, re.MULTILINE)
+
+
+def sections_of(cells: Sequence[Any]) -> list[Section]:
+    """The notebook's sections; what stands before the first heading is the one called "Opening"."""
+    found = [Section("Opening")]
+    for cell in cells:
+        heading = re.match(r"## (.+)", cell.source) if cell.cell_type == "markdown" else None
+        if heading:
+            found.append(Section(heading[1].strip()))
+        found[-1].cells.append(cell)
+        # A heading further down in a cell begins a section too; its text is counted where the cell is.
+        if cell.cell_type == "markdown":
+            found += [Section(title.strip()) for title in re.findall(r"(?<=\n)## (.+)", cell.source)]
+    return found
+
+
+def predictions_of(cells: Sequence[Any]) -> Iterator[tuple[int, Asked]]:
+    """Every prediction of a notebook, with the number of its cell and its answer."""
+    known = _definitions(cells)
+    for at, cell in enumerate(cells):
+        if cell.cell_type == "code":
+            for call in _calls(cell.source):
+                yield at, _asked_of_a_run(call, known, cells[at + 1 :])
+
+
+def _code(cell: Any) -> str:
+    return cell.source if cell.cell_type == "code" else ""
+
+
+def _calls(source: str) -> list[ast.Call]:
+    """The calls of `predict` that are statements of their own."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return []
+    calls = [line.value for line in tree.body if isinstance(line, ast.Expr) and isinstance(line.value, ast.Call)]
+    return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "predict"]
+
+
+def _definitions(cells: Sequence[Any]) -> dict[str, Any]:
+    """What a question may name: the notebook's imports, functions and values that need no run. They are the shipped notebook's own."""
+    known: dict[str, Any] = {"predict": predict}
+    for cell in cells:
+        try:
+            lines = ast.parse(_code(cell)).body
+        except SyntaxError:
+            continue
+        for line in lines:
+            is_function = isinstance(line, ast.FunctionDef) and not line.decorator_list
+            is_value = isinstance(line, ast.Assign) and _is_plain(line.value)
+            if not (is_function or is_value or isinstance(line, ast.Import | ast.ImportFrom)):
+                continue
+            with suppress(NameError, ImportError):  # a default that a run has given; a package that is not here
+                exec(compile(ast.Module([line], []), "notebook", "exec"), known)  # noqa: S102
+    return known
+
+
+def _is_plain(value: ast.expr) -> bool:
+    """Whether a value is written with constants alone; `dict(...)` of them too."""
+    if isinstance(value, ast.Call):
+        is_dict = isinstance(value.func, ast.Name) and value.func.id == "dict" and not value.args
+        return is_dict and all(_is_plain(each.value) for each in value.keywords)
+    try:
+        ast.literal_eval(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _asked_of_a_run(call: ast.Call, known: dict[str, Any], below: Sequence[Any]) -> Asked:
+    try:
+        asked: Prediction = eval(compile(ast.Expression(call), "notebook", "eval"), known)  # noqa: S307
+    except Exception:  # noqa: BLE001 - it asks about what earlier cells have made, of whatever kind; the cells below answer it
+        named = {word.arg: word.value for word in call.keywords if word.arg}
+        question = call.args[1] if len(call.args) > 1 else named["question"]
+        told = str(known.get(question.id, question.id)) if isinstance(question, ast.Name) else ast.unparse(question)
+        told = ast.literal_eval(question) if isinstance(question, ast.Constant) else told
+        among: list[Any] = ast.literal_eval(named["choices"]) if isinstance(named.get("choices"), ast.List | ast.Tuple) else []
+        return Asked(told + (f" ({' / '.join(map(str, among))})" if among else ""), "", *_below(below))
+    right = amount(asked.truth, asked.unit) if asked.kind == "number" and asked.unit != "offset" else as_told(asked.truth)
+    within = f", within {asked.within:g}{' ms' if asked.unit == 'ms' else ''}" if asked.within else ""
+    choices = f" ({' / '.join(asked.choices)})" if asked.choices else ""
+    return Asked(asked.question + choices, f"{right}{within}", *_below(below))
+
+
+def _below(cells: Sequence[Any]) -> tuple[str, str]:
+    """What the next cells print, up to the next text; and what the notebook then says of it, up to the next prediction."""
+    printed: list[str] = []
+    texts: list[str] = []
+    for cell in cells:
+        if _calls(_code(cell)) or (texts and cell.source.startswith("#")):
+            if texts:
+                break
+        elif cell.cell_type == "markdown":
+            texts += re.split(r"\n\n+", cell.source.partition("**Predict")[0].partition("\n## ")[0].strip())
+            if "**Predict" in cell.source:
+                break
+        elif not texts:
+            printed += [text for output in cell.outputs if (text := _text_of(output))]
+    said = [text for text in texts if text and not text.startswith("#")]
+    looked = next((text for text in said if text.startswith(("**Look", "**Explain"))), said[0] if said else "")
+    return "\n".join(printed), looked
+
+
+def _text_of(output: Any) -> str:
+    text = str(output.get("text", "") or output.get("data", {}).get("text/plain", "")).rstrip()
+    lines = [plain_text(line, 240) for line in text[:LONGEST_OUTPUT].splitlines()]
+    return "\n".join(lines[:MOST_LINES] + (["..."] if len(lines) > MOST_LINES or len(text) > LONGEST_OUTPUT else []))
+
+
+def view(path: Path, exercises: dict[str, Exercise]) -> str:
+    """The instructor's view of a notebook, as Markdown. LabError when it cannot be read, KitError when it asks nothing."""
+    notebook = notebooks.load(path)
+    cells, course, number = notebook.cells, notebook.metadata.get("course"), number_of(path.stem)
+    if not cells or not course:
+        raise KitError(f"{path} does not say what it is for: nothing to say to an instructor. Choose a notebook of the course.")
+    parts = sections_of(cells)
+    own = {name: exercise for name, exercise in exercises.items() if exercise.notebook == number}
+    title = cells[0].source.splitlines()[0].removeprefix("# ")
+    told = [f"# Instructor's view of notebook {number}: {title}", f"`{path.name}`. It has the answers: do not show it before the vote."]
+    told += [f"Learners have done {' and '.join(course['needs'])} before."] if course["needs"] else []
+    told += ["## After it learners can", points(course["objectives"]), "## What they should keep", points(course["key_points"])]
+    asked = by_section(parts, cells)
+    rows = [
+        f"| {part.title} | {part.minutes:.0f} | {len(its)} | {sum(len(checked_in(_code(cell))) for cell in part.cells)} |"
+        for part, its in zip(parts, asked, strict=True) if part.cells
+    ]  # fmt: skip
+    head = "| section | minutes | predictions | exercises |\n| --- | --- | --- | --- |"
+    told += ["## Minutes", "\n".join([head, *rows, f"| all | {minutes_of(cells):.0f} | | |"])]
+    told += ["## Predictions"]
+    for part, its in zip(parts, asked, strict=True):
+        told += [f"### {part.title}"] * bool(its) + [line for each in its for line in lines_of(each)]
+    told.append("## Exercises")
+    for name, exercise in own.items():
+        hints = "\n".join(f"{at}. {hint}" for at, hint in enumerate(exercise.hints, 1))
+        told += [f"### {name}", exercise.question, f"```python\n{code_of(exercise)}\n```", DISCUSSIONS[name], f"Hints:\n\n{hints}"]
+    if explained := [each for each in EXPLAINED.values() if each.notebook == number]:
+        told.append("## Questions to explain")
+        for each in explained:
+            told += [f"### {each.name}", f"*{each.question}*", each.answer]
+    return "\n\n".join(told) + "\n"
+
+
+def points(sentences: Sequence[str]) -> str:
+    return "\n".join(f"* {sentence}" for sentence in sentences)
+
+
+def by_section(parts: Sequence[Section], cells: Sequence[Any]) -> list[list[Asked]]:
+    """The predictions of each section."""
+    ends = list(accumulate(len(part.cells) for part in parts))
+    found: list[list[Asked]] = [[] for _ in parts]
+    for at, asked in predictions_of(cells):
+        found[bisect_right(ends, at)].append(asked)
+    return found
+
+
+def lines_of(asked: Asked) -> Iterator[str]:
+    """One prediction as paragraphs of Markdown."""
+    yield f"**Asked:** {asked.question}"
+    if asked.right:
+        yield f"**Right:** {asked.right}"
+    if asked.printed:
+        yield f"```text\n{asked.printed}\n```"
+    if asked.look:
+        yield f"**Then the notebook says:** {asked.look}"
+
+
+PAGE = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string("""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{{ policy }}">
+<meta name="viewport" content="width=device-width">
+<title>{{ title }}</title>
+<style>
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 48rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8888; vertical-align: top; }
+pre { padding: .6rem .8rem; border: 1px solid #8888; overflow-x: auto; font-size: .85rem; }
+h3 { margin-top: 2rem; }
+.anchor-link { display: none; }
+</style>
+</head>
+<body>
+{{ body | safe }}
+</body>
+</html>
+""")
+
+
+def page_of(markdown: str) -> str:
+    """The same as a page of its own, which needs no network and runs no script."""
+    from nbconvert.filters import markdown2html
+
+    title = markdown.partition("\n")[0].removeprefix("# ").replace("`", "")
+    return PAGE.render(policy=POLICY, title=title, body=markdown2html(markdown))

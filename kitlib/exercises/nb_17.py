@@ -1,0 +1,140 @@
+"""The exercises of notebook 17: how many seeds, which bound is safe, a run with a property, what a query moves."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from kitlib.exercises import solutions
+from kitlib.exercises.answers import NotYet, expected, whole_number
+from kitlib.exercises.frame import Each, Edge, Function, Knobs, Rows, Turned, Unlike, exercise
+
+RARE = 0.05  # of the seeds lose a record, in seeds_needed
+SURE = 0.95
+BOUNDS = (0, 5, 10, 20, 40)  # of safe_bound
+CASES = 40
+FIRST_CASE = {0: (0, 0), 5: (1, 0), 10: (0, None), 20: (0, 0), 40: (0, 0)}  # what each seed of a bound lost; None: it raised
+FEW_RECORDS = 30  # of silent_loss
+QUERIES: tuple[tuple[str, int], ...] = (  # (SQL on the sweep's rows, how often its plan says Exchange)
+    ("SELECT * FROM runs WHERE lost > 0", 0),
+    ("SELECT max_offset_behind, count(*) FROM runs GROUP BY max_offset_behind", 1),
+    ("SELECT max_offset_behind, count(*) FROM runs GROUP BY max_offset_behind ORDER BY max_offset_behind", 2),
+    ("SELECT seed, lost, processed - lost AS more FROM runs", 0),
+)
+
+
+@exercise(
+    "A setting loses a record with 5 % of all seeds. How many seeds must a sweep have, at least, so that it shows a loss with a "
+    "probability of 95 %?",
+    Edge(
+        "the number of seeds", 1, 10_000, largest=False,
+        fits=lambda seen: seen >= SURE,
+        fails="with {n} seeds, {here:.1%} of all sweeps show a loss; the others are clean by luck.",
+        right="{n} seeds: {here:.1%} of all sweeps show a loss, with one seed less {there:.1%}. So twenty clean seeds do not rule out a "
+        "setting that fails one time in twenty, nor do fifty.",
+    ),
+    "With what probability is one run clean? And two runs?",
+    "n runs are all clean with a probability of 0.95 ** n. When is that at most 5 %?",
+    solution=59,
+    part="a",
+)  # fmt: skip
+def seeds_needed(seeds: int) -> float:
+    return float(1 - (1 - RARE) ** seeds)
+
+
+def swept_row(bound: int, seed: int, lost: int | None) -> dict[str, Any]:
+    """A row as a sweep has it."""
+    return {"max_offset_behind": bound, "seed": seed, "lost": lost, "error": "TraceError: no more room" if lost is None else None}
+
+
+def swept_rows() -> list[list[list[dict[str, Any]]]]:
+    """Rows of small sweeps: three seeds for each bound, with losses, a bound of 0 that loses nothing, and runs that raised."""
+    rng, found = Random(17), [[[swept_row(bound, seed, lost) for bound, of in FIRST_CASE.items() for seed, lost in enumerate(of, 1)]]]
+    while len(found) < CASES:
+        worst = rng.choice((0, *BOUNDS))  # losses up to this bound
+        rows = []
+        for bound in rng.sample(BOUNDS, len(BOUNDS)):
+            for seed in (1, 2, 3):
+                lost = rng.choice((0, 1, 4)) if 0 < bound <= worst else 0
+                rows.append(swept_row(bound, seed, None if rng.random() < 0.04 else lost))
+        found.append([rows])
+    return found
+
+
+def bound_or_none(value: Any, what: str) -> int | None:
+    """What `safe_bound` returns."""
+    if value is not None and value not in BOUNDS:
+        raise expected(what, "one of the bounds of the rows, or None", value)
+    return None if value is None else whole_number(value, what)
+
+
+@exercise(
+    "Write `safe_bound(rows)`: `rows` are those of a sweep, a list of dicts with `max_offset_behind`, `seed`, `lost` and `error`. "
+    "Return the smallest bound with which every run is clean, and with every larger bound of the rows as well; None when there is none. A "
+    "run is clean when it lost nothing and did not raise: one that raised has no counts, and proves nothing.",
+    Function(
+        "safe_bound", swept_rows, "{n} sweeps. A bound is safe only if the larger ones are, too, and a run that broke is no evidence.",
+        bound_or_none,
+    ),
+    "Collect the bounds that have a run with a loss or an error. What is true of all bounds above the largest of these?",
+    "`row[\"lost\"]` is None in a run that raised, and None is as false as 0.",
+    solution=solutions.safe_bound,
+    part="b",
+)  # fmt: skip
+def safe_bound(given: int | None, rows: list[dict[str, Any]]) -> Rows:
+    losing = {row["max_offset_behind"] for row in rows if row["lost"]}
+    broken = {row["max_offset_behind"] for row in rows if row["error"]}
+    safe = [bound for bound in BOUNDS if bound > max(losing | broken, default=-1)]
+    right = safe[0] if safe else None
+    yield given in losing and NotYet(
+        f"your function returns {given}: with a bound of {given}, a run loses a record; expected {right}.",
+        "Look at every seed, not at one.",
+    )
+    yield given in broken and NotYet(f"with a bound of {given}, a run raised an error, so nobody knows what it loses; expected {right}.")
+    yield given is not None and given < max(losing | broken, default=-1) and NotYet(
+        f"{given} is clean, but with a bound of {max(losing | broken)} a run loses a record or raises; expected {right}.",
+        "Someone who reads *safe from here on* will choose a larger one.",
+    )
+    yield given != right and Unlike(right)
+
+
+@exercise(
+    "Find a run of `small_max_offset_behind` that loses a record although its commits never stall, with the outage as it is, seed 1 and at "
+    f"most {FEW_RECORDS} records. Answer with a dict of the knobs that you turned.",
+    Knobs("small_max_offset_behind"),
+    "`find` takes a function of a run's row: `row[\"lost\"]`, `row[\"stalled\"]`. Keep its `outage_from_ms` and `outage_ms` fixed.",
+    "A stall is counted when commits stand still several times in a row. What if there are few commits?",
+    solution={"records": 21, "max_spout_pending": 3, "commit_every_ms": 182},
+    part="a",
+)
+def silent_loss(turned: Turned) -> Rows:
+    counts, knobs = turned.verdict.counts, turned.trace.knobs
+    yield (knobs["outage_from_ms"], knobs["outage_ms"]) != (50, 600) and NotYet("the outage stays as it is.", "Turn other knobs.")
+    yield counts["lost"] == 0 and NotYet(f"{turned.words} no record is lost.")
+    yield counts["stalled"] > 0 and NotYet(f"{turned.words} {counts['lost']} are lost, but the commits stall: a monitor would see it.")
+    yield knobs["records"] > FEW_RECORDS and NotYet(
+        f"{turned.words} it is such a run, but with {knobs['records']} records, and {FEW_RECORDS} are enough.", "Let `find` shrink it."
+    )
+    yield (
+        f"{turned.words} {counts['lost']} of {knobs['records']} records are lost, and no commit stands still for long. "
+        "Nobody who watches commits or lag will notice."
+    )
+
+
+@exercise(
+    "The rows of a sweep are a view `runs`. How often does `Exchange` appear in the plan of each of these queries? "
+    + "; ".join(f"({number}) `{query}`" for number, (query, _) in enumerate(QUERIES, 1))
+    + ". Answer with a list of four numbers.",
+    Each(
+        tuple(query for query, _ in QUERIES), whole_number,
+        "a filter and a new column need one row at a time, so they move nothing. A group's rows must meet in one task, and an "
+        "order over all rows needs a second move.",
+        noun="numbers",
+    ),
+    "Which of them need a row to meet another row?",
+    "`print(plan(rows.sparkSession.sql(query)))` shows each plan.",
+    solution=[count for _, count in QUERIES],
+    part="b",
+)
+def exchanges(given: int, place: int) -> Rows:
+    yield given != QUERIES[place][1] and Unlike()

@@ -1,0 +1,1 @@
+"""A streaming query that is killed between two of its writes, and started again."""

@@ -1,0 +1,190 @@
+"""The real share group: a topic of a real broker, librdkafka's share consumers in processes of their own, and real time.
+
+What a consumer is handed, and which delivery of the record it is, is what it was told. What became of a record is asked of the
+broker, which writes each change down: after an answer, after a consumer's death, and when a lock should have run out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from confluent_kafka import TopicCollection
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
+from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.share.share_group import Answered, Returned, ShareGroupConfig
+from kitlib.kafka.share_partition import ANSWERED, Acknowledge, Change, Delivery, RecordState
+from kitlib.lab import created_resources
+from kitlib.lab.clients import addresses, answered, file_config, kafka_python_admin, kafka_python_config
+from kitlib.lab.consumer_driver import NONE
+from kitlib.lab.processes import wait_until
+from kitlib.lab.share_consumer import ShareConsumerProcess
+from kitlib.lab.share_state import ShareWire, WrittenState
+
+POLL_MS = 100  # how long a poll waits for records
+FEWEST_LOCKS = 100  # group.share.min.partition.max.record.locks of every broker
+CLOSE_S = 5.0  # how long the consumers may take to leave
+SHORTEST_MS = 5  # of a wait
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A record that a member was handed and that nobody has taken back, as far as is known."""
+
+    member: str
+    deliveries: int
+    until_ms: int  # when the lock should run out, counted from when the member had the record
+
+
+@dataclass(slots=True)
+class KafkaShareGroup:
+    """The group on a broker; `open` makes one."""
+
+    settings: ShareGroupConfig
+    backend: KafkaBackend
+    topic: KafkaTopic
+    wire: ShareWire
+    group: str
+    topic_id: UUID
+    opened: ExitStack
+    members: dict[str, ShareConsumerProcess] = field(default_factory=dict)
+    locked: dict[int, Lock] = field(default_factory=dict)  # by offset
+    dead: set[str] = field(default_factory=set)  # members that were killed
+    returned: list[Returned] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, backend: KafkaBackend, settings: ShareGroupConfig) -> KafkaShareGroup:
+        """A new topic and a group for it. KnobError for what a broker does not take, LabError when it refuses."""
+        if settings.max_locks < FEWEST_LOCKS:
+            raise KnobError(f"max_locks is {settings.max_locks}: a broker takes no less than {FEWEST_LOCKS}. Run it on the model.")
+        if settings.renews:
+            raise KnobError("renew is True: librdkafka's share consumer cannot renew a lock. Run it on the model.")
+        if backend.cluster.brokers != 1:  # the group's and the records' coordinators would be two
+            raise LabError(
+                f"a share group's experiment needs one broker, and {backend.cluster.bootstrap} has {backend.cluster.brokers}. "
+                "Run it on the model."
+            )
+        [address] = addresses(backend.cluster.bootstrap)[:1]
+        topic = KafkaTopic.create(backend, "orders")
+        group = f"kit.{backend.run}"
+        created_resources.remember("group", group)
+        told = {
+            "share.auto.offset.reset": "earliest",
+            "share.delivery.count.limit": settings.delivery_limit,
+            "share.record.lock.duration.ms": settings.lock_ms,
+            "share.partition.max.record.locks": settings.max_locks,
+            "share.session.timeout.ms": 6_000,
+            "share.heartbeat.interval.ms": 500,
+            "share.assignment.interval.ms": 0,
+        }
+        with kafka_python_admin(backend.cluster, f"share group {group} cannot be set up") as admin:
+            from kafka.admin import ConfigResource, ConfigResourceType
+
+            admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, group, {name: str(value) for name, value in told.items()})])
+        [found] = backend.admin.describe_topics(TopicCollection([topic.name])).values()
+        topic_id = answered(found, f"topic {topic.name} is not known").topic_id
+        bits = (topic_id.get_most_significant_bits() & (2**64 - 1)) << 64 | topic_id.get_least_significant_bits() & (2**64 - 1)
+        with ExitStack() as undo:
+            wire = undo.enter_context(ShareWire.open(*address, timeout_s=DEADLINE_S, **kafka_python_config(backend.cluster)))
+            return cls(settings, backend, topic, wire, group, UUID(int=bits), undo.pop_all())
+
+    @property
+    def name(self) -> str:
+        return self.topic.name
+
+    @property
+    def now_ms(self) -> int:
+        return self.backend.now_ms
+
+    def append(self, records: int) -> None:
+        for number in range(records):  # each in a batch of its own: batches of the log are handed out whole
+            self.topic.append([b"order %d" % number])
+
+    def join(self, members: Sequence[str]) -> None:
+        for name in members:
+            settings = {
+                "library": "librdkafka", "bootstrap": self.backend.cluster.bootstrap, "client_id": f"{self.group}.{name}",
+                "group": self.group, "topic": self.topic.name, "max_poll_records": self.settings.max_poll_records,
+                "acknowledge": "implicit" if self.settings.is_implicit else "explicit",
+                "more": file_config() if self.backend.cluster.source != "kit" else {},
+            }  # fmt: skip
+            self.members[name] = ShareConsumerProcess.start(name, settings, wait=False)
+            self.opened.callback(self.members[name].kill)
+        for name in members:
+            self.members[name].wait_ready(DEADLINE_S)
+        wanted = {f"{self.group}.{name}" for name in members}
+        wait_until(lambda: wanted <= self.wire.assigned(self.group), DEADLINE_S, f"{', '.join(members)} have joined {self.group}")
+
+    def wait_until(self, at_ms: int) -> None:
+        ends = min((lock.until_ms for lock in self.locked.values()), default=at_ms)
+        time.sleep(max(SHORTEST_MS, min(at_ms, ends + 1) - self.now_ms) / 1000)
+
+    def poll(self, member: str) -> list[Delivery]:
+        found = [Delivery(offset, deliveries) for offset, deliveries in self.members[member].fetch(POLL_MS)]
+        if any(each.offset in self.locked for each in found):
+            self._look()
+        for each in found:
+            self.locked[each.offset] = Lock(member, each.delivery_count, self.now_ms + self.settings.lock_ms)
+        return found
+
+    def answer(self, member: str, answers: Mapping[int, Acknowledge]) -> Answered:
+        error = self.members[member].answer({offset: answer.value for offset, answer in answers.items()})
+        if error != NONE:
+            self._look()
+            return Answered(error=error.lstrip("_"))
+        written = self._written()
+        mine = [offset for offset in answers if offset in self.locked and self.locked[offset].member == member]
+        return Answered(tuple(_change(written, offset, self.locked.pop(offset).deliveries, answers[offset]) for offset in mine))
+
+    def kill(self, member: str) -> None:
+        self.dead.add(member)
+        self.members[member].kill()
+
+        def has_nothing() -> bool:
+            self._look()
+            return all(lock.member != member for lock in self.locked.values())
+
+        wait_until(has_nothing, DEADLINE_S, f"the broker takes back what {member} had locked")
+
+    def freeze(self, member: str) -> None:
+        self.members[member].freeze()
+
+    def take_returned(self) -> list[Returned]:
+        if any(lock.until_ms <= self.now_ms for lock in self.locked.values()):
+            self._look()
+        returned, self.returned = self.returned, []
+        return returned
+
+    def close(self) -> None:
+        """The consumers leave the group, so that it can be deleted; one that is frozen is killed, and forgotten after a while."""
+        with self.opened:
+            alive = [process for process in self.members.values() if process.is_alive and not process.is_frozen]
+            for process in alive:
+                process.begin_close()
+            with suppress(LabError):
+                wait_until(lambda: not any(process.is_alive for process in alive), CLOSE_S, "the consumers have left")
+
+    def _written(self) -> WrittenState:
+        return self.wire.written_state(self.group, self.topic_id, 0)
+
+    def _look(self) -> None:
+        """Note what the broker has taken back by itself: it says so in what it has written down."""
+        written = self._written()
+        for offset, lock in sorted(self.locked.items()):
+            state, deliveries = written.records.get(offset, ("", 0))
+            if offset < written.start_offset:  # nobody answered, and it is done
+                state, deliveries = RecordState.ARCHIVED, lock.deliveries
+            if state and deliveries >= lock.deliveries:
+                del self.locked[offset]
+                self.returned.append(Returned(lock.member, Change(offset, RecordState(state), deliveries), lock.member not in self.dead))
+
+
+def _change(written: WrittenState, offset: int, deliveries: int, answer: Acknowledge) -> Change:
+    """What an answer has made of a record: as it is written down, or, below the start offset, what it was answered for good."""
+    state, counted = written.records.get(offset, (ANSWERED[answer] if answer is Acknowledge.ACCEPT else RecordState.ARCHIVED, deliveries))
+    return Change(offset, RecordState(state), counted)

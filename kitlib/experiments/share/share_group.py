@@ -1,0 +1,108 @@
+"""A share group as an experiment needs it: consumers that poll and answer, and a broker that acts by itself.
+
+Two places offer it: the model here, in virtual time, and a real group of a real broker (`kafka_share_group`), in real time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kitlib.kafka.share_partition import Acknowledge, Change, Delivery, InvalidRecordStateError, SharePartition
+
+BEGINS = "share.auto.offset.reset=earliest"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupConfig:
+    """What the broker and the consumers of a share group are told."""
+
+    delivery_limit: int
+    lock_ms: int
+    max_locks: int
+    max_poll_records: int
+    is_implicit: bool  # whether the next poll accepts all that the last one brought
+    renews: bool  # whether the consumers renew their locks while they work
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of a consumer's answers: what they changed, or why none of them counts."""
+
+    changes: tuple[Change, ...] = ()
+    error: str = ""  # the broker's name for it
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What the broker took back from a consumer by itself."""
+
+    member: str
+    change: Change
+    is_late: bool  # its lock ran out; otherwise its connection is gone
+
+
+@dataclass(slots=True)
+class ModelShareGroup:
+    """The group on the model."""
+
+    on_kafka: ClassVar[str] = "kitlib.experiments.share.kafka_share_group:KafkaShareGroup"
+
+    settings: ShareGroupConfig
+    name: str = "orders"
+    now_ms: int = 0
+    log_end: int = 0
+    share: SharePartition = field(init=False)
+    returned: list[Returned] = field(default_factory=list)
+    owners: dict[int, str] = field(default_factory=dict)  # offset -> the consumer that was handed it last
+
+    def __post_init__(self) -> None:
+        told = self.settings
+        self.share = SharePartition(told.delivery_limit, told.lock_ms, told.max_locks)
+
+    def append(self, records: int) -> None:
+        """So many records join the topic."""
+        self.log_end += records
+
+    def join(self, members: Sequence[str]) -> None:
+        """These consumers join the group; when it returns, each may be handed records."""
+
+    def wait_until(self, at_ms: int) -> None:
+        """Let time pass."""
+        ends = self.share.next_lock_ends_ms()
+        self.now_ms = max(self.now_ms, at_ms if ends is None else min(at_ms, ends))
+
+    def poll(self, member: str) -> list[Delivery]:
+        """What a consumer is handed now."""
+        found = self.share.acquire(member, self.settings.max_poll_records, self.log_end, self.now_ms)
+        self.owners.update((each.offset, member) for each in found)
+        return found
+
+    def answer(self, member: str, answers: Mapping[int, Acknowledge]) -> Answered:
+        """What comes of a consumer's answers; what ran out before they came is in `take_returned`."""
+        self._look()
+        try:
+            return Answered(tuple(self.share.acknowledge(member, answers, self.now_ms)))
+        except InvalidRecordStateError:
+            return Answered(error="INVALID_RECORD_STATE")
+
+    def kill(self, member: str) -> None:
+        """A consumer's process is gone, and its connection with it."""
+        self.returned += [Returned(member, change, is_late=False) for change in self.share.close_session(member)]
+
+    def freeze(self, member: str) -> None:
+        """A consumer's process stands still; its connection stays open."""
+
+    def take_returned(self) -> list[Returned]:
+        """What the broker has taken back since it was asked last, in the order of offsets."""
+        self._look()
+        returned, self.returned = self.returned, []
+        return returned
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _look(self) -> None:
+        late = self.share.expire(self.now_ms)
+        self.returned += [Returned(self.owners[change.offset], change, is_late=True) for change in late]

@@ -1,0 +1,261 @@
+"""Consumers of a share group at work: each polls, works on one record after the other, and answers for them.
+
+All of them take turns on one clock, virtual on the model and real on a broker. What a step shows is put together here from what
+the consumers were handed, what they answered and what the broker took back, so it is the same on both.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar
+
+from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.experiments.share.share_group import BEGINS, ModelShareGroup, ShareGroupConfig
+from kitlib.kafka.share_partition import Acknowledge, Change, Delivery, RecordState
+from kitlib.trace import to_ranges
+
+IDLE_MS = 20  # how long a consumer waits after a poll that brought nothing
+PATIENCE_MS = 60_000  # a story that does not come to its end ends then
+ANSWER_OF = {"release": Acknowledge.RELEASE, "reject": Acknowledge.REJECT}
+NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(slots=True)
+class Worker:
+    """One consumer of the group, and what it is doing."""
+
+    name: str
+    due_ms: int = 0  # when it does something next
+    done_ms: int = 0  # when it has finished `current`
+    batch: deque[Delivery] = field(default_factory=deque)  # polled, not begun yet
+    current: Delivery | None = None
+    unanswered: dict[int, bool] = field(default_factory=dict)  # in implicit mode: offset -> whether its processing failed
+    is_up: bool = True
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it still has something to finish or to answer for."""
+        return self.is_up and (self.current is not None or bool(self.batch) or bool(self.unanswered))
+
+
+@dataclass(slots=True)
+class ShareRun(Run):
+    """One run: a topic, a share group, and its consumers."""
+
+    domain: ClassVar[str] = "share"
+
+    group: ModelShareGroup = field(init=False)  # or Kafka's
+    ledger: PartitionLedger = field(init=False)
+    workers: dict[str, Worker] = field(default_factory=dict)
+    spare: list[str] = field(default_factory=list)  # consumers that take the places of others
+    fails: Callable[[int], bool] = field(default=lambda offset: False)
+    slow_ms: dict[int, int] = field(default_factory=dict)  # offset -> how long its first delivery takes
+    crashes: dict[int, int] = field(default_factory=dict)  # offset -> how many of its next deliveries end its consumer
+    how_it_ends: str = "killed"  # what becomes of such a consumer
+    acquired: dict[int, str] = field(default_factory=dict)  # offset -> who has its lock
+    available: set[int] = field(default_factory=set)  # handed out before, and to be handed out again
+    done: set[int] = field(default_factory=set)  # acknowledged or archived
+    retries: int = 0  # deliveries of records that had been handed out before
+    is_full: bool = False  # whether no lock was left at the last poll
+
+    def __post_init__(self) -> None:
+        knobs = self.knobs
+        limits = {name: knobs[name] for name in ("delivery_limit", "lock_ms", "max_locks", "max_poll_records")}
+        told = ShareGroupConfig(**limits, is_implicit=knobs["acknowledge"] == "implicit", renews=knobs.get("renew", False))
+        self.group = self.backend.provide(ModelShareGroup, told)
+        self.ledger = PartitionLedger(self.group.name)
+
+    @property
+    def now_ms(self) -> int:
+        return self.group.now_ms
+
+    def state(self) -> dict[str, Any]:
+        held = {"pending": to_ranges(sorted(self.acquired)), "failed": to_ranges(sorted(self.available))}
+        return held | {"waiting": [], "retries": self.retries}
+
+    def tell_of(self, actor: str, what: str, **data: Any) -> None:
+        self.record_in(self.ledger, actor, what, **data)
+
+    # -- what a story calls --------------------------------------------------------------------------
+
+    def append(self, records: int) -> None:
+        """So many records join the topic."""
+        self.group.append(records)
+        first, self.ledger.log_end = self.ledger.log_end, self.ledger.log_end + records
+        self.tell_of("log", "append", first=first, last=self.ledger.log_end - 1)
+
+    def start(self, consumers: int, spare: int = 0) -> None:
+        """The group begins, with so many consumers; `spare` more have joined it and do not poll yet."""
+        names = list(NAMES[: consumers + spare])
+        self.group.join(names)
+        self.workers, self.spare = {name: Worker(name, self.now_ms) for name in names[:consumers]}, names[consumers:]
+        self.tell_of("broker", "start", offset=0, why=BEGINS)
+
+    def finish(self, ms: int = PATIENCE_MS) -> None:
+        """Let the consumers work until each record is acknowledged or archived, or for `ms`."""
+        end_ms = self.now_ms + ms
+        while self.now_ms < end_ms and (len(self.done) < self.ledger.log_end or any(each.is_busy for each in self.workers.values())):
+            self._take_returned()
+            first = min((worker for worker in self.workers.values() if worker.is_up), key=lambda worker: worker.due_ms)
+            if first.due_ms > self.now_ms:
+                self.group.wait_until(min(first.due_ms, end_ms))
+            else:
+                self._turn(first)
+        self.tell_of("broker", "end", left=self.ledger.log_end - len(self.done))
+
+    # -- a consumer's turn -----------------------------------------------------------------------------
+
+    def _turn(self, worker: Worker) -> None:
+        if worker.current is not None:
+            if self.now_ms < worker.done_ms:
+                self._renew(worker)
+            else:
+                self._finish_record(worker, worker.current)
+        elif worker.batch:
+            self._begin(worker)
+        else:
+            self._poll(worker)
+
+    def _poll(self, worker: Worker) -> None:
+        if worker.unanswered:
+            self._answer(worker, dict.fromkeys(worker.unanswered, Acknowledge.ACCEPT))
+            worker.unanswered.clear()
+        found = self.group.poll(worker.name)
+        self._take_returned()
+        for each in found:
+            self.is_full = False
+            self.available.discard(each.offset)
+            self.retries += each.delivery_count > 1
+            self.acquired[each.offset] = worker.name
+            self.ledger.emitted_to_offset = max(self.ledger.emitted_to_offset, each.offset + 1)
+            self.tell_of(worker.name, "acquire", offset=each.offset, delivery=each.delivery_count, limit=self.knobs["delivery_limit"])
+        worker.batch.extend(found)
+        worker.due_ms = self.now_ms if found else self.now_ms + IDLE_MS
+        window = self.ledger.emitted_to_offset - self.ledger.committed_to
+        if not found and not self.is_full and not self.available and window >= self.knobs["max_locks"]:
+            self.is_full = self.ledger.emitted_to_offset < self.ledger.log_end
+            if self.is_full:
+                self.tell_of("broker", "full", offset=self.ledger.committed_to, locks=self.knobs["max_locks"])
+
+    def _begin(self, worker: Worker) -> None:
+        worker.current = worker.batch.popleft()
+        worker.done_ms = self.now_ms + self._takes_ms(worker.current)
+        self._plan(worker)
+
+    def _plan(self, worker: Worker) -> None:
+        """When it has to do something: at the record's end, or before that to renew its locks."""
+        renew_ms = self.now_ms + self.knobs["lock_ms"] // 2
+        worker.due_ms = min(worker.done_ms, renew_ms) if self.knobs.get("renew") else worker.done_ms
+
+    def _renew(self, worker: Worker) -> None:
+        assert worker.current is not None
+        offsets = [each.offset for each in (worker.current, *worker.batch)]
+        if not self._answer(worker, dict.fromkeys(offsets, Acknowledge.RENEW)):
+            worker.batch.clear()
+        self._plan(worker)
+
+    def _finish_record(self, worker: Worker, record: Delivery) -> None:
+        worker.current, worker.due_ms = None, self.now_ms
+        offset = record.offset
+        if self.crashes.get(offset, 0) > 0:
+            self.crashes[offset] -= 1
+            self._end(worker)
+            return
+        has_failed = self.fails(offset)
+        if has_failed:
+            self.tell_of(worker.name, "fail", offset=offset)
+        else:
+            self.ledger.process(offset)
+            self.tell_of(worker.name, "process", offset=offset)
+        if self.knobs["acknowledge"] == "implicit":
+            worker.unanswered[offset] = has_failed
+        else:
+            self._answer(worker, {offset: ANSWER_OF[self.knobs["on_failure"]] if has_failed else Acknowledge.ACCEPT})
+
+    def _end(self, worker: Worker) -> None:
+        """The consumer is killed, or freezes for good; another one takes its place."""
+        worker.is_up = False
+        if self.how_it_ends == "killed":
+            self.group.kill(worker.name)
+            self.tell_of(worker.name, "kill")
+        else:
+            self.group.freeze(worker.name)
+            self.tell_of(worker.name, "freeze")
+        if self.spare:
+            name = self.spare.pop(0)
+            self.workers[name] = Worker(name, self.now_ms)
+
+    # -- what comes of answers and of time -----------------------------------------------------------
+
+    def _answer(self, worker: Worker, answers: Mapping[int, Acknowledge]) -> bool:
+        """Whether the answers count."""
+        answered = self.group.answer(worker.name, answers)
+        self._take_returned()
+        if answered.error:
+            self.tell_of(worker.name, "refused", first=min(answers), last=max(answers), error=answered.error)
+            return False
+        changes = {each.offset: each for each in answered.changes}
+        for offset, answer in answers.items():
+            self._note(worker, offset, answer, changes.get(offset))
+        self._move()
+        return True
+
+    def _note(self, worker: Worker, offset: int, answer: Acknowledge, change: Change | None) -> None:
+        if change is None and answer is not Acknowledge.RENEW:
+            self.tell_of(worker.name, "ignored", offset=offset)
+            return
+        if change is not None:
+            self._settle(change)
+        more: dict[str, Any] = {"why": "rejected"} if answer is Acknowledge.REJECT else {}
+        if answer is Acknowledge.ACCEPT and worker.unanswered.get(offset):
+            more["failed"] = True
+        self.tell_of(worker.name, answer.value, offset=offset, **more)
+        if change is not None and answer is Acknowledge.RELEASE:
+            self._tell_if_archived(change)
+
+    def _take_returned(self) -> None:
+        """Tell what the broker has done by itself."""
+        returned = self.group.take_returned()
+        gone: dict[str, list[int]] = {}
+        for each in returned:
+            self._settle(each.change)
+            if not each.is_late:
+                gone.setdefault(each.member, []).append(each.change.offset)
+        for member, offsets in gone.items():
+            self.tell_of("broker", "hand_back", member=member, ranges=to_ranges(offsets))
+        for each in returned:
+            if each.is_late:
+                self.tell_of("broker", "time_out", offset=each.change.offset, member=each.member)
+            self._tell_if_archived(each.change)
+        if returned:
+            self._move()
+
+    def _settle(self, change: Change) -> None:
+        self.acquired.pop(change.offset, None)
+        (self.available if change.state is RecordState.AVAILABLE else self.done).add(change.offset)
+
+    def _tell_if_archived(self, change: Change) -> None:
+        if change.state is RecordState.ARCHIVED:
+            told = {"delivery": change.delivery_count, "limit": self.knobs["delivery_limit"], "why": "limit"}
+            self.tell_of("broker", "archive", offset=change.offset, **told)
+
+    def _move(self) -> None:
+        """The start offset passes what is done."""
+        before = self.ledger.committed_to
+        while self.ledger.committed_to in self.done:
+            self.ledger.committed_to += 1
+        if self.ledger.committed_to > before:
+            self.tell_of("broker", "move", offset=self.ledger.committed_to)
+
+    # -- chance --------------------------------------------------------------------------------------
+
+    def _takes_ms(self, record: Delivery) -> int:
+        """How long a delivery is worked on: 50 to 150 % of `process_ms`, by the seed, the offset and the delivery alone."""
+        if record.delivery_count == 1 and record.offset in self.slow_ms:
+            return self.slow_ms[record.offset]
+        base: int = self.knobs["process_ms"]
+        key = (self.trace.seed * 1_000_003 + record.offset) * 1_009 + record.delivery_count
+        return max(1, base // 2 + int(Random(key).random() * base))

@@ -1,0 +1,104 @@
+"""A real share consumer that can be killed and frozen: librdkafka's, in a child process, driven over a pipe.
+
+The owner's side is a `ConsumerProcess` with two orders of its own: a poll that also says which delivery of a record it is, and
+answers for records. librdkafka's share consumer is a preview in the release that is pinned here; it cannot renew a lock.
+
+Orders (stdin):   the settings first, then  {"do": "fetch" | "answer" | "close", ...}
+Answers (stdout): one for each:  {"records", "error"} and what every answer of a consumer has, {"refused"} or {"failed"}
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from confluent_kafka import AcknowledgeType, KafkaException, ShareConsumer
+
+from kitlib.lab.clients import SILENT
+from kitlib.lab.consumer_driver import CALL_S, NONE, Refused
+from kitlib.lab.consumer_process import ConsumerProcess
+from kitlib.lab.supervisor import carry_out, take_orders
+
+Told = dict[str, Any]
+TYPES = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE, "reject": AcknowledgeType.REJECT}
+
+
+class ShareConsumerProcess(ConsumerProcess):
+    """The owner's side of one share consumer; `start` makes one."""
+
+    child: ClassVar[str] = "kitlib.lab.share_consumer"
+
+    def fetch(self, timeout_ms: int) -> list[tuple[int, int]]:
+        """(offset, delivery count) of each record that a poll brings. LabError when it has ended or is frozen."""
+        told = self._ask("fetch", timeout_ms / 1000, ms=timeout_ms)
+        return [(offset, deliveries) for offset, deliveries in told["records"]]
+
+    def answer(self, answers: Mapping[int, str]) -> str:
+        """Answer for records ("accept", "release", "reject"): "NONE", or the broker's name for its refusal. LabError as `fetch`."""
+        return str(self._ask("answer", 0, answers=sorted(answers.items()))["error"])
+
+
+class Librdkafka:
+    """confluent_kafka's ShareConsumer. With acknowledgement "implicit" an answer accepts all that the last poll brought."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.topic, self.is_implicit = settings["topic"], settings["acknowledge"] == "implicit"
+        config = {
+            "bootstrap.servers": settings["bootstrap"],
+            "client.id": settings["client_id"],
+            "group.id": settings["group"],
+            "share.acknowledgement.mode": settings["acknowledge"],
+            "max.poll.records": settings["max_poll_records"],
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 500,
+        }
+        try:
+            self.consumer = ShareConsumer(config | settings["more"], logger=SILENT)
+            self.consumer.subscribe([self.topic])
+        except (KafkaException, ValueError) as error:
+            raise Refused(str(error)) from error
+
+    def fetch(self, timeout_ms: int) -> list[tuple[int, int]]:
+        """(offset, delivery count) of each record."""
+        found = self.consumer.poll(timeout_ms / 1000)
+        return [(int(each.offset() or 0), int(each.delivery_count() or 0)) for each in found if each.error() is None]
+
+    def answer(self, answers: Mapping[int, str]) -> str:
+        """What comes of the answers."""
+        if not self.is_implicit:
+            for offset, answer in answers.items():
+                self.consumer.acknowledge_offset(self.topic, 0, offset, TYPES[answer])
+        errors = [error for error in self.consumer.commit_sync(CALL_S).values() if error is not None]
+        return str(errors[0].args[0].name()) if errors else NONE
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def main() -> None:
+    """The child: settings from the first line, then one answer for each order; ends with its pipe."""
+    orders, answer = take_orders()
+    try:
+        consumer = Librdkafka(orders.get())
+    except Refused as error:
+        answer({"refused": str(error)})
+        return
+    answer({"ready": time.monotonic(), "jvm": None})
+
+    def do(order: Told) -> Told:
+        told: Told = {"records": [], "events": [], "error": NONE, "member": "", "generation": None}
+        match order["do"]:
+            case "fetch":
+                told["records"] = consumer.fetch(order["ms"])
+            case "answer":
+                told["error"] = consumer.answer(dict(order["answers"]))
+            case "close":
+                consumer.close()
+        return told
+
+    carry_out(orders, answer, do, (KafkaException, RuntimeError))
+
+
+if __name__ == "__main__":
+    main()

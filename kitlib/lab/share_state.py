@@ -1,0 +1,76 @@
+"""Asks a broker about a share group: who is in it, and what became of each record, as it is written down.
+
+Neither librdkafka nor kafka-python has these questions, so their messages are declared in `messages/`, field by field, and
+kafka-python reads and writes them. The state is that of `__share_group_state`: a record that a consumer has locked now is not
+written down as such, as no lock outlives the broker that gave it.
+
+Source: Apache Kafka 4.3.1, ReadShareGroupState (84), ShareGroupDescribe (77); `ShareCoordinatorService.readState`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kafka.protocol.api_message import ApiMessage
+
+from kitlib.errors import LabError
+from kitlib.lab.wire import NOT_YET, Wire
+
+PACKAGE = "kitlib.lab.messages"
+NAMES = {0: "available", 2: "acknowledged", 4: "archived"}  # how states are written down
+GROUP_ID_NOT_FOUND = 69
+
+
+class ReadShareGroupStateRequest(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
+    """What is written down of a share partition."""
+
+
+class ReadShareGroupStateResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
+    """The answer."""
+
+
+class ShareGroupDescribeRequest(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
+    """Who is in a share group."""
+
+
+class ShareGroupDescribeResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
+    """The answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenState:
+    """What is written down of a share partition."""
+
+    start_offset: int  # -1 before the group has begun
+    records: dict[int, tuple[str, int]] = field(default_factory=dict)  # offset -> (state, delivery count); offset >= start_offset
+
+
+class ShareWire(Wire):
+    """A connection to the one broker, which leads and coordinates everything."""
+
+    def written_state(self, group: str, topic_id: UUID, partition: int) -> WrittenState:
+        """What is written down of this share partition now. LabError when the broker refuses."""
+        request = ReadShareGroupStateRequest(group_id=group, topics=[(topic_id, [(partition, 0)])])
+
+        def read(answer: ReadShareGroupStateResponse) -> WrittenState:
+            found = self._one_partition("ReadShareGroupState", answer.results)
+            rows = {
+                offset: (NAMES[batch.delivery_state], batch.delivery_count)
+                for batch in found.state_batches for offset in range(batch.first_offset, batch.last_offset + 1)
+            }  # fmt: skip
+            return WrittenState(found.start_offset, {offset: row for offset, row in rows.items() if offset >= found.start_offset})
+
+        return self._ask(request, read)
+
+    def assigned(self, group: str) -> set[str]:
+        """The client ids of the members with a partition; none before the group has a coordinator. LabError when the broker refuses."""
+
+        def read(answer: ShareGroupDescribeResponse) -> set[str]:
+            [found] = answer.groups
+            if found.error_code not in (0, GROUP_ID_NOT_FOUND, *NOT_YET):
+                trouble = f"error {found.error_code} ({found.error_message})"
+                raise LabError(f"share group {group}: the broker answers {trouble}. Look at `kit status`.")
+            return {each.client_id for each in found.members or () if each.assignment.topic_partitions}
+
+        return self._ask(ShareGroupDescribeRequest(group_ids=[group], include_authorized_operations=False), read)

@@ -1,0 +1,54 @@
+"""What the settings of a share group explain: a loss by its delivery limit, a second time by its lock, and any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kitlib.monitor.reasons import RecordHistory, Settings
+
+REJECTED = "a consumer that rejected it: a record that is rejected is archived"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSettings(Settings):
+    """The knobs of a run with a share group, and what they explain.
+
+    A share group promises that each record is delivered until somebody accepts it, as often as its limit says: at least once
+    each, and in no order. So a record is lost when the limit is reached or a consumer gives it up, and processed twice when a lock
+    runs out, or a consumer dies, between the effect and the answer.
+    """
+
+    def archive(self, why: str) -> str:
+        """Why nobody gets a record any more."""
+        if why == "rejected":
+            return REJECTED
+        limit = self.knobs.get("delivery_limit")
+        return f"share.delivery.count.limit={limit}: a record that comes back from so many deliveries is archived"
+
+    def give_back(self, why: str) -> str:
+        """Why a delivery ended before its answer counted."""
+        if why == "time_out":
+            return f"share.record.lock.duration.ms={self.knobs.get('lock_ms')}: the lock ran out before the answer came"
+        return "a consumer that died before it had answered"
+
+    def full(self) -> str:
+        """Why no new record was handed out."""
+        locks = self.knobs.get("max_locks")
+        return f"share.partition.max.record.locks={locks}: that many records lie between the start offset and the end offset"
+
+    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
+        """Why a record may be processed again: its delivery ended, and it was delivered once more."""
+        return record.went_back
+
+    def unseen(self, record: RecordHistory) -> str:
+        """Why a record may be accepted although its processing failed."""
+        if self.knobs.get("acknowledge") != "implicit" or not record.is_acked:
+            return ""
+        return "share.acknowledgement.mode=implicit: the next poll accepts what failed as well"
+
+    def reorder(self, record: RecordHistory) -> str:
+        """Why a record may be processed after a newer one: a share group promises no order."""
+        if record.times_emitted > 1:
+            return "a share group: a record that comes back is delivered after newer ones"
+        consumers = self.knobs.get("consumers", 1)
+        return f"consumers={consumers}: records of one partition go to several consumers at once" if consumers > 1 else ""

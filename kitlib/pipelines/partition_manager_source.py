@@ -1,0 +1,166 @@
+"""The PartitionManager as a source of Spark Structured Streaming, beside Spark's own source for Kafka.
+
+    spark.dataSource.register(PartitionManagerSource)
+    orders = spark.readStream.format("kit.partition_manager").option("topic", "orders").option("id", "spout").load()
+
+`partition_manager_stream(spark, topic="orders", id="spout")` does the same, on a cluster too,
+and says in a sentence what is wrong with an option.
+
+Spark's source knows one thing of a batch: it is done. A record that fails is retried by failing the whole
+batch, or not at all. This one keeps Storm's ledgers: the sink says which records failed (`Failures`), and
+they are emitted again in the next batch, unless they are further behind than `maxOffsetBehind` or were retried
+`retryLimit` times. What was dropped, given up and lost is counted, in the query's progress too. It commits for itself, where Storm's
+spout does, so a query whose checkpoint is gone begins where everything below is done.
+
+Every decision is `BatchPartitionManager`'s, which lives in the driver; executors fetch ranges of offsets from the
+partition's leader and make columns of them. What the checkpoint holds as a source's offset is a `Batch` for each
+partition: a batch that a killed query has begun is done again with the same records.
+
+Left out: TLS and passwords; transactions (as Storm, it emits records of aborted ones too); delays before a retry.
+With `trigger(availableNow=True)` a record that always fails needs a `retryLimit`, or the query has no end.
+
+Source: Apache Spark 4.2.0, `pyspark.sql.datasource`, `MicroBatchExecution`: `latestOffset(start, ...)` is asked for when
+everything up to `start` has been noted in the checkpoint's commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from kitlib.errors import KnobError
+from kitlib.java.numbers import MAX_LONG
+from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
+from kitlib.storm.partition_manager import SpoutConfig
+
+FORMAT = "kit.partition_manager"
+SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, retry INT"
+TIMES = {"earliest": EARLIEST_TIME, "latest": LATEST_TIME}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a query says to its source; the names are Spark's way to write Storm's."""
+
+    topic: str
+    id: str  # the spout's: offsets and failures are stored under it
+    bootstrap: str | None = None  # None: the kit's own broker
+    topology_id: str = "topology-1"
+    max_offset_behind: int = MAX_LONG
+    force_from_start: bool = False
+    start_offset_time: int = EARLIEST_TIME
+    use_start_offset_time_if_offset_out_of_range: bool = True
+    retry_limit: int = -1  # no limit unless > 0
+    max_offsets_per_batch: int | None = None  # None: all that is there
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """KnobError for an option that there is not, a value out of its range, or a topic or id that is missing."""
+        found: dict[str, Any] = {}
+        given = {str(name).lower(): str(value) for name, value in options.items()}
+        for name, value in given.items():
+            if name not in _OPTIONS:
+                near = get_close_matches(name, _OPTIONS, n=1)
+                meant = f" Did you mean {_OPTIONS[near[0]][0]}?" if near else ""
+                named = ", ".join(sorted({each[0] for each in _OPTIONS.values()}))
+                raise KnobError(f"{FORMAT}: there is no option {name[:40]!r}.{meant} The options are {named}.")
+            spelt, target, read = _OPTIONS[name]
+            found[target] = read(spelt, value)
+        if missing := [name for name in ("topic", "id") if not found.get(name)]:
+            raise KnobError(f"{FORMAT}: the option {missing[0]} is missing. Give it with .option({missing[0]!r}, ...).")
+        return cls(**found)
+
+    def spout_config(self, partition: int, bootstrap: str) -> SpoutConfig:
+        """The same as Storm's settings of one partition."""
+        host, _, port = bootstrap.split(",")[0].rpartition(":")
+        return SpoutConfig(
+            self.topic, self.id, self.topology_id, partition=partition, broker_host=host, broker_port=int(port),
+            max_offset_behind=self.max_offset_behind, force_from_start=self.force_from_start,
+            start_offset_time=self.start_offset_time,
+            use_start_offset_time_if_offset_out_of_range=self.use_start_offset_time_if_offset_out_of_range,
+        )  # fmt: skip
+
+
+def _text(name: str, value: str) -> str:
+    return value
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise KnobError(f"{FORMAT}: {name} is {value[:40]!r}, expected true or false.")
+    return value.lower() == "true"
+
+
+def _number(low: int) -> Callable[[str, str], int]:
+    def read(name: str, value: str) -> int:
+        number = int(value) if value.lstrip("-").isascii() and value.lstrip("-").isdigit() and len(value) < 20 else None
+        if number is None or not low <= number <= MAX_LONG:
+            raise KnobError(f"{FORMAT}: {name} is {value[:40]!r}, expected a whole number from {low} to {MAX_LONG}.")
+        return number
+
+    return read
+
+
+def _time(name: str, value: str) -> int:
+    if value.lower() in TIMES:
+        return TIMES[value.lower()]
+    try:
+        return _number(0)(name, value)
+    except KnobError:
+        raise KnobError(f"{FORMAT}: {name} is {value[:40]!r}, expected earliest, latest or a time in ms since 1970.") from None
+
+
+_SPELT: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "topic": ("topic", _text),
+    "id": ("id", _text),
+    "kafka.bootstrap.servers": ("bootstrap", _text),
+    "topologyId": ("topology_id", _text),
+    "maxOffsetBehind": ("max_offset_behind", _number(0)),
+    "forceFromStart": ("force_from_start", _flag),
+    "startOffsetTime": ("start_offset_time", _time),
+    "useStartOffsetTimeIfOffsetOutOfRange": ("use_start_offset_time_if_offset_out_of_range", _flag),
+    "retryLimit": ("retry_limit", _number(-1)),
+    "maxOffsetsPerTrigger": ("max_offsets_per_batch", _number(1)),
+}
+_OPTIONS = {name.lower(): (name, target, read) for name, (target, read) in _SPELT.items()}
+
+
+class PartitionManagerSource(DataSource):
+    """The format "kit.partition_manager". KnobError as `SourceOptions.parse`, when the stream is loaded."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.settings = SourceOptions.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        """A record as Spark's own source gives it, and which retry of it this is, 0 for the first time."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from kitlib.pipelines.partition_manager_reader import PartitionManagerReader
+
+        return PartitionManagerReader(self.settings)
+
+
+def partition_manager_stream(spark: SparkSession, **options: object) -> DataFrame:
+    """The stream of "kit.partition_manager" with these options: registered, checked, and its code sent to where executors run.
+
+    KnobError as `SourceOptions.parse`, before Spark is asked.
+    """
+    from kitlib.pipelines.sweep import send_code
+
+    told = {name: str(value) for name, value in options.items()}
+    SourceOptions.parse(told)
+    send_code(spark)
+    spark.dataSource.register(PartitionManagerSource)
+    return spark.readStream.format(FORMAT).options(**told).load()

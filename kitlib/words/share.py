@@ -1,0 +1,103 @@
+"""Words of a share group: what a consumer is handed and what it answers, and what the broker makes of both.
+
+log      append                          consumer  acquire, process, fail, accept, release, reject, renew, refused, ignored, kill, freeze
+broker   start, time_out, hand_back, archive, full, move
+"""
+
+from __future__ import annotations
+
+from kitlib.words.word import Data, Domain, Rule, Word, count, span, spans
+
+_MODEL = "kafka.share_partition:SharePartition"
+
+
+def _append(who: str, data: Data) -> str:
+    first, last = data["first"], data["last"]
+    number = last - first + 1
+    return f"{count(number, 'record')} {'arrives' if number == 1 else 'arrive'} in the log: {span(first, last)}."
+
+
+def _acquire(who: str, data: Data) -> str:
+    again = f", delivery {data['delivery']:d} of {data['limit']:d}" if data["delivery"] > 1 else ""
+    return f"{who} acquires offset {data['offset']:d}{again}: nobody else is handed it while the lock lasts."
+
+
+def _accept(who: str, data: Data) -> str:
+    untrue = ", although its processing has failed: the next poll accepts whatever the last one brought" if data.get("failed") else ""
+    return f"{who} accepts offset {data['offset']:d}{untrue}."
+
+
+def _hand_back(who: str, data: Data) -> str:
+    return f"The connection of {data['member']} is gone, and its locks with it: it had {spans(data['ranges'])}."
+
+
+def _end(who: str, data: Data) -> str:
+    left = data["left"]
+    return f"The story ends with {count(left, 'record')} left to do." if left else "Every record is acknowledged or archived."
+
+
+_ANSWER = Rule("Only the consumer that has the lock may answer, and its answers count together or not at all.", f"{_MODEL}.acknowledge")
+
+SHARE = Domain(
+    "share",
+    {
+        "append": Word(_append, "first last", judged="append", about="record:first-last"),
+        "start": Word("The share group begins at offset {offset:d}: {why}.", "offset why", judged="start"),
+        "acquire": Word(
+            _acquire, "delivery limit offset", judged="emit", about="record:offset",
+            rule=Rule(
+                "A fetch locks records for one consumer: those available again first, then new ones as long as there are locks left.",
+                f"{_MODEL}.acquire",
+            ),
+        ),
+        "process": Word("{who} processes offset {offset:d}: the effect happens now.", "offset", judged="process", about="record:offset"),
+        "fail": Word("{who} cannot process offset {offset:d}.", "offset", about="record:offset"),
+        "accept": Word(_accept, "offset", "failed", judged="ack", about="record:offset", rule=_ANSWER),
+        "release": Word(
+            "{who} releases offset {offset:d}: anybody may have it now.", "offset", judged="fail", about="record:offset", rule=_ANSWER
+        ),
+        "reject": Word(
+            "{who} rejects offset {offset:d}: it is archived, and nobody gets it again.", "offset why", judged="archive",
+            about="record:offset", rule=_ANSWER,
+        ),
+        "renew": Word("{who} renews its lock on offset {offset:d}.", "offset", about="record:offset", rule=_ANSWER),
+        "refused": Word(
+            "{who} answers for {first:d} to {last:d} too late: {error}. None of these answers counts.", "error first last",
+            about="record:first-last", rule=_ANSWER,
+        ),
+        "ignored": Word(
+            "{who} answers for offset {offset:d} too late, and the broker ignores it: the start offset has passed this record.", "offset",
+            about="record:offset", rule=_ANSWER,
+        ),
+        "time_out": Word(
+            "The lock of {member} on offset {offset:d} runs out.", "member offset", judged="give_back",
+            about="record:offset",
+            rule=Rule("A lock that runs out ends the delivery: the record is available again, or archived.", f"{_MODEL}.expire"),
+        ),
+        "hand_back": Word(
+            _hand_back, "member ranges", judged="give_back", about="record:ranges",
+            rule=Rule("A consumer whose connection ends hands back what it has at once; the deliveries count.", f"{_MODEL}.close_session"),
+        ),
+        "archive": Word(
+            "Offset {offset:d} has come back from delivery {delivery:d} of {limit:d}: it is archived, and nobody gets it again.",
+            "delivery limit offset why", judged="archive", about="record:offset",
+            rule=Rule("A record that comes back from its last delivery is archived.", f"{_MODEL}._give_back"),
+        ),
+        "full": Word(
+            "All {locks:d} record locks are between the start offset {offset:d} and the end offset: no new record is handed out.",
+            "locks offset", judged="full",
+            rule=Rule("Between start and end offset lie at most so many records, done or not.", f"{_MODEL}.can_acquire"),
+        ),
+        "move": Word(
+            "The start offset moves to {offset:d}: everything below is acknowledged or archived.", "offset", judged="commit",
+            rule=Rule("The start offset passes a record only when all below it are done.", f"{_MODEL}.acknowledge"),
+        ),
+        "kill": Word("{who} is killed."),
+        "freeze": Word("The process of {who} freezes; its connection stays open."),
+        "end": Word(_end, "left"),
+    },
+    marks={
+        "kill": "killed", "freeze": "frozen", "time_out": "lock runs out", "hand_back": "handed back", "archive": "archived",
+        "reject": "rejected", "refused": "answer refused", "ignored": "answer ignored", "full": "no locks left",
+    },
+)  # fmt: skip

@@ -1,0 +1,110 @@
+"""The exercises of notebook 09: solutions pass, stubs and plausible wrong answers fail in words of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kitlib.exercises import check, nb_09, solutions
+
+TIMES = {"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000}
+
+
+# -- functions for own_metadata_clock ------------------------------------------------------------------
+
+
+def never_below_zero_is_not_needed(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
+    """Too old for a long time is no more than too old."""
+    return max(0 if need else successful + expire - now, refresh + backoff - now)
+
+
+def backs_off_no_longer_than_expiry(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
+    return solutions.time_to_next_update(need, refresh, successful, now, min(backoff, expire), expire)
+
+
+def forgets_the_backoff(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
+    return 0 if need else max(successful + expire - now, 0)
+
+
+def takes_any_refresh(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
+    return max(0 if need else max(refresh + expire - now, 0), refresh + backoff - now)
+
+
+def backs_off_from_success(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
+    return max(0 if need else max(successful + expire - now, 0), successful + backoff - now)
+
+
+def the_sooner_one(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
+    return min(0 if need else max(successful + expire - now, 0), refresh + backoff - now)
+
+
+def never_needs(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
+    return max(max(successful + expire - now, 0), refresh + backoff - now)
+
+
+def breaks(*_: Any) -> int:
+    raise LookupError("not yet written")
+
+
+SOLUTIONS: list[tuple[str, Any, str]] = [
+    ("second_send", ..., "only the batch and its journey are left"),
+    ("second_send", {9, 8, 6, 5}, "only the batch and its journey are left"),
+    ("told_after", ..., "no metadata: max.block.ms"),
+    ("told_after", TIMES | {"buffer full": 4_110}, "(The third record of the wrong address fails after 1,500 ms"),
+    ("batch_of_a_round_trip", ..., "rate × round trip"),
+    ("batch_of_a_round_trip", 55, "rate × round trip"),
+    ("word_of_one", ..., "2 records are acknowledged"),
+    ("word_of_one", {"acks": "all", "min_insync_replicas": 2}, "say no"),
+    ("own_metadata_clock", ..., "420 cases agree"),
+]
+WRONG: list[tuple[str, Any, str]] = [
+    ("second_send", [2, 3, 4, 5, 6, 7, 8, 9], "step 2 does not happen again"),
+    ("second_send", [5, 6, 7, 8, 9], "step 7 does not happen again"),
+    ("second_send", [5, 8, 9], "step 6 happens for every batch"),
+    ("second_send", [1, 5, 6, 8, 9], "and 1 is not one of them"),
+    ("second_send", [10], "and 10 is not one of them"),
+    ("second_send", 9, "the answer should be a list of numbers"),
+    ("told_after", TIMES | {"missing topic": 4_000}, "missing topic: the user learns of it sooner than 4,000 ms after the call"),
+    ("told_after", TIMES | {"wrong advertised address": 1_500}, "address: the user learns of it later than 1,500 ms after the call"),
+    ("told_after", TIMES | {"buffer full": 1_500}, "buffer full: the user learns of it later than 1,500 ms after the call"),
+    ("told_after", TIMES | {"dead bootstrap": "soon"}, "should be a number"),
+    ("told_after", {"dead bootstrap": 1_500}, "a dict with the keys"),
+    ("told_after", [1_500, 1_500, 4_000, 4_000], "a dict with the keys"),
+    ("batch_of_a_round_trip", 1, "but it may not while a request is in flight"),
+    ("batch_of_a_round_trip", 30, "more than 30 records"),
+    ("batch_of_a_round_trip", 2_000, "fewer than 2000 records"),
+    ("batch_of_a_round_trip", 0, "more than 0 records"),
+    ("batch_of_a_round_trip", "sixty", "should be a number"),
+    ("word_of_one", {"min_insync_replicas": 1}, "record 1 is acknowledged and then lost, and 9 more with it"),
+    ("word_of_one", {"min_insync_replicas": 3}, "but nothing is stored either"),
+    ("word_of_one", {"acks": "1", "min_insync_replicas": 2}, "record 1 is acknowledged and then lost"),
+    ("word_of_one", {"acks": "0", "min_insync_replicas": 2}, "and 10 more with it"),
+    ("word_of_one", {"followers_stop": False}, "may be turned here"),
+    ("word_of_one", {"min_insync_replicas": 9}, "expected 1 to 5"),
+    ("word_of_one", 2, "a dict of knobs"),
+    ("own_metadata_clock", never_below_zero_is_not_needed, "yours returns -700"),
+    ("own_metadata_clock", backs_off_no_longer_than_expiry, "expire_ms=300) should return 1000; yours returns 300"),
+    ("own_metadata_clock", forgets_the_backoff, "backoff_ms="),
+    ("own_metadata_clock", takes_any_refresh, "last_successful_refresh_ms=0, now_ms="),
+    ("own_metadata_clock", backs_off_from_success, "backoff_ms=100"),
+    ("own_metadata_clock", the_sooner_one, "should return 300; yours returns 0"),
+    ("own_metadata_clock", never_needs, "need_update=True"),
+    ("own_metadata_clock", lambda *_: True, "yours returns True"),
+    ("own_metadata_clock", breaks, "your code raised LookupError"),
+    ("own_metadata_clock", 250, "should be a function"),
+]
+
+
+def test_truths_move_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is typed in: with other numbers in the question, another answer is the right one."""
+    monkeypatch.setattr(nb_09, "FAULTED", nb_09.FAULTED | {"max_block_ms": 1_000, "delivery_timeout_ms": 2_500})
+    moved = {fault: {1_500: 1_000, 4_000: 2_500}[ms] for fault, ms in TIMES.items()}
+    assert check("told_after", moved).passed and not check("told_after", TIMES).passed
+    monkeypatch.setattr(nb_09, "LINE", nb_09.LINE | {"round_trip_ms": 10})
+    assert check("batch_of_a_round_trip", 20).passed and not check("batch_of_a_round_trip", 60).passed
+
+
+def test_second_send_shows_the_first_ones_end() -> None:
+    """A wrong list gets a picture of the moment when the first record is stored."""
+    assert check("second_send", [5]).picture is not None and check("second_send", [5, 6, 8, 9]).picture is None

@@ -1,0 +1,190 @@
+"""The way through the exercises: tries, half-right answers, hints, solutions, explanations, and how each is shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kitlib.exercises import check, exercises, explain, hint, solution
+from kitlib.exercises.answers import NotYet
+from kitlib.exercises.course import TRIES, Solution, code_of, number_of
+from kitlib.exercises.discussions import DISCUSSIONS
+from kitlib.exercises.explained import EXPLAINED
+from kitlib.exercises.frame import Finding, mark_of, values_of
+from kitlib.experiments import run
+from kitlib.lab import notebooks, progress
+from kitlib.lab.progress import Progress
+from tests.conftest import REPOSITORY
+
+NAME = "what_is_committed"
+HINTS = exercises()[NAME].hints
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_tries_different_wrong_answers_open_the_solution() -> None:
+    """The same answer again, an answer of another shape and an empty one are no tries; until then a sentence counts them."""
+    for answer in (9, 9, "9", None, ...):
+        assert not check(NAME, answer).passed
+    assert progress.load()[NAME].tries == 1
+    assert solution(NAME) == f"The solution of {NAME} is shown after a right answer or 3 different tries; 2 tries are left."
+    check(NAME, 8)
+    assert str(solution(NAME)).endswith("1 try is left.")
+    assert "is open now" in repr(check(NAME, 7))
+    shown = solution(NAME)
+    assert isinstance(shown, Solution) and shown.code == "3" and DISCUSSIONS[NAME] in repr(shown)
+    assert progress.load()[NAME] == Progress(False, TRIES, 0, True, progress.load()[NAME].marks)
+
+
+def test_right_answer_opens_the_solution_and_stays_right() -> None:
+    """A wrong answer after it takes nothing away, and is no try."""
+    assert f'solution("{NAME}")' in repr(check(NAME, 3))
+    check(NAME, 9)
+    assert progress.load() == {NAME: Progress(passed=True)}
+    assert isinstance(solution(NAME), Solution)
+
+
+def test_progress_that_cannot_be_kept_costs_no_finding(home: Path) -> None:
+    """The check's sentence is told, and that the progress is not kept; hints and solutions speak on."""
+    home.write_text("not a folder")
+    finding = check(NAME, 3)
+    assert finding.passed and "could not be kept" in finding.beside
+    assert hint(NAME) == f"Hint 1 of 2: {HINTS[0]}" and "3 tries are left" in str(solution(NAME))
+
+
+def test_hints_follow_one_another() -> None:
+    """Without a number the next one comes; a number is remembered; after the last one all of them, and what is left to do."""
+    assert hint(NAME) == f"Hint 1 of 2: {HINTS[0]}"
+    assert hint(NAME) == f"Hint 2 of 2: {HINTS[1]}"
+    last = hint(NAME)
+    assert all(each in last for each in HINTS) and "3 tries are left" in last
+    assert hint("cheap_restart", 2) == exercises()["cheap_restart"].hints[1]
+    assert hint("cheap_restart").startswith("Hint 3 of 3")
+
+
+@pytest.mark.parametrize("ask", [hint, solution, explain])
+def test_name_that_does_not_exist_is_a_sentence_with_the_nearest(ask: object) -> None:
+    """No traceback and no quotes, and the name that was meant."""
+    name = "promise_of_a_comit" if ask is explain else "what_is_comitted"
+    told = ask(name)  # type: ignore[operator]
+    assert repr(told).startswith(f"There is no exercise '{name}'. Did you mean '{name.replace('comit', 'commit')}'?")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("which_clock", ["poll", "nobody", "session", "poll"], "3 of 4 are right; the first that is not: situation 4, the process"),
+        ("name_the_anomalies", {"duplicated"}, "what you name does occur"),
+        ("cheap_restart", {"max_offset_behind": 5}, "which is few enough, but 1 will never be processed"),
+        ("commit_goes_back", "next, ack 0, commit, fail 0, next, next", "right so far, but one call is missing"),
+        ("what_each_sees", [15, 8, 9], "2 of 3 are right; the first that is not: number 3 is not 9"),
+        ("safe_follower", {"replicas": 3, "min_insync_replicas": 3}, "nothing is lost, but 10 records are refused"),
+    ],
+)
+def test_half_right_answer_is_told_as_such(name: str, answer: object, says: str) -> None:
+    """What is right is said before what is not, and the exercise is not passed."""
+    finding = check(name, answer)
+    assert finding.half and not finding.passed and repr(finding).startswith("Half right: ") and says in finding.said
+    assert not progress.load()[name].passed
+
+
+def test_hint_beside_a_finding_differs_by_what_is_wrong() -> None:
+    """Two situations that are wrong for different reasons point to different places."""
+    right = ["poll", "nobody", "session", "session"]
+    looks = [check("which_clock", [*right[:at], "poll" if at else "session", *right[at + 1 :]]).look for at in range(4)]
+    assert len(set(looks)) == 4
+
+
+@pytest.mark.parametrize(
+    ("finding", "sign"),
+    [
+        (Finding("x", True, "a"), "\u2713 Right:"),
+        (Finding("x", False, "a", half=True), "\u00bd Half right:"),
+        (Finding("x", False, "a"), "\u2717 Not yet:"),
+    ],
+)
+def test_finding_in_a_notebook_has_a_sign_a_word_and_a_colour(finding: Finding, sign: str) -> None:
+    """Colour is never alone."""
+    assert sign in finding._repr_html_() and re.search(r"border-left: 6px solid #[0-9A-F]{6}", finding._repr_html_())
+
+
+def test_what_an_answer_holds_is_shown_as_text() -> None:
+    """Markup in an answer is escaped in the box, whatever part of the sentence it came to."""
+    for told in (check(NAME, "<img src=x onerror=alert(1)>"), check("<script>", 1), hint("<b>x</b>"), explain("<i>", "<i>")):
+        page = told._repr_html_()
+        assert not re.search(r"<(img|script|i)\b|<b>x", page) and "&lt;" in page
+
+
+def test_mark_of_code_is_that_of_its_code() -> None:
+    """Two functions with one body share a mark, in whichever kernel; another body has another; nothing of it is run."""
+
+    def marked(value: int, file: str = "/tmp/ipykernel_1/1.py") -> str:
+        space: dict[str, object] = {}
+        source = f"def answer(given):\n    return [given + {value} for _ in given]\nclass Answer:\n    def ack(self): return {value}"
+        exec(compile(source, file, "exec"), space)  # noqa: S102 - as a cell does
+        return mark_of(space["answer"]) + mark_of(space["Answer"])
+
+    assert marked(1) == marked(1) == marked(1, "/tmp/ipykernel_2/1.py") != marked(2)
+
+
+def clears(given: list[int]) -> int:
+    count = len(given)
+    given.clear()
+    return count
+
+
+def fills(given: dict[str, list[int]]) -> list[int]:
+    given["a"].append(1)
+    return given["a"]
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "says"),
+    [(clears, [1, 2], "argument 1 from [1, 2] to []"), (fills, {"a": []}, "argument 1 from {'a': []} to {'a': [1]}"),
+     (lambda trace: trace.steps.pop().number, run("happy_path"), "argument 1, a Trace")],
+    ids=["a list", "in depth", "a trace"],
+)  # fmt: skip
+def test_function_that_changes_its_arguments_is_told_so(function: object, given: object, says: str) -> None:
+    """Even with the right answer: the next caller would get what is left."""
+    with pytest.raises(NotYet, match=f"your function changes {re.escape(says)}"):
+        values_of(function, [[given]])
+    assert values_of(lambda given: 7, [[given]]) == [7]
+
+
+def test_every_exercise_has_a_discussion_and_a_solution_to_read() -> None:
+    """The solutions of tests are those that a learner reads; code is shown as source."""
+    assert sorted(DISCUSSIONS) == sorted(exercises())
+    assert all(len(text) > 60 for text in DISCUSSIONS.values())
+    for each in exercises().values():
+        code = code_of(each)
+        assert code and " at 0x" not in code
+        if callable(each.solution):
+            compile(code, each.name, "exec")
+
+
+def test_explanation_is_shown_when_there_is_one_to_compare_it_with() -> None:
+    """A few words are not enough; then the model answer comes, and is kept open."""
+    assert explain("promise_of_a_commit").startswith("There is no text here.")
+    assert explain("promise_of_a_commit", "no idea").startswith("Yours has 2 words.")
+    assert solution("promise_of_a_commit").startswith("Write your own first")
+    answer = EXPLAINED["promise_of_a_commit"].answer
+    assert answer in explain("promise_of_a_commit", "everything below it is done and what is above may be done too")
+    assert answer in solution("promise_of_a_commit") and progress.load()["promise_of_a_commit"].passed
+
+
+@pytest.mark.parametrize("path", notebooks.shipped_in(REPOSITORY), ids=lambda path: path.stem)
+def test_notebook_asks_the_questions_that_have_a_model_answer(path: Path) -> None:
+    """Each question is in its notebook once, and a cell with its name follows it; no cell explains anything else."""
+    cells = notebooks.load(path).cells
+    its = {each.name: each for each in EXPLAINED.values() if each.notebook == number_of(path.stem)}
+    asked = {match for cell in cells if cell.cell_type == "code" for match in re.findall(r'^explain\("(\w+)"', cell.source, re.MULTILINE)}
+    assert asked == set(its) and not set(its) & set(exercises())
+    for name, each in its.items():
+        [at] = [number for number, cell in enumerate(cells) if cell.cell_type == "markdown" and each.question in cell.source]
+        assert cells[at + 1].source.startswith(f'explain("{name}"')

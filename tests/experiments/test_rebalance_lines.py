@@ -1,0 +1,60 @@
+"""What the logs of consumers and of a coordinator say of a rebalance, as lines of the real ones and from the real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from kitlib.experiments.groups.join_by_hand import join_by_hand
+from kitlib.experiments.groups.rebalance_lines import Line, consumer_lines, coordinator_lines, observe_rebalance
+from kitlib.experiments.kafka_backend import KafkaBackend
+from kitlib.lab.kafka_server import Cluster
+
+HEAD = "2026-11-23 20:48:09.341 INFO org.apache.kafka.coordinator.group.GroupMetadataManager - [GroupCoordinator id=1] "
+
+
+def test_line_of_a_coordinator_tells_group_generation_and_reason_without_random_ids() -> None:
+    """A member id loses its random part, and the reason what the client adds to it; other groups' lines are left out."""
+    member = "B-aed1d632-cbd0-4044-ab68-b6d8a0f8f90c"
+    why = f"(reason: Adding new member {member} with group instance id null; client reason: x)."
+    line = f"{HEAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 {why}"
+    assert coordinator_lines([line, line.replace("group g ", "group h ")], "g") == [
+        Line("rebalance", "broker", "generation 1, why Adding new member B")
+    ]
+    took = "in 49ms where 12ms was spent in the scheduler. Loaded 1 records which total to 138 bytes."
+    loaded = f"{HEAD}Finished loading of metadata from __consumer_offsets-3 with epoch 2 {took}"
+    assert [str(each).split() for each in coordinator_lines([loaded], "g")] == [
+        ["broker", "loaded", "who", "__consumer_offsets-3,", "ms", "49,", "records", "1"]
+    ]
+
+
+def test_line_of_a_consumer_that_tells_nothing_of_a_rebalance_is_left_out() -> None:
+    """Hostile text in a line stays one printable line."""
+    assert consumer_lines(["2026-11-23 20:48:09.341 INFO x.Y - [Consumer clientId=A, groupId=g] Subscribed", "(Re-)joining group"]) == []
+    [line] = consumer_lines(["[Consumer clientId=A, groupId=g] (Re-)joining group \x1b[31m<b>"])
+    assert line.step == "3 assign" and line.text.isprintable()
+
+
+@pytest.mark.kafka
+def test_rebalance_of_two_real_consumers_is_in_both_logs(broker: Cluster) -> None:
+    """The first consumer goes through all steps but the commit, which has no line; the coordinator tells of both generations."""
+    backend = KafkaBackend.open("rebalance-lines")
+    try:
+        seen = observe_rebalance(backend)
+    finally:
+        backend.close()
+    assert [line.step for line in seen.coordinator] == ["join", "rebalance", "stable", "assigned"] * 2
+    first = [line for line in seen.consumers if line.who != "B"]
+    since = next(number for number, line in enumerate(first) if line.step == "1 stop")
+    assert list(dict.fromkeys(line.step for line in first[since:])) == ["1 stop", "3 assign", "4 offsets"]
+    assert first[-1].text.startswith("Setting offset for partition seen-0 to the committed offset 6")
+
+
+@pytest.mark.kafka
+def test_leader_gets_what_all_want_and_brings_what_all_get(broker: Cluster) -> None:
+    """The other member's join brings it nothing of the others, and its sync the share that the leader wrote for it."""
+    told = join_by_hand(broker)
+    asked = [f"{each.member} {each.request}" for each in told]
+    assert asked == ["A JoinGroup", "A SyncGroup", "A Heartbeat", "A JoinGroup", "B JoinGroup", "A SyncGroup", "B SyncGroup"]
+    assert told[3].answer == "generation 2, A leads; A wants orders, B wants orders"
+    assert told[4].answer == "generation 2, A leads; nothing of the others"
+    assert (told[6].carries, told[6].answer) == ("nothing", "orders 1")

@@ -1,0 +1,43 @@
+"""The soak: rounds drawn by a seed, the same verdict on both sides, and no acknowledged record gone after a fault."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kitlib.errors import KnobError, LabError
+from kitlib.experiments.soak import EVERY, Footprint, Round, growth, soak
+from kitlib.lab import created_resources
+from kitlib.lab.clients import Cluster
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_soak_draws_runs_and_faults_by_its_seed_and_leaves_nothing(broker: Cluster) -> None:
+    """Three rounds agree on model and broker, a fault after them keeps what was acknowledged, and their topics are gone."""
+    rounds = list(itertools.islice(soak(minutes=5, seed=3, only=("happy_path", "answers_lost")), EVERY + 1))
+    assert [each.outcome for each in rounds] == ["agrees"] * EVERY + ["recovered"], [each.sentence for each in rounds]
+    assert {each.script.split()[0] for each in rounds[:EVERY]} <= {"happy_path", "answers_lost"}
+    assert all(each.footprint.processes >= 2 and each.footprint.memory_mb > 100 for each in rounds)
+    assert not created_resources.read("soak")
+
+
+def test_soak_says_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An experiment that runs on the model alone, and a broker that is not the kit's to kill, are refused at once."""
+    with pytest.raises(KnobError, match=r"^soak: zookeeper_group runs on the model alone"):
+        next(soak(minutes=1, only=("zookeeper_group",)))
+    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "127.0.0.1:9")
+    with pytest.raises(LabError, match=r"^soak: the brokers at 127.0.0.1:9 are not the kit's to kill"):
+        next(soak(minutes=1))
+
+
+def test_growth_is_that_of_the_medians_of_the_last_two_thirds() -> None:
+    """What is taken once at the start is no growth; what rises from round to round is."""
+
+    def rounds(*memory: float) -> list[Round]:
+        return [Round(number, "", "agrees", "", 1.0, Footprint(mb, 10, 3)) for number, mb in enumerate(memory)]
+
+    assert growth(rounds(100, 300, 500, 500, 500, 500, 500, 500, 500)) == {"memory_mb": 0, "files": 0, "processes": 0}
+    assert growth(rounds(*range(100, 190, 10)))["memory_mb"] == 30
+    assert growth(rounds(1, 2, 3)) == {}

@@ -1,0 +1,111 @@
+"""A checkpoint folder as plain data: a query's own, half written ones, and folders that somebody has prepared."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kitlib.errors import LabError
+from kitlib.lab.checkpoint_folder import MOST_BYTES, read_checkpoint
+from kitlib.views.checkpoint_picture import draw_checkpoint
+
+OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"orders":{"0":%d}}\n'
+EVIL = '<script>alert(1)</script>'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three batches, the last one without a commit and without its state."""
+    made = tmp_path / "checkpoint"
+    for name in ("offsets", "commits", "state/0/0", "state/0/1", "sources/0"):
+        (made / name).mkdir(parents=True)
+    (made / "metadata").write_text('{"id":"7d2"}')
+    for number in range(3):
+        (made / "offsets" / str(number)).write_text(OFFSETS % (4 * number + 4))
+        (made / "offsets" / f".{number}.crc").write_bytes(b"\0")
+    for number in range(2):
+        (made / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+        for partition in range(2):
+            (made / f"state/0/{partition}/{number + 1}.delta").write_bytes(b"x")
+    (made / "state/0/0/3.delta").write_bytes(b"x")  # the other partition has not come to it
+    return made
+
+
+def test_a_folder_says_which_batches_were_planned_done_and_run_again(folder: Path) -> None:
+    """offsets, commits, and the versions that all partitions have; checksums are no files of its own."""
+    found = read_checkpoint(folder)
+    assert found.query_id == "7d2" and found.offsets[2] == ({"orders": {"0": 12}},)
+    assert (found.commits, found.state, found.unfinished, found.troubles) == ((0, 1), {0: (1, 2)}, 2, ())
+    assert "offsets/0" in found.files and not any(name.endswith(".crc") for name in found.files)
+    assert repr(found) == "<checkpoint: 3 batches in offsets, 2 in commits; state 0: versions [1, 2]; batch 2 will run again>"
+
+
+def test_a_folder_is_drawn_batch_by_batch(folder: Path) -> None:
+    """A column each, with what is missing left open; the sentence says what the next start does."""
+    picture = draw_checkpoint(folder)
+    assert repr(picture) == "Batch 2 is in offsets and not in commits: the next start runs it again with the same records."
+    told = (">8–11<", ">v2<", ">done<", ">2 again<", "query 7d2; sources: 0 files; state of 1 operator")
+    assert all(text in picture.svg for text in told)
+    (folder / "commits/2").write_text("v1\n{}")
+    assert repr(draw_checkpoint(folder)) == "Batches 0 to 2 are done: the next start plans batch 3."
+
+
+def test_a_file_sinks_log_is_read_beside_it(folder: Path, tmp_path: Path) -> None:
+    """`_spark_metadata` of the sink's folder names the batches whose files count."""
+    (tmp_path / "out/_spark_metadata").mkdir(parents=True)
+    for number in range(2):
+        (tmp_path / f"out/_spark_metadata/{number}").write_text("v1")
+    assert read_checkpoint(folder, tmp_path / "out").sink_batches == (0, 1)
+    assert ">files<" in draw_checkpoint(folder, tmp_path / "out").svg
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", None), (b"v1\n{}\nnot json\n", "no JSON"), (b"\xff\xfe", "codec"), (b"v1\n", "does not begin"),
+        (b"v1\n{}\n" + b"[" * 5000, "too deep"), (b"x" * (MOST_BYTES + 1), "more than"), (f"{EVIL}\n\n\n".encode(), "does not begin"),
+    ],
+    ids=["empty", "no JSON", "no text", "cut", "deep", "large", "another file"],
+)  # fmt: skip
+def test_a_file_that_is_no_offsets_is_a_trouble_and_no_error(folder: Path, content: bytes, told: str | None) -> None:
+    """The other batches are read; what is wrong is a sentence."""
+    (folder / "offsets/1").write_bytes(content)
+    found = read_checkpoint(folder)
+    assert sorted(found.offsets) == [0, 2] and found.commits == (0, 1)
+    assert (told is None) == (found.troubles == ()) and (told is None or told in found.troubles[0])
+    draw_checkpoint(folder)
+
+
+def test_links_pipes_and_folders_in_a_files_place_are_not_followed(folder: Path, tmp_path: Path) -> None:
+    """A name is not enough: what is no file of the folder's own is passed over, and nothing waits for a pipe."""
+    secret = tmp_path / "secret"
+    secret.write_text(OFFSETS % 99)
+    (folder / "offsets/3").symlink_to(secret)
+    (folder / "offsets/4").mkdir()
+    os.mkfifo(folder / "offsets/5")
+    (folder / "offsets/1e3").write_text(OFFSETS % 99)
+    (folder / "state/1").symlink_to(tmp_path, target_is_directory=True)
+    found = read_checkpoint(folder)
+    assert sorted(found.offsets) == [0, 1, 2] and sorted(found.state) == [0]
+    (folder / "metadata").unlink()
+    (folder / "metadata").symlink_to(secret)
+    assert read_checkpoint(folder).query_id == "" and "metadata" in read_checkpoint(folder).troubles[0]
+
+
+def test_hostile_offsets_are_text_in_the_picture(folder: Path) -> None:
+    """Whatever a source writes as its offset stays text."""
+    (folder / "offsets/2").write_text(f'v1\n{{}}\n"{EVIL}"\n')
+    svg = draw_checkpoint(folder).svg
+    assert "<script" not in svg and "&lt;script" in svg
+    (folder / "offsets/2").write_text('v1\n{}\n{"orders":{"0":-5}}\n{"a":{"0":"x"}}\n-\n')
+    draw_checkpoint(folder)
+
+
+def test_what_is_no_checkpoint_is_told(tmp_path: Path) -> None:
+    """LabErrors that say what to name."""
+    with pytest.raises(LabError, match="no such folder"):
+        read_checkpoint(tmp_path / "nothing")
+    with pytest.raises(LabError, match="is no checkpoint"):
+        read_checkpoint(tmp_path)

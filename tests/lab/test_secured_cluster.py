@@ -1,0 +1,256 @@
+"""A cluster of one's own that wants TLS, and a password or a certificate: who is let in, and what is said to who is not.
+
+One real broker, whose certificate and users the tests make, for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from typer.testing import CliRunner
+
+from kitlib import experiments
+from kitlib.cli import app, load
+from kitlib.errors import LabError
+from kitlib.experiments.topic_reader import TopicReader
+from kitlib.lab import clients, jars, java, kafka_server, node, ports
+from kitlib.lab.clients import client_config, kafka_python_admin, kafka_python_config
+from kitlib.lab.consumer_process import ConsumerProcess
+from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.processes import wait_until
+from kitlib.lab.wire import Wire
+from kitlib.lab.wire_records import WireBatch
+from kitlib.monitor.delivery import judge
+from kitlib.pipelines.audit import audit
+from tests.conftest import within
+from tests.lab.consumers import poll_until, settings_for
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+CERTIFY = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -subj /CN=kit -addext subjectAltName=IP:127.0.0.1"
+PASSWORD = 'a "secret", with = and \\'
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required user_kit={};"
+SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+@dataclass(frozen=True)
+class Secured:
+    """A broker with a door for passwords and one for certificates."""
+
+    password_port: int
+    certificate_port: int
+    home: Path
+
+    def settings(self, how: str) -> dict[str, str]:
+        """What its user writes into the file that KIT_KAFKA_CONFIG names."""
+        trusted = {"ssl.ca.location": str(self.home / "cert.pem")}
+        if how == "certificate":
+            own = {"ssl.certificate.location": str(self.home / "cert.pem"), "ssl.key.location": str(self.home / "key.pem")}
+            return {"security.protocol": "ssl", **trusted, **own}
+        return {"security.protocol": "sasl_ssl", **trusted, "sasl.mechanisms": how, "sasl.username": "kit", "sasl.password": PASSWORD}
+
+
+@pytest.fixture(scope="module")
+def secured(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """The broker, whose user "kit" has the same password for PLAIN and for SCRAM."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl, which makes the certificate")
+    home = tmp_path_factory.mktemp("secured")
+    (home / "tmp").mkdir()
+    subprocess.run(CERTIFY.split(), cwd=home, check=True, capture_output=True)
+    java_of_all = java.find_java(needs_vector=False).executable
+    machinery = node.Machinery(java_of_all, tuple(jars.ensure_jars("kafka")), home, home, uuid.uuid4().hex, node.HEAP_MB[1])
+    controller_port, [own, passwords, certificates] = ports.choose({}, 3)
+    broker = node.Node(
+        1, home / "node-1", machinery, own.port, own.behind_port, own.proxy_port, controller_port, on_end=lambda: None
+    )
+    node.prepare([broker], 1, lambda _sentence: None, lambda: None)
+    broker.write_settings(1, controller_port)
+    values = dict(line.split("=", 1) for line in broker.settings_file.read_text().splitlines())
+    for name, port, protocol in (("SECURE", passwords.port, "SASL_SSL"), ("MUTUAL", certificates.port, "SSL")):
+        values["listeners"] += f",{name}://127.0.0.1:{port}"
+        values["advertised.listeners"] += f",{name}://127.0.0.1:{port}"
+        values["listener.security.protocol.map"] += f",{name}:{protocol}"
+    cert, key = ((home / name).read_text().replace("\n", "\\n") for name in ("cert.pem", "key.pem"))
+    own_cert = {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": cert, "ssl.keystore.key": key}
+    written = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+    login = LOGIN.format(f'"{written}"').replace("\\", "\\\\")
+    logins = {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512", "plain.sasl.jaas.config": login,
+        "scram-sha-512.sasl.jaas.config": SCRAM_LOGIN,
+    }  # fmt: skip
+    asks = {"ssl.client.auth": "required", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": cert}
+    values |= {f"listener.name.secure.{name}": value for name, value in (own_cert | logins).items()}
+    values |= {f"listener.name.mutual.{name}": value for name, value in (own_cert | asks).items()}
+    broker.settings_file.write_text("".join(f"{name}={value}\n" for name, value in values.items()), encoding="ascii")
+    broker.start()
+    try:
+        wait_until(lambda: not broker.is_running() or ports.serves_producers(broker.port), 60, "the broker serves")
+        assert broker.is_running(), broker.why_ended()
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}", "log_level": 2})
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        made = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("kit", info, PASSWORD.encode())])
+        made["kit"].result(10)
+        yield Secured(passwords.port, certificates.port, home)
+    finally:
+        broker.ask_to_stop()
+        broker.end(30)
+
+
+Enter = Callable[..., None]
+
+
+@pytest.fixture
+def enter(secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
+    """Point the kit at the broker: "PLAIN", "SCRAM-SHA-512" or "certificate", with some settings changed (None: left out)."""
+
+    def point(how: str, **change: str | None) -> None:
+        settings = secured.settings(how) | {name.replace("_", "."): value for name, value in change.items()}
+        file = tmp_path / "client.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items() if value is not None))
+        file.chmod(0o600)
+        port = secured.certificate_port if how == "certificate" else secured.password_port
+        monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", f"127.0.0.1:{port}")
+        monkeypatch.setenv("KIT_KAFKA_CONFIG", str(file))
+
+    return point
+
+
+def new_topic(cluster: Cluster) -> str:
+    name = f"kit.secured-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient(client_config(cluster))  # must outlive its answers
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    return name
+
+
+@pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-512", "certificate"])
+def test_each_kind_of_client_is_let_in(how: str, enter: Enter) -> None:
+    """librdkafka, the wire and kafka-python's admin are let in with the user's one file, and see each other's work."""
+    enter(how)
+    cluster = kafka_server.ensure()
+    topic = new_topic(cluster)
+    with TopicReader.open(cluster, topic) as reader:
+        producer = Producer(client_config(cluster))
+        producer.produce(topic, b"librdkafka", partition=0)
+        assert producer.flush(10) == 0
+        assert reader.wire.produce(topic, [WireBatch(0, [b"wire"])])[0][0] == 0
+        assert reader.read() == (0, [b"librdkafka", b"wire"])
+        port = int(cluster.bootstrap.rpartition(":")[2])
+        assert reader.wire.metadata([]).brokers == {1: ("127.0.0.1", port)}
+    with kafka_python_admin(cluster, "a test") as admin:
+        assert topic in admin.list_topics()
+
+
+@pytest.mark.parametrize("library", ["librdkafka", "java", "kafka-python"])
+def test_a_member_of_each_library_is_let_in(library: str, enter: Enter) -> None:
+    """A consumer process is told its library's own names, and reads."""
+    enter("certificate" if library == "java" else "SCRAM-SHA-512")
+    cluster = kafka_server.ensure()
+    topic = new_topic(cluster)
+    producer = Producer(client_config(cluster))
+    producer.produce(topic, b"0", partition=0)
+    assert producer.flush(10) == 0
+    settings = settings_for(cluster, topic, library, more=clients.LIBRARY_CONFIGS[library](cluster))
+    consumer = ConsumerProcess.start("A", settings)
+    try:
+        records, _ = poll_until(consumer, lambda records, _: len(records) == 1)
+        assert [tuple(each[:2]) for each in records] == [(0, 0)]
+    finally:
+        consumer.kill()
+
+
+def test_an_experiment_and_its_audit_by_spark_need_no_more_than_the_file(enter: Enter, spark: Any) -> None:
+    """A run on that cluster comes to the model's verdict, and Spark's audit agrees."""
+    enter("SCRAM-SHA-512")
+    trace = experiments.get("out_of_range").run(backend="kafka")
+    assert judge(trace).counts == judge(experiments.get("out_of_range").run(backend="model")).counts
+    assert audit(trace.run).differences(judge(trace)) == ()
+
+
+def test_a_transaction_is_spoken_there_by_the_wire(enter: Enter) -> None:
+    """The kit's own client of transactions is let in by leader and coordinators."""
+    enter("PLAIN")
+    real, model = (experiments.get("zombie").run(backend=backend, version="2", generation=False) for backend in ("kafka", "model"))
+    assert [step.what for step in real] == [step.what for step in model]
+
+
+def test_offsets_and_lag_are_read_there_too(enter: Enter) -> None:
+    """`kit offsets` finds a group's commit in the cluster's log, and `kit watch` how far behind the group is."""
+    enter("PLAIN")
+    cluster = kafka_server.ensure()
+    topic = new_topic(cluster)
+    producer = Producer(client_config(cluster))
+    for _ in range(3):
+        producer.produce(topic, b"0", partition=0)
+    assert producer.flush(10) == 0
+    with closing(Consumer(client_config(cluster, **{"group.id": topic}))) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    load(["offsets"])
+    offsets = CliRunner().invoke(app, ["offsets", topic, "--json"])
+    assert offsets.exit_code == 0, offsets.output
+    [found] = json.loads(offsets.stdout)["partitions"]
+    assert (found["topic"], found["committed"], found["lag"], len(found["commits"])) == (topic, 2, 1, 1)
+    watched = CliRunner().invoke(app, ["watch", topic, "--once", "--json"])
+    [partition] = json.loads(watched.stdout)["partitions"]
+    assert (partition["committed"], partition["lag"]) == (2, 1)
+
+
+WRONG = [
+    pytest.param({"sasl_password": "other"}, "Authentication failed", id="a wrong password"),
+    pytest.param({"ssl_ca_location": None}, "certificate verify failed", id="a certificate that nobody vouches for"),
+]
+
+
+@pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize(("change", "said"), WRONG)
+def test_who_is_not_let_in_is_told_why_at_once(change: dict[str, str | None], said: str, how: str, enter: Enter) -> None:
+    """A wrong password and an unknown certificate are one sentence with the reason, long before anything times out."""
+    enter(how, **change)
+    began = time.monotonic()
+    with pytest.raises(LabError, match=f"the cluster refuses the kit .*{said}.*Correct KIT_KAFKA_CONFIG"):
+        kafka_server.ensure()
+    assert time.monotonic() - began < within(3)
+
+
+WRONG_WIRE = [
+    pytest.param({"sasl_plain_password": "other"}, "Authentication failed", id="a wrong password"),
+    pytest.param({"ssl_cafile": None}, "CERTIFICATE_VERIFY_FAILED", id="a certificate that nobody vouches for"),
+    pytest.param({"security_protocol": "PLAINTEXT"}, "Invalid frame length|disconnected", id="no TLS"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG_WIRE)
+def test_wire_that_is_not_let_in_is_told_why(change: dict[str, Any], said: str, enter: Enter, secured: Secured) -> None:
+    """A wrong password, an unknown certificate and a connection without TLS are a LabError with the reason."""
+    enter("PLAIN")
+    security = kafka_python_config(Cluster("", None, 1, "external"))
+    with pytest.raises(LabError, match=f"No Kafka broker answers .*({said})"):
+        Wire.open("127.0.0.1", secured.password_port, timeout_s=5, **security | change)
+
+
+def test_kafka_pythons_admin_that_is_not_let_in_is_told_why(enter: Enter) -> None:
+    """Nor does kafka-python's admin client wait for its own long timeout."""
+    enter("PLAIN", sasl_password="other")
+    began = time.monotonic()
+    cluster = Cluster(str(kafka_server.external_bootstrap()), None, 1, "external")
+    with pytest.raises(LabError, match=r"No Kafka broker answers .*Authentication failed"), kafka_python_admin(cluster, "a test"):
+        pass
+    assert time.monotonic() - began < within(5)

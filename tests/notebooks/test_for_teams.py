@@ -1,0 +1,207 @@
+"""`kit test-notebooks`, plain nbval, and what docs/ci.md promises to a team."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import nbformat
+import pytest
+
+from kitlib.errors import KnobError, LabError, SupplyError
+from kitlib.experiments.trial import compared
+from kitlib.lab import notebook_tests, progress
+from kitlib.lab.notebook_tests import chosen, compare, never_run
+from tests.conftest import REPOSITORY, mentions, our_processes, wait_for
+from tests.notebooks.test_harness import edited, saved, written
+
+pytestmark = [pytest.mark.notebooks, pytest.mark.timeout(180)]
+PAGE = (REPOSITORY / "docs" / "ci.md").read_text(encoding="utf-8")
+SAMPLES = REPOSITORY / "docs" / "samples"
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "kitlib", "test-notebooks", *map(str, arguments)]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a notebook that gives its saved outputs, below it one that prints an escape sequence instead."""
+    folder = tmp_path_factory.mktemp("pair")
+    saved(folder / "good.ipynb", "print(1 + 1, object())")
+    (folder / "more").mkdir()
+    saved(folder / "more" / "bad.ipynb", "print(2)")
+    edited(folder / "more" / "bad.ipynb", lambda cell: cell.update(source="print('\\x1b[31mred')"))
+    return folder
+
+
+@pytest.mark.kafka
+def test_command_says_what_differs_and_writes_junit(pair: Path, broker: Any, tmp_path: Path) -> None:
+    """Exit code 1, the difference on stdout with the cell as Jupyter counts it, no escape sequence, and a case for each cell."""
+    out = tmp_path / "results" / "junit.xml"
+    done = subprocess.run(command(pair, "--junit", out), capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "Notebook good: 2 cells, no difference" in done.stderr and "Notebook bad: 1 problem" in done.stderr
+    assert "1 of 2 notebooks give their saved outputs" in done.stderr
+    assert "In [2]: Cell outputs differ" in done.stdout and "In [1]" not in done.stdout and "\x1b" not in done.stdout
+    good, bad = ElementTree.parse(out).getroot()
+    assert [(case.get("name"), len(case)) for case in good] == [("In [1]", 0), ("In [2]", 0)]
+    assert [(case.get("name"), [each.tag for each in case]) for case in bad] == [("In [1]", []), ("In [2]", ["failure"])]
+    assert (bad.get("tests"), bad.get("failures"), good.get("failures")) == ("2", "1", "0")
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("signal_number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["Ctrl-C", "killed"])
+def test_command_that_is_ended_leaves_nothing_behind(signal_number: int, exit_code: int, broker: Any, tmp_path: Path) -> None:
+    """Ctrl-C ends it with 130 and one word; killed or interrupted, its pytest and the notebook's kernel end too."""
+    path = edited(saved(tmp_path / "waits.ipynb", "1"), lambda cell: cell.update(source="Path('begun').touch(); threading.Event().wait(100)"))
+    junit = tmp_path / "junit.xml"
+    process = subprocess.Popen(
+        command(path, "--junit", junit), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert wait_for((tmp_path / "begun").exists, 60)
+    began = time.monotonic()
+    process.send_signal(signal_number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == exit_code, said
+    assert "Traceback" not in said and (exit_code != 130 or said.endswith("kit: stopped.\n"))
+    assert wait_for(lambda: not [each for each in our_processes() if mentions(each, "waits.ipynb") or mentions(each, str(tmp_path))], 15)
+    assert time.monotonic() - began < 30 and not junit.exists()
+
+
+def test_notebook_saved_without_a_run_fails(tmp_path: Path) -> None:
+    """nbval passes over a cell that was never run; here it is a failure, unless nobody wants it compared."""
+    path = written(tmp_path / "new.ipynb", "print(2)", "print(3)")
+    assert not compare(path).passed and len(compare(path).suite) == 1
+    assert never_run(path) == ["it was saved without outputs, so there is nothing to compare. Run it from top to bottom and save it."]
+    notebook = nbformat.read(path, as_version=4)
+    for number, cell in enumerate(notebook.cells[1:3], 1):
+        cell.execution_count = number
+    nbformat.write(notebook, path)
+    [problem] = never_run(path)
+    assert problem.startswith("In [3]: saved without a run")
+    assert never_run(edited(path, lambda cell: cell.metadata.update(tags=["nbval-ignore-output"]))) == []
+
+
+def test_path_that_names_no_notebook_is_refused(tmp_path: Path) -> None:
+    """A folder without notebooks, a missing file and a file that is no notebook each get their sentence; a folder's are found below it."""
+    with pytest.raises(LabError, match="no notebook is in it"):
+        chosen([tmp_path])
+    with pytest.raises(LabError, match="there is no such file"):
+        chosen([tmp_path / "none.ipynb"])
+    (tmp_path / "text.ipynb").write_text("text")
+    with pytest.raises(LabError, match="is not a notebook"):
+        chosen([tmp_path])
+    (tmp_path / "text.ipynb").unlink()
+    (tmp_path / "below" / ".ipynb_checkpoints").mkdir(parents=True)
+    here, below = written(tmp_path / "a.ipynb"), written(tmp_path / "below" / "b.ipynb")
+    written(tmp_path / "below" / ".ipynb_checkpoints" / "c.ipynb")
+    assert chosen([here, tmp_path]) == [here, below]
+
+
+def test_missing_tools_are_named_with_the_way_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner's install has neither nbval nor pytest: the sentence says which is missing and how to get it."""
+    monkeypatch.setattr(notebook_tests, "find_spec", lambda name: None if name == "nbval" else object())
+    with pytest.raises(SupplyError, match=r"needs nbval, which .*`make setup SETUP=--dev`.*delivery-lab\[nbval\]"):
+        notebook_tests.check_tools()
+
+
+def test_the_extra_has_the_developers_versions() -> None:
+    """delivery-lab[nbval] is what the kit's own notebooks are tested with."""
+    extra = PROJECT["project"]["optional-dependencies"]["nbval"]
+    assert {re.split("[=<>]", each)[0] for each in extra} == {"nbval", "pytest"}
+    assert set(extra) <= set(PROJECT["dependency-groups"]["dev"])
+
+
+def test_plain_nbval_knows_what_differs_from_run_to_run(tmp_path: Path) -> None:
+    """`pytest --nbval` with the kit's own settings passes where an address, a port or a topic is another one, and knows its notebook.
+
+    A learner's progress is neither read nor changed: a third run in the same workspace gives what the first one gave.
+    """
+    volatile = "print(object(), '127.0.0.1:' + str(os.getpid() % 9000 + 1000), f'kit.trial.{os.getpid()}')"
+    tried = "progress.change('smallest_bound', lambda row: row.tried(str(os.getpid()), False)).tries"
+    before = progress.load()
+    path = saved(tmp_path / "plain.ipynb", volatile, "os.environ['KIT_NOTEBOOK']", f"from kitlib.lab import progress; {tried}")
+    plain = [sys.executable, "-m", "pytest", "--nbval", str(path), "-c", str(REPOSITORY / "pyproject.toml"), "-p", "no:cacheprovider"]
+    done = subprocess.run(plain, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "4 passed" in done.stdout, done.stdout
+    assert progress.load() == before
+
+
+@pytest.mark.kafka
+def test_the_sample_tests_a_producer_behind_the_proxy(broker: Any) -> None:
+    """The notebook that docs/ci.md shows gives its saved outputs on the real broker, with the kept promise and the broken one."""
+    path = SAMPLES / "producer_under_faults.ipynb"
+    text = path.read_text(encoding="utf-8")
+    assert "3 answers lost; 2,000 sent: 0 lost, 0 duplicated, 0 out of order" in text
+    assert "without idempotence: some orders are duplicated and 0 are lost" in text
+    comparison = compare(path, seconds=120)
+    assert comparison.passed, comparison.report
+
+
+def test_the_page_shows_what_the_sample_runs() -> None:
+    """The lines of Python on the page are of the notebook, and its paths and options are those of the command."""
+    code = "".join("".join(cell["source"]) + "\n" for cell in nbformat.read(SAMPLES / "producer_under_faults.ipynb", as_version=4).cells)
+    [shown] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    rule = "answers_lost = " + re.findall(r"Rule\(.*?\)", shown)[0]
+    assert rule in code
+    runs = [line.strip() for line in shown.splitlines() if "subprocess" in line]
+    assert runs and all(line in code for line in runs)
+    told = subprocess.run(command("--help"), capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r" (--[a-z]+) ", PAGE)) - {"--dev", "--python", "--nbval", "--help"} <= set(re.findall(r"--[a-z]+", told))
+
+
+def test_the_workflow_follows_the_schema(tmp_path: Path) -> None:
+    """notebooks.yml is valid by GitHub's schema for workflows, a slip in it would be found, and it runs the page's commands."""
+    tool, workflow = Path(sys.executable).with_name("check-jsonschema"), SAMPLES / "notebooks.yml"
+    text = workflow.read_text(encoding="utf-8")
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(text.replace("runs-on:", "runs-at:"))
+    codes = [
+        subprocess.run([tool, "--builtin-schema", "vendor.github-workflows", each], capture_output=True, check=False).returncode
+        for each in (workflow, wrong)
+    ]
+    assert codes == [0, 1]
+    shown = [line.split("  #")[0].strip() for line in PAGE.partition("## A workflow")[2].partition("```sh\n")[2].partition("```")[0].splitlines()]
+    assert len(shown) == 3 and all(f"- run: {line}\n" in text for line in shown)
+
+
+DELIVERIES = [
+    ("all of them", [b"a", b"b", b"c"], (0, 0, 0, 0), ""),
+    ("one lost", [b"a", b"c"], (1, 0, 0, 0), "lost: b"),
+    ("one twice", [b"a", b"b", b"b", b"c"], (0, 1, 0, 0), "duplicated: b"),
+    ("two exchanged", [b"b", b"a", b"c"], (0, 0, 1, 0), "out of order: a"),
+    ("the last one first", [b"c", b"a", b"b"], (0, 0, 2, 0), "out of order: a"),
+    ("a batch again, later", [b"a", b"b", b"c", b"a", b"b"], (0, 2, 0, 0), "duplicated: a"),
+    ("a stranger's", [b"a", b"\x1b", b"b", b"c"], (0, 0, 0, 1), "unknown: \\x1b"),
+    ("nothing", [], (3, 0, 0, 0), "lost: a"),
+]
+
+
+@pytest.mark.parametrize(("stored", "counts", "witness"), [row[1:] for row in DELIVERIES], ids=[row[0] for row in DELIVERIES])
+def test_delivery_counts_what_the_topic_holds(stored: list[bytes], counts: tuple[int, ...], witness: str) -> None:
+    """Lost, duplicated, out of order and unknown records are counted, and the first is named."""
+    found = compared(["a", "b", "c"], stored)
+    assert (found.lost, found.duplicated, found.reordered, found.unknown) == counts
+    assert found.witness == witness and found.is_exact == (not any(counts))
+
+
+def test_delivery_of_records_that_look_alike_is_refused() -> None:
+    """Two records with one value could not be told apart."""
+    with pytest.raises(KnobError, match="3 records were sent with only 2 different values"):
+        compared(["a", "b", "a"], [])
+
+
+def test_command_without_a_path_is_refused() -> None:
+    """A path must be named, so that nobody runs an hour of notebooks by mistake."""
+    done = subprocess.run(command(), capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, check=False)
+    assert done.returncode == 2 and "PATH" in done.stderr
