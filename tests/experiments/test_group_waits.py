@@ -8,7 +8,10 @@ import pytest
 
 from kitlib.errors import LabError
 from kitlib.experiments import get
+from kitlib.experiments.backend import ModelBackend
+from kitlib.experiments.groups.group_knobs import settings_of, take_all
 from kitlib.experiments.groups.group_run import GroupRun
+from kitlib.trace import Trace
 
 POLL = GroupRun.poll
 
@@ -40,3 +43,17 @@ def test_wait_in_vain_is_a_sentence(
     monkeypatch.setattr(GroupRun, method, instead)
     with pytest.raises(LabError, match=rf"{words} did not happen within \d+ ms; GroupView\(state="):
         get(name).run(**knobs)
+
+
+def test_member_that_does_not_know_yet_where_it_begins_is_polled_until_it_does() -> None:
+    """On a real broker a partition may come with a commit's answer, before its position has been asked for."""
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
+    run.create(2, 5)
+    run.join("A", settings_of(run))
+    run.settle()
+    member = run.members["A"]
+    assert member.held == {0, 1}
+    del member.position[1]
+    member.unsettled.add(1)
+    take_all(run, ["A"])
+    assert run.processed == {0: [[0, 4]], 1: [[0, 4]]}

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.soak import EVERY, Footprint, Round, growth, soak
 from kitlib.lab import created_resources
 from kitlib.lab.clients import Cluster
@@ -30,6 +31,19 @@ def test_soak_says_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "127.0.0.1:9")
     with pytest.raises(LabError, match=r"^soak: the brokers at 127.0.0.1:9 are not the kit's to kill"):
         next(soak(minutes=1))
+
+
+@pytest.mark.kafka
+def test_a_bug_of_an_experiment_is_a_failed_round_with_its_script(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no one foresaw ends its round and not the soak; the round says what to run again."""
+
+    def breaks(*_: object, **__: object) -> None:
+        raise KeyError(3)
+
+    monkeypatch.setattr(Experiment, "run", breaks)
+    found = next(soak(minutes=1, only=("happy_path",)))
+    assert found.is_bad and found.outcome == "failed" and found.script.startswith("happy_path")
+    assert found.sentence.startswith("A bug of the kit's: KeyError: 3. Run this script again")
 
 
 def test_growth_is_that_of_the_medians_of_the_last_two_thirds() -> None:

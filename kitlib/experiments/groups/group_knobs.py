@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from kitlib.experiments.groups.group import Library, MemberSettings
@@ -51,6 +52,8 @@ def take_all(run: GroupRun, names: Sequence[str]) -> None:
     """These members are handed all that is left of what they hold, and work on it."""
     for name in names:
         member = run.members[name]
+        if not member.held <= member.position.keys():  # a real client has to ask where it begins
+            run.until(lambda here=member: here.held <= here.position.keys(), f"{name}'s start", partial(run.poll, name, 0))  # type: ignore[misc]
         run.take(
             name, len(member.waiting) + sum(run.ends[partition] - member.position[partition] for partition in member.held)
         )
