@@ -153,7 +153,7 @@ def test_compose_addresses_and_ports_agree(services: dict[str, Any]) -> None:
 
 def test_compose_broker_has_the_settings_of_the_kits_own(services: dict[str, Any]) -> None:
     """Compose's broker differs from one that the kit starts in its addresses, its folder and its heap alone."""
-    own = node.settings(1, 1, [node.Listener("OWN", 1, 1)], 2, True, Path("/data"))
+    own = node.settings(1, 1, 1, 2, True, Path("/data"))
     told = services["kafka"]["environment"]
     of_this_place = {"KAFKA_NODE_ID", "KAFKA_PROCESS_ROLES", "KAFKA_LOG_DIRS", "KAFKA_HEAP_OPTS"}
     of_this_place |= {name for name in told if "LISTENER" in name or "CONTROLLER" in name}

@@ -178,14 +178,13 @@ def measure(rounds: int = 5, say: Callable[[str], None] = lambda text: None) -> 
     gc.freeze()
     try:
         with ChaosProxy.before(cluster) as proxy:
-            through = proxy.cluster or cluster
             works: dict[str, Callable[[], float]] = {
                 "kit": partial(real_seconds, kit_in_batches, cluster, cluster),
-                "kit, proxy": partial(real_seconds, kit_in_batches, cluster, through),
+                "kit, proxy": partial(real_seconds, kit_in_batches, cluster, proxy.cluster),
                 "by record": partial(real_seconds, kit_by_record, cluster, cluster),
                 "kafka-python": partial(real_seconds, kafka_python, cluster, cluster),
                 "confluent": partial(real_seconds, confluent, cluster, cluster),
-                "confluent, proxy": partial(real_seconds, confluent, cluster, through),
+                "confluent, proxy": partial(real_seconds, confluent, cluster, proxy.cluster),
                 "model": partial(model_seconds, load),
             }
             say("the broker and the clients are slow at first")

@@ -1,4 +1,4 @@
-"""`kit proxy`: a network that misbehaves by rule, between any Kafka client and the kit's broker."""
+"""`kit proxy`: a network that misbehaves by rule, between any Kafka client and the kit's broker, or your own cluster."""
 
 from __future__ import annotations
 
@@ -25,17 +25,20 @@ count, client_id, ms, bytes_per_s, across, error. Actions: " + "; ".join(f"{name
 @app.command()
 def proxy(
     rule: Annotated[list[str] | None, typer.Option(help=RULES)] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen for the first broker's clients; 0: at any free port.")] = 0,
     seed: Annotated[int, typer.Option(help="Random seed for rules with a percentage.")] = 1,
     watch: Annotated[list[str] | None, typer.Option(help="Also print each request and answer of this API; 'any': of all.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; without it, at Ctrl-C.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
-    """Run a proxy in front of the broker that applies the rules to its clients; prints the address to give to a client.
+    """Run a proxy in front of the brokers that applies the rules to its clients; prints the address to give to a client.
 
-    Every event is one line; the last line has the counts. It ends at Ctrl-C, or when the reader of its output exits.
+    They are the kit's, or those that KIT_KAFKA_BOOTSTRAP names: then the proxy speaks TLS with them, and its clients speak none;
+    their passwords are the cluster's. Every event is one line; the last line has the counts. It ends at Ctrl-C, or when the
+    reader of its output exits.
     """
     rules = [Rule.parse(text) for text in rule or []]
-    with ChaosProxy.before(kafka_server.ensure(), rules, seed, watch or ()) as running:
+    with ChaosProxy.before(kafka_server.ensure(), rules, seed, watch or (), port) as running:
         typer.echo(json.dumps({"bootstrap": running.bootstrap}) if as_json else running.bootstrap)
         ends = None if seconds is None else time.monotonic() + seconds
         printed = 0

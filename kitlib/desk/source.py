@@ -31,7 +31,6 @@ class Source:
         self, proxy: ChaosProxy, topic: str, ledgers: Ledgers, settings: Mapping[str, Any], say: Callable[[str], None]
     ) -> None:
         """`say` is told in a sentence when a producer reports its first failure, and when another one takes its place."""
-        assert proxy.cluster is not None
         self.proxy, self.cluster, self.topic, self.ledgers, self.say = proxy, proxy.cluster, topic, ledgers, say
         self.client_id = f"{topic}.producer"
         self.settings = dict(settings)  # replaced as a whole, by whoever turns a knob

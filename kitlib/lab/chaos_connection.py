@@ -20,6 +20,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from kitlib.errors import LabError
+from kitlib.lab.chaos_addresses import Door, may_name_brokers, with_doors
 from kitlib.lab.chaos_frames import (
     Answer,
     GarbageError,
@@ -31,6 +33,7 @@ from kitlib.lab.chaos_frames import (
     with_error,
 )
 from kitlib.lab.chaos_rules import REORDER_MS, Entry, RuleBook
+from kitlib.lab.chaos_sockets import Target, end_sending, send_all
 
 HELD_BYTES = 32 << 20
 # A throttled frame goes out in so many portions a second; a sliced one lets others run every so many bytes.
@@ -87,7 +90,7 @@ class Outlet:
         if self.held or self.broken:
             await self._keep(Held(bytes(piece)))
         else:
-            await self.loop.sock_sendall(self.sink, piece)
+            await send_all(self.loop, self.sink, piece)
 
     async def drain(self) -> None:
         """Wait until nothing is held."""
@@ -128,7 +131,7 @@ class Outlet:
     async def _send(self, held: Held) -> None:
         if held.is_sliced:
             for at in range(len(held.data)):
-                await self.loop.sock_sendall(self.sink, held.data[at : at + 1])
+                await send_all(self.loop, self.sink, held.data[at : at + 1])
                 if at % SLICES_AT_ONCE == 0:
                     await asyncio.sleep(0)
         elif held.bytes_per_s:
@@ -136,9 +139,9 @@ class Outlet:
             for at in range(0, len(held.data), portion):
                 piece = held.data[at : at + portion]
                 await asyncio.sleep(len(piece) / held.bytes_per_s)
-                await self.loop.sock_sendall(self.sink, piece)
+                await send_all(self.loop, self.sink, piece)
         else:
-            await self.loop.sock_sendall(self.sink, held.data)
+            await send_all(self.loop, self.sink, held.data)
 
 
 @dataclass(slots=True)
@@ -238,17 +241,20 @@ class Connection:
     """The proxy's part of one client's connection."""
 
     def __init__(
-        self, number: int, client: socket.socket, port: int, book: RuleBook, note: Note, reordered: dict[int, Reordered]
+        self, number: int, client: socket.socket, target: Target, book: RuleBook, note: Note, reordered: dict[int, Reordered],
+        door: Door | None,
     ) -> None:
         self.number = number
         self.loop = asyncio.get_running_loop()
         self.client = client
-        self.broker = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self.port = port
+        self.broker = target.new_socket()
+        self.target = target
         self.book = book
         self.note = note
         # Of all connections: what each reorder rule holds, by the rule's handle.
         self.reordered = reordered
+        # Where the client is told that brokers are; None: where they say.
+        self.door = door
         self.to_broker = Outlet(self.loop, self.broker)
         self.to_client = Outlet(self.loop, client)
         self.awaited = AwaitedAnswers()
@@ -285,12 +291,12 @@ class Connection:
                 raise result
 
     async def _connect(self) -> bool:
+        self.client.setblocking(False)
         for each in (self.client, self.broker):
-            each.setblocking(False)
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):  # wait_for of Python 3.11 may swallow a cancellation
-                await self.loop.sock_connect(self.broker, ("127.0.0.1", self.port))
+                self.broker = self.to_broker.sink = await self.target.connect(self.loop, self.broker)
         except OSError:  # TimeoutError is one
             self.note("unreachable", self.number, None, None, 0)
             return False
@@ -335,7 +341,7 @@ class Connection:
             if self.reordered[handle].frame is not None:  # nothing comes that could overtake it
                 await self._let_go(handle)
         await self.to_broker.drain()
-        self.broker.shutdown(socket.SHUT_WR)
+        end_sending(self.broker)
 
     async def _answers(self) -> None:
         """Broker to client, until the broker has left."""
@@ -522,8 +528,20 @@ class Connection:
             self.note(entry.rule.action, self.number, request, entry.handle, answer.size)
         if self.awaited.is_next(awaited) and entry is None:
             self.awaited.queue.popleft()
+            if self.door is not None and may_name_brokers(request):
+                return lambda frame: self._hand_out(self._told(request, frame))
             return self._hand_out if self.awaited.is_next_ready() else None
-        return lambda frame: self._keep_for_turn(awaited, entry, frame)
+        return lambda frame: self._keep_for_turn(awaited, entry, self._told(request, frame))
+
+    def _told(self, request: Request, answer: bytes) -> bytes:
+        """The answer as the client is to see it: every broker in it stands at a door of the proxy."""
+        if self.door is None or not may_name_brokers(request):
+            return answer
+        try:
+            return with_doors(request, answer, self.door)
+        except LabError:  # no door can be opened, and nobody is to go round the proxy
+            self.note("refused", self.number, None, None, 0)
+            raise EndedError from None
 
     async def _drop(self, _frame: bytes) -> None:
         return

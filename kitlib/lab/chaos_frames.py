@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitlib.lab.chaos_rules import APIS, ERRORS
+from kitlib.lab.chaos_sockets import holds_more, read_into
 
 # socket.request.max.bytes of a broker as it comes: a request that claims to be larger is none.
 LONGEST_REQUEST_BYTES = 104_857_600
@@ -175,11 +176,11 @@ class Window:
         room = len(self.view) - self.end
         if not room:
             raise GarbageError(f"a header of more than {len(self.view)} bytes")
-        count = self._read() if self.may_have_more else None
+        count = read_into(self.source, self.view[self.end :]) if self.may_have_more else None
         if count is None:
             count = await self._next_read()
         self.end += count
-        self.may_have_more = count == room
+        self.may_have_more = count == room or holds_more(self.source)
         return count > 0
 
     def close(self) -> None:
@@ -187,15 +188,6 @@ class Window:
         if self.is_watching:
             self.loop.remove_reader(self.source)
             self.is_watching = False
-
-    def _read(self) -> int | None:
-        """How many bytes were there, 0 at the end of the stream, None when there is nothing yet."""
-        try:
-            return self.source.recv_into(self.view[self.end :])
-        except (BlockingIOError, InterruptedError):
-            return None
-        except OSError:  # reset, or given up by the system: nothing comes any more
-            return 0
 
     async def _next_read(self) -> int:
         self.waiter = self.loop.create_future()
@@ -210,7 +202,7 @@ class Window:
     def _on_readable(self) -> None:
         if self.waiter is None or self.waiter.done():
             self.close()  # nobody reads just now, and the loop would ask again and again
-        elif (count := self._read()) is not None:
+        elif (count := read_into(self.source, self.view[self.end :])) is not None:
             self.waiter.set_result(count)
 
     async def whole(self, size: int) -> bytes | None:
@@ -227,26 +219,27 @@ def error_answer(api: str, version: int, correlation_id: int, request: bytes, er
     """The answer that refuses a request, as a whole frame; GarbageError when the request cannot be read."""
     requests, responses = _messages(api)
     code = ERRORS[error]
-    asked = _decoded(requests, version, request)
+    asked = decoded(requests, version, request)
     if api == "Produce":
         refused = [_refused(responses, version, topic, code) for topic in asked.topic_data]
         answer = responses[version](throttle_time_ms=0, responses=refused)
     else:
         answer = responses[version](throttle_time_ms=0, error_code=code, producer_id=-1, producer_epoch=-1)
-    return _encoded(answer, correlation_id)
+    return encoded(answer, correlation_id)
 
 
 def with_error(api: str, version: int, correlation_id: int, answer: bytes, error: str) -> bytes:
     """A broker's answer with this error in place of whatever it said; GarbageError when it cannot be read."""
-    said = _decoded(_messages(api)[1], version, answer)
+    said = decoded(_messages(api)[1], version, answer)
     for part in [part for topic in said.responses for part in topic.partition_responses] if api == "Produce" else [said]:
         part.error_code = ERRORS[error]
         if api == "Produce":
             part.base_offset = -1
-    return _encoded(said, correlation_id)
+    return encoded(said, correlation_id)
 
 
-def _decoded(message: Any, version: int, frame: bytes) -> Any:
+def decoded(message: Any, version: int, frame: bytes) -> Any:
+    """A whole frame as the library's message of this version; GarbageError when it cannot be read."""
     try:
         return message.decode(frame, version=version, header=True, framed=True)
     except Exception as error:
@@ -268,6 +261,7 @@ def _messages(api: str) -> tuple[Any, Any]:
     return getattr(producer, f"{api}Request"), getattr(producer, f"{api}Response")
 
 
-def _encoded(answer: Any, correlation_id: int) -> bytes:
+def encoded(answer: Any, correlation_id: int) -> bytes:
+    """The library's answer as a whole frame."""
     answer.with_header(correlation_id=correlation_id)
     return bytes(answer.encode(header=True, framed=True))

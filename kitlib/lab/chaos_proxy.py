@@ -1,12 +1,13 @@
-"""A proxy between any Kafka client and the broker, which loses, delays, doubles and cuts by rule.
+"""A proxy between any Kafka client and any cluster, which loses, delays, doubles and cuts by rule.
 
-`ChaosProxy.before(cluster)` opens at the ports that the brokers advertise on their second listener,
-so a client needs nothing but another bootstrap address and is sent back here for every partition.
-The proxy runs in a thread of its own in the caller's process, listens on 127.0.0.1 only, and speaks
-no TLS. Nothing it does is random beyond its seed, and everything it does is written down: `events`
-holds what happened, `counts()` how often.
+`ChaosProxy.before(cluster)` listens at a port for each broker and tells its clients of no other addresses,
+so a client needs nothing but another bootstrap address and comes back here for every partition.
+The proxy runs in a thread of its own in the caller's process and listens on 127.0.0.1 only. It speaks TLS with
+the brokers if they do, so that clients must not; passwords pass through it as they are (PLAIN, SCRAM). Nothing it
+does is random beyond its seed, and everything it does is written down: `events` holds what happened, `counts()` how often.
 
-Left out: it cannot invent what a broker never said, apart from errors, and it does not decompress.
+Left out: it cannot invent what a broker never said, apart from errors, and it does not decompress; brokers whose
+names have no address of IPv4; passwords in the way of Kafka before 1.0, whose frames have no header.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import socket
 import sys
 import threading
@@ -27,14 +27,13 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, TypeVar
 
-from filelock import FileLock, Timeout
-
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import ports, state, workspace
+from kitlib.lab import ports
 from kitlib.lab.chaos_connection import Connection, Reordered
 from kitlib.lab.chaos_frames import Request
 from kitlib.lab.chaos_rules import ANY_API, APIS, Rule, RuleBook
-from kitlib.lab.clients import Cluster
+from kitlib.lab.chaos_sockets import Target
+from kitlib.lab.clients import Cluster, addresses, tls_context
 
 __all__ = ["ChaosProxy", "ProxyEvent", "Rule"]
 
@@ -97,17 +96,17 @@ class ChaosProxy:
     """A running proxy; `start` and `before` make one, `stop` or the end of a `with` ends it."""
 
     def __init__(
-        self, doors: Sequence[tuple[int, int]], rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = (),
-        cluster: Cluster | None = None,
+        self, brokers: Sequence[tuple[str, int]], port: int, rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = (),
+        cluster: Cluster | None = None, leads_to: int = 0,
     ) -> None:
-        """`doors`: for each the broker's port and the port to listen on (0: any). Use `start` or `before` instead."""
+        """`brokers`: their hosts and ports. Use `start` or `before` instead."""
         unknown = sorted(set(watch) - set(APIS.values()) - {ANY_API})
         if unknown:
             raise KnobError(f"no API '{unknown[0]}' to watch. Choose '{ANY_API}' or of: {', '.join(APIS.values())}.")
         self.seed = seed
         self.watch = frozenset(APIS.values() if ANY_API in watch else watch)
-        # The cluster as it is through this proxy; None for a proxy that was given ports.
-        self.cluster: Cluster | None = None
+        # The cluster as it is through this proxy.
+        self.cluster: Cluster
         self._book = RuleBook(seed)
         for rule in rules:
             self._book.add(rule)
@@ -120,9 +119,13 @@ class ChaosProxy:
         self._began = time.monotonic()
         # Undone at the end, also when the start fails half way.
         self._undo = ExitStack()
-        self._doors = list(doors)
-        self._listeners: list[tuple[socket.socket, int]] = []
+        self._brokers = list(brokers)
+        self._first_port = port
+        # Where the proxy stands for each broker that it has heard of.
+        self._doors: dict[tuple[str, int], int] = {}
         self._given = cluster
+        self._leads_to = leads_to
+        self._tls = tls_context(cluster) if cluster is not None else None
         self._bootstrap = ""
         self._thread: threading.Thread | None = None
 
@@ -132,47 +135,29 @@ class ChaosProxy:
     ) -> ChaosProxy:
         """A proxy on one port of 127.0.0.1 before a broker's port there; LabError when the port is taken.
 
-        A client learns the brokers' addresses from the broker: only a port that the broker advertises
-        keeps it here. `before` sees to that.
+        It changes nothing in what the broker says, so a client that is told the broker's own address leaves. `before`
+        keeps it here.
         """
-        return cls([(target_port, port)], rules, seed, watch)._begin()
+        return cls([("127.0.0.1", target_port)], port, rules, seed, watch)._begin()
 
     @classmethod
     def before(
-        cls, cluster: Cluster, rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = (), wait_s: float = 5.0
+        cls, cluster: Cluster, rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = (), port: int = 0, leads_to: int = 0
     ) -> ChaosProxy:
-        """A proxy before all brokers of the kit's cluster, at the ports that they advertise for it.
+        """A proxy before all brokers of a cluster, the kit's or any other; `proxy.cluster` is for its clients.
 
-        There is one at a time. LabError when another still runs after `wait_s` seconds, or when the
-        cluster is not the kit's and so has no such ports.
+        The cluster's first broker is at `port` (0: at any), the others at the next ones or wherever there is room. With
+        `leads_to`, all brokers are said to be at that port of 127.0.0.1: a wrong advertised address. LabError when the
+        port is taken, or when KIT_KAFKA_CONFIG asks for what the proxy cannot do.
         """
-        if not cluster.doors:
-            raise LabError(
-                f"The brokers at {cluster.bootstrap} have no second listener for a proxy: that is a matter of the kit's "
-                "own broker. Unset KIT_KAFKA_BOOTSTRAP, or run `kit down` if an older kit has started it; then `kit up`."
-            )
-        proxy = cls(cluster.doors, rules, seed, watch, cluster)
-        lock = FileLock(ports.proxy_lock_file(workspace.run_dir()), mode=0o600, thread_local=False)
-        try:
-            lock.acquire(timeout=wait_s)
-        except Timeout:
-            raise LabError(
-                f"Another proxy of the kit is at the brokers' door and did not leave within {wait_s:g} s. Stop it "
-                "(proxy.stop(), or the notebook or `kit proxy` that started it), then try again."
-            ) from None
-        proxy._undo.callback(lock.release)
-        note = ports.proxy_file(workspace.run_dir())
-        proxy._undo.callback(note.unlink, missing_ok=True)
-        bootstrap = ",".join(f"127.0.0.1:{port}" for _, port in cluster.doors)
-        state.write_json(note, {"pid": os.getpid(), "bootstrap": bootstrap})
-        return proxy._begin()
+        return cls(addresses(cluster.bootstrap), port, rules, seed, watch, cluster, leads_to)._begin()
 
     # What a caller sees and asks
 
     @property
     def port(self) -> int:
         """The port of the (first) door."""
-        return int(self._listeners[0][0].getsockname()[1])
+        return next(iter(self._doors.values()))
 
     @property
     def bootstrap(self) -> str:
@@ -261,23 +246,29 @@ class ChaosProxy:
 
     def _begin(self) -> ChaosProxy:
         try:
-            for target, port in self._doors:
-                listener = _listen(port)
-                self._undo.callback(listener.close)
-                self._listeners.append((listener, target))
+            listeners = [(self._open(broker, self._next_port()), broker) for broker in self._brokers]
         except BaseException:
             self._undo.close()
             raise
-        found = [listener.getsockname()[1] for listener, _ in self._listeners]
-        self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in found)
-        if self._given is not None:
-            self.cluster = replace(self._given, bootstrap=self._bootstrap)
+        self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._doors.values())
+        given = self._given or Cluster("", None, 1, "kit")
+        self.cluster = replace(given, bootstrap=self._bootstrap, behind_proxy=True)
         self._undo.enter_context(quick_switches())
         self._loop = asyncio.new_event_loop()
-        self._main = self._loop.create_task(self._serve())
+        self._main = self._loop.create_task(self._serve(listeners))
         self._thread = threading.Thread(target=self._run, name="chaos-proxy", daemon=True)
         self._thread.start()
         return self
+
+    def _next_port(self) -> int:
+        return self._first_port + len(self._doors) if self._first_port else 0
+
+    def _open(self, broker: tuple[str, int], port: int) -> socket.socket:
+        """A new door for this broker, at the port (0: at any); LabError when it cannot be opened."""
+        listener = _listen(port or ports.draw(1)[0])
+        self._undo.callback(listener.close)
+        self._doors[broker] = listener.getsockname()[1]
+        return listener
 
     # In the proxy's thread
 
@@ -289,23 +280,36 @@ class ChaosProxy:
         finally:
             self._loop.close()
 
-    async def _serve(self) -> None:
-        acceptors = [asyncio.create_task(self._accept(*door)) for door in self._listeners]
+    async def _serve(self, listeners: Sequence[tuple[socket.socket, tuple[str, int]]]) -> None:
         try:
-            await asyncio.gather(*acceptors)
+            async with asyncio.TaskGroup() as self._acceptors:
+                for listener, broker in listeners:
+                    self._acceptors.create_task(self._accept(listener, broker))
         finally:
             connections = list(self._connections)
-            for task in (*acceptors, *connections):
+            for task in connections:
                 task.cancel()
-            await asyncio.gather(*acceptors, *connections, return_exceptions=True)
+            await asyncio.gather(*connections, return_exceptions=True)
 
-    async def _accept(self, listener: socket.socket, target: int) -> None:
+    def _door(self, host: str, port: int) -> tuple[str, int]:
+        """Where clients are told that this broker is: a door of the proxy, opened for a broker it has not heard of."""
+        broker = (host, port)
+        if not self._leads_to and broker not in self._doors:
+            try:
+                listener = self._open(broker, self._next_port())
+            except LabError:
+                listener = self._open(broker, 0)
+            self._acceptors.create_task(self._accept(listener, broker))
+        return "127.0.0.1", self._leads_to or self._doors[broker]
+
+    async def _accept(self, listener: socket.socket, broker: tuple[str, int]) -> None:
+        target, door = Target(*broker, self._tls), self._door if self._given is not None else None
         while True:
             number = self._counts["opened"] + 1
             client: socket.socket | None = None
             try:
                 client = await self._next_client(listener)
-                connection = Connection(number, client, target, self._book, self._note, self._reordered)
+                connection = Connection(number, client, target, self._book, self._note, self._reordered, door)
             except OSError:  # no descriptors left, or the client has left before it was let in
                 if client is not None:
                     client.close()
@@ -410,8 +414,7 @@ def _listen(port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise LabError(
-                f"Port {port}, where the proxy belongs, is taken by another program. End that program, or restart the "
-                "broker (`kit down`, `kit up`): it moves to another port."
+                f"Port {port}, where the proxy belongs, is taken by another program. End that program, or choose another port."
             ) from error
         raise LabError(f"The proxy cannot listen on port {port}: {error.strerror}. Choose another port.") from error
     return listener

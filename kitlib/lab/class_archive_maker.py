@@ -146,10 +146,8 @@ def _run_a_broker(chosen: Path, class_path: list[Path], draft: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     (home / "tmp").mkdir(parents=True)
     machinery = node.Machinery(chosen, tuple(class_path), home, home, uuid.uuid4().hex, node.HEAP_MB[1], draft)
-    controller_port, [own] = ports.choose({}, 1)
-    broker = node.Node(
-        1, home / "node-1", machinery, own.port, own.behind_port, own.proxy_port, controller_port, on_end=lambda: None
-    )
+    controller_port, [port] = ports.choose({}, 1)
+    broker = node.Node(1, home / "node-1", machinery, port, controller_port, on_end=lambda: None)
     try:
         node.prepare([broker], 1, lambda _sentence: None, lambda: None)
         broker.write_settings(1, controller_port)

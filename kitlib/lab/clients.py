@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import ssl
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import DiskError, LabError
-from kitlib.lab.security import java_settings, kafka_python_settings
+from kitlib.lab.security import java_settings, kafka_python_settings, openssl_context, without_tls
 
 EXTERNAL_TIMEOUT_S = 10.0
 ADMIN_S = 30.0  # how long an admin client's question may take
@@ -48,8 +49,8 @@ class Cluster:
     pids: tuple[int, ...] = ()
     # Where the nodes' logs are; None for an external cluster.
     log_dir: Path | None = None
-    # For each node: where it listens for a proxy, and the port at which clients will look for that proxy.
-    doors: tuple[tuple[int, int], ...] = ()
+    # Whether `bootstrap` is a ChaosProxy's, which speaks TLS with the brokers itself, so that clients must not.
+    behind_proxy: bool = False
 
 
 def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:
@@ -69,17 +70,24 @@ def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:
 
 def librdkafka_config(cluster: Cluster) -> dict[str, str]:
     """What librdkafka needs to be let in by this cluster. Errors of `file_config`."""
-    return {} if cluster.source == "kit" else file_config()
+    if cluster.source == "kit":
+        return {}
+    return without_tls(file_config()) if cluster.behind_proxy else file_config()
 
 
 def kafka_python_config(cluster: Cluster) -> dict[str, Any]:
     """What kafka-python, and a `Wire`, needs to be let in by this cluster. LabError for a setting that it does not have."""
-    return {} if cluster.source == "kit" else kafka_python_settings(file_config())
+    return kafka_python_settings(librdkafka_config(cluster))
 
 
 def java_config(cluster: Cluster) -> dict[str, str]:
     """What a client of Java needs to be let in by this cluster. LabError for a setting that it does not have."""
-    return {} if cluster.source == "kit" else java_settings(file_config())
+    return java_settings(librdkafka_config(cluster))
+
+
+def tls_context(cluster: Cluster) -> ssl.SSLContext | None:
+    """TLS as this cluster asks for it, None where it asks for none. LabError and DiskError for settings that cannot be followed."""
+    return openssl_context(librdkafka_config(cluster))
 
 
 # By the name of a client library: what it needs to be let in by a cluster.

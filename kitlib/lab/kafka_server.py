@@ -122,8 +122,6 @@ def down(progress: Say | None = None) -> bool:
     orphans = find_by_argument(f"-Dkit.home={home_mark()}")
     end_trees(orphans, warden.STOP_TIMEOUT_S)
     warden.state_file(workspace.run_dir()).unlink(missing_ok=True)
-    if not ports.proxy_is_there(workspace.run_dir()):
-        ports.proxy_file(workspace.run_dir()).unlink(missing_ok=True)
     return bool(wardens or orphans)
 
 
@@ -149,9 +147,7 @@ def status() -> Status:
         phase = next((wanted for wanted in ("silent", "starting", "dead") if wanted in {n.phase for n in nodes}), phase)
         phase = "starting" if phase == "dead" else phase
         phase = "held" if all(each.phase == "held" for each in nodes) else phase
-    proxy = ports.proxy_sentence(workspace.run_dir())
-    return Status(phase, _sentence(found, nodes, phase), found.bootstrap, found.cluster_id, "kit", found.since, nodes,
-                  (*found.notes, proxy) if proxy else found.notes)
+    return Status(phase, _sentence(found, nodes, phase), found.bootstrap, found.cluster_id, "kit", found.since, nodes, found.notes)
 
 
 def kill_node(number: int = 1, hold: bool = False) -> int:
@@ -268,7 +264,6 @@ def _cluster(found: state.ClusterState) -> Cluster:
     return Cluster(
         found.bootstrap, found.cluster_id, found.brokers, "kit",
         tuple(each.pid for each in found.nodes if each.pid is not None), workspace.run_dir(),
-        tuple((each.behind_port, each.proxy_port) for each in found.nodes if each.behind_port),
     )
 
 

@@ -2,9 +2,7 @@
 
 A node is a folder with a `meta.properties` (which cluster, which node), a settings file and a java
 that runs `kafka.Kafka`. Node 1 is broker and controller at once; nodes 2 and 3 of a set of three are
-brokers only. Everything listens on 127.0.0.1. Each node has two listeners: one for clients that come
-directly, and one whose advertised port is the proxy's (`kitlib.lab.ports`). Left out: authentication,
-TLS, JMX.
+brokers only. Everything listens on 127.0.0.1. Left out: authentication, TLS, JMX.
 """
 
 from __future__ import annotations
@@ -57,18 +55,7 @@ class Machinery:
     archive: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """One door of a node: clients that enter at `port` are told to come back to `advertised_port`."""
-
-    name: str
-    port: int
-    advertised_port: int
-
-
-def settings(
-    node: int, brokers: int, listeners: list[Listener], controller_port: int, is_controller: bool, data: Path
-) -> dict[str, str]:
+def settings(node: int, brokers: int, port: int, controller_port: int, is_controller: bool, data: Path) -> dict[str, str]:
     """The settings of a node in a set of one or three brokers.
 
     They differ from Kafka's defaults where a defect should show at once and in a small heap: deleted
@@ -77,19 +64,16 @@ def settings(
     """
     copies = str(brokers)
     quorum = "2" if brokers == 3 else "1"
-    doors = [f"{door.name}://127.0.0.1:{door.port}" for door in listeners]
-    if is_controller:
-        doors.append(f"CONTROLLER://127.0.0.1:{controller_port}")
-    names = [*(door.name for door in listeners), "CONTROLLER"]
+    own = f"PLAINTEXT://127.0.0.1:{port}"
     return {
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(node),
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": ",".join(doors),
-        "advertised.listeners": ",".join(f"{door.name}://127.0.0.1:{door.advertised_port}" for door in listeners),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
-        "inter.broker.listener.name": listeners[0].name,
+        "listeners": f"{own},CONTROLLER://127.0.0.1:{controller_port}" if is_controller else own,
+        "advertised.listeners": own,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(data),
         # A broker killed with SIGKILL may come back only after its old session has run out.
         "broker.session.timeout.ms": "1500",
@@ -199,9 +183,6 @@ class Node:
     data: Path
     machinery: Machinery
     port: int
-    # Where it listens for the proxy, and the port that it tells whoever enters there.
-    behind_port: int
-    proxy_port: int
     # None at nodes that are brokers only.
     controller_port: int | None
     # Called from the log thread when the java has closed its output, which it does when it ends.
@@ -224,14 +205,10 @@ class Node:
 
     def ports(self) -> list[int]:
         """The ports on which the node's java listens."""
-        doors = [self.port, self.behind_port]
-        return doors if self.controller_port is None else [*doors, self.controller_port]
+        return [self.port] if self.controller_port is None else [self.port, self.controller_port]
 
     def write_settings(self, brokers: int, controller_port: int, data: Path | None = None) -> None:
-        doors = [Listener("PLAINTEXT", self.port, self.port), Listener("PROXIED", self.behind_port, self.proxy_port)]
-        values = settings(
-            self.number, brokers, doors, controller_port, self.controller_port is not None, data or self.data
-        )
+        values = settings(self.number, brokers, self.port, controller_port, self.controller_port is not None, data or self.data)
         try:
             self.settings_file.write_text(properties_text(values), encoding="ascii")
         except OSError as error:

@@ -6,6 +6,7 @@ a LabError that names the setting, before anything is sent.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,32 @@ def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
         user, password = (_quoted(known.get(f"sasl.{name}", "")) for name in ("username", "password"))
         told["sasl.jaas.config"] = f"org.apache.kafka.common.security.{module} required username={user} password={password};"
     return told
+
+
+def openssl_context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
+    """TLS as the settings ask for it, None when they ask for none. LabError as above, DiskError for a file that cannot be used."""
+    known = _known(settings, "the chaos proxy")
+    if known.get("security.protocol") not in ("SSL", "SASL_SSL"):
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = known.get("ssl.endpoint.identification.algorithm", "https") == "https"
+    try:
+        if trusted := known.get("ssl.ca.location"):
+            context.load_verify_locations(**{"capath" if Path(trusted).is_dir() else "cafile": trusted})
+        if own := known.get("ssl.certificate.location"):
+            context.load_cert_chain(own, known["ssl.key.location"], known.get("ssl.key.password", ""))
+    except OSError as error:  # an SSLError is one
+        named = ", ".join(f"{name}={known[name]}" for name in known if name.endswith(".location"))
+        raise DiskError(f"KIT_KAFKA_CONFIG: {named} cannot be used: {error}. Correct the paths, and the key's password.") from error
+    return context
+
+
+def without_tls(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a client to whom somebody else speaks for the cluster, without TLS; passwords are still its own."""
+    left = {name: value for name, value in settings.items() if not name.startswith(("ssl.", "enable.ssl."))}
+    if "security.protocol" in left:
+        left["security.protocol"] = "SASL_PLAINTEXT" if left["security.protocol"].upper().startswith("SASL") else "PLAINTEXT"
+    return left
 
 
 def _known(settings: Mapping[str, str], library: str) -> dict[str, str]:

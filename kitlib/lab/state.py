@@ -20,6 +20,7 @@ from kitlib.lab import workspace
 from kitlib.lab.processes import Identity
 
 SCHEMA = 1
+OF_OLDER_KITS = ("behind_port", "proxy_port")  # of a node, when each had a second listener for a proxy
 Say = Callable[[str], None]
 
 
@@ -42,9 +43,6 @@ class NodeState:
     restarts: int = 0
     # Why the last of these deaths happened.
     last_death: str | None = None
-    # Where the node listens for a proxy, and the port it tells whoever enters there; 0 when an older kit started it.
-    behind_port: int = 0
-    proxy_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ def read_cluster_state(path: Path, say: Say) -> ClusterState | None:
         return None
     del content["schema"]
     try:
-        nodes = tuple(NodeState(**node) for node in content.pop("nodes"))
+        nodes = tuple(NodeState(**{name: node[name] for name in node if name not in OF_OLDER_KITS}) for node in content.pop("nodes"))
         state = ClusterState(**{**content, "nodes": nodes, "notes": tuple(content.pop("notes"))})
         _check_types(state)
     except (KeyError, TypeError, AttributeError) as error:
@@ -146,7 +144,6 @@ def read_cluster_state(path: Path, say: Say) -> ClusterState | None:
 
 def _check_types(state: ClusterState) -> None:
     numbers = [state.pid, state.born_s, state.since, state.brokers, *(node.port for node in state.nodes)]
-    numbers += [port for node in state.nodes for port in (node.behind_port, node.proxy_port)]
     numbers += [number for node in state.nodes for number in (node.pid, node.born_s) if number is not None]
     texts = [state.token, state.phase, state.message, state.failure, *(node.phase for node in state.nodes)]
     texts += state.notes

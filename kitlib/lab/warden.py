@@ -198,12 +198,11 @@ class Warden:
         controller_port, chosen = ports.choose(self.memory, brokers)
         folder = self.spec.data_dir / f"kafka-{brokers}"
         self.nodes = [
-            Node(number, folder / f"node-{number}", self.machinery, own.port, own.behind_port, own.proxy_port,
-                 controller_port if number == 1 else None, self.wake.set)
-            for number, own in enumerate(chosen, 1)
+            Node(number, folder / f"node-{number}", self.machinery, port, controller_port if number == 1 else None, self.wake.set)
+            for number, port in enumerate(chosen, 1)
         ]
         self.watches = {node.number: Watch() for node in self.nodes}
-        ports.move_taken(self.nodes, run_dir, self._note)
+        ports.move_taken(self.nodes, self._note)
         self._write(message="Preparing the data folders")
         cluster_id = prepare(self.nodes, brokers, self._note, self._check_stop)
         before = self.memory.get("cluster_id")
@@ -224,7 +223,7 @@ class Warden:
             self._stop_nodes()
             if left == 0 or not dead.lost_its_port():
                 raise dead.error()(f"Broker {dead.number} did not start: {reason}. `kit logs` shows its log.")
-            ports.move_taken(self.nodes, self.spec.run_dir, self._note)
+            ports.move_taken(self.nodes, self._note)
         self._remember()
         for watch in self.watches.values():
             watch.phase, watch.last_answer = "running", time.time()
@@ -350,7 +349,6 @@ class Warden:
                 node.java.pid if node.java is not None and node.is_running() else None,
                 node.born_s if node.is_running() else None,
                 watch.phase, watch.last_answer if watch.phase == "silent" else None, watch.restarts, watch.last_death,
-                node.behind_port, node.proxy_port,
             )
             for node in self.nodes for watch in [self.watches[node.number]]
         )

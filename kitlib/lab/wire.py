@@ -175,8 +175,8 @@ class Wire:
     ) -> Self:
         """A connection to the broker that leads a partition, asked of the first of `bootstrap` that answers.
 
-        Where there is one broker, that is the connection, whatever address the broker tells its clients: it may
-        be behind a proxy. Else it is the address that Metadata has for the leader, so a proxy's must be told there.
+        Where there is one broker, that is the connection, whatever address the broker tells its clients. Else it is the
+        address that Metadata has for the leader.
         LabError when no broker answers, or none leads the partition within `timeout_s`.
         """
         deadline = time.monotonic() + timeout_s

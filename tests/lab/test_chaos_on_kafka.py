@@ -145,7 +145,6 @@ def test_answers_lost_are_batches_stored_twice_unless_idempotent(
     librdkafka 2.16 keeps a single request in flight when idempotent, whatever it may (its pull request 4989).
     """
     under_way = 1 if idempotent else in_flight
-    assert proxy.cluster is not None
     writer = Writer(proxy.cluster, topic, idempotent, in_flight)
     writer.send(range(BATCH)).finish()
     proxy.add(Rule("withhold"))
@@ -159,7 +158,6 @@ def test_answers_lost_are_batches_stored_twice_unless_idempotent(
 
 def test_connection_that_breaks_after_each_fourth_answer_costs_nothing_but_time(proxy: ChaosProxy, topic: str) -> None:
     """Ten answers lost with their connections, idempotence on: nothing lost, nothing doubled, all in order."""
-    assert proxy.cluster is not None
     proxy.add(Rule("cut_after_answer", percent=25, count=10))
     check(Writer(proxy.cluster, topic).send(range(6000)).finish())
     assert proxy.counts()["cut_after_answer"] == 10
@@ -167,7 +165,6 @@ def test_connection_that_breaks_after_each_fourth_answer_costs_nothing_but_time(
 
 def test_broker_killed_before_its_answers_arrive(proxy: ChaosProxy, topic: str) -> None:
     """SIGKILL with one answer under way: idempotent the retry is recognised by the new process, otherwise stored again."""
-    assert proxy.cluster is not None
     proxy.add(Rule("withhold"))
     writers = [
         Writer(proxy.cluster, topic, True, 1, "idempotent").send(range(1000)),
@@ -186,7 +183,7 @@ def test_restart_keeps_ports_and_records_and_is_not_counted_as_a_death(broker: C
     check(Writer(broker, topic).send(range(300)).finish())
     before = kafka_server.ensure()
     after = kafka_server.restart("clean")
-    assert (after.bootstrap, after.doors, after.cluster_id) == (before.bootstrap, before.doors, before.cluster_id)
+    assert (after.bootstrap, after.cluster_id) == (before.bootstrap, before.cluster_id)
     assert after.pids != before.pids and kafka_server.status().nodes[0].restarts == 0
     assert read(after, topic) == list(range(300))
     with pytest.raises(KnobError, match="'clean' or 'kill'"):
@@ -218,7 +215,6 @@ def test_producer_that_was_idle_is_forgotten_and_the_setting_is_set_back(broker:
 @pytest.mark.parametrize("idempotent", [True, False], ids=["idempotent", "not idempotent"])
 def test_answer_that_comes_too_late_is_a_lost_answer(proxy: ChaosProxy, topic: str, idempotent: bool) -> None:
     """A client that has given up waiting sends the batch again; the late answer changes nothing."""
-    assert proxy.cluster is not None
     proxy.add(Rule("delay_answer", ms=4000, count=1))
     began = time.monotonic()
     writer = Writer(proxy.cluster, topic, idempotent, 1, more={"socket.timeout.ms": 2000}).send(range(500)).finish()
@@ -228,7 +224,6 @@ def test_answer_that_comes_too_late_is_a_lost_answer(proxy: ChaosProxy, topic: s
 
 def test_black_hole_in_either_direction_ends_with_unknown_fates_and_no_hang(proxy: ChaosProxy, broker: Cluster) -> None:
     """Requests, answers or both vanish: within its timeout the client says that it does not know; what is stored, is stored once."""
-    assert proxy.cluster is not None
     holes = {"up": ["lose_request"], "down": ["lose_answer"], "both": ["lose_request", "lose_answer"]}
     more = {"message.timeout.ms": 5000, "socket.timeout.ms": 1500}
     writers = {name: Writer(proxy.cluster, create_topic(broker), True, 5, name, more) for name in holes}
@@ -253,7 +248,6 @@ def test_black_hole_in_either_direction_ends_with_unknown_fates_and_no_hang(prox
 
 def test_resets_and_slices_cost_nothing_but_time(proxy: ChaosProxy, topic: str) -> None:
     """Connections reset in the middle of requests and answers, frames in single bytes: all stored once, in order."""
-    assert proxy.cluster is not None
     proxy.add(Rule("reset", skip=3, count=2))
     proxy.add(Rule("slice", percent=30, count=3))
     proxy.add(Rule("reset_answer", skip=4, count=2))
@@ -266,7 +260,6 @@ def test_resets_and_slices_cost_nothing_but_time(proxy: ChaosProxy, topic: str) 
 @pytest.mark.parametrize("idempotent", [True, False], ids=["idempotent", "not idempotent"])
 def test_request_sent_twice_is_stored_twice_unless_idempotent(proxy: ChaosProxy, topic: str, idempotent: bool) -> None:
     """A network that repeats a frame with the same id, epoch and sequence is seen through only with idempotence."""
-    assert proxy.cluster is not None
     proxy.add(Rule("duplicate_request", skip=1, count=3))
     writer = Writer(proxy.cluster, topic, idempotent, 1).send(range(1000)).finish()
     check(writer, 0 if idempotent else 3 * BATCH)
@@ -274,7 +267,6 @@ def test_request_sent_twice_is_stored_twice_unless_idempotent(proxy: ChaosProxy,
 
 def test_slow_network_has_the_same_verdict(proxy: ChaosProxy, topic: str) -> None:
     """100 ms each way and 3 Mbit/s: slower, nothing lost, nothing doubled, all in order."""
-    assert proxy.cluster is not None
     proxy.add(Rule("delay_answer", "any", ms=100))
     proxy.add(Rule("throttle", bytes_per_s=375_000))
     began = time.monotonic()
@@ -284,7 +276,6 @@ def test_slow_network_has_the_same_verdict(proxy: ChaosProxy, topic: str) -> Non
 
 def test_stopped_reading_is_felt_as_a_time_out(proxy: ChaosProxy, topic: str) -> None:
     """A network that takes nothing any more: the client gives up that connection and delivers by the next one."""
-    assert proxy.cluster is not None
     proxy.add(Rule("stop_reading", skip=2, count=1))
     check(Writer(proxy.cluster, topic, more={"socket.timeout.ms": 700}).send(range(1000)).finish())
     assert proxy.counts()["stop_reading"] == 1
@@ -310,7 +301,6 @@ ERRORS = {
 def test_error_is_retried_or_named(proxy: ChaosProxy, topic: str, error: str) -> None:
     """A passing error costs a retry, and a duplicate where the work was done before; a lasting one is told by its name."""
     api, action, duplicates = ERRORS[error]
-    assert proxy.cluster is not None
     for idempotent, name in ((True, topic), (False, create_topic(proxy.cluster))):
         proxy.add(Rule(action, api, count=1, error=error))
         writer = Writer(proxy.cluster, name, idempotent, 1).send(range(500)).finish()
@@ -340,21 +330,19 @@ def proxy_process(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def test_proxy_killed_under_load_leaves_the_broker_alone_and_comes_back(broker: Cluster, topic: str) -> None:
-    """SIGKILL for `kit proxy`: clients are refused, the status says so, and through a new one on the same port all arrives once."""
+    """SIGKILL for `kit proxy`: clients are refused, and through a new one on the same port all arrives once."""
     direct = kafka_server.ensure()
     with proxy_process() as (first, address):
         writer = Writer(replace(direct, bootstrap=address), topic)
         writer.send(range(3000))
         wait_until(lambda: writer.producer.poll(0.02) or len(writer.acknowledged) >= 500, 30, "500 are acknowledged")
-        assert any(f"A proxy stands before the brokers at {address}" in note for note in kafka_server.status().notes)
         first.kill()
         first.wait(5)
     writer.send(range(3000, 4000))
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(address.rsplit(":", 1)[1])), timeout=5).close()
-    status = kafka_server.status()
-    assert status.is_running and any(f"proxy at {address}" in note and "was killed" in note for note in status.notes)
-    with proxy_process() as (_, again):
+    assert kafka_server.status().is_running
+    with proxy_process("--port", address.rsplit(":", 1)[1]) as (_, again):
         assert again == address
         check(writer.finish(), 0, direct)
     assert kafka_server.ensure().pids == direct.pids
@@ -370,7 +358,6 @@ def test_proxy_on_the_command_line_says_what_it_did_and_ends_at_ctrl_c(broker: C
     lines = output.splitlines()
     assert len([line for line in lines if "cut_after_answer, Produce" in line and "rule 1" in line]) == 2
     assert lines[-1].startswith("counted: ") and "cut_after_answer 2" in lines[-1]
-    assert not any("proxy" in note for note in kafka_server.status().notes)
     wrong = subprocess.run([*KIT_PROXY, "--rule", "melt"], capture_output=True, text=True, check=False, timeout=30)
     assert wrong.returncode == 2 and "no action 'melt'" in wrong.stderr
 
@@ -382,13 +369,11 @@ def test_proxy_on_the_command_line_ends_with_its_reader(broker: Cluster) -> None
         process.stdout.close()
         assert process.wait(30) == 141
         assert process.stderr.read() == ""
-    ChaosProxy.before(broker, wait_s=0.2).stop()
 
 
-@pytest.mark.parametrize("door", ["direct", "behind"])
-def test_garbage_frames_leave_the_broker_alive(broker: Cluster, door: str) -> None:
+def test_garbage_frames_leave_the_broker_alive(broker: Cluster) -> None:
     """HTTP, TLS, impossible lengths and noise: the broker closes those connections and serves the others."""
-    port = int(broker.bootstrap.rsplit(":", 1)[1]) if door == "direct" else broker.doors[0][0]
+    port = int(broker.bootstrap.rsplit(":", 1)[1])
     lengths = [struct.pack(">i", length) for length in (-1, 0, 2**31 - 1)]
     noise = [struct.pack(">i", 60) + os.urandom(60) for _ in range(10)]
     for data in [b"GET / HTTP/1.1\r\n\r\n", bytes.fromhex("1603010200010001fc0303") + bytes(300), *lengths, *noise]:
@@ -401,7 +386,6 @@ def test_garbage_frames_leave_the_broker_alive(broker: Cluster, door: str) -> No
 
 def test_one_consumer_cut_off_costs_one_rebalance_and_no_commit(proxy: ChaosProxy, broker: Cluster) -> None:
     """A member that vanishes is left out after its session timeout: the other has all partitions, from the commits on."""
-    assert proxy.cluster is not None
     topic = create_topic(broker, partitions=2)
     producer = Producer(client_config(broker))
     for partition in (0, 1):

@@ -541,13 +541,9 @@ def test_stop_ends_connections_that_are_just_being_made() -> None:
                 client.socket.close()
 
 
-def test_proxy_whose_thread_has_ended_can_be_asked_and_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked of it is refused in a sentence; the stop gives back the port and the place before the brokers."""
-    monkeypatch.setenv("KIT_HOME", str(tmp_path))
-    (tmp_path / "run").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
-    cluster = Cluster("127.0.0.1:1", "c", 1, "kit", doors=((1, port),))
+def test_proxy_whose_thread_has_ended_can_be_asked_and_stopped() -> None:
+    """What is asked of it is refused in a sentence; the stop gives back the port."""
+    cluster = Cluster("127.0.0.1:1", "c", 1, "kit")
     proxy = ChaosProxy.before(cluster)
     thread = proxy._thread
     assert thread is not None
@@ -556,7 +552,7 @@ def test_proxy_whose_thread_has_ended_can_be_asked_and_stopped(tmp_path: Path, m
     with pytest.raises(LabError, match="thread has ended"):
         proxy.cut()
     proxy.stop()
-    ChaosProxy.before(cluster, wait_s=0.2).stop()
+    ChaosProxy.before(cluster, port=proxy.port).stop()
 
 
 def test_threads_take_shorter_turns_while_a_proxy_runs_and_no_longer() -> None:
@@ -580,26 +576,6 @@ def test_port_that_is_taken_is_named() -> None:
         proxy.stop()
         with ChaosProxy.start(server.port, port) as again, Client(again.port) as client:
             ask(client, request(1, bytes(40)))
-
-
-def test_one_proxy_at_a_time_before_the_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second proxy waits for the first to leave, and gives up after a time of its choosing."""
-    monkeypatch.setenv("KIT_HOME", str(tmp_path))
-    (tmp_path / "run").mkdir()
-    with Server() as server, socket.create_server(("127.0.0.1", 0)) as reserved:
-        doors = ((server.port, reserved.getsockname()[1]),)
-        reserved.close()
-        cluster = Cluster(f"127.0.0.1:{server.port}", "c", 1, "kit", doors=doors)
-        first = ChaosProxy.before(cluster)
-        assert first.cluster is not None and first.cluster.bootstrap == f"127.0.0.1:{doors[0][1]}" == first.bootstrap
-        with pytest.raises(LabError, match=r"Another proxy of the kit.*did not leave within 0\.2 s"):
-            ChaosProxy.before(cluster, wait_s=0.2)
-        leaver = threading.Timer(0.3, first.stop)
-        leaver.start()
-        ChaosProxy.before(cluster).stop()
-        leaver.join()
-    with pytest.raises(LabError, match="no second listener for a proxy"):
-        ChaosProxy.before(Cluster("kafka.example:9092", None, 3, "external"))
 
 
 def test_waiting_in_vain_says_what_was_hoped_for() -> None:

@@ -79,13 +79,11 @@ def secured(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     java_of_all = java.find_java(needs_vector=False).executable
     machinery = node.Machinery(java_of_all, tuple(jars.ensure_jars("kafka")), home, home, uuid.uuid4().hex, node.HEAP_MB[1])
     controller_port, [own, passwords, certificates] = ports.choose({}, 3)
-    broker = node.Node(
-        1, home / "node-1", machinery, own.port, own.behind_port, own.proxy_port, controller_port, on_end=lambda: None
-    )
+    broker = node.Node(1, home / "node-1", machinery, own, controller_port, on_end=lambda: None)
     node.prepare([broker], 1, lambda _sentence: None, lambda: None)
     broker.write_settings(1, controller_port)
     values = dict(line.split("=", 1) for line in broker.settings_file.read_text().splitlines())
-    for name, port, protocol in (("SECURE", passwords.port, "SASL_SSL"), ("MUTUAL", certificates.port, "SSL")):
+    for name, port, protocol in (("SECURE", passwords, "SASL_SSL"), ("MUTUAL", certificates, "SSL")):
         values["listeners"] += f",{name}://127.0.0.1:{port}"
         values["advertised.listeners"] += f",{name}://127.0.0.1:{port}"
         values["listener.security.protocol.map"] += f",{name}:{protocol}"
@@ -109,7 +107,7 @@ def secured(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         made = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("kit", info, PASSWORD.encode())])
         made["kit"].result(10)
-        yield Secured(passwords.port, certificates.port, home)
+        yield Secured(passwords, certificates, home)
     finally:
         broker.ask_to_stop()
         broker.end(30)

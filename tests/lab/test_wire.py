@@ -272,7 +272,6 @@ def test_wire_server_that_is_no_broker_is_told_within_the_deadline(handler: Hand
 def test_wire_answer_that_comes_too_late_is_ignored(broker: Cluster, topic: str) -> None:
     """Who gave up waiting is not disturbed by the answer to the question before; the connection goes on."""
     with ChaosProxy.before(broker, [Rule("delay_answer", api="ListOffsets", ms=300, count=1)]) as proxy:
-        assert proxy.cluster is not None
         with open_wire(proxy.cluster) as wire:
             with pytest.raises(LabError, match="gave no answer to ListOffsets in time"):
                 wire.list_offsets(topic, 11, timeout_s=0.05)
@@ -283,7 +282,6 @@ def test_wire_broker_that_is_not_ready_is_asked_again(broker: Cluster) -> None:
     """COORDINATOR_LOAD_IN_PROGRESS for a producer id is asked again until the deadline, and is the answer if it passes."""
     rule = Rule("answer_error", api="InitProducerId", error="COORDINATOR_LOAD_IN_PROGRESS", count=2)
     with ChaosProxy.before(broker, [rule]) as proxy:
-        assert proxy.cluster is not None
         with open_wire(proxy.cluster) as wire:
             assert wire.init_producer_id()[0] == OK
             proxy.add(Rule("answer_error", api="InitProducerId", error="COORDINATOR_LOAD_IN_PROGRESS"))

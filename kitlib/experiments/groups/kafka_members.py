@@ -212,10 +212,10 @@ class KafkaGroup:
         number = sum(1 for each in self.members if each.name == name)
         client_id = f"{name}{'-' + str(number + 1) if number else ''}"
         proxy = self._proxy() if self.through_proxy else None
-        more = LIBRARY_CONFIGS[settings.library](self.backend.cluster)
+        cluster = proxy.cluster if proxy else self.backend.cluster
         told = asdict(settings) | {
-            "topic": self.topic, "group": self.group, "client_id": client_id, "more": more,
-            "bootstrap": proxy.bootstrap if proxy else self.backend.cluster.bootstrap,
+            "topic": self.topic, "group": self.group, "client_id": client_id, "bootstrap": cluster.bootstrap,
+            "more": LIBRARY_CONFIGS[settings.library](cluster),
         }  # fmt: skip
         member = KafkaMember(name, client_id, ConsumerProcess.start(name, told, self.waits), proxy, self.waits)
         self.names[client_id] = name

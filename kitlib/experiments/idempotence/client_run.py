@@ -154,7 +154,6 @@ def _tell(runs: Sequence[ClientRun], cluster: Cluster, rules: Sequence[Rule], en
     """All that happens, from the first record to the last step of each trace."""
     began_s = time.monotonic()  # the proxy's clock begins here too
     with ChaosProxy.before(cluster, rules, seed) as proxy:
-        assert proxy.cluster is not None
         started: list[ClientRun] = []
         try:
             for run in runs:

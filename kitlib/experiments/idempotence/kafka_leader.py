@@ -68,7 +68,6 @@ class KafkaLeader:
             return cls(topic, cluster, TopicReader.open(cluster, topic), model)
         with ExitStack() as undo:
             proxy = undo.enter_context(ChaosProxy.before(cluster))
-            assert proxy.cluster is not None
             leader = cls(topic, proxy.cluster, TopicReader.open(proxy.cluster, topic), model, proxy)
             undo.pop_all()
         return leader

@@ -30,7 +30,7 @@ from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import SILENT, Cluster, client_config
+from kitlib.lab.clients import SILENT, Cluster, client_config, java_config, librdkafka_config
 from kitlib.lab.java_client import JavaClient
 from kitlib.trace import Trace, in_log_order
 
@@ -176,14 +176,14 @@ def _producer(client: str, proxy: ChaosProxy, settings: dict[str, Any]) -> Itera
     """The client, connected through the proxy; let go of in the end, whatever it still has in hand."""
     if client == "java":
         with JavaClient.open() as java:
-            producer = JavaProducer(java, proxy.bootstrap, settings)
+            producer = JavaProducer(java, proxy.bootstrap, settings | java_config(proxy.cluster))
             try:
                 yield producer
             finally:
                 java.close_at_once(producer.producer)
         return
     try:
-        librdkafka = LibrdkafkaProducer(proxy.bootstrap, settings)
+        librdkafka = LibrdkafkaProducer(proxy.bootstrap, settings | librdkafka_config(proxy.cluster))
     except (KafkaException, ValueError, TypeError) as error:
         raise LabError(f"librdkafka does not start with {settings}: {error}. Change them.") from error
     try:

@@ -1,9 +1,9 @@
 """Java's producer, and what keeps its `send()` waiting: no metadata, or no room in its memory.
 
 The faults are real ones. A dead bootstrap address is a port at which nobody listens; a missing topic is one
-that was never made (the kit's broker makes none by itself); a wrong advertised address is the broker's second
-listener, which sends its clients to a proxy, while there is none; and a broker that does not answer is one
-behind a proxy that has stopped reading.
+that was never made (the kit's broker makes none by itself); a wrong advertised address is what a proxy makes of
+the right one, a port at which nobody listens; and a broker that does not answer is one behind a proxy that has
+stopped reading.
 
 `send()` throws nothing in these cases: it returns, late, a Future that has failed already.
 Source: kafka-clients 4.3.1, KafkaProducer.doSend, waitOnMetadata; BufferPool.allocate.
@@ -17,14 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from kitlib.errors import LabError
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION
-from kitlib.lab import ports, workspace
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import Cluster
+from kitlib.lab.clients import java_config
 from kitlib.lab.java_client import JavaClient
 
 BLOCKED = 0.9  # of max.block.ms: after such a wait one looks whether the send has failed already
@@ -36,10 +33,10 @@ REASONS = {"BufferExhaustedException": "memory"}
 def blocked_send(run: RealSend) -> None:
     """A few sends one after the other; each tells how long it took to return, then what became of the record."""
     knobs = run.knobs
-    with JavaClient.open() as java, _fault(run, knobs["fault"]) as (bootstrap, topic, has_looked):
+    with JavaClient.open() as java, _fault(run, knobs["fault"]) as (access, topic, has_looked):
         run.note("client", "version", name=f"kafka-clients {java.version}")
         settings = {
-            "bootstrap.servers": bootstrap, "max.block.ms": knobs["max_block_ms"], "linger.ms": knobs["linger_ms"],
+            **access, "max.block.ms": knobs["max_block_ms"], "linger.ms": knobs["linger_ms"],
             "delivery.timeout.ms": knobs["delivery_timeout_ms"], "request.timeout.ms": knobs["request_timeout_ms"],
             "buffer.memory": knobs["buffer_memory"], "batch.size": knobs["batch_size"], "retry.backoff.ms": knobs["retry_backoff_ms"],
         }  # fmt: skip
@@ -79,46 +76,28 @@ def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str) -> Non
 
 
 @contextmanager
-def _fault(run: RealSend, cause: str) -> Iterator[tuple[str, str, Callable[[], bool]]]:
-    """While it lasts: the address to give to the client, the topic, and whether it has had its first metadata."""
+def _fault(run: RealSend, cause: str) -> Iterator[tuple[dict[str, str], str, Callable[[], bool]]]:
+    """While it lasts: how the client is to connect, the topic, and whether it has had its first metadata."""
     if cause != "none":
         run.note("network", "fault", cause=cause)
-    if cause == "dead bootstrap":
-        with socket.socket() as nobody:
-            nobody.bind(("127.0.0.1", 0))  # taken, and nobody listens
-            yield f"127.0.0.1:{nobody.getsockname()[1]}", run.create_topic(), lambda: True
-        return
     topic = run.topic if cause == "missing topic" else run.create_topic()
-    if cause == "wrong advertised address":
-        with _nobody_at_the_door(run.cluster) as proxy:
-            if not run.knobs["first_send_after_ms"]:
+    with socket.socket() as nobodys:
+        nobodys.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        nowhere = nobodys.getsockname()[1]
+        if cause == "dead bootstrap":
+            yield {"bootstrap.servers": f"127.0.0.1:{nowhere}"}, topic, lambda: True
+            return
+        leads_to = nowhere if cause == "wrong advertised address" else 0
+        with ChaosProxy.before(run.cluster, watch=("Metadata",), leads_to=leads_to) as proxy:
+            if cause == "buffer full":
+                proxy.add(Rule("stop_reading", "Produce"))
+            if leads_to and not run.knobs["first_send_after_ms"]:
                 proxy.add(Rule("delay_answer", "ApiVersions", count=1, ms=HELD_BACK_MS))
-            yield proxy.bootstrap, topic, lambda: _answered(proxy)
-        return
-    with ChaosProxy.before(run.cluster, watch=("Metadata",)) as proxy:
-        if cause == "buffer full":
-            proxy.add(Rule("stop_reading", "Produce"))
-        yield proxy.bootstrap, topic, lambda: _answered(proxy)
+            yield {"bootstrap.servers": proxy.bootstrap, **java_config(proxy.cluster)}, topic, lambda: _answered(proxy)
 
 
 def _answered(proxy: ChaosProxy) -> bool:
     return any((event.what, event.api) == ("answer", "Metadata") for event in proxy.events)
-
-
-@contextmanager
-def _nobody_at_the_door(cluster: Cluster) -> Iterator[ChaosProxy]:
-    """A way to the broker that ends at its second listener, whose advertised port stays empty meanwhile.
-
-    LabError when a proxy is at that port and does not leave within WAIT_S.
-    """
-    if not cluster.doors:
-        raise LabError(f"The brokers at {cluster.bootstrap} are not the kit's. Unset KIT_KAFKA_BOOTSTRAP to see this fault.")
-    try:
-        with FileLock(ports.proxy_lock_file(workspace.run_dir()), mode=0o600, timeout=WAIT_S):
-            with ChaosProxy.start(cluster.doors[0][0], watch=("Metadata",)) as proxy:
-                yield proxy
-    except Timeout:
-        raise LabError("One of the kit's proxies is in front of the brokers, where there must be none. Stop it, then try again.") from None
 
 
 def _wait(condition: Callable[[], bool]) -> None:

@@ -16,7 +16,7 @@ from kitlib.errors import LabError
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import Cluster
+from kitlib.lab.clients import Cluster, java_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 
 DEADLINE_S = 20.0
@@ -36,6 +36,7 @@ def expired_batch(run: RealSend) -> None:
     }  # fmt: skip
     with JavaClient.open() as java, ExitStack() as stack:
         proxy = stack.enter_context(ChaosProxy.before(run.cluster, watch=("Produce",)))
+        settings |= java_config(proxy.cluster)
         run.note("client", "version", name=f"kafka-clients {java.version}")
         producer = java.producer(settings | {"bootstrap.servers": proxy.bootstrap})
         stack.callback(java.close_at_once, producer)
@@ -58,7 +59,7 @@ def expired_batch(run: RealSend) -> None:
                 proxy.clear()
                 proxy.release()
             else:
-                stack.enter_context(ChaosProxy.before(run.cluster))
+                stack.enter_context(ChaosProxy.before(run.cluster, port=proxy.port))
         deadline = began_s + knobs["delivery_timeout_ms"] / 1000 + DEADLINE_S
         for record, future in enumerate(futures, WARM_UP):
             run.told(record, *java.outcome(future, max(0.01, deadline - time.monotonic())))
@@ -86,11 +87,11 @@ def expiries(cluster: Cluster, topic: str, settings: Sequence[Mapping[str, int]]
     settings = sorted(settings, key=lambda given: given["delivery_timeout_ms"])
     with JavaClient.open() as java, ChaosProxy.before(cluster) as proxy:
         proxy.add(Rule("stop_reading", "Produce"))
-        waiting = []
+        waiting, access = [], {"bootstrap.servers": proxy.bootstrap, **java_config(proxy.cluster)}
         for given in settings:
             wanted = {name.replace("_", "."): value for name, value in given.items()}
             try:
-                producer = java.producer(wanted | {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": False})
+                producer = java.producer(wanted | access | {"enable.idempotence": False})
             except RefusedSettings as error:
                 found.append(Expiry(**given, told_after_ms=None, error=str(error)))
                 continue

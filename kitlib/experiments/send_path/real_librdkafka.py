@@ -47,10 +47,10 @@ def linger_and_batches(run: RealSend) -> None:
         for action in ("delay_request", "delay_answer") if half_ms else ():
             proxy.add(Rule(action, "Produce", ms=half_ms))
         settings = {
-            "bootstrap.servers": proxy.bootstrap, "linger.ms": knobs["linger_ms"], "batch.size": knobs["batch_size"],
+            "linger.ms": knobs["linger_ms"], "batch.size": knobs["batch_size"],
             "max.in.flight": knobs["max_in_flight"], "enable.idempotence": False, "log_level": 0,
         }  # fmt: skip
-        producer = Producer(client_config(run.cluster, **settings), logger=SILENT)
+        producer = Producer(client_config(proxy.cluster, **settings), logger=SILENT)
         values = [b"%d" % record for record in range(WARM_UP + knobs["records"])]
         for record, value in enumerate(values):
             if record == WARM_UP:

@@ -26,7 +26,7 @@ from kitlib.experiments.send_path.client_log import SEND_MARK, LogLine, Seen, Si
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
-from kitlib.lab.clients import Cluster
+from kitlib.lab.clients import Cluster, java_config, librdkafka_config
 from kitlib.lab.java_client import JavaClient
 
 CLIENTS = ("librdkafka", "java")
@@ -60,8 +60,7 @@ class Observed:
 def observe_two_sends(client: str, cluster: Cluster, topic: str, second_after_ms: int) -> Observed:
     """Send two records to an empty topic of one partition through a proxy, and look.
 
-    `cluster` is the kit's own. KnobError for a client that is none of CLIENTS; LabError when a record is not
-    stored within DEADLINE_S seconds, or when another proxy is at the door.
+    KnobError for a client that is none of CLIENTS; LabError when a record is not stored within DEADLINE_S seconds.
     """
     if client not in CLIENTS:
         raise KnobError(f"two_sends: the client is {client!r}, expected one of {', '.join(CLIENTS)}.")
@@ -76,7 +75,7 @@ def _librdkafka(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed
     log = librdkafka_log.LibrdkafkaLog(lambda: int((time.monotonic() - began_s) * 1000))
     settings = {
         "bootstrap.servers": proxy.bootstrap, "client.id": CLIENT_ID, "debug": librdkafka_log.DEBUG, "log_level": 7,
-        "linger.ms": 0, "enable.idempotence": False, "enable.metrics.push": False,
+        "linger.ms": 0, "enable.idempotence": False, "enable.metrics.push": False, **librdkafka_config(proxy.cluster),
     }  # fmt: skip
     proxy.add(Rule("delay_answer", "ApiVersions", count=1, ms=HELD_BACK_MS))
     producer = Producer(settings, logger=log.logger)
@@ -112,7 +111,7 @@ def _java(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
         with JavaClient.open(java_log.options(path)) as java:
             version = f"kafka-clients {java.version}"
             settings = {"bootstrap.servers": proxy.bootstrap, "client.id": CLIENT_ID, "linger.ms": 0, "enable.idempotence": False}
-            producer = java.producer(settings)
+            producer = java.producer(settings | java_config(proxy.cluster))
             proxy.wait_for(lambda: LOOKED_AROUND in path.read_text(errors="replace"), DEADLINE_S, "the client has looked around")
             for record in range(2):
                 if record:
