@@ -1,4 +1,4 @@
-"""A cluster of one's own that wants TLS, and a password or a certificate: who is let in, and what is said to who is not.
+"""A cluster of one's own that wants TLS, and a password or a certificate: who is let in, also through the proxy, and what others are told.
 
 One real broker, whose certificate and users the tests make, for all of them.
 """
@@ -11,7 +11,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ from kitlib.cli import app, load
 from kitlib.errors import LabError
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.lab import clients, jars, java, kafka_server, node, ports
+from kitlib.lab.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab.chaos_rules import ACTIONS
 from kitlib.lab.clients import client_config, kafka_python_admin, kafka_python_config
 from kitlib.lab.consumer_process import ConsumerProcess
 from kitlib.lab.kafka_server import Cluster
@@ -42,6 +44,7 @@ from kitlib.monitor.delivery import judge
 from kitlib.pipelines.audit import audit
 from tests.conftest import within
 from tests.lab.consumers import poll_until, settings_for
+from tests.lab.test_chaos_on_kafka import Writer, check
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -158,21 +161,86 @@ def test_each_kind_of_client_is_let_in(how: str, enter: Enter) -> None:
 
 
 @pytest.mark.parametrize("library", ["librdkafka", "java", "kafka-python"])
-def test_a_member_of_each_library_is_let_in(library: str, enter: Enter) -> None:
-    """A consumer process is told its library's own names, and reads."""
-    enter("certificate" if library == "java" else "SCRAM-SHA-512")
-    cluster = kafka_server.ensure()
-    topic = new_topic(cluster)
-    producer = Producer(client_config(cluster))
+@pytest.mark.parametrize("is_proxied", [False, True], ids=["directly", "through the proxy"])
+def test_a_member_of_each_library_is_let_in(library: str, is_proxied: bool, enter: Enter) -> None:
+    """A consumer process is told its library's own names, and reads; through the proxy without TLS, with the same password."""
+    enter("certificate" if library == "java" and not is_proxied else "SCRAM-SHA-512")
+    direct = kafka_server.ensure()
+    topic = new_topic(direct)
+    producer = Producer(client_config(direct))
     producer.produce(topic, b"0", partition=0)
     assert producer.flush(10) == 0
-    settings = settings_for(cluster, topic, library, more=clients.LIBRARY_CONFIGS[library](cluster))
-    consumer = ConsumerProcess.start("A", settings)
-    try:
-        records, _ = poll_until(consumer, lambda records, _: len(records) == 1)
-        assert [tuple(each[:2]) for each in records] == [(0, 0)]
-    finally:
-        consumer.kill()
+    with ChaosProxy.before(direct) if is_proxied else nullcontext() as proxy:
+        cluster = direct if proxy is None else proxy.cluster
+        consumer = ConsumerProcess.start("A", settings_for(cluster, topic, library, more=clients.LIBRARY_CONFIGS[library](cluster)))
+        try:
+            records, _ = poll_until(consumer, lambda records, _: len(records) == 1)
+            assert [tuple(each[:2]) for each in records] == [(0, 0)]
+        finally:
+            consumer.kill()
+
+
+KINDS = [action for action in ACTIONS if action not in ("answer_error", "replace_answer", "stop_reading", "withhold")]
+
+
+@pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-512", "certificate"])
+def test_the_proxy_stands_before_it_and_does_each_of_its_deeds(how: str, enter: Enter) -> None:
+    """Its clients speak no TLS and give the password that the cluster wants; whatever it does, each record is stored once, in order."""
+    enter(how)
+    cluster = kafka_server.ensure()
+    with ChaosProxy.before(cluster) as proxy:
+        assert client_config(proxy.cluster).get("security.protocol") == ("PLAINTEXT" if how == "certificate" else "SASL_PLAINTEXT")
+        topic = new_topic(proxy.cluster)
+        for action in KINDS:
+            proxy.add(Rule(action, count=1, ms=100 if "delay" in action or action == "reorder" else 0, bytes_per_s=100_000))
+        for action in ("withhold", "stop_reading"):
+            proxy.add(Rule(action, count=1, ms=100))
+        proxy.add(Rule("answer_error", count=1, error="NOT_ENOUGH_REPLICAS"))
+        proxy.add(Rule("replace_answer", count=1, error="REQUEST_TIMED_OUT"))
+        more = {"socket.timeout.ms": 1500, "reconnect.backoff.max.ms": 300}
+        check(Writer(proxy.cluster, topic, more=more).send(range(6000)).finish(60), 0, cluster)
+        counts = proxy.counts()
+        assert {action: counts.get(action) for action in ACTIONS} == dict.fromkeys(ACTIONS, 1) and "failures" not in counts
+        with kafka_python_admin(proxy.cluster, "a test") as admin:
+            assert topic in admin.list_topics()
+
+
+def test_long_frames_pass_through_the_proxys_tls(enter: Enter) -> None:
+    """Batches of almost a megabyte and answers with several of them come through whole, to librdkafka and to the wire."""
+    enter("PLAIN")
+    with ChaosProxy.before(kafka_server.ensure()) as proxy:
+        topic = new_topic(proxy.cluster)
+        check(Writer(proxy.cluster, topic).send(range(20), padding=900_000).finish(), 0, proxy.cluster)
+        with TopicReader.open(proxy.cluster, topic) as reader:
+            assert [len(value) for value in reader.read()[1]] == [900_000 + len(f"{number}:") for number in range(20)]
+        assert "failures" not in proxy.counts()
+
+
+def test_who_is_not_let_in_is_told_so_through_the_proxy_too(enter: Enter, secured: Secured) -> None:
+    """A wrong password is the broker's word; a broker that nobody vouches for is not spoken to at all."""
+    enter("PLAIN", sasl_password="other")
+    port = secured.password_port
+    with ChaosProxy.before(Cluster(f"127.0.0.1:{port}", None, 1, "external")) as proxy:
+        with pytest.raises(LabError, match="Authentication failed"):
+            Wire.open("127.0.0.1", proxy.port, timeout_s=5, **kafka_python_config(proxy.cluster))
+        assert "unreachable" not in proxy.counts()
+    enter("PLAIN", ssl_ca_location=None)
+    with ChaosProxy.before(Cluster(f"127.0.0.1:{port}", None, 1, "external")) as proxy:
+        with pytest.raises(LabError, match="No Kafka broker answers"):
+            Wire.open("127.0.0.1", proxy.port, timeout_s=5, **kafka_python_config(proxy.cluster))
+        assert proxy.counts()["unreachable"] >= 1
+
+
+def test_sparks_own_source_reads_it_through_the_proxy(enter: Enter, spark: Any) -> None:
+    """Java's clients in Spark need no certificate there, and lose nothing where connections break."""
+    enter("SCRAM-SHA-512")
+    with ChaosProxy.before(kafka_server.ensure(), [Rule("cut_after_answer", "Fetch", count=2)]) as proxy:
+        topic = new_topic(proxy.cluster)
+        check(Writer(proxy.cluster, topic).send(range(1000)).finish(), 0, proxy.cluster)
+        options = {"bootstrap.servers": proxy.bootstrap} | clients.java_config(proxy.cluster)
+        kafka = spark.read.format("kafka").options(**{f"kafka.{name}": value for name, value in options.items()})
+        assert kafka.option("subscribe", topic).load().count() == 1000
+        assert "failures" not in proxy.counts()
 
 
 def test_an_experiment_and_its_audit_by_spark_need_no_more_than_the_file(enter: Enter, spark: Any) -> None:
