@@ -6,23 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import Cluster, describe, file_config
-from kitlib.pipelines.partition_manager_source import FORMAT, SourceOptions
+from kitlib.lab.clients import Cluster, describe
+from kitlib.pipelines.partition_manager_source import SourceOptions
 from kitlib.storm.batches import Retries, read_retries, retries_text
 from kitlib.storm.offset_store import OffsetStore, read_stored_offset
 from kitlib.storm.partition_manager import SpoutConfig
 
 
 def open_backend(who: str, settings: SourceOptions) -> KafkaBackend:
-    """A connection to the cluster of the options. LabError when none answers, or when it asks for TLS or passwords."""
-    external, cluster = kafka_server.external_bootstrap(), None
-    if settings.bootstrap in (None, external):
-        if external and file_config():
-            raise LabError(f"{FORMAT} reads without TLS and passwords, and KIT_KAFKA_CONFIG has such settings. Use Spark's own source.")
-    else:
+    """A connection to the cluster of the options. LabError when none answers, or when it does not let the kit in."""
+    cluster = None
+    if settings.bootstrap not in (None, kafka_server.external_bootstrap()):
         cluster = Cluster(settings.bootstrap, *describe(settings.bootstrap), "kit")
     return KafkaBackend.open(f"{who}-{settings.id}", cluster)
 

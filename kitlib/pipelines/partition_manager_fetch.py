@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ COLUMNS = pa.schema([
     ("timestamp", pa.timestamp("us", "UTC")), ("retry", pa.int32()),
 ])  # fmt: skip
 
+Security = Mapping[str, Any]  # what kafka-python needs to be let in
 Piece = tuple[int, int, int]  # first offset, last offset, which retry
 Answer = TypeVar("Answer")
 
@@ -33,6 +34,7 @@ class WireLog:
     bootstrap: str
     topic: str
     partition: int
+    security: Security
 
     def start(self) -> int:
         return self._list(EARLIEST)
@@ -49,24 +51,27 @@ class WireLog:
         return None if found < 0 else found
 
     def _list(self, time: int) -> int:
-        return ask(self.bootstrap, self.topic, self.partition, lambda wire: wire.list_offsets(self.topic, self.partition, time))
+        where = self.bootstrap, self.topic, self.partition
+        return ask(*where, self.security, lambda wire: wire.list_offsets(self.topic, self.partition, time))
 
 
 _wires: dict[tuple[str, str, int], Wire] = {}  # of this process, to the leader of each partition: a task costs no connection
 
 
-def ask(bootstrap: str, topic: str, partition: int, question: Callable[[Wire], Answer]) -> Answer:
+def ask(bootstrap: str, topic: str, partition: int, security: Security, question: Callable[[Wire], Answer]) -> Answer:
     """The leader's answer, on the connection that is open, else on a new one. LabError when that fails too."""
     where = bootstrap, topic, partition
     if (wire := _wires.get(where)) is not None:
         with suppress(LabError):
             return question(wire)
         _wires.pop(where).close()
-    _wires[where] = wire = Wire.open_leader(*where)
+    _wires[where] = wire = Wire.open_leader(*where, **security)
     return question(wire)
 
 
-def read_pieces(bootstrap: str, topic: str, partition: int, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+def read_pieces(
+    bootstrap: str, topic: str, partition: int, pieces: Sequence[Piece], security: Security
+) -> Iterator[pa.RecordBatch]:
     """The records at these offsets (ascending) that are still there, about FETCH_BYTES at a time.
 
     LabError when the broker does not give them: the log ends before the pieces do, or the leader is not found.
@@ -74,7 +79,7 @@ def read_pieces(bootstrap: str, topic: str, partition: int, pieces: Sequence[Pie
     firsts, lasts, retries = (np.array(column, np.int64) for column in zip(*pieces, strict=True))
     at, end = int(firsts[0]), int(lasts[-1]) + 1
     while at < end:
-        found = ask(bootstrap, topic, partition, partial(_fetch, topic, partition, at))
+        found = ask(bootstrap, topic, partition, security, partial(_fetch, topic, partition, at))
         if found.next_offset is None or found.next_offset <= at:
             raise LabError(
                 f"{topic}-{partition}: the broker gives nothing from offset {at} on, and the batch ends at {end}. "

@@ -7,7 +7,7 @@ one for each task fetches. So what only one of them needs is imported there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kitlib.experiments.kafka_backend import KafkaBackend
-    from kitlib.pipelines.partition_manager_fetch import Piece, WireLog
+    from kitlib.pipelines.partition_manager_fetch import Piece, Security, WireLog
 
 SECONDS_TO_ANSWER = 10.0
 
@@ -43,6 +43,7 @@ class Pieces(InputPartition):
     topic: str
     partition: int
     pieces: Sequence[Piece]
+    security: Security = field(repr=False)  # with passwords, as Spark's own source sends them to its tasks
 
 
 class PartitionManagerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -109,7 +110,7 @@ class PartitionManagerReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 self.gone[partition] = sum(max(0, min(last + 1, log_start) - first) for first, last, _ in pieces)
                 pieces = [(max(first, log_start), last, retry) for first, last, retry in pieces if last >= log_start]
             if pieces:
-                tasks.append(Pieces(self._open().cluster.bootstrap, self.settings.topic, partition, pieces))
+                tasks.append(Pieces(self._open().cluster.bootstrap, self.settings.topic, partition, pieces, self._security()))
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -117,7 +118,7 @@ class PartitionManagerReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         from kitlib.pipelines.partition_manager_fetch import read_pieces
 
         assert isinstance(partition, Pieces)
-        return read_pieces(partition.bootstrap, partition.topic, partition.partition, partition.pieces)
+        return read_pieces(partition.bootstrap, partition.topic, partition.partition, partition.pieces, partition.security)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: a manager commits when its batch is finished, and so after the last one too."""
@@ -146,7 +147,12 @@ class PartitionManagerReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def _log(self, partition: int) -> WireLog:
         from kitlib.pipelines.partition_manager_fetch import WireLog
 
-        return WireLog(self._open().cluster.bootstrap, self.settings.topic, partition)
+        return WireLog(self._open().cluster.bootstrap, self.settings.topic, partition, self._security())
+
+    def _security(self) -> Security:
+        from kitlib.lab.clients import kafka_python_config
+
+        return kafka_python_config(self._open().cluster)
 
     def _new_manager(self, partition: int) -> BatchPartitionManager:
         backend, settings = self._open(), self.settings

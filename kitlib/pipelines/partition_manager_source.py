@@ -16,7 +16,9 @@ Every decision is `BatchPartitionManager`'s, which lives in the driver; executor
 partition's leader and make columns of them. What the checkpoint holds as a source's offset is a `Batch` for each
 partition: a batch that a killed query has begun is done again with the same records.
 
-Left out: TLS and passwords; transactions (as Storm, it emits records of aborted ones too); delays before a retry.
+A cluster with TLS or passwords is the one of KIT_KAFKA_BOOTSTRAP; its certificates must lie where executors run, too.
+
+Left out: transactions (as Storm, it emits records of aborted ones too); delays before a retry.
 With `trigger(availableNow=True)` a record that always fails needs a `retryLimit`, or the query has no end.
 
 Source: Apache Spark 4.2.0, `pyspark.sql.datasource`, `MicroBatchExecution`: `latestOffset(start, ...)` is asked for when

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -249,6 +250,33 @@ def test_an_experiment_and_its_audit_by_spark_need_no_more_than_the_file(enter: 
     trace = experiments.get("out_of_range").run(backend="kafka")
     assert judge(trace).counts == judge(experiments.get("out_of_range").run(backend="model")).counts
     assert audit(trace.run).differences(judge(trace)) == ()
+
+
+PARTITION_MANAGER_QUERY = """
+import sys
+from kitlib.lab import spark as kit_spark
+from kitlib.pipelines.partition_manager_source import partition_manager_stream
+topic, folder = sys.argv[1:]
+spark = kit_spark.session()
+stream = partition_manager_stream(spark, topic=topic, id=topic, forceFromStart="true")
+found = []
+def sink(batch, _):
+    found.extend((row.offset, int(row.value.split(b":")[0])) for row in batch.collect())
+query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", folder).trigger(availableNow=True).start()
+assert query.awaitTermination(60)
+print([number for _, number in sorted(found)])
+"""
+
+
+def test_the_partition_manager_reads_it_with_spark(enter: Enter, tmp_path: Path) -> None:
+    """Planner, ledgers and tasks are let in; Spark is a process of its own, as its workers know the cluster from its start on."""
+    enter("SCRAM-SHA-512")
+    cluster = kafka_server.ensure()
+    topic = new_topic(cluster)
+    check(Writer(cluster, topic).send(range(1000)).finish(), 0, cluster)
+    command = [sys.executable, "-c", PARTITION_MANAGER_QUERY, topic, str(tmp_path / "checkpoint")]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    assert asked.stdout.splitlines()[-1:] == [str(list(range(1000)))], asked.stderr[-3000:]
 
 
 def test_a_transaction_is_spoken_there_by_the_wire(enter: Enter) -> None:

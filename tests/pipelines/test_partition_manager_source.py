@@ -247,7 +247,7 @@ def test_a_topic_that_is_not_there_and_a_log_that_was_cut_are_told(broker: Clust
     with pytest.raises(LabError, match="gives nothing from offset 3 on"):
         list(reader.read(task))
     reader.stop()
-    assert WireLog(broker.bootstrap, topic, 0).end() == 3
+    assert WireLog(broker.bootstrap, topic, 0, {}).end() == 3
 
 
 @pytest.mark.kafka
