@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
 from kitlib.lab import workspace
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import Cluster, client_config, must_be_own
 from kitlib.lab.processes import wait_until
 
 EXPIRATION = "producer.id.expiration.ms"
@@ -36,8 +36,7 @@ def broker_setting(cluster: Cluster, name: str, value: str, wait_s: float = LOCK
     next one. LabError when another block does not end, the brokers do not take the value, or they do not
     have it within DEADLINE_S; a failure to set it back is a note of the exception that ended the block.
     """
-    if cluster.source != "kit":
-        raise LabError(f"{name} of the brokers at {cluster.bootstrap} is not the kit's to change. Unset KIT_KAFKA_BOOTSTRAP.")
+    must_be_own(cluster, f"another value of {name}")
     admin = AdminClient(client_config(cluster))
     with _alone(name, wait_s):
         numbers = _numbers(admin)

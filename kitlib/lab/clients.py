@@ -53,6 +53,12 @@ class Cluster:
     behind_proxy: bool = False
 
 
+def must_be_own(cluster: Cluster, what: str) -> None:
+    """LabError, begun with `what` is wanted, unless the cluster is the kit's: no other broker is ended, changed or looked into."""
+    if cluster.source != "kit":
+        raise LabError(f"{what}: the brokers at {cluster.bootstrap} are not the kit's. Unset KIT_KAFKA_BOOTSTRAP to use the kit's own.")
+
+
 def client_config(cluster: Cluster, **more: Any) -> dict[str, Any]:
     """The configuration of a confluent_kafka client for this cluster; `more` has the last word.
 

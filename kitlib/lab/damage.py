@@ -11,7 +11,7 @@ from typing import Literal
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server, workspace
-from kitlib.lab.clients import Cluster
+from kitlib.lab.clients import Cluster, must_be_own
 
 Damage = Literal["cut", "flip"]
 CUT_BYTES = 7  # within the last batch
@@ -46,8 +46,7 @@ def damage(cluster: Cluster, topic: str, how: Damage, partition: int = 0, node: 
 
 def newest_segment(cluster: Cluster, topic: str, partition: int, node: int) -> Path:
     """The file of a log's active segment on a broker. LabError when there is none."""
-    if cluster.source != "kit":
-        raise LabError(f"The files of the brokers at {cluster.bootstrap} are not the kit's. Unset KIT_KAFKA_BOOTSTRAP.")
+    must_be_own(cluster, f"a file of {topic}")
     folder = workspace.data_dir() / f"kafka-{cluster.brokers}" / f"node-{node}" / f"{topic}-{partition}"
     segments = sorted(folder.glob("*.log"))
     if not segments:

@@ -230,5 +230,5 @@ def test_cleaner_of_a_foreign_broker_is_not_watched(monkeypatch: pytest.MonkeyPa
 
     backend = KafkaBackend.__new__(KafkaBackend)
     backend.cluster = Cluster("broker.example:9092", "id", 3, "external")
-    with pytest.raises(LabError, match=r"brokers at broker\.example:9092 is not the kit's to watch\. Unset KIT_KAFKA_BOOTSTRAP"):
+    with pytest.raises(LabError, match=r"brokers at broker\.example:9092 are not the kit's\. Unset KIT_KAFKA_BOOTSTRAP"):
         KafkaCompactedLog.open(backend, "customers", 0)

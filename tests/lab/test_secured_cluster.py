@@ -31,6 +31,7 @@ from typer.testing import CliRunner
 from kitlib import experiments
 from kitlib.cli import app, load
 from kitlib.errors import LabError
+from kitlib.experiments.idempotence.vendor_clients import restart_with_answers_withheld
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.lab import clients, jars, java, kafka_server, node, ports
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
@@ -305,6 +306,23 @@ def test_offsets_and_lag_are_read_there_too(enter: Enter) -> None:
     watched = CliRunner().invoke(app, ["watch", topic, "--once", "--json"])
     [partition] = json.loads(watched.stdout)["partitions"]
     assert (partition["committed"], partition["lag"]) == (2, 1)
+
+
+def test_what_needs_the_kits_own_brokers_says_so_before_it_begins(enter: Enter) -> None:
+    """A restart and a broker's setting are refused before the run has a topic."""
+    enter("PLAIN")
+    cluster = kafka_server.ensure()
+    admin = AdminClient(client_config(cluster))
+    before = {*admin.list_topics(timeout=10).topics}
+    with pytest.raises(LabError, match=r"^a restart: the brokers at .* are not the kit's\. Unset KIT_KAFKA_BOOTSTRAP"):
+        restart_with_answers_withheld("librdkafka", "kill")
+    with pytest.raises(LabError, match=r"^a run with verification=false.* are not the kit's"):
+        experiments.get("hanging_transaction").run(backend="kafka", verification=False)
+    with pytest.raises(LabError, match="not the kit's to kill"):
+        kafka_server.restart()
+    assert {*admin.list_topics(timeout=10).topics} - before <= {"kit.offsets"}  # a backend's store, which is there before any run
+    trace = restart_with_answers_withheld("librdkafka", "no")
+    assert [step.data["offset"] for step in trace if step.what == "delivered"] == list(range(5))
 
 
 WRONG = [

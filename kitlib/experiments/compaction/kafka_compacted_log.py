@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import KnobError
 from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, Row, segments_between
 from kitlib.experiments.compaction.size_story import Commit, commit_row
 from kitlib.experiments.groups.kafka_operator import set_topic
@@ -30,7 +30,7 @@ from kitlib.kafka.log import Fetch
 from kitlib.kafka.offsets.offset_cache import OffsetCache
 from kitlib.kafka.offsets.records import decode
 from kitlib.lab import workspace
-from kitlib.lab.clients import answered
+from kitlib.lab.clients import answered, must_be_own
 from kitlib.lab.processes import wait_until
 
 SEGMENT_MS = 60_000  # so many transactions take less
@@ -70,11 +70,7 @@ class KafkaCompactedLog(KafkaTopic):
                 f"age during the run. Let the first be {LONGEST_RUN_MS} ms more than the second, or not more at all."
             )
         cluster = backend.cluster
-        if cluster.source != "kit":
-            raise LabError(
-                f"The cleaner of the brokers at {cluster.bootstrap} is not the kit's to watch. Unset "
-                'KIT_KAFKA_BOOTSTRAP, or run it with backend="model".'
-            )
+        must_be_own(cluster, "a run that watches the cleaner's files")
         config = {
             "cleanup.policy": "compact,delete", "segment.ms": str(SEGMENT_MS), DIRTY_RATIO: NEVER,
             "delete.retention.ms": str(delete_retention_ms), "min.compaction.lag.ms": str(min_compaction_lag_ms),

@@ -32,7 +32,7 @@ from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.kafka.producer.config import MAX_INT
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
-from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, kafka_python_config
+from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, kafka_python_config, must_be_own
 from kitlib.trace import Trace, in_log_order
 
 CLIENTS = ("librdkafka", "kit")
@@ -113,6 +113,8 @@ def run_together(
         raise KnobError(f"rules are for a run without a named fault, this one has {fault}. Leave one of them out.")
     all_settings = [_settled(given, found) for given in clients]
     cluster = kafka_server.ensure()
+    if (ending or found.ending) == "kill":
+        must_be_own(cluster, "a run in which the broker is killed")
     admin = AdminClient(client_config(cluster))
     runs = []
     for number, settings in enumerate(all_settings):

@@ -30,7 +30,7 @@ from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import SILENT, Cluster, client_config, java_config, librdkafka_config
+from kitlib.lab.clients import SILENT, Cluster, client_config, java_config, librdkafka_config, must_be_own
 from kitlib.lab.java_client import JavaClient
 from kitlib.trace import Trace, in_log_order
 
@@ -114,6 +114,8 @@ def restart_with_answers_withheld(
         if number not in COUNTS:
             raise KnobError(f"restart_with_answers_withheld: {name} is {number!r}, expected {COUNTS[0]} to {COUNTS[-1]}.")
     cluster = kafka_server.ensure()
+    if how != "no":
+        must_be_own(cluster, "a restart")
     run = f"stock-{client}-{uuid.uuid4().hex[:8]}"
     topic = f"kit.{run}.events"
     create_topic(AdminClient(client_config(cluster)), topic, 1, {"retention.ms": "-1"})

@@ -36,7 +36,7 @@ from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import Api, TransactionalProducer
 from kitlib.lab import created_resources
 from kitlib.lab.broker_settings import broker_setting
-from kitlib.lab.clients import Cluster, client_config, kafka_python_config
+from kitlib.lab.clients import Cluster, client_config, kafka_python_config, must_be_own
 from kitlib.lab.processes import wait_until
 from kitlib.lab.producer_process import ProducerProcess
 from kitlib.lab.wire import Wire
@@ -140,6 +140,8 @@ class KafkaTransactions:
     ) -> KafkaTransactions:
         """Create the topics; markers take as long as they take. LabError when the broker does not do what is asked for."""
         run = backend.run
+        if not verification:
+            must_be_own(backend.cluster, "a run with verification=false, a setting of the broker")
         for topic in (source := f"kit.{run}.input", output := f"kit.{run}.output"):
             create_topic(backend.admin, topic, 1, {"retention.ms": "-1"})
         TopicReader.open(backend.cluster, source).close()  # it has a leader
