@@ -105,3 +105,13 @@ def test_write_without_room_leaves_the_old_file(tmp_path: Path) -> None:
     assert answer.stdout.startswith("DiskError") and "Make room" in answer.stdout
     assert path.read_text() == '{"schema": 1}'
     assert [entry.name for entry in tmp_path.iterdir()] == ["kafka.json"]
+
+
+def test_broker_of_an_older_kit_is_still_found(tmp_path: Path) -> None:
+    """What older kits wrote down of a node, and this one no longer needs, is passed over."""
+    path = tmp_path / "kafka.json"
+    state.write_cluster_state(path, STATE)
+    content = json.loads(path.read_text())
+    content["nodes"][0] |= {"behind_port": 20003, "proxy_port": 20004}
+    path.write_text(json.dumps(content))
+    assert state.read_cluster_state(path, pytest.fail) == STATE
