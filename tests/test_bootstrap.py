@@ -53,10 +53,8 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def project(tmp_path: Path, wheels: Path) -> Path:
+def make_project(root: Path, wheels: Path) -> Path:
     """A project with the real bootstrap script, a lock of one package, jars that are there, and an archive of their classes."""
-    root = tmp_path / "das Projekt"
     (root / "kitlib" / "lab").mkdir(parents=True)
     (root / "scripts").mkdir()
     shutil.copy(REPOSITORY / "scripts" / "bootstrap.py", root / "scripts")
@@ -78,6 +76,34 @@ def project(tmp_path: Path, wheels: Path) -> Path:
     return root
 
 
+@pytest.fixture
+def project(tmp_path: Path, wheels: Path) -> Path:
+    """A project that was never set up."""
+    return make_project(tmp_path / "das Projekt", wheels)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> tuple[Path, str]:
+    """The one first setup that all tests share which begin with a finished one: its project, and what it said."""
+    root = make_project(tmp_path_factory.mktemp("first") / "das Projekt", wheels)
+    return root, finish(bootstrap(root, wheels))
+
+
+@pytest.fixture
+def finished(project: Path, first: tuple[Path, str]) -> Path:
+    """A project whose setup came to its end."""
+    take_over(first[0], project)
+    return project
+
+
+def take_over(done: Path, project: Path) -> None:
+    """Let a project have the environment of another one, as if it had been made here."""
+    shutil.rmtree(project / ".venv", ignore_errors=True)
+    shutil.copytree(done / ".venv", project / ".venv", symlinks=True, copy_function=os.link)  # pip never writes into a file that is there
+    stamp(project).unlink()
+    stamp(project).write_text(json.dumps(json.loads(stamp(done).read_text()) | {"root": str(project)}))
+
+
 def environment(project: Path, wheels: Path) -> dict[str, str]:
     """An environment in which pip has no index, and in which somebody's settings point pip elsewhere."""
     path = os.pathsep.join(folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "uv").exists())
@@ -96,7 +122,9 @@ def bootstrap(project: Path, wheels: Path, *options: str, **more: str) -> subpro
 
 def finish(process: subprocess.Popen[str]) -> str:
     """What a setup that succeeds has said before its last line, which is the last word on jars and archive."""
-    output, errors = process.communicate(timeout=120)
+    assert process.stdout is not None and process.stderr is not None
+    with process:
+        errors, output = process.stderr.read(), process.stdout.read()
     assert process.returncode == 0, errors
     assert output == ""
     said, last = errors.removesuffix("\n").rpartition("\n")[::2]
@@ -104,59 +132,66 @@ def finish(process: subprocess.Popen[str]) -> str:
     return said
 
 
+def read_until(process: subprocess.Popen[str], word: str) -> str:
+    """What a setup says up to the line with `word` in it."""
+    said = ""
+    assert process.stderr is not None
+    for line in process.stderr:
+        said += line
+        if word in line:
+            return said
+    raise AssertionError(f"{word!r} is not in {said!r}")
+
+
 def stamp(project: Path) -> Path:
     return project / ".venv" / ".kit-ready"
 
 
-@pytest.mark.alone
 @pytest.mark.slow
-def test_setup_first_and_second_run(project: Path, wheels: Path) -> None:
-    """The first run walks through all stages; the second is done within a second, touches no package and needs no network."""
-    errors = finish(bootstrap(project, wheels))
-    assert [stage for stage in STAGES if stage in errors] == STAGES
+def test_setup_first_run_walks_through_all_stages(first: tuple[Path, str]) -> None:
+    """In their order, into .venv and nowhere else; the stamp says of which folder the environment is."""
+    project, said = first
+    assert [stage for stage in STAGES if stage in said] == STAGES
     assert not (project / "elsewhere").exists()
     assert json.loads(stamp(project).read_text())["root"] == str(project)
+
+
+@pytest.mark.alone
+def test_setup_second_run_is_done_within_a_second(finished: Path, wheels: Path) -> None:
+    """It touches no package and needs no network."""
     begun = time.monotonic()
-    assert finish(bootstrap(project, wheels, PIP_FIND_LINKS="", KIT_OFFLINE="1")) == ""
+    assert finish(bootstrap(finished, wheels, PIP_FIND_LINKS="", KIT_OFFLINE="1")) == ""
     assert time.monotonic() - begun < within(1)
-    for change in ("requirements.lock", "pyproject.toml"):
-        (project / change).write_text((project / change).read_text() + "\n")
-        errors = finish(bootstrap(project, wheels))
-        assert "4/5" in errors
-        assert "1/5" not in errors, "what is there is brought up to date, not thrown away"
 
 
 @pytest.mark.slow
-def test_setup_brings_developers_tools_to_those_who_ask_and_keeps_them(project: Path, wheels: Path) -> None:
+def test_setup_brings_developers_tools_to_those_who_ask_and_keeps_them(
+    first: tuple[Path, str], finished: Path, wheels: Path
+) -> None:
     """A learner's setup leaves them out, --dev adds them to what is there, and a learner's setup after it removes nothing."""
 
     def has_tool() -> bool:
-        return any((project / ".venv").glob("lib/python*/site-packages/kit_tool-1.dist-info"))
+        return any((finished / ".venv").glob("lib/python*/site-packages/kit_tool-1.dist-info"))
 
-    assert "the 1 packages of requirements.lock go" in finish(bootstrap(project, wheels))
+    assert "the 1 packages of requirements.lock go" in first[1]
     assert not has_tool()
-    _, errors = bootstrap(project, wheels, "--dev", KIT_OFFLINE="1").communicate(timeout=30)
+    _, errors = bootstrap(finished, wheels, "--dev", KIT_OFFLINE="1").communicate(timeout=30)
     assert "lacks the developers' tools" in errors
-    added = finish(bootstrap(project, wheels, "--dev"))
+    added = finish(bootstrap(finished, wheels, "--dev"))
     assert "the 2 packages of requirements.lock and requirements-dev.lock go" in added and "1/5" not in added
     assert has_tool()
-    assert finish(bootstrap(project, wheels, KIT_OFFLINE="1")) == "", "a learner's setup has nothing to do"
+    assert finish(bootstrap(finished, wheels, KIT_OFFLINE="1")) == "", "a learner's setup has nothing to do"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "stages"), [(signal.SIGINT, STAGES[:-1]), (signal.SIGKILL, STAGES[2:3])], ids=["Ctrl-C", "kill -9"]
-)
 def test_setup_interrupted_at_each_stage_is_completed_by_the_next_run(
-    project: Path, wheels: Path, number: signal.Signals, stages: list[str]
+    first: tuple[Path, str], project: Path, wheels: Path
 ) -> None:
     """Ctrl-C or a kill at any stage leaves nothing that is taken for whole, no process, and the next run completes it."""
-    for stage in stages:
+
+    def interrupt(stage: str, number: signal.Signals) -> str:
         process = bootstrap(project, wheels)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if stage in line:
-                break
+        said = read_until(process, stage)
         os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=30)
         assert process.returncode == (130 if number is signal.SIGINT else -number)
@@ -164,9 +199,18 @@ def test_setup_interrupted_at_each_stage_is_completed_by_the_next_run(
         assert "Traceback" not in errors
         if number is signal.SIGINT:
             assert "run `make setup` again" in errors
-        assert wait_for(lambda group=process.pid: not group_exists(group), 10)
-    errors = finish(bootstrap(project, wheels))
-    assert "unfinished" in errors
+        assert wait_for(lambda: not group_exists(process.pid), 10)
+        return said
+
+    assert "unfinished" not in interrupt(STAGES[0], signal.SIGINT)
+    at = [(STAGES[1], signal.SIGINT), (STAGES[2], signal.SIGINT), (STAGES[3], signal.SIGINT), (STAGES[2], signal.SIGKILL)]
+    for stage, number in at:
+        take_over(first[0], project)
+        stamp(project).unlink()  # so that there is something to do, yet no virtual environment to make
+        assert STAGES[0] not in interrupt(stage, number)
+        anew = interrupt(STAGES[0], signal.SIGINT) if number is signal.SIGINT else finish(bootstrap(project, wheels))
+        assert "unfinished" in anew
+    assert [stage for stage in STAGES if stage in anew] == STAGES
     assert stamp(project).exists()
     assert not (project / ".venv.old").exists()
 
@@ -180,36 +224,48 @@ def group_exists(group: int) -> bool:
 
 
 @pytest.mark.slow
-def test_setup_a_wrong_hash_is_refused(project: Path, wheels: Path) -> None:
+def test_setup_a_wrong_hash_is_refused(finished: Path, wheels: Path) -> None:
     """A package whose hash is not the locked one is not installed, and pip's reason is shown."""
-    lock = project / "requirements.lock"
+    lock = finished / "requirements-dev.lock"  # pip looks at the hash of what is not installed yet
     lock.write_text(lock.read_text()[:-5] + "0000\n")
-    process = bootstrap(project, wheels)
+    process = bootstrap(finished, wheels, "--dev")
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 5
     assert "DO NOT MATCH THE HASHES" in errors
     assert "setup: pip ended with 1" in errors
-    assert not stamp(project).exists()
+    assert not stamp(finished).exists()
+    assert not any((finished / ".venv").glob("lib/python*/site-packages/kit_tool*"))
 
 
 @pytest.mark.slow
-def test_setup_a_moved_project_makes_its_environment_anew(project: Path, wheels: Path) -> None:
+def test_setup_a_moved_project_makes_its_environment_anew(finished: Path, wheels: Path) -> None:
     """An environment that was moved with its project, or whose Python is gone, is made anew instead of half working."""
-    finish(bootstrap(project, wheels))
-    moved = project.with_name("moved")
-    project.rename(moved)
+    moved = finished.with_name("moved")
+    finished.rename(moved)
     assert "1/5" in finish(bootstrap(moved, wheels))
     (moved / ".venv" / "bin" / "python").unlink()
-    assert "1/5" in finish(bootstrap(moved, wheels))
+    process = bootstrap(moved, wheels)
+    assert "making it anew" in read_until(process, "1/5")
+    os.killpg(process.pid, signal.SIGKILL)  # from here on it is a setup like any other
+    process.communicate(timeout=30)
 
 
 @pytest.mark.slow
-def test_setup_two_at_once_make_one_environment(project: Path, wheels: Path) -> None:
-    """Of two setups at once, one works and the other waits and finds it done."""
-    both = [bootstrap(project, wheels) for _ in range(2)]
-    told = [finish(process) for process in both]
-    assert sorted("1/5" in errors for errors in told) == [False, True]
-    assert any("waiting" in errors for errors in told)
+@pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
+def test_setup_two_at_once_bring_one_environment_up_to_date(finished: Path, wheels: Path, changed: str) -> None:
+    """Of two setups at once, one installs what a change asks for into what is there; the other waits and finds it done."""
+    (finished / changed).write_text((finished / changed).read_text() + "\n")
+    word = hold_jars(finished)
+    one = bootstrap(finished, wheels)
+    said = read_until(one, "2/5")
+    other = bootstrap(finished, wheels)
+    read_until(other, "waiting")
+    word.write_text("go on")
+    said += finish(one)
+    assert "4/5" in said
+    assert "1/5" not in said, "what is there is brought up to date, not thrown away"
+    word.write_text("go on")
+    assert "4/5" not in finish(other)
 
 
 class Terminal:
@@ -279,14 +335,14 @@ def test_setup_on_a_terminal_is_one_line_that_moves(project: Path, wheels: Path)
 
 
 @pytest.mark.slow
-def test_setup_ctrl_c_on_a_terminal_leaves_one_clean_line(project: Path, wheels: Path) -> None:
+def test_setup_ctrl_c_on_a_terminal_leaves_one_clean_line(finished: Path, wheels: Path) -> None:
     """Ctrl-C wipes the moving line, says how to go on, and leaves no process."""
-    hold_jars(project)
-    terminal = Terminal(project, wheels)
+    hold_jars(finished)
+    terminal = Terminal(finished, wheels)
     terminal.read_until("5/5 jars: fetched 1 of 3 MB")
     os.write(terminal.screen, b"\x03")
     assert terminal.end() == 130
-    assert terminal.left()[2:] == ["setup: stopped; run `make setup` again to complete it", ""]
+    assert terminal.left() == ["setup: stopped; run `make setup` again to complete it", ""]
     assert not group_exists(terminal.process.pid)
 
 

@@ -24,9 +24,11 @@ from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
+from kitlib.pipelines import topics
 from kitlib.pipelines.audit import AuditResult, audit, audit_stream, steps_of
 from kitlib.pipelines.folded_stream import CheckpointError
 from kitlib.trace import Trace
+from tests.cli.conftest import CommandLine, command_line  # noqa: F401 - a fixture
 from tests.conftest import wait_for
 from tests.pipelines.conftest import as_lines, as_trace, runs_of_steps
 
@@ -264,20 +266,16 @@ def test_audit_stream_whose_topic_is_deleted_and_made_anew_ends_with_a_sentence(
 
 
 @pytest.mark.kafka
-def test_kit_audit_prints_the_audit_as_json(broker: Cluster) -> None:
+def test_kit_audit_prints_the_audit_as_json(broker: Cluster, command_line: CommandLine) -> None:  # noqa: F811
     """`kit audit RUN --json` prints counts and witnesses on stdout and nothing of Spark's; a run that is not there is exit 3."""
     trace = experiments.get("small_max_offset_behind").run(backend="kafka")
-
-    def kit_audit(run: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kitlib", "audit", run, "--json"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
-
-    done = kit_audit(trace.run)
+    command = [sys.executable, "-m", "kitlib", "audit", trace.run, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
     assert (done.returncode, done.stderr) == (0, "kit: starting Spark and reading the trace\n")
     assert json.loads(done.stdout)["counts"] == judge(trace).counts
-    failed = kit_audit("no-such-run")
-    assert (failed.returncode, failed.stdout) == (3, "")
-    assert failed.stderr.startswith("kit: audit of run no-such-run: there is no topic")
+    code, told, complaint = command_line("audit", "no-such-run")
+    assert (code, told) == (3, "")
+    assert complaint.startswith("kit: audit of run no-such-run: there is no topic")
 
 
 @pytest.mark.kafka
@@ -326,14 +324,15 @@ def test_audit_counts_records_that_the_trace_does_not_mention(
 
 
 @pytest.mark.kafka
-def test_audit_without_its_topics_says_what_is_missing(broker: Cluster, spark: Any) -> None:
+def test_audit_without_its_topics_says_what_is_missing(broker: Cluster, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run without a trace, a topic that is gone and a broker that is not there are each told in a sentence."""
     trace = experiments.get("start_position").run(backend="kafka")
     with pytest.raises(LabError, match=r"no topic kit\.trace\.no-such-run at .* There are traces of "):
         audit("no-such-run")
     with pytest.raises(KnobError, match="not the name of a run"):
         audit("../../x")
-    with pytest.raises(LabError, match=r"no Kafka answers at 127\.0\.0\.1:9 "):
+    with monkeypatch.context() as patched, pytest.raises(LabError, match=r"no Kafka answers at 127\.0\.0\.1:9 within 0\.5 s"):
+        patched.setattr(topics, "SECONDS_TO_ANSWER", 0.5)
         audit(trace.run, bootstrap="127.0.0.1:9")
     topic = trace.steps[0].data["topic"]
     delete_topic(broker, topic)
