@@ -26,10 +26,9 @@ from kitlib.lab.processes import wait_until
 from kitlib.lab.share_consumer import ShareConsumerProcess
 from kitlib.lab.share_state import ShareWire, WrittenState
 
-POLL_MS = 100  # how long a poll waits for records
 FEWEST_LOCKS = 100  # group.share.min.partition.max.record.locks of every broker
 CLOSE_S = 5.0  # how long the consumers may take to leave
-SHORTEST_MS = 5  # of a wait
+SHORTEST_MS = 5  # of a wait, or a poll
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +123,9 @@ class KafkaShareGroup:
         ends = min((lock.until_ms for lock in self.locked.values()), default=at_ms)
         time.sleep(max(SHORTEST_MS, min(at_ms, ends + 1) - self.now_ms) / 1000)
 
-    def poll(self, member: str) -> list[Delivery]:
-        found = [Delivery(offset, deliveries) for offset, deliveries in self.members[member].fetch(POLL_MS)]
+    def poll(self, member: str, until_ms: int) -> list[Delivery]:
+        wait_ms = max(SHORTEST_MS, until_ms - self.now_ms)
+        found = [Delivery(offset, deliveries) for offset, deliveries in self.members[member].fetch(wait_ms)]
         if any(each.offset in self.locked for each in found):
             self._look()
         for each in found:

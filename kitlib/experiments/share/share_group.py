@@ -73,8 +73,8 @@ class ModelShareGroup:
         ends = self.share.next_lock_ends_ms()
         self.now_ms = max(self.now_ms, at_ms if ends is None else min(at_ms, ends))
 
-    def poll(self, member: str) -> list[Delivery]:
-        """What a consumer is handed now."""
+    def poll(self, member: str, until_ms: int) -> list[Delivery]:
+        """What a consumer is handed now; a poll of a real one waits for records until `until_ms`."""
         found = self.share.acquire(member, self.settings.max_poll_records, self.log_end, self.now_ms)
         self.owners.update((each.offset, member) for each in found)
         return found

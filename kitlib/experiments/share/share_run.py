@@ -17,6 +17,7 @@ from kitlib.experiments.share.share_group import BEGINS, ModelShareGroup, ShareG
 from kitlib.kafka.share_partition import Acknowledge, Change, Delivery, RecordState
 from kitlib.trace import to_ranges
 
+LONGEST_POLL_MS = 100  # of a poll that waits for records; it ends before another consumer has something to do
 IDLE_MS = 20  # how long a consumer waits after a poll that brought nothing
 PATIENCE_MS = 60_000  # a story that does not come to its end ends then
 ANSWER_OF = {"release": Acknowledge.RELEASE, "reject": Acknowledge.REJECT}
@@ -123,7 +124,8 @@ class ShareRun(Run):
         if worker.unanswered:
             self._answer(worker, dict.fromkeys(worker.unanswered, Acknowledge.ACCEPT))
             worker.unanswered.clear()
-        found = self.group.poll(worker.name)
+        others = (each.due_ms for each in self.workers.values() if each is not worker and each.is_busy)
+        found = self.group.poll(worker.name, until_ms=min(others, default=self.now_ms + LONGEST_POLL_MS))
         self._take_returned()
         for each in found:
             self.is_full = False
