@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
@@ -28,15 +28,23 @@ def create_partitions(admin: AdminClient, topic: str, partitions: int, replicas:
 
 
 def wait_until_led(admin: AdminClient, topic: str, partitions: int) -> None:
-    """Wait until the topic has so many partitions, each with a leader. LabError after DEADLINE_S."""
+    """Wait until the topic has so many partitions, and the leader of each answers for it. LabError after DEADLINE_S.
+
+    A broker tells in its metadata that it leads a partition a moment before it does, and refuses what comes in between.
+    """
 
     def is_led() -> bool:
         try:
             topics = admin.list_topics(topic, timeout=DEADLINE_S).topics
+            found = topics[topic].partitions if topic in topics else {}
+            if len(found) != partitions or any(each.leader < 0 for each in found.values()):
+                return False
+            ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in found}  # type: ignore[no-untyped-call]
+            for end in admin.list_offsets(ends, request_timeout=DEADLINE_S).values():
+                end.result(DEADLINE_S)
         except KafkaException:  # nobody answers; the deadline is this function's
             return False
-        found = topics[topic].partitions if topic in topics else {}
-        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
+        return True
 
     wait_until(is_led, DEADLINE_S, f"all {partitions} partitions of topic {topic} have a leader")
 
