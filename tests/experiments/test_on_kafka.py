@@ -25,6 +25,7 @@ from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.wire import Wire
 from kitlib.monitor.delivery import judge
 from kitlib.storm.errors import FailedFetchError
 from kitlib.storm.offset_store import read_stored_offset
@@ -314,6 +315,16 @@ def test_topic_fetches_as_the_model_and_tells_out_of_range(backend: KafkaBackend
     assert (topic.offset_before(EARLIEST_TIME), topic.offset_before(LATEST_TIME)) == (6, 12)
     stamp = topic.fetch(7).records[0].timestamp_ms
     assert topic.offset_before(stamp) in range(6, 8) and topic.offset_before(stamp + 3_600_000) is None
+
+
+def test_each_partition_of_a_topic_that_was_made_has_a_leader_that_answers(broker: Cluster) -> None:
+    """The metadata name a leader a moment before it leads; what is sent in between would be refused."""
+    host, _, port = broker.bootstrap.rpartition(":")
+    with Wire.open(host, int(port)) as wire:
+        for _ in range(20):
+            name = f"led-{uuid.uuid4().hex[:12]}"
+            create_topic(AdminClient(client_config(broker)), name, replicas=1, partitions=12, shared=True)
+            assert [wire.list_offsets(name, partition) for partition in reversed(range(12))] == [0] * 12
 
 
 def test_topic_that_does_not_exist_is_a_lab_error(
