@@ -178,6 +178,10 @@ class Experiment:
                 raise ScriptError(f"{self.name}: after what the script does, the story cannot go on: {error}") from error
             interventions.check_met(self.name, trace.steps[-1].at_ms if trace.steps else 0)
             place.publish(trace)
+        except LabError as error:
+            if why := place.trouble():
+                raise LabError(f"{error} {why}") from error
+            raise
         finally:
             place.close()
         return trace

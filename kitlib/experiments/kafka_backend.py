@@ -104,13 +104,16 @@ def deliver(
 
 
 def hand_over(producer: Producer, topic: str, value: bytes | None, key: bytes | None, partition: int, **more: Any) -> None:
-    """`Producer.produce`, waiting for as long as the client's queue is full."""
+    """`Producer.produce`, waiting for as long as the client's queue is full. LabError when the client refuses the record."""
     while True:
         try:
             producer.produce(topic, value, key, partition, **more)
             return
         except BufferError:  # let it drain
             producer.poll(0.1)
+        except KafkaException as error:  # such as: too large
+            size = len(value or b"") + len(key or b"")
+            raise LabError(f"topic {topic}: a record of {size:,} bytes was refused: {error.args[0].str()}. It was not sent.") from error
 
 
 def consume_to_end(consumer: Consumer, begins: Sequence[TopicPartition], who: str) -> tuple[list[Message], dict[int, int]]:
@@ -315,6 +318,7 @@ class KafkaBackend:
     name: str = "kafka"
     opened: ExitStack = field(default_factory=ExitStack)  # what is closed with the backend, the last one first
     began_s: float = field(default_factory=time.monotonic)
+    log_ends: dict[int, int] = field(default_factory=kafka_server.log_ends)
 
     @classmethod
     def open(cls, run: str, cluster: Cluster | None = None) -> KafkaBackend:
@@ -381,6 +385,9 @@ class KafkaBackend:
 
     def publish(self, trace: Trace) -> None:
         publish(trace, self.cluster, self.admin, self.producer)
+
+    def trouble(self) -> str:
+        return kafka_server.trouble_since(self.log_ends)
 
     def close(self) -> None:
         self.opened.close()

@@ -290,7 +290,7 @@ class Node:
 
     def lost_its_room(self) -> bool:
         """Whether the last java ended because there was no room to write."""
-        return any(words in line for line in self.tail for words in NO_ROOM)
+        return any(words in "\n".join(self.tail) for words in NO_ROOM)
 
     def has_cut(self) -> list[str]:
         """What this java cut off from damaged logs when it started, a sentence for each log."""
@@ -308,11 +308,8 @@ class Node:
         code = self.java.returncode if self.java is not None else None
         if not self.is_formatted():
             return f"its data folder {self.data} is gone"
-        if self.lost_its_room():
-            free_mb = shutil.disk_usage(self.data).free // 1_000_000
-            return f"the disk is full or a limit on file sizes is reached ({free_mb} MB free in {self.data}; make room there)"
-        if "OutOfMemoryError" in text:
-            return f"out of memory (heap {self.machinery.heap_mb} MB; KIT_BROKER_HEAP_MB sets another)"
+        if cause := starved_of(text, self.data, f" (heap {self.machinery.heap_mb} MB; KIT_BROKER_HEAP_MB sets another)"):
+            return cause
         if self.lost_its_port():
             return f"its port ({', '.join(map(str, self.ports()))}) is taken by another program"
         if code is not None and code < 0:
@@ -320,6 +317,16 @@ class Node:
         complaints = [line for line in self.tail if " ERROR " in line or " FATAL " in line or "Exception" in line]
         last = (complaints or [line for line in self.tail if line] or ["its log is empty"])[-1]
         return f"exit code {code}: {last[:300]}"
+
+
+def starved_of(log: str, data: Path, heap: str = "; KIT_BROKER_HEAP_MB sets another heap") -> str:
+    """What the broker that wrote this ran out of, with what to do; "" when it does not complain of that."""
+    if any(words in log for words in NO_ROOM):
+        free_mb = shutil.disk_usage(data).free // 1_000_000
+        return f"the disk is full or a limit on file sizes is reached ({free_mb} MB free in {data}; make room there)"
+    if "Too many open files" in log:
+        return "it may open no more files (`ulimit -n` before `kit up` sets how many)"
+    return f"out of memory{heap}" if "OutOfMemoryError" in log else ""
 
 
 def log_file(run_dir: Path, node: int) -> Path:
