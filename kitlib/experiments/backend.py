@@ -123,10 +123,6 @@ class Backend(Protocol):
         """Keep the finished trace where the audit finds it."""
         ...
 
-    def trouble(self) -> str:
-        """What the broker has run out of during the run, as a sentence; "" if nothing."""
-        ...
-
     def close(self) -> None:
         """Let go of connections; what was written stays."""
         ...
@@ -158,9 +154,6 @@ class ModelBackend:
 
     def publish(self, trace: Trace) -> None:
         """Nothing: the caller holds the trace."""
-
-    def trouble(self) -> str:
-        return ""
 
     def close(self) -> None:
         """Nothing to let go of."""

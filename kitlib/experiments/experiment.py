@@ -10,7 +10,8 @@ calls `Experiment.run`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
@@ -160,8 +161,7 @@ class Experiment:
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
         domain = self.domain or getattr(self.kind, "domain", "")
         trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=domain, script=[*map(str, script)])
-        place = open_backend(backend, run_name)
-        try:
+        with open_backend(backend, run_name) as place:
             twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
             run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)
             if script:
@@ -178,12 +178,6 @@ class Experiment:
                 raise ScriptError(f"{self.name}: after what the script does, the story cannot go on: {error}") from error
             interventions.check_met(self.name, trace.steps[-1].at_ms if trace.steps else 0)
             place.publish(trace)
-        except LabError as error:
-            if why := place.trouble():
-                raise LabError(f"{error} {why}") from error
-            raise
-        finally:
-            place.close()
         return trace
 
     def __repr__(self) -> str:
@@ -235,12 +229,17 @@ def _parameters(story: Callable[..., None]) -> tuple[str, ...]:
     return tuple(signature(story).parameters)[1:]
 
 
-def open_backend(name: str, run: str) -> Backend:
-    """The backend of this name for one run; the real one is imported only when it is asked for."""
+@contextmanager
+def open_backend(name: str, run: str) -> Iterator[Backend]:
+    """The backend of this name for one run, closed behind it; the real one is imported only when it is asked for."""
     if name == "kafka":
         from kitlib.experiments.kafka_backend import KafkaBackend
+        from kitlib.lab.kafka_server import telling_troubles
 
-        return KafkaBackend.open(run)
+        with telling_troubles(), closing(KafkaBackend.open(run)) as real:
+            yield real
+        return
     from kitlib.experiments.backend import ModelBackend
 
-    return ModelBackend(run)
+    with closing(ModelBackend(run)) as model:
+        yield model

@@ -318,7 +318,6 @@ class KafkaBackend:
     name: str = "kafka"
     opened: ExitStack = field(default_factory=ExitStack)  # what is closed with the backend, the last one first
     began_s: float = field(default_factory=time.monotonic)
-    log_ends: dict[int, int] = field(default_factory=kafka_server.log_ends)
 
     @classmethod
     def open(cls, run: str, cluster: Cluster | None = None) -> KafkaBackend:
@@ -385,9 +384,6 @@ class KafkaBackend:
 
     def publish(self, trace: Trace) -> None:
         publish(trace, self.cluster, self.admin, self.producer)
-
-    def trouble(self) -> str:
-        return kafka_server.trouble_since(self.log_ends)
 
     def close(self) -> None:
         self.opened.close()

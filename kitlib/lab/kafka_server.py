@@ -150,21 +150,20 @@ def status() -> Status:
     return Status(phase, _sentence(found, nodes, phase), found.bootstrap, found.cluster_id, "kit", found.since, nodes, found.notes)
 
 
-def log_ends() -> dict[int, int]:
-    """How long the log of each of the kit's brokers is now, in bytes; {} for a cluster of the user's own."""
-    found = None if external_bootstrap() else read()
-    logs = {each.node: node.log_file(workspace.run_dir(), each.node) for each in found.nodes} if found else {}
-    return {number: path.stat().st_size for number, path in logs.items() if path.exists()}
-
-
-def trouble_since(ends: dict[int, int]) -> str:
-    """What a broker has run out of since its log had this end (`log_ends`), as a sentence; "" if nothing, as far as is known."""
-    for number, end in ends.items():
-        with suppress(OSError), node.log_file(workspace.run_dir(), number).open("rb") as file:
-            file.seek(end if os.fstat(file.fileno()).st_size >= end else 0)  # it was rotated
-            if cause := node.starved_of(file.read().decode(errors="replace"), workspace.data_dir()):
-                return f"Broker {number} is in trouble: {cause}."
-    return ""
+@contextmanager
+def telling_troubles() -> Iterator[None]:
+    """A LabError of this block says as well what a broker of the kit's has run out of meanwhile: disk, files or memory."""
+    ends = {path: path.stat().st_size for path in log_files()}
+    try:
+        yield
+    except LabError as error:
+        for path in log_files():
+            with path.open("rb") as file:
+                end = ends.get(path, 0)
+                file.seek(end if os.fstat(file.fileno()).st_size >= end else 0)  # it was rotated
+                if cause := node.starved_of(file.read().decode(errors="replace"), workspace.data_dir()):
+                    raise LabError(f"{error} The broker is in trouble: {cause}.") from error
+        raise
 
 
 def kill_node(number: int = 1, hold: bool = False) -> int:

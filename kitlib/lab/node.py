@@ -334,6 +334,7 @@ def log_file(run_dir: Path, node: int) -> Path:
     return run_dir / f"node-{node}.log"
 
 
+
 # What a broker cut off when it started
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"  # written again and again, see node.settings

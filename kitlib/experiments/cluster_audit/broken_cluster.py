@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar
@@ -325,7 +324,7 @@ def broken_cluster(seed: int, backend: str = "model") -> BrokenCluster:
     plan = Plan.of(seed)
     if backend not in BACKENDS:
         raise KnobError(f"broken_cluster: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
-    with closing(open_backend(backend, f"broken-{seed}-{uuid.uuid4().hex[:8]}")) as place:
+    with open_backend(backend, f"broken-{seed}-{uuid.uuid4().hex[:8]}") as place:
         driver = place.provide(ModelDriver, plan)
         play(plan, driver)
         found: BrokenCluster = driver.seen()

@@ -1,0 +1,72 @@
+"""A trace in which every text tries to become something else, in a real Chromium: it is read as text, nothing runs, nothing is fetched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from kitlib import experiments
+from kitlib.errors import KitError
+from kitlib.trace import Trace
+from kitlib.views.saved_page import to_recording
+from tests.browser.pages import visiting
+from tests.browser.players import ROOT, press
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = '"><img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e\u2028\x1b]0;x\x07'
+WORD_FOR_WORD = {"transactions", "streams"}  # whose pictures look a value up, and refuse one that no run writes
+
+
+def one_of_each_domain() -> dict[str, str]:
+    """The first experiment of each domain, by the domain's name."""
+    names: dict[str, str] = {}
+    for name in experiments.names():
+        found = experiments.get(name)
+        names.setdefault(found.domain or found.kind.domain, name)
+    return names
+
+
+def poisoned(value: Any) -> Any:
+    """The value with the hostile text before each text in it."""
+    match value:
+        case str():
+            return HOSTILE + value
+        case list():
+            return [poisoned(each) for each in value]
+        case dict():
+            return {key: poisoned(each) for key, each in value.items()}
+    return value
+
+
+def hostile_run(name: str) -> Trace:
+    """A run in which each step's actor, data and state are poisoned; the words of its steps are the kit's own."""
+    header, *steps = experiments.get(name).run(max_steps=60).to_json_lines()
+    lines = [{key: value if key in ("n", "at_ms", "what") else poisoned(value) for key, value in json.loads(step).items()} for step in steps]
+    return Trace.from_json_lines([header, *map(json.dumps, lines)])
+
+
+@pytest.mark.parametrize(("domain", "name"), one_of_each_domain().items(), ids=one_of_each_domain())
+def test_hostile_text_in_every_field_is_text(chromium: Browser, tmp_path: Path, domain: str, name: str) -> None:
+    """The page of such a run opens and moves to its end, or there is none and a sentence says why."""
+    trace = hostile_run(name)
+    if domain in WORD_FOR_WORD:
+        with pytest.raises(KitError, match="it cannot be drawn, a step's data are not what its word needs"):
+            to_recording(trace)
+        return
+    path = tmp_path / "run.html"
+    path.write_text(to_recording(trace), encoding="utf-8")
+    with visiting(chromium, tmp_path.as_uri()) as visit:
+        visit.page.goto(path.as_uri())
+        visit.page.wait_for_selector(f"{ROOT}[data-step='0']")
+        visit.page.locator(ROOT).focus()
+        for _ in range(4):
+            press(visit.page, "ArrowRight")
+            assert visit.page.locator("img, iframe, script:not([type])").count() == 0
+        assert press(visit.page, "End") == len(trace) - 1
+        assert visit.page.locator("img, iframe, script:not([type])").count() == 0
+        visit.check()

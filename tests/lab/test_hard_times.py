@@ -1,0 +1,171 @@
+"""What hits a broker and those who work with it in the middle of a run. Acknowledged records are counted before and after each."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from kitlib.errors import LabError
+from kitlib.experiments import get, kafka_backend, kafka_group, run
+from kitlib.experiments.kafka_backend import create_topic, publish, write
+from kitlib.lab import broker_start, created_resources, kafka_server
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
+from kitlib.lab.processes import wait_until
+from kitlib.monitor.delivery import judge
+from tests.conftest import has_ended
+from tests.lab import records
+from tests.lab.labs import Lab
+from tests.lab.records import Books, check_nothing_lost, produce, send, start_producer
+from tests.lab.test_endings import assert_all_gone
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+
+class Kept:
+    """A broker of this test's own, and a thousand records that it has acknowledged."""
+
+    def __init__(self) -> None:
+        self.cluster = kafka_server.ensure(progress=lambda _: None)
+        records.create_topic(self.cluster)
+        self.books = produce(self.cluster, range(1_000))
+        assert len(self.books.acknowledged) == 1_000
+
+
+@pytest.fixture
+def kept(own_home: Path) -> Iterator[Kept]:
+    """Whatever the test does, all that was acknowledged is there afterwards, once."""
+    found = Kept()
+    yield found
+    check_nothing_lost(kafka_server.ensure(progress=lambda _: None), found.books)
+
+
+def limit_broker(cluster: Cluster, which: int, most: int) -> None:
+    """A limit for the running broker; the ones that are started later have it only if the warden has it too."""
+    resource.prlimit(cluster.pids[0], which, (most, resource.RLIM_INFINITY))
+
+
+def test_broker_that_stands_still_for_30_s_goes_on(kept: Kept) -> None:
+    """What is sent meanwhile waits and is acknowledged once, and the broker is the same process."""
+    producer = start_producer(kept.cluster)
+    java = psutil.Process(kept.cluster.pids[0])
+    java.suspend()
+    until = time.monotonic() + 30
+    try:
+        send(producer, kept.books, range(1_000, 2_000))
+        wait_until(lambda: time.monotonic() > until, 60, "30 s have passed")
+        assert len(kept.books.acknowledged) == 1_000
+    finally:
+        java.resume()
+    assert producer.flush(60) == 0
+    assert len(kept.books.acknowledged) == 2_000 and not kept.books.unknown
+    assert kafka_server.ensure(progress=pytest.fail).pids == kept.cluster.pids
+
+
+def test_disk_that_fills_during_a_run_is_named(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that fails because its broker cannot write says what to do; a limit on file sizes stands for the full disk."""
+    monkeypatch.setattr(kafka_group, "DEADLINE_S", 3.0)
+    limit_broker(kept.cluster, resource.RLIMIT_FSIZE, 3_000_000)
+    with pytest.raises(LabError, match=r"The broker is in trouble: the disk is full or a limit .* make room there"):
+        run("happy_path", backend="kafka", records=50)
+    kafka_server.kill_node(1)  # the next one may write again
+
+
+def test_few_files_are_enough_and_too_few_are_named(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under `ulimit -n 256` a lab works; a broker that needs more ends, says so, and has everything when it may."""
+    subprocess.run(["/bin/sh", "-c", f"ulimit -n 256; '{sys.executable}' -m kitlib up"], check=True, capture_output=True, timeout=60)
+    kept = Kept()
+    assert resource.prlimit(kept.cluster.pids[0], resource.RLIMIT_NOFILE)[1] == 256
+    assert judge(run("answers_lost", backend="kafka", records=20)).violations == ()
+    monkeypatch.setattr(kafka_group, "DEADLINE_S", 3.0)
+    with pytest.raises(LabError, match="in trouble: it may open no more files"), kafka_server.telling_troubles():
+        for number in range(8):
+            create_topic(AdminClient(client_config(kept.cluster)), f"kit.many-{number}", 1, partitions=60, shared=True)
+    kafka_server.down()
+    check_nothing_lost(kafka_server.ensure(progress=lambda _: None), kept.books)
+
+
+def test_record_of_50_mb_is_refused_in_a_sentence_and_the_next_is_stored(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client refuses what is larger than its limit; with a higher one the broker does, or its fate is unknown."""
+    monkeypatch.setattr(kafka_backend, "DEADLINE_S", 5.0)
+    create_topic(AdminClient(client_config(kept.cluster)), "kit.large", 1, shared=True)
+    large = [(None, b"x" * 50_000_000)]
+    with pytest.raises(LabError, match=r"topic kit\.large: a record of 50,000,000 bytes was refused: .*too large"):
+        write(Producer(client_config(kept.cluster)), "kit.large", large)
+    with pytest.raises(LabError, match=r"topic kit\.large: 1 of 1 records were not acknowledged"):
+        write(Producer(client_config(kept.cluster, **{"message.max.bytes": 100_000_000})), "kit.large", large)
+    assert write(Producer(client_config(kept.cluster)), "kit.large", [(None, b"small")]) == [0]
+
+
+@pytest.mark.parametrize("name", ["happy_path", "answers_lost"])
+def test_clock_that_goes_back_an_hour_during_a_run_changes_nothing(kept: Kept, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The kit measures time by a clock that only goes forward; a broker's own clock cannot be set without root."""
+    now, asked = time.time, 0
+
+    def set_back() -> float:
+        nonlocal asked
+        asked += 1
+        return now() - 3_600 * (asked > 1)
+
+    monkeypatch.setattr(time, "time", set_back)
+    real, model = (judge(run(name, backend=backend)) for backend in ("kafka", "model"))
+    assert (real.counts, real.violations) == (model.counts, ())
+    assert kafka_server.status().is_running
+
+
+def test_two_hundred_runs_left_behind_are_gone_after_one_reset(kept: Kept, kit_home: Path) -> None:
+    """Their topics cost little, and `kit reset --all` deletes them and nothing of the user's."""
+    admin, me = AdminClient(client_config(kept.cluster)), psutil.Process()
+    trace, held = get("happy_path").run(records=5), []
+    for number in range(200):
+        trace.run = f"left-{number}"
+        publish(trace, kept.cluster)
+        held.append((me.memory_info().rss, me.num_fds()))
+    memory, files = (held[-1][which] - held[49][which] for which in (0, 1))
+    assert memory < 20_000_000 and files < 10, (memory, files)
+    reset = [sys.executable, "-m", "kitlib", "reset", "--all", "--yes"]
+    told = subprocess.run(reset, capture_output=True, text=True, check=True, timeout=60)
+    assert "200" in told.stdout + told.stderr
+    assert not created_resources.notebooks()
+
+    def are_gone() -> bool:
+        return not [name for name in admin.list_topics(timeout=10).topics if name.startswith("kit.trace.")]
+
+    wait_until(are_gone, 30, "their topics are gone")
+
+
+def test_lab_and_all_that_watches_it_killed_together_are_cleared_by_the_next_lab(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kill -9 of lab, reaper and warden at once: the next lab ends what is left, and serves all that was acknowledged."""
+    monkeypatch.setenv("KIT_HOME", str(new_home))
+    monkeypatch.delenv("KIT_RUN", raising=False)
+    lab = Lab(new_home).open()
+    kept = Kept()
+    warden = broker_start.living_state()
+    assert warden is not None
+    (reaper,) = lab.find("-m kitlib.lab.reaper")
+    for pid in (reaper.pid, warden.identity.pid, lab.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    lab.wait()
+    again = Lab(new_home).open()
+    assert has_ended(kept.cluster.pids[0])
+    check_nothing_lost(kafka_server.ensure(), kept.books)
+    assert again.end() == 130
+    assert_all_gone(again, 0)
+
+
+def test_books_notice_a_lost_record(kept: Kept) -> None:
+    """The count that every test here ends with fails when a record is missing."""
+    books = Books(acknowledged={*kept.books.acknowledged, 1_000_000})
+    with pytest.raises(AssertionError, match=r"lost: \[1000000\]"):
+        check_nothing_lost(kept.cluster, books)
