@@ -318,6 +318,9 @@ def test_what_needs_the_kits_own_brokers_says_so_before_it_begins(enter: Enter) 
         restart_with_answers_withheld("librdkafka", "kill")
     with pytest.raises(LabError, match=r"^a run with verification=false.* are not the kit's"):
         experiments.get("hanging_transaction").run(backend="kafka", verification=False)
+    for name in ("broker_restart", "producer_id_expired"):
+        with pytest.raises(LabError, match=r"^a run that restarts the broker .* are not the kit's"):
+            experiments.get(name).run(backend="kafka")
     with pytest.raises(LabError, match="not the kit's to kill"):
         kafka_server.restart()
     assert {*admin.list_topics(timeout=10).topics} - before <= {"kit.offsets"}  # a backend's store, which is there before any run

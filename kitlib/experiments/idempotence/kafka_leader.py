@@ -28,7 +28,7 @@ from kitlib.kafka.broker.leader import BrokerConfig, Outcome
 from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 from kitlib.lab import kafka_server
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import Cluster
+from kitlib.lab.clients import Cluster, must_be_own
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire import Wire
 from kitlib.lab.wire_records import WireBatch
@@ -51,12 +51,15 @@ class KafkaLeader:
 
     @classmethod
     def open(
-        cls, backend: KafkaBackend, topic: str, config: BrokerConfig | None = None, is_attacked: bool = False, partitions: int = 1
+        cls, backend: KafkaBackend, topic: str, config: BrokerConfig | None = None, is_attacked: bool = False,
+        is_ended: bool = False, partitions: int = 1,
     ) -> KafkaLeader:
         """Create the topic and connect to its leader, through the proxy if it is attacked.
 
-        KnobError for rules that a real broker does not have.
+        KnobError for rules that a real broker does not have; LabError if it will be ended and is not the kit's own.
         """
+        if is_ended:
+            must_be_own(backend.cluster, "a run that restarts the broker or changes its settings")
         if config not in (None, BrokerConfig()):
             raise KnobError(
                 "a real broker remembers five batches and follows its own release's rules: remembered_batches, "

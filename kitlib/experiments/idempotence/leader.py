@@ -35,6 +35,7 @@ class ModelLeader:
     topic: str
     config: BrokerConfig = field(default_factory=BrokerConfig)
     is_attacked: bool = False  # whether a script does something to its messages; a real one is then behind the proxy
+    is_ended: bool = False  # whether it will be restarted or its settings changed; a real one is then the kit's own
     partitions: int = 1
     leader: Leader = field(init=False)
 

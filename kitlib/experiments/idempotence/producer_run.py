@@ -169,7 +169,10 @@ class ProducerRun(AgendaRun):
             release=knobs.get("release", "4.3"),
         )
         attacked = bool(self.interventions.by_target)
-        self.leader = self.backend.provide(ModelLeader, "events", config, is_attacked=attacked, partitions=len(self.partitions))
+        ended = knobs.get("restart", "no") in ("clean", "kill") or knobs.get("expires", False) or bool(self.interventions.breaks)
+        self.leader = self.backend.provide(
+            ModelLeader, "events", config, is_attacked=attacked, is_ended=ended, partitions=len(self.partitions)
+        )
         producer = self.add_producer()
         self.run_for(BEGIN_MS)
         return producer
