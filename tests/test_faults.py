@@ -34,4 +34,4 @@ def test_each_fault_has_tests_that_exist(row: list[str]) -> None:
 
 def test_faults_are_numbered_through() -> None:
     """No row is lost."""
-    assert [int(row[0].removeprefix("| ")) for row in ROWS] == list(range(1, len(ROWS) + 1)) and len(ROWS) > 45
+    assert [int(row[0]) for row in ROWS] == list(range(1, 53))

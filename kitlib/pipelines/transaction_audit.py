@@ -127,9 +127,10 @@ def count_transactions(steps: DataFrame, lanes: DataFrame, found: DataFrame | No
     records = numbers(steps).persist()
     fate = fates(steps, records).persist()
     sent = records.where(F.col("what") == "send").select(*LANE, "record", "n", "at_ms", "actor").unionByName(
-        steps.where(F.col("what") == "effect").select(*LANE, "record", "n", "at_ms", F.lit("").alias("actor"))
+        steps.where(F.col("what") == "effect").select(*LANE, "record", "n", "at_ms", F.lit(None).cast("string").alias("actor"))
     )  # fmt: skip
-    sent = sent.groupBy(*LANE, "record").agg(F.min_by("at_ms", "n").alias("sent_ms"), F.min_by("actor", "n").alias("sender"))
+    by_sends = F.when(F.col("actor").isNotNull(), F.col("n"))  # an effect has no sender
+    sent = sent.groupBy(*LANE, "record").agg(F.min_by("at_ms", "n").alias("sent_ms"), F.min_by("actor", by_sends).alias("sender"))
     copies = Window.partitionBy(*LANE, "record").orderBy("n", "place")
     before = Window.partitionBy(*LANE, "copy", "by").orderBy("n", "place").rowsBetween(Window.unboundedPreceding, -1)
     aborted = fate.where(F.col("kind") == "ABORT").select(*LANE, "place", F.lit(True).alias("is_aborted")).distinct()

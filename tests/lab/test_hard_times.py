@@ -110,7 +110,7 @@ def test_record_of_50_mb_is_refused_in_a_sentence_and_the_next_is_stored(kept: K
 
 @pytest.mark.parametrize("name", ["happy_path", "answers_lost"])
 def test_clock_that_goes_back_an_hour_during_a_run_changes_nothing(kept: Kept, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """The kit measures time by a clock that only goes forward; a broker's own clock cannot be set without root."""
+    """The kit measures time by a clock that only goes forward; the broker keeps its own."""
     now, asked = time.time, 0
 
     def set_back() -> float:

@@ -75,6 +75,19 @@ def as_trace(name: str, made: tuple[list[tuple[str, str, dict[str, Any], int | N
     return trace
 
 
+EFFECT_BEFORE_SEND: Any = (  # whose sender is known only later: record 0 of that producer comes behind its record 5
+    [
+        ("database", "effect", {"record": 5, "charged": False}, None),
+        ("producer 2", "send", {"tx": 0, "first": 0, "last": 0}, None),
+        ("read_committed", "read", {"record": 5, "offset": 1, "tx": 5}, None),
+        ("read_committed", "read", {"record": 0, "offset": 2, "tx": 5}, None),
+        ("producer 2", "send", {"tx": 1, "first": 4, "last": 5}, None),
+    ],
+    "read_committed",
+    0,
+)
+
+
 def test_audit_of_the_stories_and_of_any_steps_equals_the_verdict(audit_lines: AuditLines) -> None:
     """Every claim's run, its reader in turn, and made-up steps that no run has: one Spark job, the verdict's counts and witnesses."""
     traces = [
@@ -89,6 +102,7 @@ def test_audit_of_the_stories_and_of_any_steps_equals_the_verdict(audit_lines: A
         made.append(run)
 
     make()
+    made.append(EFFECT_BEFORE_SEND)
     traces += [as_trace(f"made-up-{number}", run) for number, run in enumerate(made)]
     for trace in traces[::2]:
         trace.steps = trace.steps[:60]
