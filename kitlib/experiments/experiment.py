@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
@@ -161,7 +161,7 @@ class Experiment:
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
         domain = self.domain or getattr(self.kind, "domain", "")
         trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=domain, script=[*map(str, script)])
-        with open_backend(backend, run_name) as place:
+        with backend_of(backend, run_name) as place:
             twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
             run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)
             if script:
@@ -229,17 +229,24 @@ def _parameters(story: Callable[..., None]) -> tuple[str, ...]:
     return tuple(signature(story).parameters)[1:]
 
 
-@contextmanager
-def open_backend(name: str, run: str) -> Iterator[Backend]:
-    """The backend of this name for one run, closed behind it; the real one is imported only when it is asked for."""
+def open_backend(name: str, run: str) -> Backend:
+    """The backend of this name for one run; the real one is imported only when it is asked for."""
     if name == "kafka":
         from kitlib.experiments.kafka_backend import KafkaBackend
-        from kitlib.lab.kafka_server import telling_troubles
 
-        with telling_troubles(), closing(KafkaBackend.open(run)) as real:
-            yield real
-        return
+        return KafkaBackend.open(run)
     from kitlib.experiments.backend import ModelBackend
 
-    with closing(ModelBackend(run)) as model:
-        yield model
+    return ModelBackend(run)
+
+
+@contextmanager
+def backend_of(name: str, run: str) -> Iterator[Backend]:
+    """The backend of this name, closed behind its run; a real run that fails tells what its broker ran out of."""
+    troubles: AbstractContextManager[None] = nullcontext()
+    if name == "kafka":
+        from kitlib.lab.kafka_server import telling_troubles
+
+        troubles = telling_troubles()
+    with troubles, closing(open_backend(name, run)) as place:
+        yield place

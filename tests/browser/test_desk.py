@@ -34,7 +34,7 @@ def test_desk_page_turns_knobs_and_tells_what_is_refused(lab: Lab, make_page: Ma
     watched = make_page()
     page = watched.page
     lab.open(page, CELL)
-    page.wait_for_selector(".kit-desk svg", timeout=60_000)
+    page.wait_for_selector(".kit-desk .kit-lamp[data-lamp=parts]", timeout=60_000)
     assert page.locator(".kit-desk .kit-lamp").evaluate_all("nodes => nodes.map((node) => node.dataset.lamp)") == ["agrees", "agrees", "parts"]
     assert "Spark counts 1 missing in the topic" in page.locator(".kit-desk [role=status]").inner_text()
     assert "<img src=x" in page.locator(".kit-desk .kit-happened").inner_text()

@@ -19,7 +19,7 @@ from random import Random
 from typing import ClassVar
 
 from kitlib.errors import KnobError
-from kitlib.experiments.experiment import BACKENDS, open_backend
+from kitlib.experiments.experiment import BACKENDS, backend_of
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
 from kitlib.monitor.lag import Commit, Judgement, Status, Window, calculate, trimmed
 from kitlib.monitor.lag_window import LagStorage
@@ -324,7 +324,7 @@ def broken_cluster(seed: int, backend: str = "model") -> BrokenCluster:
     plan = Plan.of(seed)
     if backend not in BACKENDS:
         raise KnobError(f"broken_cluster: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
-    with open_backend(backend, f"broken-{seed}-{uuid.uuid4().hex[:8]}") as place:
+    with backend_of(backend, f"broken-{seed}-{uuid.uuid4().hex[:8]}") as place:
         driver = place.provide(ModelDriver, plan)
         play(plan, driver)
         found: BrokenCluster = driver.seen()
