@@ -4,6 +4,10 @@ Most tests of the real parts wait for those, so that two at a time take little l
 is run whole, in its order, by one worker. A test that is marked `alone` has a deadline so near that a
 neighbour could make it miss it: while it runs, the other worker waits.
 
+A few tests that failed are run once more, alone, after the summary: on two busy cores a real broker, Spark or
+Chromium may answer late for once. Both results are on the screen, and the second one counts. A test that
+needs its second run more than once has a defect, or the kit has.
+
 Without pytest-xdist's `-n` all of this is idle, and one test follows the other.
 """
 
@@ -12,6 +16,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +31,7 @@ from tests.conftest import carries
 CLOCK = "slowness"  # whoever calls it is judged by a clock
 NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers starts
 REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
+AGAIN = 3  # at most so many failed tests are run once more
 ROOM = Path(tempfile.gettempdir())  # in a worker the folder that the run's workers share, see pytest_configure
 
 
@@ -76,6 +83,24 @@ def is_alone(item: pytest.Item) -> bool:
     """Whether a test is marked so, or is judged by a clock."""
     calls = getattr(getattr(item, "function", None), "__code__", None)
     return item.get_closest_marker("alone") is not None or bool(calls and CLOCK in calls.co_names)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # so that what follows the yield comes after the summary
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Iterator[None]:
+    """Run what failed once more, unless it is much, or something was left behind: an error of a setup or a teardown stands."""
+    yield
+    config = session.config
+    if not has_workers(config) or exitstatus != pytest.ExitCode.TESTS_FAILED:
+        return
+    results = config.pluginmanager.get_plugin("terminalreporter").stats
+    failed = [report.nodeid for report in results.get("failed", ())]
+    if results.get("error") or not 0 < len(failed) <= AGAIN:
+        return
+    print(f"\nOnce more, with nothing beside them, the {len(failed)} that failed:", *failed, sep="\n  ", flush=True)
+    try:
+        session.exitstatus = subprocess.call([sys.executable, "-m", "pytest", *failed], cwd=config.rootpath)
+    except KeyboardInterrupt:
+        session.exitstatus = pytest.ExitCode.INTERRUPTED
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout starts

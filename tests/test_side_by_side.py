@@ -107,6 +107,37 @@ def test_whoever_is_judged_by_a_clock_is_alone(request: pytest.FixtureRequest) -
     assert is_alone(one) and not is_alone(other)
 
 
+# Fails where its file of that name is not there yet, and makes it.
+AT_FIRST = """
+import os, pathlib
+def test_fails_at_first():
+    place = pathlib.Path(os.environ["SUITE"], "{name}-ran")
+    ran = place.exists()
+    place.touch()
+    assert ran, "{name} failed"
+"""
+
+
+def test_test_that_failed_beside_others_is_run_again_alone_and_both_results_are_told(suite: Path) -> None:
+    """The first failure stays on the screen, and the closing line is that of the second run."""
+    process = start(suite, late=AT_FIRST.format(name="late"), other="def test_passes(): pass")
+    said = finish(process)
+    assert process.returncode == 0, said
+    assert "1 failed, 1 passed" in said and "late failed" in said and "Once more, with nothing beside them, the 1 that failed:" in said
+    assert said.rstrip().rpartition("\n")[2].strip("= ").startswith("1 passed")
+    assert not list((suite / "temporary").iterdir())
+
+
+def test_what_fails_twice_or_is_more_than_a_few_fails_the_run(suite: Path) -> None:
+    """A second run excuses nothing that is broken: a test that fails again, or more tests than chance would explain."""
+    process = start(suite, broken="def test_broken(): assert False", late=AT_FIRST.format(name="late"))
+    said = finish(process)
+    assert process.returncode == 1 and "1 failed, 1 passed" in said, said
+    process = start(suite, **{f"late{number}": AT_FIRST.format(name=f"many-{number}") for number in range(4)})
+    said = finish(process)
+    assert process.returncode == 1 and "Once more" not in said, said
+
+
 LEAK = """
 import os, pathlib, subprocess
 def test_leaves_a_process():
