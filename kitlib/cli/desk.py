@@ -63,9 +63,12 @@ def desk(
     if page is not None:
         check_page(Path(page), "--html")
     from kitlib.desk.run import DeskRun  # here, because Spark takes a while to load
-    from kitlib.lab import spark
+    from kitlib.lab import kafka_server, spark
+    from kitlib.lab.clients import must_be_own
 
     typer.echo("kit: starting Kafka, Spark and the desk", err=True)
+    if any(deed == "kill broker" for _, deed, _ in planned):
+        must_be_own(kafka_server.ensure(), "--at kill-broker")
     running = DeskRun(**settings)
     try:
         with running:

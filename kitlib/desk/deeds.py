@@ -2,5 +2,12 @@
 
 from __future__ import annotations
 
+from kitlib.lab.clients import Cluster
+
 # The button, and the method of `DeskRun` behind it.
 DEEDS = {"database away": "database_away", "kill broker": "kill_broker", "kill spout": "kill_spout"}
+
+
+def deeds_of(cluster: Cluster) -> list[str]:
+    """The buttons of a desk on this cluster: a broker that is not the kit's is not killed."""
+    return [deed for deed in DEEDS if deed != "kill broker" or cluster.source == "kit"]

@@ -26,7 +26,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kitlib.desk.audit import DeskAudit, DeskFold
-from kitlib.desk.deeds import DEEDS
+from kitlib.desk.deeds import DEEDS, deeds_of
 from kitlib.desk.fold import tally_of
 from kitlib.desk.lamps import Drained, Witness
 from kitlib.desk.ledgers import Ledgers
@@ -69,6 +69,7 @@ class DeskRun:
         self.ledgers = Ledgers()
         self.drained: Drained | None = None
         self.problems: list[str] = []  # what could not be removed at the end
+        self.deeds = [*DEEDS]  # what can be done to it; fewer where the brokers are not the kit's
         self._undo = ExitStack()
         self._is_stopping = False
         self._turning = threading.RLock()  # of drain, stop and set, one at a time
@@ -96,6 +97,7 @@ class DeskRun:
     def _start(self) -> None:
         spark = kit_spark.session()
         cluster = kafka_server.ensure()
+        self.deeds = deeds_of(cluster)
         proxy = self._undo.enter_context(ChaosProxy.before(cluster))
         backend = self.backend = KafkaBackend.open(self.run)
         self._undo.callback(backend.close)

@@ -22,7 +22,6 @@ from typing import Any, Self
 import anywidget
 import traitlets
 
-from kitlib.desk.deeds import DEEDS
 from kitlib.desk.lamps import Drained
 from kitlib.desk.picture import dark_lamps, draw, sentence
 from kitlib.desk.run import DeskRun
@@ -58,13 +57,13 @@ class Desk(anywidget.AnyWidget):
         self.run = DeskRun(**settings)
         super().__init__()
         trace = Trace(self.run.run, "desk", "kafka", 1, dict(self.run.settings))  # a run of the broker: its knobs act at the end of a move
-        self.heading = {"knobs": [to_control(knob, trace) for knob in KNOBS], "front": [*FRONT], "deeds": [*DEEDS]}
         self.marks: list[tuple[float, str]] = []  # what was done to it, for the charts
         self._ended = threading.Event()
         self._publish("")
         self.on_msg(self._on_question)
         self.run.start()
         atexit.register(self.stop)
+        self.heading = {"knobs": [to_control(knob, trace) for knob in KNOBS], "front": [*FRONT], "deeds": self.run.deeds}
         self._show()
         threading.Thread(target=self._look_on, name=f"kit-desk-look-{self.run.run}", daemon=True).start()
 

@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import kafka.admin
+import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -26,8 +28,9 @@ from confluent_kafka.cimpl import NewTopic
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server, ports
 from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
 from kitlib.lab.processes import wait_until
+from kitlib.lab.share_consumer import ShareConsumerProcess
 from kitlib.lab.wire import Wire
 from tests.lab.records import bounds
 
@@ -429,3 +432,25 @@ def test_one_consumer_cut_off_costs_one_rebalance_and_no_commit(proxy: ChaosProx
         proxy.clear()
         for each in (victim, other):
             each.close()
+
+
+def test_share_consumer_reads_and_answers_through_the_proxy_alone(proxy: ChaosProxy, broker: Cluster, topic: str) -> None:
+    """A share group's coordinator, its records and its answers: all come through the proxy, and none of its frames is garbage."""
+    with kafka_python_admin(broker, "the group cannot be set up") as admin:
+        begins = {"share.auto.offset.reset": "earliest"}
+        admin.alter_configs([kafka.admin.ConfigResource(kafka.admin.ConfigResourceType.GROUP, topic, begins)])
+    Writer(broker, topic).send(range(3)).finish()
+    settings = {
+        "library": "librdkafka", "bootstrap": proxy.bootstrap, "client_id": "sharer", "group": topic, "topic": topic,
+        "max_poll_records": 10, "acknowledge": "explicit", "more": {},
+    }  # fmt: skip
+    consumer = ShareConsumerProcess.start("A", settings)
+    try:
+        found: dict[int, int] = {}
+        wait_until(lambda: [found.update(consumer.fetch(500))] and len(found) == 3, 60, "three records have come")
+        assert found == {0: 1, 1: 1, 2: 1}, "each at its first delivery"
+        ports_used = {end.raddr.port for pid in consumer.pids for end in psutil.Process(pid).net_connections("tcp") if end.raddr}
+        assert ports_used == {proxy.port}
+        assert consumer.answer(dict.fromkeys(found, "accept")) == "NONE"
+    finally:
+        consumer.kill()

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
 from kitlib.experiments import kafka_backend, kafka_group, run
-from kitlib.experiments.kafka_backend import create_topic, publish, write
+from kitlib.experiments.kafka_backend import create_topic, write
 from kitlib.lab import broker_start, created_resources, kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster

@@ -30,6 +30,7 @@ from typer.testing import CliRunner
 
 from kitlib import experiments
 from kitlib.cli import app, load
+from kitlib.desk.deeds import deeds_of
 from kitlib.errors import LabError
 from kitlib.experiments.idempotence.vendor_clients import restart_with_answers_withheld
 from kitlib.experiments.topic_reader import TopicReader
@@ -323,7 +324,12 @@ def test_what_needs_the_kits_own_brokers_says_so_before_it_begins(enter: Enter) 
             experiments.get(name).run(backend="kafka")
     with pytest.raises(LabError, match="not the kit's to kill"):
         kafka_server.restart()
-    assert {*admin.list_topics(timeout=10).topics} - before <= {"kit.offsets"}  # a backend's store, which is there before any run
+    load(["desk"])
+    told = CliRunner().invoke(app, ["desk", "--at", "5=kill-broker"])
+    assert isinstance(told.exception, LabError) and str(told.exception).startswith("--at kill-broker: the brokers at "), told.output
+    assert deeds_of(cluster) == ["database away", "kill spout"]
+    # A backend's store and the broker's own topics are there before any run.
+    assert {*admin.list_topics(timeout=10).topics} - before <= {"kit.offsets", "__consumer_offsets", "__transaction_state"}
     trace = restart_with_answers_withheld("librdkafka", "no")
     assert [step.data["offset"] for step in trace if step.what == "delivered"] == list(range(5))
 
