@@ -33,9 +33,11 @@ def stream_of(spark: Any, source: Path, files_per_batch: int = 1) -> DataFrame:
     return reader.parquet(str(source))
 
 
-def executors_of(spark: Any) -> int:
-    """How many executors have come by now; the driver is none."""
-    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+def executors_of(spark: Any, are_dead: bool = False) -> int:
+    """How many executors there are now, or have died; the driver is none."""
+    known = spark.sparkContext._jsc.sc().statusStore().executorList(False)
+    found = [known.apply(place) for place in range(known.size())]
+    return sum(each.id() != "driver" and each.isActive() != are_dead for each in found)
 
 
 def main(way: str, master: str, source: str, folder: str, timeout_ms: str) -> None:
@@ -49,10 +51,10 @@ def main(way: str, master: str, source: str, folder: str, timeout_ms: str) -> No
         query = WAYS[way].start(stream_of(spark, Path(source)), folder, int(timeout_ms))
         acker_query.finish(query)
         rows = WAYS[way].outcomes(spark, folder).toPandas()
-        executors = executors_of(spark)
+        died = executors_of(spark, are_dead=True)
         told = sorted(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
     shutil.rmtree(work, ignore_errors=True)
-    print(json.dumps({"executors": executors, "outcomes": told}))
+    print(json.dumps({"died": died, "outcomes": told}))
 
 
 if __name__ == "__main__":

@@ -253,19 +253,28 @@ def test_query_that_is_killed_in_the_middle_goes_on_from_its_checkpoint(way: str
 
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("way", ["processor"])  # the one that moves state of its own between processes
-def test_trees_are_followed_across_executors(way: str, tmp_path: Path) -> None:
-    """100,000 messages on a cluster of two executors: a tree's messages come from both, and its end is the plain one."""
+def test_trees_are_followed_across_executors_of_which_one_is_killed(way: str, tmp_path: Path) -> None:
+    """100,000 messages on two executors: a tree's messages come from both, one dies in the middle, and each end is the plain one."""
     messages = some_trees(23_000, seed=5, span_ms=20_000)
     assert len(messages) > 100_000
     messages = messages[:100_000]
-    write(messages, tmp_path / "source", 2)
-    done = subprocess.run(
-        job(way, "local-cluster[2,1,1024]", tmp_path / "source", tmp_path / "folder"),
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
-    assert told["executors"] == 2
+    source, folder = tmp_path / "source", tmp_path / "folder"
+    write(messages, source, 3)
+    command = job(way, "local-cluster[2,1,1024]", source, folder)
+    with open(tmp_path / "out", "wb") as out, open(tmp_path / "log", "wb") as log:
+        process = subprocess.Popen(command, cwd=REPOSITORY, stdout=out, stderr=log)
+        try:
+            assert wait_for(lambda: (folder / "query" / "commits" / "0").exists() or process.poll() is not None, 300)
+            assert process.poll() is None, (tmp_path / "log").read_text()[-3000:]
+            started = psutil.Process(process.pid).children(recursive=True)
+            executors = [each for each in started if any("CoarseGrainedExecutorBackend" in word for word in each.cmdline())]
+            assert len(executors) == 2
+            executors[0].kill()
+            assert process.wait(400) == 0, (tmp_path / "log").read_text()[-3000:]
+        finally:
+            process.kill()
+    told = json.loads((tmp_path / "out").read_text())
+    assert told["died"] == 1
     found = Outcomes((root, end) for root, end in told["outcomes"])
     assert claimed(found) == claimed(plain_outcomes(messages))
 
