@@ -16,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from kitlib import run
-from kitlib.views.saved_page import save
+from kitlib.views.browser.saved_page import save
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "player.webp"
 EXPERIMENT = "small_max_offset_behind"

@@ -25,7 +25,7 @@ from hypothesis import settings
 from tests.chromium import chromium  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
-    from kitlib.views.site import Site
+    from kitlib.views.browser.site import Site
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SESSION = uuid.uuid4().hex
@@ -84,7 +84,7 @@ def built_site(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Site
     """The site of `kit page`, built once; skipped where Pyodide cannot be had."""
     from kitlib.errors import SupplyError
     from kitlib.lab import pyodide
-    from kitlib.views import site
+    from kitlib.views.browser import site
 
     try:
         pyodide.ensure()

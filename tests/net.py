@@ -28,10 +28,10 @@ from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import show
-from kitlib.views.controls import stops_of
+from kitlib.views.browser.controls import stops_of
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import PARTS
-from kitlib.views.scenes import kind_of
+from kitlib.views.scene import kind_of
 
 SMALL = Path(__file__).parent / "net_small.json"
 SETTINGS = 3  # other settings of each live knob

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kitlib.monitor.delivery import LEDGERS
-from kitlib.views.scenes import SCENES
+from kitlib.views.scene import SCENES
 from kitlib.words import DOMAINS
 from tests.conftest import REPOSITORY
 

@@ -34,7 +34,7 @@ def compare_command(
     The settings of a run are joined by commas; where only one is given, the other run has the defaults.
     """
     from kitlib.lab import workspace
-    from kitlib.views.compared import compare
+    from kitlib.views.browser.compared import compare
 
     a, b = _runs(what) if what[0] in experiments.names() else _files(what)
     found = compare(a, b)

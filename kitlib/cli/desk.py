@@ -15,7 +15,7 @@ from kitlib.cli.knob_options import knob_option
 from kitlib.desk.settings import KNOBS, settled
 from kitlib.errors import KnobError
 from kitlib.experiments.knobs import as_text
-from kitlib.views.saved_page import check_page, save
+from kitlib.views.browser.saved_page import check_page, save
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

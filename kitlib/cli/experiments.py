@@ -49,7 +49,7 @@ def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, pa
     if trace_file:
         workspace.write_atomic(Path(trace_file), "".join(line + "\n" for line in trace.to_json_lines()))
     if page:
-        from kitlib.views.saved_page import save  # here, because the pictures take a while to load
+        from kitlib.views.browser.saved_page import save  # here, because the pictures take a while to load
 
         save(trace, Path(page), overwrite=True, who="--html")
     verdict = judge(trace)

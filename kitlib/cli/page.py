@@ -25,7 +25,7 @@ def page(
     """
     if not 0 <= port <= 65535:
         raise KnobError(f"--port {port} is not a port. Choose one from 1 to 65535, or leave it out.")
-    from kitlib.views.site import build
+    from kitlib.views.browser.site import build
 
     site = build(out, lambda line: typer.echo(f"kit: {line}", err=True))
     size = f"{site.size / 1e6:.1f} MB, of which a browser loads at most {site.sent / 1e6:.1f} MB"

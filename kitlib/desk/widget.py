@@ -29,8 +29,8 @@ from kitlib.desk.settings import KNOBS
 from kitlib.errors import KitError
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.controls import to_control, to_label, to_text
-from kitlib.views.player import STYLES, Player, joined
+from kitlib.views.browser.controls import to_control, to_label, to_text
+from kitlib.views.browser.player import STYLES, Player, joined
 
 LOOK_S = 1.0
 FRONT = ("rate", "lost_answers", "idempotence", "max_in_flight", "max_offset_behind", "max_spout_pending", "bolt_rate")

@@ -27,7 +27,7 @@ from kitlib.lab import notebooks
 from kitlib.lab.tour import POLICY
 from kitlib.monitor.figures import amount
 from kitlib.text import plain_text
-from kitlib.views.prediction import Prediction, as_told, predict
+from kitlib.views.browser.prediction import Prediction, as_told, predict
 
 WORDS_A_MINUTE = 180
 MINUTES = {"code": 0.5, "prediction": 1.5, "exercise": 7, "player": 5}

@@ -24,17 +24,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kitlib.views.checkpoint_picture import draw_checkpoint
-    from kitlib.views.compared import compare
-    from kitlib.views.failure_map import FailureMap
-    from kitlib.views.history_picture import draw_history
-    from kitlib.views.lag_picture import draw_window
+    from kitlib.views.browser.compared import compare
+    from kitlib.views.browser.failure_map import FailureMap
+    from kitlib.views.browser.player import Player
+    from kitlib.views.browser.prediction import predict
     from kitlib.views.lives import life
-    from kitlib.views.logs_picture import lay_under, side_by_side
     from kitlib.views.picture import Picture, show
-    from kitlib.views.player import Player
-    from kitlib.views.prediction import predict
-    from kitlib.views.signs_picture import draw_signs
+    from kitlib.views.pictures.checkpoint import draw_checkpoint
+    from kitlib.views.pictures.history import draw_history
+    from kitlib.views.pictures.lag_window import draw_window
+    from kitlib.views.pictures.logs import lay_under, side_by_side
+    from kitlib.views.pictures.signs import draw_signs
 
 __all__ = [
     "FailureMap", "Picture", "Player", "compare", "draw_checkpoint", "draw_history", "draw_signs", "draw_window", "lay_under", "life",
@@ -42,19 +42,19 @@ __all__ = [
 ]  # fmt: skip
 
 _MODULES = {
-    "compare": "compared",
-    "FailureMap": "failure_map",
+    "compare": "browser.compared",
+    "FailureMap": "browser.failure_map",
     "Picture": "picture",
-    "Player": "player",
-    "draw_checkpoint": "checkpoint_picture",
-    "draw_history": "history_picture",
-    "draw_signs": "signs_picture",
-    "draw_window": "lag_picture",
-    "lay_under": "logs_picture",
+    "Player": "browser.player",
+    "draw_checkpoint": "pictures.checkpoint",
+    "draw_history": "pictures.history",
+    "draw_signs": "pictures.signs",
+    "draw_window": "pictures.lag_window",
+    "lay_under": "pictures.logs",
     "life": "lives",
-    "predict": "prediction",
+    "predict": "browser.prediction",
     "show": "picture",
-    "side_by_side": "logs_picture",
+    "side_by_side": "pictures.logs",
 }
 
 

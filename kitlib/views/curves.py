@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kitlib.trace import Trace
-from kitlib.views.paint import line_paint
-from kitlib.views.svg import Svg, el, group
+from kitlib.views.svg import Svg, el, group, line_paint
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY
 
 QUESTION = "Is the work that is done still worth something?"

@@ -12,15 +12,14 @@ from kitlib.monitor.verdict import cut_sentence
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.curves import Sample, bearable, to_samples
-from kitlib.views.forest import Forest
-from kitlib.views.forest_reader import to_forest
 from kitlib.views.marks import events, pauses
-from kitlib.views.partition_reader import Lane, LaneReader, LaneView, lanes_of
+from kitlib.views.partition.reader import Lane, LaneReader, LaneView, lanes_of
 from kitlib.views.play_clock import PlayClock, play_clock
-from kitlib.views.producer_diagram import SequenceDiagram
-from kitlib.views.producer_reader import to_diagram
-from kitlib.views.scene import Scene
-from kitlib.views.scenes import kind_of
+from kitlib.views.producer.diagram import SequenceDiagram
+from kitlib.views.producer.reader import to_diagram
+from kitlib.views.scene import Scene, kind_of
+from kitlib.views.trees.forest import Forest
+from kitlib.views.trees.reader import to_forest
 
 
 @dataclass(slots=True)
@@ -40,7 +39,7 @@ class Frames:
     samples: list[Sample] = field(default_factory=list)  # the counts that a long run of a topology wrote down
     bearable: int | None = None  # tuples that its one bolt works through in a timeout
     diagram: SequenceDiagram | None = None  # a producer's trace: what crosses between it and the broker
-    scene: Scene | None = None  # a trace whose whole run is one picture (kitlib.views.scenes)
+    scene: Scene | None = None  # a trace whose whole run is one picture (kitlib.views.scene)
 
     def __len__(self) -> int:
         return len(self.trace)
@@ -78,7 +77,7 @@ class Frames:
 def to_frames(trace: Trace, part: str = "all") -> Frames:
     """The frames of a trace. Steps without a topic and a partition belong to no lane and change no strip.
 
-    `part` is the part of its scene, where it has one (`kitlib.views.scenes`).
+    `part` is the part of its scene, where it has one (`kitlib.views.scene`).
     TraceError when a step's data are not what its word promises (an offset that is no number).
     """
     try:

@@ -29,7 +29,7 @@ from kitlib.text import html_table, plain_text, text_table
 from kitlib.trace import Step, Trace
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.look import AGAIN, BADGES, LOOK_OF, LOSSES, ONCE
-from kitlib.views.partition_reader import Lane, codes_of, flip
+from kitlib.views.partition.reader import Lane, codes_of, flip
 from kitlib.words.word import Domain, Rule, Word, place_name
 
 ACTORS = ("member", "process")  # kinds whose things act: a step is in the life of its actor

@@ -13,25 +13,24 @@ from textwrap import wrap
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.buckets import draw_maps, map_tall
 from kitlib.views.curves import HEIGHT as CURVES_TALL
 from kitlib.views.curves import QUESTION, draw_curves
 from kitlib.views.film import seen_at
-from kitlib.views.forest import Forest
 from kitlib.views.frames import Frames, to_frames
-from kitlib.views.ledger import draw_ledger
 from kitlib.views.look import LEFT, WIDTH
-from kitlib.views.partition_reader import LaneView
-from kitlib.views.partition_strip import draw_lane, lane_tall, seen_in, strip_legend, summary_of
+from kitlib.views.partition.reader import LaneView
+from kitlib.views.partition.strip import draw_lane, lane_tall, seen_in, strip_legend, summary_of
 from kitlib.views.plot import draw_plot, height_of, question_of
-from kitlib.views.producer_diagram import SequenceDiagram
-from kitlib.views.producer_picture import PRODUCER_PARTS, draw_diagram, words_of
-from kitlib.views.scene import Scene, draw_scene
-from kitlib.views.scenes import kind_of
+from kitlib.views.producer.diagram import SequenceDiagram
+from kitlib.views.producer.picture import PRODUCER_PARTS, draw_diagram, words_of
+from kitlib.views.scene import Scene, draw_scene, kind_of
 from kitlib.views.svg import Svg, document, el, group, legend_of
-from kitlib.views.tree import QUESTION as TREE_QUESTION
-from kitlib.views.tree import draw_tree, tree_legend, tree_name, tree_spans, tree_summary
-from kitlib.views.tree_look import TREE_TOP
+from kitlib.views.trees.buckets import draw_maps, map_tall
+from kitlib.views.trees.forest import Forest
+from kitlib.views.trees.layout import TREE_TOP
+from kitlib.views.trees.ledger import draw_ledger
+from kitlib.views.trees.tree import QUESTION as TREE_QUESTION
+from kitlib.views.trees.tree import draw_tree, tree_legend, tree_name, tree_spans, tree_summary
 from kitlib.words.word import count
 
 SENTENCE, SENTENCE_LINE = 180, 95  # characters: of a step's sentence, and of a line
@@ -67,7 +66,7 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
     tuples and the acker's ledger beside it) or "pending" (the spout's and the acker's maps) or
     "curves" (a long run's throughput, queues and timeouts over time), and for a producer's trace
     "lanes" (what crosses between it and the broker) or "remembered" (what the broker would recognise).
-    A trace that is drawn as a scene (`kitlib.views.scenes`) has that scene's parts instead.
+    A trace that is drawn as a scene (`kitlib.views.scene`) has that scene's parts instead.
     TraceError where a trace has no trees, samples or producer for them, when the trace has no such
     step, and for another `part`.
     """

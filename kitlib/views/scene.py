@@ -1,18 +1,23 @@
-"""A scene: one picture of a whole run, with a cursor at the step, its sentence, and a panel for the step.
+"""A scene: one picture of a whole run, with a cursor at the step, its sentence, and a panel for the step; and which domains have one.
 
 Time runs to the right and the whole run is on the picture, so a scene has two halves. The *body* does
 not depend on the step: it is laid out and drawn once, and what lies right of the cursor is dimmed
 because it has not happened yet. The *panel* below shows what holds after the step. The SVG of `show`
 and the browser's player put the same pieces together, so a reader scrubs without the kernel.
 
-`kitlib.views.timeline.compose` makes a scene of rows; it lays out one step after the other:
+`kitlib.views.scenes.timeline.compose` makes a scene of rows; it lays out one step after the other:
 
     scene = Scene("A rebalance", "Who holds what, and when does nobody?", height=200, panel_height=90)
     for step, x in zip(trace, places(trace), strict=True):
         scene.add_step(x, trace.sentence(step), panel_of(step.state), words_of(step.state))
     scene.body = group(*drawn)
 
-Left out: which traces have which scene (`kitlib.views.scenes`), and what each domain draws.
+`SCENES` names the domains that are drawn so. The module of a domain's scene is `kitlib.views.scenes.` and the domain's name; it is
+imported when such a trace is drawn for the first time, and offers
+
+    PARTS: dict[str, str]                       # what `show(trace, part=...)` takes -> the question answered; "all" first
+    HAS_RECORDS: bool                           # whether the strips of records ("log", "plot") can be drawn too
+    to_scene(trace, part) -> Scene
 """
 
 from __future__ import annotations
@@ -20,8 +25,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
 
+from kitlib.errors import TraceError
 from kitlib.text import plain_text
+from kitlib.trace import Trace
 from kitlib.views.film import Cursor, Film, Reel, Track
 from kitlib.views.look import WIDTH
 from kitlib.views.svg import Svg, el, group, legend
@@ -143,3 +152,51 @@ def scene_reel(film: Film, scene: Scene) -> Reel:
     futures = [scene.future_after(number) for number in range(len(scene.said))]
     reel.cursor = Cursor(scene.x_of_step, scene.top, scene.foot - scene.top, scene.right, line, futures, DIM)
     return reel
+
+
+@dataclass(frozen=True, slots=True)
+class SceneKind:
+    """One kind of scene."""
+
+    module: str
+
+    @property
+    def drawer(self) -> ModuleType:
+        """The scene's module."""
+        return import_module(self.module)
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """The parts that can be asked for, each with its question."""
+        parts: dict[str, str] = self.drawer.PARTS
+        return parts
+
+    @property
+    def has_records(self) -> bool:
+        """Whether its traces have the delivery words, so that strips of records can be drawn."""
+        return bool(self.drawer.HAS_RECORDS)
+
+    def to_scene(self, trace: Trace, part: str = "all") -> Scene:
+        """The scene of a trace. TraceError when it lays out another number of steps than the trace has."""
+        scene: Scene = self.drawer.to_scene(trace, part if part in self.parts else "all")
+        laid = len(scene.x_of_step), len(scene.said), len(scene.panels)
+        if laid != (len(trace),) * 3:
+            raise TraceError(
+                f"{self.module}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places, {laid[1]} "
+                f"sentences and {laid[2]} panels, expected {len(trace)} of each. Call add_step once for every step."
+            )
+        return scene
+
+
+SCENES: dict[str, SceneKind] = {
+    domain: SceneKind(f"kitlib.views.scenes.{'offsets' if domain == 'incidents' else domain}")
+    for domain in (
+        "connect", "streams", "source", "partitions", "send_path", "replication", "offsets", "incidents", "compaction", "lag",
+        "groups", "transactions", "checkpoint", "difference",
+    )
+}  # domain -> the scene of its traces
+
+
+def kind_of(trace: Trace) -> SceneKind | None:
+    """The kind of scene that a trace is drawn as, or None where records, trees or batches are followed."""
+    return SCENES.get(trace.domain)

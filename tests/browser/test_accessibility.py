@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from kitlib.experiments import get
-from kitlib.views.saved_page import to_recording
+from kitlib.views.browser.saved_page import to_recording
 from tests.browser.conftest import Lab, MakePage
 from tests.browser.pages import JUDGE, visiting
 from tests.browser.players import ROOT

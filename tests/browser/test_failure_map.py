@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 CELL = """import pandas as pd
 from kitlib.experiments.grid import Grid
-from kitlib.views.failure_map import FailureMap
+from kitlib.views.browser.failure_map import FailureMap
 over = {"max_offset_behind": [5, 30], "fetch_records": [2, 20], "process_ms": [20, 40]}
 grid = Grid.of("small_max_offset_behind", over, seeds=2)
 rows = pd.DataFrame([grid.row(place) for place in range(len(grid))])

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 from kitlib import experiments
 from kitlib.errors import KitError
 from kitlib.trace import Trace
-from kitlib.views.saved_page import to_recording
+from kitlib.views.browser.saved_page import to_recording
 from tests.browser.pages import visiting
 from tests.browser.players import ROOT, press
 

@@ -9,9 +9,9 @@ from playwright.sync_api import Browser
 
 from kitlib.experiments import every
 from kitlib.monitor.delivery import judge
+from kitlib.views.browser.player import SCRIPTS, STYLES, joined
 from kitlib.views.marks import events, marks_of, pauses, signs_of, to_json
 from kitlib.views.play_clock import play_clock
-from kitlib.views.player import SCRIPTS, STYLES, joined
 
 pytestmark = pytest.mark.browser
 

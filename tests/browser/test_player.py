@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page
 
 from kitlib.experiments import get
+from kitlib.views.browser.session import Session
 from kitlib.views.frames import to_frames
-from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import (
     FAINT_WORDS,

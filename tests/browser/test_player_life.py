@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page
 
 from kitlib.experiments import get, names
+from kitlib.views.browser.player import HERE
+from kitlib.views.browser.saved_page import to_recording
 from kitlib.views.frames import to_frames
 from kitlib.views.lives import Event, Lives, life, mentions_in
-from kitlib.views.player import HERE
-from kitlib.views.saved_page import to_recording
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.pages import visiting
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, open_player, press

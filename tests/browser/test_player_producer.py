@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from kitlib.experiments import get
 from kitlib.views import show
-from kitlib.views.session import Session
+from kitlib.views.browser.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import (
     FAINT_WORDS,

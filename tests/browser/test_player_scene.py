@@ -12,10 +12,10 @@ from kitlib.experiments import names
 from kitlib.experiments.transactions.transaction_stories import commit_and_abort
 from kitlib.monitor.commit_history import GroupPartition
 from kitlib.monitor.lag import Window
-from kitlib.views import draw_history, draw_signs, draw_window, scenes
+from kitlib.views import draw_history, draw_signs, draw_window, scene
+from kitlib.views.browser.session import Session
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, open_player, press
 from tests.browser.test_player_producer import COLLISIONS
@@ -135,12 +135,12 @@ def test_words_of_pictures_of_lag_and_commits_do_not_collide(chromium: Browser) 
 def test_words_of_all_scenes_do_not_collide(chromium: Browser) -> None:
     """Measured in the browser, for every experiment that is a scene: no two words lie over each other, none leaves the picture."""
     traces = [some_steps_of(name) for name in names()]
-    traces = [trace for trace in traces if scenes.kind_of(trace)] + [a_rebalance(), a_zombie(), commit_and_abort.run()]
+    traces = [trace for trace in traces if scene.kind_of(trace)] + [a_rebalance(), a_zombie(), commit_and_abort.run()]
     traces += [a_stale_offset(), a_stale_offset(150), a_compacted_topic(), an_election(), a_monitored_run()]
     page = chromium.new_page(viewport={"width": 800, "height": 1200})
     found = {}
     for trace in traces:
-        kind = scenes.kind_of(trace)
+        kind = scene.kind_of(trace)
         assert kind is not None
         for part in kind.parts:
             frames = to_frames(trace, part)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from kitlib.experiments import get
-from kitlib.views.saved_page import FORMAT, to_recording
+from kitlib.views.browser.saved_page import FORMAT, to_recording
 from tests.browser.pages import Visit, visiting
 from tests.browser.players import ROOT, press
 from tests.views.payloads import HOSTILE

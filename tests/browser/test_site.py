@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, Page
 
 from kitlib.experiments import every
 from kitlib.lab import file_server
-from kitlib.views import site
-from kitlib.views.session import Session
+from kitlib.views.browser import site
+from kitlib.views.browser.session import Session
 from tests.browser.pages import JUDGE, Visit, visiting
 from tests.browser.players import ROOT, attribute, knob_to_picture, press, watch_answers
 from tests.clock import at_pace, min_until

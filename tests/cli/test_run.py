@@ -15,7 +15,7 @@ from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.verdict import ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES
 from kitlib.trace import Trace
-from kitlib.views.saved_page import to_recording
+from kitlib.views.browser.saved_page import to_recording
 from tests.cli.conftest import CommandLine
 
 

@@ -11,7 +11,7 @@ from kitlib.monitor.delivery import judge
 from kitlib.storm.offset_store import MemoryOffsetStore
 from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.trace import Trace, to_ranges
-from kitlib.views.player import Player
+from kitlib.views.browser.player import Player
 
 SHOWN = ("log_end", "committed_to", "emitted_to_offset", "pending", "failed", "waiting", "number_acked", "number_failed")
 

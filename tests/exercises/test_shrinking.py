@@ -18,7 +18,7 @@ from kitlib.exercises.recorded_sender import SENDER
 from kitlib.exercises.recorded_spout import MANAGER, SPOUT
 from kitlib.exercises.shrinking import ddmin, played, shrink
 from kitlib.views import show
-from kitlib.views.difference_scene import draw, rows_of
+from kitlib.views.scenes.difference import draw, rows_of
 from tests.exercises import test_checks_04_05 as of_05
 from tests.exercises import test_checks_07_08 as of_08
 from tests.exercises import test_recorded_acker as of_acker

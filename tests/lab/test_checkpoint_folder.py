@@ -9,7 +9,7 @@ import pytest
 
 from kitlib.errors import LabError
 from kitlib.lab.checkpoint_folder import MOST_BYTES, read_checkpoint
-from kitlib.views.checkpoint_picture import draw_checkpoint
+from kitlib.views.pictures.checkpoint import draw_checkpoint
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"orders":{"0":%d}}\n'
 EVIL = '<script>alert(1)</script>'

@@ -15,7 +15,7 @@ from kitlib.experiments.grid import Grid
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.figures import LOST, READER_WAIT, Measured, amount
 from kitlib.trace import Trace
-from kitlib.views.controls import stops_of
+from kitlib.views.browser.controls import stops_of
 
 
 def measure(experiment: Experiment, **knobs: Any) -> tuple[Trace, Measured]:

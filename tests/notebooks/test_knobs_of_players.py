@@ -17,7 +17,7 @@ from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.controls import stops_of
+from kitlib.views.browser.controls import stops_of
 from tests.conftest import REPOSITORY
 
 ARGUMENTS = ("part", "seed", "open_at", "front")  # of a player, beside its knobs

@@ -7,7 +7,7 @@ from typing import Any
 
 from kitlib.trace import Step, Trace
 from kitlib.views.frames import to_frames
-from kitlib.views.producer_diagram import SequenceDiagram
+from kitlib.views.producer.diagram import SequenceDiagram
 
 Batch = tuple[int, int]  # first and last record
 

@@ -16,7 +16,7 @@ Leaf = tuple[float, float, str, str, str]  # where its groups lie, its tag, attr
 
 
 class Projector:
-    """Reads the bytes that `kitlib.views.played.played` makes."""
+    """Reads the bytes that `kitlib.views.browser.played.played` makes."""
 
     def __init__(self, sent: bytes) -> None:
         self.row = json.loads(sent)

@@ -14,8 +14,8 @@ from kitlib.errors import TraceError
 from kitlib.experiments import every, get, names, run
 from kitlib.trace import Trace
 from kitlib.views import Player
-from kitlib.views.compared import Compared, compare, ticks_of
-from kitlib.views.outcome import parting
+from kitlib.views.browser.compared import Compared, compare, ticks_of
+from kitlib.views.browser.outcome import parting
 
 SMALL = "small_max_offset_behind"
 

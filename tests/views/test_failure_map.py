@@ -10,7 +10,7 @@ import pytest
 from kitlib.errors import KnobError
 from kitlib.experiments.grid import Grid
 from kitlib.monitor.delivery import judge
-from kitlib.views.failure_map import FailureMap
+from kitlib.views.browser.failure_map import FailureMap
 
 NAME = "small_max_offset_behind"
 

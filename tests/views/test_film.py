@@ -12,12 +12,11 @@ import pytest
 
 from kitlib.experiments import get
 from kitlib.views import show
-from kitlib.views.buckets import draw_maps
+from kitlib.views.browser.played import played
 from kitlib.views.film import NOTHING, Film, Reel, Slot, Track, pieces_at, seen_at
 from kitlib.views.frames import to_frames
-from kitlib.views.ledger import draw_ledger
 from kitlib.views.lives import mentions_in
-from kitlib.views.partition_strip import (
+from kitlib.views.partition.strip import (
     CLOSE_UPS,
     WHERE_PUT,
     close_up_at,
@@ -27,11 +26,12 @@ from kitlib.views.partition_strip import (
     strip_legend,
     strip_reel,
 )
-from kitlib.views.played import played
 from kitlib.views.plot import draw_plot
 from kitlib.views.svg import Item, Svg, el, group
-from kitlib.views.tree import draw_tree, tree_legend, tree_spans
-from kitlib.views.tree_look import TREE_TOP
+from kitlib.views.trees.buckets import draw_maps
+from kitlib.views.trees.layout import TREE_TOP
+from kitlib.views.trees.ledger import draw_ledger
+from kitlib.views.trees.tree import draw_tree, tree_legend, tree_spans
 from tests.clock import at_pace, min_until
 from tests.views.payloads import HOSTILE
 from tests.views.projector import Projector, leaves_of, text_of, to_node

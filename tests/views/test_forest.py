@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from kitlib.errors import TraceError
 from kitlib.experiments import get
 from kitlib.trace import Step, Trace
-from kitlib.views.buckets import MapsOf
-from kitlib.views.forest import NEVER, Forest
-from kitlib.views.forest_reader import to_forest
+from kitlib.views.browser.played import played
 from kitlib.views.frames import to_frames
-from kitlib.views.played import played
-from kitlib.views.tree_layout import rows_of
-from kitlib.views.tree_look import MOST_TALL, TREE_LEFT, TREE_TOP, TREE_WIDE
+from kitlib.views.trees.buckets import MapsOf
+from kitlib.views.trees.forest import NEVER, Forest
+from kitlib.views.trees.layout import MOST_TALL, TREE_LEFT, TREE_TOP, TREE_WIDE, rows_of
+from kitlib.views.trees.reader import to_forest
 from tests.clock import at_pace, min_until
 from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
 

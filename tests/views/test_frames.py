@@ -28,8 +28,8 @@ from kitlib.views.look import (
     badge_of,
     code_of,
 )  # fmt: skip
-from kitlib.views.partition_reader import MAX_SPAN
-from kitlib.views.partition_strip import cells_of
+from kitlib.views.partition.reader import MAX_SPAN
+from kitlib.views.partition.strip import cells_of
 from kitlib.words.word import place
 from tests.views.traces import Spout, long_trace, some_steps_of, story
 

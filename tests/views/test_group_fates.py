@@ -10,8 +10,8 @@ from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace, from_ranges
 from kitlib.views.frames import to_frames
-from kitlib.views.group_fates import fates_of, told_ranges
 from kitlib.views.picture import draw
+from kitlib.views.scenes.groups import fates_of, told_ranges
 from tests.views.grouping import Grouping
 from tests.views.test_scene import texts
 

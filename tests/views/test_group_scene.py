@@ -7,8 +7,7 @@ import pytest
 from kitlib.errors import TraceError
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
-from kitlib.views.group_look import draw_texture, texture_path
-from kitlib.views.group_reader import GroupStory, read_group
+from kitlib.views.scenes.group_reader import GroupStory, draw_texture, read_group, texture_path
 from tests.views.grouping import Grouping, a_rebalance
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts

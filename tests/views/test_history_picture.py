@@ -10,9 +10,9 @@ from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
 from kitlib.monitor.rewinds import Sample, rewinds
 from kitlib.views import draw_history, draw_signs
-from kitlib.views.clock import Clock, clock_over
-from kitlib.views.history_picture import MOST_ROWS, points_of, short, stair
-from kitlib.views.signs_picture import look_for_signs, thinned
+from kitlib.views.pictures.clock import Clock, clock_over
+from kitlib.views.pictures.history import MOST_ROWS, points_of, short, stair
+from kitlib.views.pictures.signs import look_for_signs, thinned
 from kitlib.words.glyphs import RED
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import SPACE, texts

@@ -6,8 +6,8 @@ import pytest
 
 from kitlib.monitor.lag import RULES, Commit, Judgement, Status, Window, evaluate
 from kitlib.views import draw_window
-from kitlib.views.clock import figure
-from kitlib.views.lag_picture import STATUS_WORDS, asked_rules, judge_window
+from kitlib.views.pictures.clock import figure
+from kitlib.views.pictures.lag_window import STATUS_WORDS, asked_rules, judge_window
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts
 

@@ -10,19 +10,19 @@ import pytest
 from kitlib import experiments
 from kitlib.trace import Step, Trace
 from kitlib.views.picture import show
-from kitlib.views.scenes import kind_of
-from kitlib.views.timeline import Bar, bars
+from kitlib.views.scene import kind_of
+from kitlib.views.scenes.timeline import Bar, bars
 
 SCENES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a worker that is lost": ("connect_worker_lost", {}, "connect_scene"),
-    "standalone": ("connect_layouts", {"mode": "standalone"}, "connect_scene"),
-    "twelve tasks each": ("connect_layouts", {"source_tasks": 12, "sink_tasks": 12, "workers": 6}, "connect_scene"),
-    "queries": ("streams_queries", {}, "streams_scene"),
-    "many threads": ("streams_tasks", {"threads": 6, "partitions": 12, "instances": 4}, "streams_scene"),
-    "a source task": ("connect_source_crash", {}, "source_scene"),
-    "partitions": ("partitions_added", {}, "partition_scene"),
-    "a trace that is cut": ("connect_worker_lost", {"max_steps": 10}, "connect_scene"),
-    "a source task that is cut before its first flush": ("connect_source_crash", {"max_steps": 10}, "source_scene"),
+    "a worker that is lost": ("connect_worker_lost", {}, "connect"),
+    "standalone": ("connect_layouts", {"mode": "standalone"}, "connect"),
+    "twelve tasks each": ("connect_layouts", {"source_tasks": 12, "sink_tasks": 12, "workers": 6}, "connect"),
+    "queries": ("streams_queries", {}, "streams"),
+    "many threads": ("streams_tasks", {"threads": 6, "partitions": 12, "instances": 4}, "streams"),
+    "a source task": ("connect_source_crash", {}, "source"),
+    "partitions": ("partitions_added", {}, "partitions"),
+    "a trace that is cut": ("connect_worker_lost", {"max_steps": 10}, "connect"),
+    "a source task that is cut before its first flush": ("connect_source_crash", {"max_steps": 10}, "source"),
 }
 
 

@@ -13,7 +13,7 @@ from kitlib.experiments import get
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import judge
 from kitlib.views import Player
-from kitlib.views.live import IDLE, lamps
+from kitlib.views.browser.player import IDLE, lamps
 from tests.conftest import wait_for
 
 CRASH: dict[str, Any] = {"records": 5, "process_ms": 5, "max_spout_pending": 1, "crash_at_ms": 45, "records_while_down": 1}

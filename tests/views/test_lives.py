@@ -14,9 +14,9 @@ from kitlib.errors import TraceError
 from kitlib.experiments import get, names
 from kitlib.trace import Trace
 from kitlib.views import life
+from kitlib.views.browser.played import played
 from kitlib.views.frames import to_frames
 from kitlib.views.lives import Life, Lives, changes_of, mentions_in, place_of, state_of, things
-from kitlib.views.played import played
 from kitlib.words import DOMAINS
 from tests.views.projector import Projector
 from tests.views.traces import Spout, long_trace, some_steps_of

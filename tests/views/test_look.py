@@ -33,7 +33,7 @@ from kitlib.views.look import (
     badge_of,
     code_of,
 )  # fmt: skip
-from kitlib.views.timeline import FILLS
+from kitlib.views.scenes.timeline import FILLS
 from kitlib.words.glyphs import RED
 
 CASES = [

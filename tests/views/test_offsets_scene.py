@@ -9,7 +9,8 @@ import pytest
 from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
-from kitlib.views.log_panel import (
+from kitlib.views.scene import kind_of
+from kitlib.views.scenes.log_panel import (
     MOST_BOXES,
     PER_ROW,
     KeyedLog,
@@ -20,9 +21,8 @@ from kitlib.views.log_panel import (
     labels_of,
     log_words,
 )
-from kitlib.views.offsets_scene import StepClock, states_of
-from kitlib.views.offsets_strip import coordinator_spells
-from kitlib.views.scenes import kind_of
+from kitlib.views.scenes.offset_rows import coordinator_spells
+from kitlib.views.scenes.offsets import StepClock, states_of
 from kitlib.views.svg import HATCH
 from kitlib.words.glyphs import BLUE, RED
 from kitlib.words.groups import GROUPS
@@ -94,7 +94,7 @@ def test_the_offsets_topic_is_drawn_with_the_log_and_the_cache_after_each_step()
     """After the load that ended early the cache has 6, the log 12; the picture says both."""
     trace = a_stale_offset()
     kind = kind_of(trace)
-    assert kind is not None and kind.module == "kitlib.views.offsets_scene"
+    assert kind is not None and kind.module == "kitlib.views.scenes.offsets"
     picture = show(trace, steps_of(trace, "load_failed")[0])
     told = texts(picture.svg)
     assert "the log: 12" in told and "What does the log hold" in told and "its cache is not all of the log" in told
@@ -156,7 +156,7 @@ def test_a_compacted_topic_is_drawn_before_and_after_the_pass() -> None:
     """What the last pass took out is hatched above; below is the log as it is now. Before the first pass there is nothing to compare."""
     trace = a_compacted_topic()
     kind = kind_of(trace)
-    assert kind is not None and kind.module == "kitlib.views.compaction_scene"
+    assert kind is not None and kind.module == "kitlib.views.scenes.compaction"
     first, second = steps_of(trace, "pass")
 
     def hatched(at: int) -> int:

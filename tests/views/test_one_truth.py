@@ -10,7 +10,7 @@ from kitlib.experiments import names, run
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views.frames import Frames, to_frames
-from kitlib.views.partition_strip import sums_of
+from kitlib.views.partition.strip import sums_of
 
 SAMPLES = 40  # steps of a run that are looked at
 

@@ -9,9 +9,9 @@ import pytest
 from kitlib.experiments import get, names
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
-from kitlib.views.outcome import Outcome, changes, label
+from kitlib.views.browser.outcome import Outcome, changes, label
+from kitlib.views.browser.session import Session
 from kitlib.views.plot import curve, mapped
-from kitlib.views.session import Session
 from tests.views.projector import Projector
 
 SMALL = "small_max_offset_behind"

@@ -17,11 +17,11 @@ from kitlib.experiments.knobs import UNLIMITED, Knob, bind
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import Player, show
-from kitlib.views.controls import stops_of
+from kitlib.views.browser.controls import stops_of
+from kitlib.views.browser.played import played
+from kitlib.views.browser.player import HERE, REST_S, SCRIPTS, STYLES
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.played import played
-from kitlib.views.player import HERE, REST_S, SCRIPTS, STYLES
 from tests.views.traces import SOME_STEPS, some_steps_of, story
 
 SMALL = "small_max_offset_behind"

@@ -10,7 +10,7 @@ from kitlib.errors import KnobError
 from kitlib.experiments import get, run
 from kitlib.experiments.deeds import down_since
 from kitlib.experiments.script import Script
-from kitlib.views.session import Session
+from kitlib.views.browser.session import Session
 
 PLAIN = "answers_lost lost_answers=0 idempotence=false"
 

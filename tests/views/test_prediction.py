@@ -15,7 +15,7 @@ from kitlib.experiments import names, run
 from kitlib.lab import predictions
 from kitlib.monitor.delivery import judge
 from kitlib.views import predict
-from kitlib.views.prediction import KINDS, Prediction
+from kitlib.views.browser.prediction import KINDS, Prediction
 
 SMALL = "small_max_offset_behind"
 YES_OR_NO = {"choices": ["yes", "no"], "truth": lambda trace: "no"}

@@ -18,14 +18,13 @@ from kitlib.errors import TraceError
 from kitlib.experiments import get, names
 from kitlib.trace import Step, Trace
 from kitlib.views import Player, show
+from kitlib.views.browser.played import played
 from kitlib.views.film import seen_at
 from kitlib.views.frames import to_frames
 from kitlib.views.lives import mentions_in
 from kitlib.views.look import ALL_COLOURS, WIDTH
-from kitlib.views.played import played
-from kitlib.views.producer_diagram import NEVER, SequenceDiagram, Way
-from kitlib.views.producer_look import BOX_OF, CHAR, LOG_BOXES, MARKS, ROW_BOXES, WAYS
-from kitlib.views.producer_picture import draw_diagram, layers_of, scene_legend
+from kitlib.views.producer.diagram import BOX_OF, CHAR, LOG_BOXES, MARKS, NEVER, ROW_BOXES, WAYS, SequenceDiagram, Way
+from kitlib.views.producer.picture import draw_diagram, layers_of, scene_legend
 from kitlib.words.idempotence import IDEMPOTENCE
 from tests.clock import at_pace, min_until
 from tests.views.payloads import HOSTILE, assert_only_text

@@ -15,8 +15,8 @@ from kitlib.experiments import get
 from kitlib.experiments.script import Script
 from kitlib.trace import Trace
 from kitlib.views import Player
-from kitlib.views.saved_page import command_of, save, to_recording
-from kitlib.views.session import Session
+from kitlib.views.browser.saved_page import command_of, save, to_recording
+from kitlib.views.browser.session import Session
 from tests.cli.conftest import CommandLine, command_line  # noqa: F401 - a fixture
 from tests.views.payloads import HOSTILE
 from tests.views.traces import Spout

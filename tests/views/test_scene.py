@@ -10,11 +10,11 @@ import pytest
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import get, names
 from kitlib.trace import Trace
-from kitlib.views import Player, scenes, show
+from kitlib.views import Player, scene, show
 from kitlib.views.frames import to_frames
 from kitlib.views.scene import Scene
+from kitlib.views.scenes.timeline import places
 from kitlib.views.svg import el
-from kitlib.views.timeline import places
 from tests.views import toy_scene
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.projector import Projector, text_of, to_node
@@ -107,10 +107,10 @@ def test_a_scene_that_forgets_a_step_is_an_error_that_says_so(monkeypatch: pytes
 
 def test_a_scene_is_imported_when_a_trace_of_its_domain_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The domain alone decides: a module of a scene is imported only when a trace of its domain is drawn."""
-    monkeypatch.setitem(scenes.SCENES, "bell", scenes.SceneKind("kitlib.views.not_there"))
+    monkeypatch.setitem(scene.SCENES, "bell", scene.SceneKind("kitlib.views.not_there"))
     trace = Trace("r", "bell")
     trace.record(0, "log", "append", topic="orders", partition=0, first=0, last=3)
-    assert scenes.kind_of(trace) is None and "arrive" in show(trace).svg
+    assert scene.kind_of(trace) is None and "arrive" in show(trace).svg
     with pytest.raises(ModuleNotFoundError):
         show(bell())
 
@@ -150,8 +150,8 @@ def test_a_step_without_a_panel_keeps_the_one_before() -> None:
     assert scene.words_after(5) == "told otherwise"
 
 
-@pytest.mark.parametrize("kind", scenes.SCENES.values(), ids=lambda kind: kind.module)
-def test_each_registered_scene_offers_what_the_registry_needs(kind: scenes.SceneKind) -> None:
+@pytest.mark.parametrize("kind", scene.SCENES.values(), ids=lambda kind: kind.module)
+def test_each_registered_scene_offers_what_the_registry_needs(kind: scene.SceneKind) -> None:
     """A module in the table has its parts with "all" first."""
     assert next(iter(kind.parts)) == "all" and all(question.endswith("?") for question in kind.parts.values())
     assert kind.drawer.HAS_RECORDS in (True, False)
@@ -161,4 +161,4 @@ def test_each_registered_scene_offers_what_the_registry_needs(kind: scenes.Scene
 def test_older_experiments_are_no_scenes(name: str) -> None:
     """The verbs of scenes do not take pictures away from those who have them."""
     if name in names():
-        assert scenes.kind_of(get(name).run()) is None
+        assert scene.kind_of(get(name).run()) is None

@@ -9,9 +9,8 @@ import pytest
 from kitlib.experiments import get
 from kitlib.trace import Step, Trace
 from kitlib.views import show
-from kitlib.views.scenes import kind_of
-from kitlib.views.send_reader import BatchShown, paths
-from kitlib.views.send_scene import to_scene
+from kitlib.views.scene import kind_of
+from kitlib.views.scenes.send_path import BatchShown, paths, to_scene
 from kitlib.words.send_path import STAGES
 
 NAMES = ("two_sends", "blocked_send", "linger_and_batches", "unflushed_sends", "stale_metadata", "expired_batch", "acks_and_isr")
@@ -22,7 +21,7 @@ def test_scene_of_each_story_is_claimed_and_told_in_sentences(name: str) -> None
     """Every step has a sentence of its own."""
     trace = get(name).run()
     kind = kind_of(trace)
-    assert kind is not None and kind.module == "kitlib.views.send_scene"
+    assert kind is not None and kind.module == "kitlib.views.scenes.send_path"
     assert [str(step) for step in trace if trace.sentence(step).startswith(f"{step.actor}: {step.what}")] == []
 
 
@@ -30,7 +29,7 @@ def test_scene_of_each_story_is_claimed_and_told_in_sentences(name: str) -> None
 def test_scene_of_another_kind_of_run_is_not_claimed(name: str) -> None:
     """Producers' older experiments keep their own pictures."""
     kind = kind_of(get(name).run())
-    assert kind is None or kind.module != "kitlib.views.send_scene"
+    assert kind is None or kind.module != "kitlib.views.scenes.send_path"
 
 
 def test_scene_of_two_sends_numbers_the_nine_steps() -> None:

@@ -14,7 +14,7 @@ def test_a_session_of_every_experiment_needs_the_standard_library_alone() -> Non
         import sys
         sys.path.insert(0, {str(REPOSITORY)!r})
         from kitlib.experiments import names
-        from kitlib.views.session import Session
+        from kitlib.views.browser.session import Session
         for name in names():
             assert Session(name, knobs={{"max_steps": 40}}).frames
         print(sorted({{module.partition(".")[0] for module in sys.modules}} - set(sys.stdlib_module_names) - {{"__main__"}}))

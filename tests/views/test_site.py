@@ -16,11 +16,11 @@ import pytest
 
 from kitlib.errors import DiskError
 from kitlib.experiments import every, get, names
-from kitlib.views import site
-from kitlib.views.played import packed
-from kitlib.views.player import HERE
-from kitlib.views.session import Session
-from kitlib.views.worker_desk import Desk
+from kitlib.views.browser import site
+from kitlib.views.browser.played import packed
+from kitlib.views.browser.player import HERE
+from kitlib.views.browser.session import Session
+from kitlib.views.browser.worker_desk import Desk
 from tests.cli.conftest import CommandLine, command_line  # noqa: F401 - a fixture
 from tests.views.test_saved_page import Parsed
 
@@ -80,7 +80,7 @@ def test_the_parcel_runs_every_experiment_without_anything_else(tmp_path: Path) 
         import json, sys
         sys.path.insert(0, {str(tmp_path)!r})
         from kitlib.experiments import get, names
-        from kitlib.views.worker_desk import Desk
+        from kitlib.views.browser.worker_desk import Desk
         desk, told = Desk(), {{}}
         for name in names():
             opened = json.loads(desk.open(json.dumps({{"name": name, "seed": "1", "knobs": {{"max_steps": "40"}}}})))

@@ -14,7 +14,9 @@ from kitlib.experiments import get, names
 from kitlib.trace import Trace
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames, to_frames
-from kitlib.views.stage import (
+from kitlib.views.stage.domains import STAGES
+from kitlib.views.stage.picture import stage_of, staged, to_json
+from kitlib.views.stage.score import (
     AWAY,
     BACK,
     DOWN,
@@ -22,13 +24,14 @@ from kitlib.views.stage import (
     FENCED,
     FROZEN,
     LOST,
+    MOST_AT_ONCE,
+    MOST_ON_A_WAY,
     UP,
     Stage,
     Traveller,
+    gathered,
+    to_stage,
 )
-from kitlib.views.stage_picture import stage_of, staged, to_json
-from kitlib.views.stage_score import MOST_AT_ONCE, MOST_ON_A_WAY, gathered, to_stage
-from kitlib.views.stages import STAGES
 from kitlib.words import DOMAINS
 from tests.views.payloads import HOSTILE
 

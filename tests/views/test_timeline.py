@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kitlib.trace import Trace
 from kitlib.views.look import ALL_COLOURS
+from kitlib.views.scenes.timeline import Drawn, Lane, Signs, apart, compose, fitting, glyph_marks, glyphs_of, places
 from kitlib.views.svg import el, group
-from kitlib.views.timeline import Drawn, Lane, Signs, apart, compose, fitting, glyph_marks, glyphs_of, places
 from kitlib.words import DOMAINS
 from kitlib.words.glyphs import CROSS, DISC, RED, Glyph
 from kitlib.words.word import Domain

@@ -15,16 +15,17 @@ from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.scene import Scene
-from kitlib.views.transaction_reader import (
+from kitlib.views.scenes.transactions import (
     ABORTED,
+    BOX_Y,
     COMMITTED,
+    INPUT_Y,
     OPEN,
     PLAIN,
     TransactionStory,
     fate_of,
     read_transactions,
 )
-from kitlib.views.transaction_scene import BOX_Y, INPUT_Y
 from kitlib.words.transactions import TRANSACTIONS
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts

@@ -11,14 +11,14 @@ from kitlib.errors import TraceError
 from kitlib.experiments import get
 from kitlib.trace import Trace
 from kitlib.views import show
-from kitlib.views.buckets import MapsOf
 from kitlib.views.curves import bearable, to_samples
 from kitlib.views.frames import to_frames
-from kitlib.views.ledger import bits_of_number
-from kitlib.views.ledger_rows import WIDEST_TONED, to_hex, wrapped
 from kitlib.views.look import ALL_COLOURS
 from kitlib.views.plot import curves_of
-from kitlib.views.tree_look import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, TUPLE_TABLE, tuple_code_of
+from kitlib.views.trees.buckets import MapsOf
+from kitlib.views.trees.layout import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, TUPLE_TABLE, tuple_code_of
+from kitlib.views.trees.ledger import bits_of_number
+from kitlib.views.trees.ledger_rows import WIDEST_TONED, to_hex, wrapped
 from kitlib.words.glyphs import BLACK, WHITE
 from kitlib.words.topology import bits_of, to_id, to_root
 from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count

@@ -11,10 +11,10 @@ from kitlib.experiments import get
 from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
-from kitlib.views.producer_look import CHAR
-from kitlib.views.scenes import kind_of
+from kitlib.views.producer.diagram import CHAR
+from kitlib.views.scene import kind_of
+from kitlib.views.scenes.replication import _not_in
 from kitlib.views.svg import HATCH
-from kitlib.views.unclean_scene import _not_in
 from kitlib.words import domain
 from kitlib.words.groups import GROUPS
 from tests.views.payloads import HOSTILE, assert_only_text
@@ -88,7 +88,7 @@ def test_what_the_new_leader_does_not_have_is_hatched_until_it_is_cut_off() -> N
     """Five acknowledged records lie on broker 2 alone: hatched from the election to the truncation, and counted for ever."""
     trace = an_election()
     kind = kind_of(trace)
-    assert kind is not None and kind.module == "kitlib.views.unclean_scene"
+    assert kind is not None and kind.module == "kitlib.views.scenes.replication"
     scene = to_frames(trace).scene
     assert scene is not None
     for what, hatched, gone in (("none", 0, "no acknowledged"), ("cut", 1, "5 records gone"), ("truncate", 0, "5 records gone")):
@@ -214,7 +214,7 @@ def test_a_monitors_window_is_drawn_after_each_look_with_the_rule_that_fires() -
     """The window fills; after the third look three slots are filled and the lag is 20; at the end the monitor's own word counts."""
     trace = a_monitored_run()
     kind = kind_of(trace)
-    assert kind is not None and kind.module == "kitlib.views.lag_scene"
+    assert kind is not None and kind.module == "kitlib.views.scenes.lag"
     told = texts(show(trace, 5).svg)
     assert "3 of 10 slots" in told and "rule: caught up once" in told
     assert repr(show(trace)).endswith("STOP: the lag never shrinks") and "rule: stopped" in texts(show(trace).svg)

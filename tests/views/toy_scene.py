@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kitlib.trace import Trace
-from kitlib.views import scenes
+from kitlib.views import scene
 from kitlib.views.scene import Scene
+from kitlib.views.scenes.timeline import draw_axis, places
 from kitlib.views.svg import HATCH, el, group
-from kitlib.views.timeline import draw_axis, places
 from kitlib.words import declare
 from kitlib.words.word import Domain, Word
 
@@ -42,4 +42,4 @@ def bell(who: str = "ada") -> Trace:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kit draws traces of `bell` as this scene."""
-    monkeypatch.setitem(scenes.SCENES, BELL.name, scenes.SceneKind("tests.views.toy_scene"))
+    monkeypatch.setitem(scene.SCENES, BELL.name, scene.SceneKind("tests.views.toy_scene"))

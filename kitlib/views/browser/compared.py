@@ -1,0 +1,160 @@
+"""`compare(a, b)`: the first step at which two runs part, in a sentence, and both of them side by side on one clock.
+
+    compare(run("answers_lost", idempotence=False), run("answers_lost"))
+
+Two runs that begin alike are alike step by step, until a setting, a seed or an answer makes the difference. That step is
+what explains the two ends. Up to there both pictures move together; from there on each shows where it is at the same time.
+
+Left out: whether the runs meet again. What comes after a difference follows from it.
+"""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import Any
+
+import anywidget
+import traitlets
+
+from kitlib.errors import TraceError
+from kitlib.text import plain_text
+from kitlib.trace import Trace
+from kitlib.views.browser.outcome import Outcome, Parting, changes, label, parting
+from kitlib.views.browser.player import STYLES, Player, around_player, joined
+from kitlib.views.browser.session import Session
+from kitlib.views.frames import to_frames
+from kitlib.views.look import LEFT
+from kitlib.views.picture import lay_out
+from kitlib.views.svg import Svg, document, el, group
+
+NAMES = ("A", "B")
+LINE, LINE_TALL = 100, 19  # characters, and SVG units
+MOST_TOLD = 60  # characters of a value that differs
+
+
+def sentence_of(a: Trace, b: Trace, found: Parting | None) -> str:
+    """What a learner is told of it: the step, what each run does there, and what differs where the words are the same."""
+    if found is None:
+        return f"The two runs are the same, step by step ({len(a)} steps)."
+    begin = f"The runs part at step {found.number}."
+    if found.a is None or found.b is None:
+        over, other, step = (NAMES[0], NAMES[1], found.b) if found.a is None else (NAMES[1], NAMES[0], found.a)
+        assert step is not None
+        goes_on = (b if found.a is None else a).sentence(step)
+        return f"{begin} {over} is over; in {other}, at {step.at_ms:,} ms: {goes_on}"
+    if found.differs == "time":
+        same = plain_text(a.sentence(found.a), 200).rstrip(".")
+        ms = f"{NAMES[0]} at {found.a.at_ms:,} ms, {NAMES[1]} at {found.b.at_ms:,} ms"
+        return f"Both runs do the same, at other times. Step {found.number} is the first: {ms} ({same})."
+    told = [plain_text(trace.sentence(step), 300) for trace, step in ((a, found.a), (b, found.b))]
+    if told[0] != told[1]:
+        each = (f"In {name}, at {step.at_ms:,} ms: {said}" for name, step, said in zip(NAMES, (found.a, found.b), told, strict=True))
+        return f"{begin} {' '.join(each)}"
+    if found.field:
+        own, its = (getattr(step, found.differs).get(found.field) for step in (found.a, found.b))
+        where = "its data" if found.differs == "data" else "the state after it"
+        values = f"{_short(own)} in {NAMES[0]}, {_short(its)} in {NAMES[1]}"
+        return f"{begin} Both do the same at {found.a.at_ms:,} ms ({told[0].rstrip('.')}), but {where} differs: {found.field} is {values}."
+    return f"{begin} In {NAMES[0]} it is {plain_text(found.a.actor)}, in {NAMES[1]} {plain_text(found.b.actor)}: {told[0]}"
+
+
+def _short(value: Any) -> str:
+    return plain_text(value, MOST_TOLD)
+
+
+def ticks_of(a: Trace, b: Trace, found: Parting | None) -> list[tuple[int, int]]:
+    """The steps that both show, moment by moment: together until they part, then each the steps that its time has come for."""
+    together = found.number if found and found.differs != "time" else 0 if found else len(a)
+    ticks = [(step, step) for step in range(together)]
+    at, to = together - 1, together - 1
+    while at + 1 < len(a) or to + 1 < len(b):
+        a_ms = a.steps[at + 1].at_ms if at + 1 < len(a) else None
+        b_ms = b.steps[to + 1].at_ms if to + 1 < len(b) else None
+        if a_ms is not None and (b_ms is None or a_ms <= b_ms):
+            at += 1
+        if b_ms is not None and (a_ms is None or b_ms <= a_ms):
+            to += 1
+        ticks.append((at, to))
+    return ticks
+
+
+def compare(a: Trace | Player, b: Trace | Player) -> Compared:
+    """Two runs side by side, opened at the step where they part.
+
+    Runs of one experiment or of two whose steps are told in the same words. TraceError when they are not, or when a run has no steps.
+    """
+    found = []
+    for name, what in zip(NAMES, (a, b), strict=True):
+        trace = what.trace if isinstance(what, Player) else what
+        if not isinstance(trace, Trace):
+            raise TraceError(f"compare: {name} is {plain_text(repr(what), 60)}, expected a trace or a player, such as run('answers_lost').")
+        if not len(trace):
+            raise TraceError(f"compare: the trace of {name} ({plain_text(trace.run, 60)}) has no steps. Run its experiment first.")
+        found.append(trace)
+    one, other = found
+    if one.domain != other.domain:
+        domains = f"{one.domain} ({plain_text(one.experiment, 60)}) and {other.domain} ({plain_text(other.experiment, 60)})"
+        raise TraceError(f"compare: the runs are told in different words, {domains}. Compare two runs of one experiment.")
+    return Compared(one, other)
+
+
+class Compared(anywidget.AnyWidget):
+    """Two runs on one clock. `.parting` is where they part, `.sentence` says it, `.changes` what became of it."""
+
+    _esm = around_player("compared.js")
+    _css = joined(STYLES)
+
+    first = traitlets.Dict({}).tag(sync=True)  # of A: heading and told, as a player's
+    second = traitlets.Dict({}).tag(sync=True)  # of B
+    first_frames = traitlets.Bytes(b"").tag(sync=True)
+    second_frames = traitlets.Bytes(b"").tag(sync=True)
+    pair = traitlets.Dict({}).tag(sync=True)  # names, sentence, changes, ticks, and the tick to open at
+
+    def __init__(self, a: Trace, b: Trace) -> None:
+        self.traces = (a, b)
+        self.parting = parting(a, b)
+        self.sentence = sentence_of(a, b, self.parting)
+        sessions = [Session(trace) for trace in self.traces]
+        outcomes = [Outcome.of(session.trace, session.verdict, session.experiment) for session in sessions]
+        self.changes = changes(*outcomes)
+        self.labels = tuple(
+            f"{name}: {label(own, its) or plain_text(trace.run, 60)}"
+            for name, trace, (own, its) in zip(NAMES, self.traces, (outcomes, outcomes[::-1]), strict=True)
+        )
+        super().__init__()
+        ticks = ticks_of(a, b, self.parting)
+        opening = next((place for place, tick in enumerate(ticks) if self.parting and max(tick) >= self.parting.number), 0)
+        with self.hold_sync():
+            for name, session, said in zip(("first", "second"), sessions, self.labels, strict=True):
+                heading = session.heading | {"title": said, "question": ""}
+                setattr(self, name, {"heading": heading, "told": session.told})
+                setattr(self, f"{name}_frames", session.frames)
+            changed = f"{', '.join(self.changes)}." if self.changes else "In the end, the counts are the same."
+            self.pair = {"sentence": self.sentence, "changes": changed, "ticks": ticks, "opening": opening}
+
+    def __repr__(self) -> str:
+        told = "; ".join([*self.labels, *self.changes])
+        return f"{self.sentence}\n{told}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget; where there are no widgets both pictures at the step where they part, and else the sentences."""
+        shown = super()._repr_mimebundle_(**kwargs)
+        data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+        return {**(data or {}), "image/svg+xml": self.svg, "text/plain": repr(self)}, metadata
+
+    @property
+    def svg(self) -> str:
+        """Both pictures, one below the other, after the step where the runs part."""
+        number = self.parting.number if self.parting else max(map(len, self.traces)) - 1
+        parts: list[Svg] = []
+        y, width = 14, 0
+        for line in [*wrap(self.sentence, LINE), *wrap(self.pair["changes"], LINE)]:
+            y += LINE_TALL
+            parts.append(el("text", line, cls="ink", x=LEFT, y=y, font_size=13))
+        for said, trace in zip(self.labels, self.traces, strict=True):
+            sheet = lay_out(to_frames(trace), min(number, len(trace) - 1))
+            y += 34
+            parts.append(el("text", said, cls="ink", x=LEFT, y=y, font_size=15, font_weight="bold"))
+            parts.append(group(sheet.body, transform=f"translate(0 {y + 6})"))
+            y, width = y + 6 + sheet.tall, max(width, sheet.width)
+        return document("Two runs compared", repr(self), group(*parts), width, y)

@@ -1,0 +1,112 @@
+"""What a page needs to show every step of a run, as JSON: its sentences, its pictures, and the curve of its figure of merit.
+
+That curve lies below the pictures on their time axis, with that of the run it is compared with in grey. Both have one scale,
+which covers both, so what one sees is the difference.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from kitlib.monitor.figures import amount
+from kitlib.views.browser.outcome import Comparison, label
+from kitlib.views.film import Cursor, Film, Reel, Track, evenly
+from kitlib.views.frames import Frames
+from kitlib.views.lives import Lives
+from kitlib.views.look import WIDTH
+from kitlib.views.partition.strip import strip_reel
+from kitlib.views.plot import curve, mapped, plot_reel
+from kitlib.views.producer.picture import diagram_reel
+from kitlib.views.scene import draw_cursor, scene_reel
+from kitlib.views.stage.picture import staged
+from kitlib.views.svg import Svg, el, group, hatch
+from kitlib.views.trees.tree import tree_reel
+
+TOP, RISE = 24, 54  # where the curve's highest point lies, and how far it falls from there
+FOOT = TOP + RISE
+TALL = FOOT + 18
+
+
+def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | None = None) -> Reel | None:
+    """The curve after every step, with `only` after that step; None where there is nothing to draw. `axis` says where steps lie."""
+    run, ghost = comparison.now, comparison.drawn_ghost
+    if run is None or run.measured is None or not run.measured.figure.is_drawn or len(axis.x) != len(run.at_ms) or not run.at_ms:
+        return None
+    measured, figure = run.measured, run.measured.figure
+    before = ghost.measured if ghost and ghost.measured and ghost.measured.figure is figure else None
+    high = max(1, *measured.curve, *(before.curve if before else ()))
+    reel = Reel(f"{figure.name} over the run", "How does the figure build up?", WIDTH, TALL)
+    path_of = partial(curve, high=high, rise=RISE, foot=FOOT, right=axis.right)
+
+    def drawn(xs: Sequence[float], cls: str | None) -> Svg:
+        parts = [el("path", d=f"M{xs[0]:g} {FOOT}H{axis.right:g}", cls="grey-line", stroke_width=0.7)]
+        if ghost and before:
+            path = path_of(before.curve, mapped(ghost.at_ms, run.at_ms, xs, axis.right))
+            told = f"in grey: {label(ghost, run)}, {amount(before.value, figure.unit)}"
+            parts.append(el("path", d=path, cls="grey-line", fill="none", stroke_width=1.5, stroke_dasharray="5 2", data_ghost="figure"))
+            parts.append(el("text", told, cls="grey", x=axis.right, y=TOP - 8, text_anchor="end", font_size=11))
+        path = path_of(measured.curve, xs)
+        parts.append(el("path", d=f"{path}V{FOOT}H{round(xs[0])}Z", cls="ink", opacity=0.1))
+        parts.append(el("path", d=path, cls="ink-line", fill="none", stroke_width=2))
+        return group(*parts, cls=cls)
+
+    looks = [(axis.x, "kit-on-time"), (evenly(axis.x), "kit-on-steps")] if axis.is_on_clock else [(axis.x, None)]
+    reel.back = film.add(group(*(drawn(xs, cls) for xs, cls in looks)))
+    values, line = Track(film), Track(film)
+    for step, shown in enumerate(range(len(measured.curve)) if only is None else [only]):
+        values.show(step, [_value(measured.curve[shown], figure.name, figure.unit, axis.x[0])])
+    line.show(0, [group(draw_cursor(TOP - 4, FOOT + 4))])
+    reel.tracks.append(values)
+    reel.cursor = Cursor(axis.x, TOP - 4, FOOT + 8 - TOP, axis.right, line, is_on_clock=axis.is_on_clock)
+    return reel
+
+
+@lru_cache(10_000)
+def _value(value: float, name: str, unit: str, x: float) -> Svg:
+    told = el("tspan", amount(value, unit), cls="ink", font_weight="bold")
+    return el("text", f"{name}: ", told, cls="ink", x=x, y=TOP - 8)
+
+
+LONG = 250_000  # bytes; longer ones are packed
+
+
+def packed(frames: bytes) -> bytes:
+    """What `played` gave, as it is sent: of a long run packed with gzip, always into the same bytes; `player.js` unpacks it."""
+    return gzip.compress(frames, 6, mtime=0) if len(frames) > LONG else frames
+
+
+def played(
+    frames: Frames, only: int | None = None, chosen: int = -1, comparison: Comparison | None = None, held_at: int | None = None
+) -> bytes:
+    """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON.
+
+    Of a run of which one step is shown no other step's sentence is told.
+    `held_at` is where the close-up of a long log was put, in thousandths; None: nowhere.
+
+    With a `comparison` the curve of the run's figure comes last, and the curves of the run it is compared with are there in grey.
+    """
+    film = Film()
+    if frames.scene:
+        reels = [scene_reel(film, frames.scene)]
+    else:
+        plot, is_alone = plot_reel(film, frames, only, comparison.before if comparison else None), not (frames.forest or frames.diagram)
+        strips = [strip_reel(film, frames.lanes, len(frames), only, held_at)] if frames.has_records or is_alone else []
+        trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
+        first = [diagram_reel(film, frames.diagram, only)] if frames.diagram else trees
+        reels = [*strips, plot] if is_alone else [*first, plot, *strips]
+    axis = next((reel.cursor for reel in reels if reel.cursor), None)
+    if comparison and axis and (figure := figure_reel(film, comparison, axis, only)):
+        reels.append(figure)
+    said = frames.said if only is None else [frames.sentence(only) if number == only else "" for number in range(len(frames))]
+    row: dict[str, Any] = {"said": said, "cut": frames.cut, "forked_at": frames.forked_at}
+    row["isWhole"] = only is None
+    row["clock"] = frames.clock.to_json()
+    row["stage"] = staged(film, frames, only)
+    row["life"] = Lives(frames.trace, frames).to_json() if frames.trace.steps and only is None else None
+    row["hatch"] = film.add(hatch())
+    row["reels"] = [reel.to_json() for reel in reels]
+    return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

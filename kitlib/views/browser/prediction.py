@@ -1,0 +1,284 @@
+"""`predict(...)`: a question about a run that is answered before the run is seen, in its picture.
+
+    predict("small_max_offset_behind", "Of 60 records, how many are lost?", truth="lost")
+    predict("poison_record", "Where is the commit in the end?", answer="commit")
+    predict("small_max_offset_behind", "Which records are lost? Mark them.", answer="records")
+    predict("happy_path", "Who is first?", answer="choice", choices=["offset 0", "another"], truth=lambda trace: ...)
+    predict(trace, "How many are lost?", truth="lost")
+    predict(lambda: len(spout.pending), "How many records are pending?")
+
+The widget asks, keeps the answer, plays the run, and then says how far off the answer was. What is right is computed from
+the run, so a question stays true when its knobs change; until it is answered the browser has nothing of the run but how
+many records there are. The score is kept for the whole course (`kitlib.lab.predictions`).
+
+A run that was made already is asked about as its trace. What no trace tells (the state of an object, a row of a table) is a
+function without arguments: what it returns is right, and nothing is played.
+
+Where there are no widgets or no kernel it is text: the question, and never the answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anywidget
+import traitlets
+
+from kitlib.errors import DiskError, KitError, KnobError
+from kitlib.experiments import get
+from kitlib.experiments.experiment import Experiment
+from kitlib.lab import created_resources, predictions
+from kitlib.lab.predictions import Answered
+from kitlib.monitor.delivery import judge
+from kitlib.monitor.figures import amount
+from kitlib.text import plain_text
+from kitlib.trace import Trace, to_ranges
+from kitlib.views.browser.player import STYLES, around_player, joined
+from kitlib.views.browser.session import Session
+
+KINDS = ("number", "choice", "commit", "records")
+MOST_BOXES = 400
+MOST_RANGES = 12  # that a sentence names
+WITHOUT_RUN = ("number", "choice")  # the kinds that need no log
+PLACE = "offset"  # the unit of a number that is a place in the log and not a count
+Truth = str | Callable[[Trace], Any]
+
+
+def predict(
+    what: str | Experiment | Trace | Callable[[], Any],
+    /,
+    question: str,
+    answer: str = "number",
+    *,
+    truth: Truth | None = None,
+    choices: Sequence[str] = (),
+    within: float = 0,
+    unit: str = "records",
+    seed: int = 1,
+    part: str = "all",
+    **knobs: Any,
+) -> Prediction:
+    """Ask for a prediction of this run: an experiment, run now with `seed` and `knobs`, or a trace; or of what a function returns.
+
+    `answer` is "number", "choice" (of `choices`), "commit" (an offset, by a marker in the log) or "records" (offsets, by boxes).
+    `truth` computes what is right from the trace. It may also be a word: an anomaly of the verdict, for a number or for
+    records; "processed", "appended" or "figure" for a number. Without it, a commit is the last committed offset, and records
+    are those that are lost. A number or a commit is right when it is at most `within` away. `unit` is the plural of what a number counts,
+    or "offset" for a place in the log.
+
+    KnobError for a bad knob, seed or kind, for a choice without choices or a truth that is none of them, for a word that is
+    no count of this verdict, for commits and records of runs with more than 400 records in a log or with several logs, for knobs
+    beside a trace or a function, and for a truth beside a function.
+    """
+    if isinstance(what, (str, Experiment)):
+        experiment = get(what) if isinstance(what, str) else what
+        trace: Trace | None = experiment.run(seed=seed, **knobs)
+    elif knobs or seed != 1:
+        raise KnobError("predict: a trace or a function has no knobs and no seed to set. Give an experiment's name instead.")
+    elif isinstance(what, Trace):
+        trace, seed, knobs = what, what.seed, what.knobs
+    elif callable(what):
+        if truth is not None or answer not in WITHOUT_RUN:
+            raise KnobError('predict: what a function returns is the truth itself, of a "number" or a "choice". Give no other.')
+        trace, truth = None, lambda _: what()
+    else:
+        raise KnobError(f"predict: got {plain_text(repr(what), 60)}, expected an experiment, a trace or a function without arguments.")
+    name = trace.experiment if trace is not None else ""
+    key = json.dumps([name, question, answer, seed, {knob: str(value) for knob, value in knobs.items()}], sort_keys=True)
+    return Prediction(trace, key, question, answer, truth, list(choices), within, unit, part)
+
+
+class Prediction(anywidget.AnyWidget):
+    """The widget. `.result` is what was said of the answer, "" until there is one; `.is_right` whether it was right."""
+
+    _esm = around_player("prediction.js")
+    _css = joined((*STYLES, "prediction.css"))
+
+    asked = traitlets.Dict({}).tag(sync=True)  # the question: nothing of the run's outcome
+    told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's answer with this `number`
+    run = traitlets.Dict({}).tag(sync=True)  # heading and told of a player, once it is answered; {} always where there is no run
+    frames = traitlets.Bytes(b"").tag(sync=True)
+
+    def __init__(
+        self,
+        trace: Trace | None,
+        key: str,
+        question: str,
+        kind: str,
+        truth: Truth | None,
+        choices: list[str],
+        within: float,
+        unit: str,
+        part: str,
+    ) -> None:
+        """As `predict`; `key` says which question it is, and without a trace `truth` is called with None."""
+        if kind not in KINDS:
+            raise KnobError(f"predict: answer is {plain_text(repr(kind), 40)}, expected one of {', '.join(KINDS)}.")
+        if (kind == "choice") != (len(choices) >= 2):
+            expected = "expected two or more" if kind == "choice" else 'which only answer="choice" takes'
+            raise KnobError(f"predict: answer={kind!r} was given {len(choices)} choices, {expected}.")
+        self.question, self.kind, self.choices, self.within, self.unit = question, kind, choices, within, unit
+        self.part = part
+        self.trace: Any = trace  # a Trace; None where a function was asked, and so are the next two
+        self.experiment: Any = get(trace.experiment) if trace is not None else None
+        self.verdict: Any = judge(trace) if trace is not None else None
+        self.boxes = self._boxes() if kind in ("commit", "records") else 0
+        self.truth = self._checked_truth(truth)
+        self.result, self.is_right = "", False
+        self._score = ""
+        self.key = hashlib.sha256(key.encode()).hexdigest()[:16]
+        super().__init__()
+        title = "" if self.experiment is None else self.experiment.title
+        self.asked = {"title": title, "question": question, "kind": kind, "choices": choices, "boxes": self.boxes, "unit": unit}
+        self.told = {"number": 0, "error": "", "result": "", "isRight": False, "score": ""}
+        self.on_msg(self._on_answer)
+
+    def _boxes(self) -> int:
+        """How many offsets the log has."""
+        lanes = self.verdict.lanes
+        if len(lanes) != 1 or not 0 < lanes[0].appended <= MOST_BOXES:
+            told = f"{len(lanes)} logs" if len(lanes) != 1 else f"{lanes[0].appended} records"
+            raise KnobError(
+                f"predict: answer={self.kind!r} draws the boxes of one log with 1 to {MOST_BOXES} records, and this run has {told}. "
+                'Give another knob, or ask for a "number" or a "choice".'
+            )
+        return int(lanes[0].appended)
+
+    def _checked_truth(self, truth: Truth | None) -> Any:
+        """What is right, computed from the run; of a kind that an answer can be."""
+        found = self._computed(truth)
+        is_whole = isinstance(found, int) and not isinstance(found, bool)
+        if self.kind == "choice":
+            is_fit, expected = found in self.choices, f"one of the choices ({', '.join(self.choices)})"
+        elif self.kind == "records":
+            is_fit, expected = isinstance(found, frozenset) and all(0 <= each < self.boxes for each in found), "offsets of the log"
+        else:
+            is_fit, expected = is_whole or (isinstance(found, float) and math.isfinite(found)), "a number"
+        if not is_fit:
+            raise KnobError(f"predict: the truth of this run is {plain_text(repr(found), 60)}, expected {expected}.")
+        return found
+
+    def _computed(self, truth: Truth | None) -> Any:
+        if callable(truth):
+            found = truth(self.trace)
+            found = found.item() if hasattr(found, "item") else found  # a number of NumPy's
+            return frozenset(found) if self.kind == "records" and found is not None else found
+        if self.kind == "commit" and truth is None:
+            return next((step.data["offset"] for step in reversed(self.trace.steps) if step.what == "commit"), 0)
+        if self.kind == "records":
+            word = truth or "lost"
+            return frozenset(self.verdict.offsets(word)) if word in self.verdict.kinds else self._refuse(word)
+        if truth == "figure" and self.experiment.figure:
+            return self.experiment.figure.measure(self.trace, self.verdict).value
+        if truth in ("processed", "appended"):
+            return getattr(self.verdict, truth)
+        return self.verdict.counts[truth] if truth in self.verdict.counts else self._refuse(truth)
+
+    def _refuse(self, truth: Any) -> Any:
+        raise KnobError(
+            f"predict: truth is {plain_text(repr(truth), 60)}, expected a function of the trace, or for a number or records one of "
+            f"{', '.join((*self.verdict.kinds, 'processed', 'appended', 'figure'))}."
+        )
+
+    # -- the answer -------------------------------------------------------------------------------------------
+
+    def answer(self, given: Any) -> str:
+        """Answer the question; how far off it was, in one sentence. KnobError for what cannot be an answer.
+
+        `given` is a number, a choice, an offset, or a list of offsets, as the kind of the question asks.
+        """
+        checked = self._checked(given)
+        self.is_right, self.result = self._judged(checked)
+        where = self.experiment.name if self.trace is not None else created_resources.notebook()
+        row = Answered(where, self.question, as_told(checked), as_told(self.truth), self.is_right)
+        try:
+            self._score = f"{predictions.score(predictions.keep(self.key, row))}; the first answer to each question counts."
+        except DiskError as error:
+            self._score = f"Your answer could not be kept: {error}"
+        return self.result
+
+    def _checked(self, given: Any) -> Any:
+        if self.kind == "choice":
+            if given not in self.choices:
+                raise KnobError(f"{plain_text(repr(given), 60)} is none of the choices. Choose one of {', '.join(self.choices)}.")
+            return given
+        if self.kind == "records":
+            is_list = isinstance(given, (list, tuple, set, frozenset, range))
+            if not is_list or not all(isinstance(each, int) and not isinstance(each, bool) and 0 <= each < self.boxes for each in given):
+                raise KnobError(f"{plain_text(repr(given), 60)} are no offsets of this log. Mark some of 0 to {self.boxes - 1}, or none.")
+            return frozenset(given)
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
+            raise KnobError(f"{plain_text(repr(given), 60)} is no number. Type one, such as 12.")
+        if self.kind == "commit" and not (given == int(given) and 0 <= given <= self.boxes):
+            raise KnobError(f"a commit at {plain_text(given, 20)} is outside this log. Expected an offset from 0 to {self.boxes}.")
+        return given
+
+    def _judged(self, given: Any) -> tuple[bool, str]:
+        """Whether an answer is right, and how far off it is."""
+        if self.kind == "choice":
+            is_right = given == self.truth
+            return is_right, f"Exactly right: {self.truth}" if is_right else f"Not quite: you chose “{given}”, and it is “{self.truth}”."
+        if self.kind == "records":
+            return given == self.truth, self._marked(given)
+        off = given - self.truth
+        is_place = self.kind == "commit" or self.unit == PLACE
+        unit = "offsets" if is_place else self.unit
+        told, own = (f"offset {each}" if is_place else amount(each, unit) for each in (self.truth, given))
+        if not off:
+            return True, f"Exactly right: {told}."
+        distance = f"{amount(abs(off), unit)} too {'high' if off > 0 else 'low'}"
+        is_right = abs(off) <= self.within
+        begin = "Close enough, and so right" if is_right else "Not quite"
+        return is_right, f"{begin}: you said {own}, and it is {told}: {distance}."
+
+    def _marked(self, given: frozenset[int]) -> str:
+        right, wrong, missed = given & self.truth, given - self.truth, self.truth - given
+        if not wrong and not missed:
+            return f"Exactly right: {as_told(self.truth)}."
+        told = f"Not quite: you marked {amount(len(given), 'records')}, and it is {len(self.truth)} ({as_told(self.truth)}): "
+        parts = [f"{len(right)} right", *([f"{len(wrong)} too many"] if wrong else []), *([f"{len(missed)} missed"] if missed else [])]
+        return f"{told}{', '.join(parts)}."
+
+    def _on_answer(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
+        """The browser's answer: a sentence always, and the run once it is answered."""
+        number = content.get("number", 0)
+        try:
+            result = self.answer(content.get("answer"))
+            session = Session(self.trace, part=self.part) if self.trace is not None else None
+        except KitError as error:
+            self.told = {"number": number, "error": str(error), "result": "", "isRight": False, "score": ""}
+            return
+        with self.hold_sync():
+            if session is not None:
+                self.run, self.frames = {"heading": session.heading, "told": session.told}, session.frames
+            self.told = {"number": number, "error": "", "result": result, "isRight": self.is_right, "score": self._score}
+
+    # -- without a browser ------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Predict: {self.question}", *(f"  ( ) {choice}" for choice in self.choices)])
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget; where there are no widgets the question as text, and never the answer."""
+        shown = super()._repr_mimebundle_(**kwargs)
+        data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+        lines = [f"**Predict.** {_escaped(self.question)}", *(f"- {_escaped(choice)}" for choice in self.choices)]
+        return {**(data or {}), "text/markdown": "\n\n".join(lines), "text/plain": repr(self)}, metadata
+
+
+def as_told(value: Any) -> str:
+    """A truth or an answer as text; offsets as ranges."""
+    if not isinstance(value, frozenset):
+        return str(value)
+    ranges = [f"{first} to {last}" if last > first else f"{first}" for first, last in to_ranges(value)]
+    more = [f"{len(ranges) - MOST_RANGES} more ranges"] if len(ranges) > MOST_RANGES else []
+    return ", ".join(ranges[:MOST_RANGES] + more) or "none"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return "".join(f"\\{sign}" if sign in r"\`*_{}[]()#+-!|<>&~$" else sign for sign in plain_text(text, 1_000))

@@ -1,0 +1,130 @@
+"""A run in one HTML file: no server, no kernel, and it can be scrubbed and played.
+
+    save(trace, Path("loss.html"))      # or player.save("loss.html"), or kit run poison_record --html loss.html
+
+The file holds the player's own JavaScript, the pictures of all steps, and as text what the run was: its experiment,
+seed and knobs, and the command that repeats it. Left out: knobs to turn, which need a kernel (or the site of `kit page`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from kitlib.errors import DiskError, KitError, KnobError
+from kitlib.experiments.knobs import Knob, as_text
+from kitlib.experiments.script import Script
+from kitlib.lab import workspace
+from kitlib.text import LONG, html_table, plain_text, show_text
+from kitlib.trace import Trace
+from kitlib.views.browser.played import packed
+from kitlib.views.browser.player import SCRIPTS, STYLES, joined
+from kitlib.views.browser.session import Session
+from kitlib.views.browser.web_page import to_page
+
+FORMAT = 1  # of what `saved_page.js` reads
+SENDER = ("page_model.js", "saved_page.js")
+BROKEN = "This recording cannot be shown: the page is damaged, or this browser is too old or runs no scripts. What it says below holds."
+
+
+def save(trace: Trace, path: Path, *, part: str = "all", open_at: int | str = 0, overwrite: bool = False, who: str = "save") -> Path:
+    """Write the page of a run, whole or not at all; its path.
+
+    KnobError for a name that is no page's, a bad `part` or `open_at`; DiskError, in the name of `who`, when the file is there
+    already (unless `overwrite`) or cannot be written.
+    """
+    check_page(path, who)
+    if not overwrite and path.exists():
+        raise DiskError(f"{who}: {path} is there already. Name another file, or say overwrite=True.")
+    workspace.write_atomic(path, to_recording(trace, part=part, open_at=open_at))
+    return path
+
+
+def check_page(path: Path, who: str) -> None:
+    """KnobError for a name that is no page's, DiskError when no file could be written there; to be asked before long work."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise KnobError(f"{who}: {plain_text(path.name, 80)!r} is no name of a page. Let it end in .html.")
+    workspace.check_writable(path, who)
+
+
+def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> str:
+    """The page of a run. KnobError for a bad `part` or `open_at`, TraceError for a trace that cannot be drawn."""
+    session = Session(trace, part=part, open_at=open_at)
+    title, command = session.heading["title"], command_of(trace)
+    recording = "This page is a recording, which cannot be changed."
+    how = f"To turn its knobs, run <code>{show_text(command, LONG)}</code>" if command else "It can be played, but not changed."
+    body = "\n".join(
+        [
+            "<main>",
+            f'<p class="kit-note">A recorded run of Delivery Lab. {how}</p>',
+            f'<p id="kit-status" role="alert">{BROKEN}</p>',
+            '<div id="kit-place"></div>',
+            "<h2>This run</h2>",
+            _told(session, command),
+            "</main>",
+        ]
+    )
+    data = {
+        "format": FORMAT,
+        "heading": session.heading,
+        "told": session.told,
+        "frames": _held(packed(session.frames)),
+        "recording": f"{recording} Run `{command}` to turn the knobs." if command else recording,
+    }
+    scripts = joined((*SCRIPTS, *SENDER))
+    style = joined((*STYLES, "page.css"))
+    return to_page(f"{title} - Delivery Lab", body, style=style, data=("kit-saved", data), script=f"const FORMAT = {FORMAT};\n{scripts}")
+
+
+def _held(frames: bytes) -> Any:
+    """The pictures as JSON, those of a long run as text that holds what is packed."""
+    return json.loads(frames) if frames.startswith(b"{") else base64.b64encode(frames).decode()
+
+
+def command_of(trace: Trace) -> str:
+    """What repeats the run in a terminal; "" for a fork, and for a trace that no experiment of this kit makes."""
+    script = _script(trace)
+    if script is None:
+        return ""
+    words = ["kit", "run", script.experiment, *(("--backend", trace.backend) if trace.backend != "model" else ())]
+    words += ["--seed", str(script.seed)]
+    words += [f"--{name.replace('_', '-')}={as_text(value)}" for name, value in script.knobs.items()]
+    return shlex.join([*words, *(f"--do={line}" for line in script.interventions)])
+
+
+def _script(trace: Trace) -> Script | None:
+    """The run's script, where it has one."""
+    try:
+        return Script.of(trace)
+    except KitError:
+        return None
+
+
+def _told(session: Session, command: str) -> str:
+    """What the run was, as HTML: its command, its script, and its verdict; then its knobs."""
+    trace, experiment = session.trace, session.experiment
+    facts = [
+        ("experiment", trace.experiment),
+        ("run", trace.run),
+        ("backend", trace.backend),
+        ("seed", str(trace.seed)),
+        ("steps", f"{len(trace):,}"),
+        ("verdict", session.verdict.sentence),
+    ]
+    if trace.parent is not None:
+        at = trace.parent["at"]
+        facts.append(("fork of", f"{trace.parent['run']}: steps 0 to {at} are its own, and the knobs below hold after them"))
+    knobs = {knob.name: knob for knob in experiment.knobs} if experiment else {}
+    rows = ((name, _with_default(value, knobs.get(name)), knobs[name].help if name in knobs else "") for name, value in trace.knobs.items())
+    script = "\n".join(show_text(line, LONG) for line in str(_script(trace)).splitlines())
+    parts = [f"<pre>{show_text(command, LONG)}</pre>", f"<p>The same as a script:</p>\n<pre>{script}</pre>"] if command else []
+    parts += [html_table(("what", "this run"), facts)]
+    return "\n".join([*parts, "<h2>Its knobs</h2>", html_table(("knob", "value", "meaning"), rows)] if trace.knobs else parts)
+
+
+def _with_default(value: Any, knob: Knob | None) -> str:
+    told = as_text(value)
+    return told if knob is None or value == knob.default else f"{told} (default: {as_text(knob.default)})"

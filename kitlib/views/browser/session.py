@@ -1,0 +1,295 @@
+"""A run and what it answers to the page that plays it: the player's half beside the models, without any widget.
+
+    session = Session("poison_record", seed=3, knobs={"records": 60})
+    session.answer({"number": 1, "do": "fork", "at": 40})
+    session.told, session.frames              # what the page is to show now
+
+A notebook's `Player` puts a session behind a widget; the site of `kit page` puts one behind a web worker.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kitlib.errors import KitError, KnobError
+from kitlib.experiments import get, names
+from kitlib.experiments.deeds import with_deed
+from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.interventions import Intervention
+from kitlib.experiments.knobs import Knob, settle
+from kitlib.experiments.script import Script
+from kitlib.monitor.delivery import Verdict, judge
+from kitlib.text import plain_text
+from kitlib.trace import Trace
+from kitlib.views.browser.controls import to_control, to_label, to_text
+from kitlib.views.browser.outcome import Comparison, Outcome, parting
+from kitlib.views.browser.played import played
+from kitlib.views.frames import Frames, to_frames
+from kitlib.views.marks import marks_of, signs_of, to_json
+from kitlib.views.plot import curves_of
+from kitlib.views.scene import kind_of
+
+
+class Session:
+    """A trace, the experiment it came from, and what a page is told of it.
+
+    `heading` never changes: title, question and knobs. `frames` are the pictures of `trace` (kitlib.views.browser.played);
+    `told` is the answer to the question with its `number`: a dict that JSON can hold.
+    """
+
+    def __init__(
+        self,
+        what: str | Experiment | Trace | Script,
+        *,
+        backend: str = "model",
+        seed: int = 1,
+        part: str = "all",
+        open_at: int | str = 0,
+        front: Sequence[str] = (),
+        knobs: dict[str, Any] | None = None,
+    ) -> None:
+        """As `Player`. KnobError for a bad knob, seed, backend, part or `open_at`, and for knobs beside a recorded trace."""
+        if isinstance(what, str) and len(what.split()) > 1:
+            what = Script.parse(what)
+        if isinstance(what, Trace) and (knobs or seed != 1):
+            raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
+        self.experiment: Experiment | None
+        self.knobs: tuple[Knob, ...] = ()
+        if isinstance(what, Trace):
+            self.experiment = get(what.experiment) if what.experiment in names() else None
+            self.trace = what
+        else:
+            script = what if isinstance(what, Script) else None
+            named = what.experiment if isinstance(what, Script) else what
+            self.experiment = get(named) if isinstance(named, str) else named
+            self.knobs = self.experiment.knobs
+            self.trace = self.experiment.run(backend=backend, seed=seed, script=script, **(knobs or {}))
+        self.verdict: Verdict = judge(self.trace)
+        self.part = part
+        if part != "all" and ((kind := kind_of(self.trace)) is None or part not in kind.parts):
+            parts = ", ".join(kind.parts) if kind else "all"
+            raise KnobError(f"Player: there is no part {plain_text(part, 40)!r} to play. Expected one of {parts}.")
+        self._first = self.trace  # where "start over" goes back to
+        self.backend = self.trace.backend  # of runs that are asked for; a player with a switch to the broker sets it to the model
+        self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
+        self.comparison = Comparison()
+        self._held_at: int | None = None  # where the close-up of a long log was put, in thousandths
+        self.is_whole = True  # whether all steps of the run are drawn
+        self._frames: Frames | None = None  # of the run that was shown last
+        self.frames = b""
+        self.told: dict[str, Any] = {}
+        self.heading = {
+            "title": self.experiment.title if self.experiment else plain_text(self.trace.experiment),
+            "question": self.experiment.question if self.experiment else "",
+            "knobs": [to_control(knob, self.trace) for knob in self.knobs],
+            "takes": list(self.experiment.takes) if self.experiment and self.knobs else [],
+            "front": self._front(front),
+        }
+        self._publish(number=0, at=self._opening(open_at), is_set=True)
+
+    def answer(self, question: dict[str, Any], *, may_wait: bool = False) -> None:
+        """Do what the page asks; `told` has the answer always, with a sentence when it cannot be done.
+
+        With `may_wait` only the step that is shown may be drawn; `complete` then draws the others.
+        What is not a KitError is told too, and raised again.
+        """
+        with _uncollected():
+            self._answer(question, may_wait)
+
+    def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All knobs' values once these are set. KnobError for a bad one, and for one that cannot change in a fork."""
+        if self.experiment is None or not self.knobs:
+            raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
+        before = {knob.name: self.trace.knobs[knob.name] for knob in self.knobs}
+        settled = settle(self.knobs, before | dict(values), self.experiment.name)
+        for knob in self.knobs:
+            if self._base is not None and not knob.live and settled[knob.name] != before[knob.name]:
+                raise KnobError(f"{self.experiment.name}: {knob.name} cannot change in the middle of a run. Start over to change it.")
+        return settled
+
+    def turn(self, values: dict[str, Any], seed: int) -> None:
+        """Run anew with these knobs and this seed, and let the page's controls follow. KnobError for a bad one."""
+        with _uncollected():
+            self._rerun(values, seed)
+            self._tell_anew()
+
+    def show(self, trace: Trace) -> None:
+        """Show another run of the same experiment, and let the page's controls follow."""
+        with _uncollected():
+            self.trace, self._base = trace, None
+            self._tell_anew()
+
+    def _tell_anew(self) -> None:
+        """Another run is shown that the page has not asked for."""
+        self.verdict = judge(self.trace)
+        self._publish(number=self.told["number"], at=-1, is_set=True)
+
+    def refuse(self, why: KitError) -> None:
+        """Tell the page why what was asked for cannot be done."""
+        self.told = {**self.told, "error": str(why)}
+
+    def complete(self) -> None:
+        """Draw the steps that are not drawn yet."""
+        if not self.is_whole and self._frames is not None:
+            with _uncollected():
+                self.frames, self.is_whole = played(self._frames, comparison=self.comparison, held_at=self._held_at), True
+            self.told = {**self.told, "isWhole": True}
+
+    def _front(self, asked: Sequence[str]) -> list[str]:
+        """The names of the knobs beside the picture."""
+        known = [knob.name for knob in self.knobs]
+        for name in asked:
+            if name not in known:
+                told = f"Its knobs are {', '.join(known)}." if known else "A recorded trace has no knobs."
+                raise KnobError(f"Player: front names {plain_text(name, 40)!r}, which is no knob here. {told}")
+        return list(asked or (self.experiment.front if self.experiment and known else ()))
+
+    def _opening(self, asked: int | str) -> int:
+        """The step to open at."""
+        if asked == "anomaly":
+            found = (self.verdict.first(kind).witness for kind in self.verdict.kinds)
+            return next((witness for witness in found if witness is not None), 0)
+        last = max(0, len(self.trace) - 1)
+        if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked <= last:
+            told = plain_text(repr(asked), 40)
+            raise KnobError(f'Player: open_at is {told}, expected "anomaly" or a step of this run, 0 to {last}.')
+        return asked
+
+    def _answer(self, question: dict[str, Any], may_wait: bool) -> None:
+        number, at, is_set, shown = int(question["number"]), -1, False, None
+        chosen, before = int(question.get("chosen", -1)), self.trace
+        try:
+            match question["do"]:
+                case "fork":
+                    at = self._fork(int(question["at"]))
+                case "start over":
+                    self.trace, self._base, is_set = self._first, None, True
+                case "script":
+                    at, is_set = self._replay(Script.parse(question["text"])), True
+                case "deed":
+                    deed = str(question["form"]), str(question["ref"]), int(question["at"]), int(question.get("ms", 0))
+                    at = self._replay(with_deed(self.script(), self.trace, *deed))
+                case "keep":
+                    self.comparison.keep()
+                case "drop":
+                    self.comparison.drop()
+                case "hold":
+                    self._held_at = max(0, min(1_000, int(question["at"])))
+                case _:
+                    self._rerun(question["knobs"], question["seed"])
+                    last = len(self.trace) - 1
+                    shown = min(int(question["shown"]), last) if may_wait and "shown" in question and last >= 0 else None
+            if self.trace is not before:
+                self.verdict = judge(self.trace)
+        except KitError as error:
+            self.told = {**self.told, "number": number, "error": str(error)}
+            return
+        except Exception as error:
+            sentence = f"The kit itself failed ({type(error).__name__}), which is a bug. Its log has the details; start over."
+            self.told = {**self.told, "number": number, "error": sentence}
+            raise
+        self._publish(number=number, at=at, is_set=is_set, shown=shown, chosen=chosen)
+
+    def _rerun(self, given: dict[str, Any], seed: Any) -> None:
+        """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
+        if self.experiment is None:
+            raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
+        if self._base is None:
+            seed = whole_seed(seed)
+            script = Script(self.experiment.name, seed, {}, tuple(map(Intervention.parse, self.trace.script)))
+            self.trace = self.experiment.run(backend=self.backend, script=script, **given)
+            return
+        by_name = {knob.name: knob for knob in self.knobs if knob.live}
+        checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
+        self.trace = self.experiment.fork(*self._base, **checked)
+
+    def script(self) -> Script:
+        """The script of the run that is shown; while forked, of the run that was forked."""
+        return Script.of(self._base[0] if self._base else self.trace)
+
+    def _replay(self, script: Script) -> int:
+        """Run this script instead; the step at which its run parts from the one that was shown."""
+        if self.experiment is None or not self.knobs:
+            raise KnobError("Player: this is a recorded trace. Open its experiment to run a script.")
+        before = self.trace
+        self.trace, self._base = self.experiment.run(backend=self.backend, script=script), None
+        found = parting(before, self.trace)
+        return min(found.number if found else len(self.trace), max(0, len(self.trace) - 1))
+
+    def _told_script(self) -> dict[str, Any]:
+        """The script as the page shows it: its text, what is done to the run, and why there is none if there is none."""
+        try:
+            script = self.script()
+        except KnobError as error:
+            return {"text": "", "done": [], "why": str(error)}
+        return {"text": str(script), "done": [*map(str, script.interventions)], "why": ""}
+
+    def _fork(self, at: int) -> int:
+        if self.experiment is None or not self.knobs:
+            raise KnobError("Player: this is a recorded trace and cannot be forked. Open its experiment instead.")
+        if self._base is not None:
+            raise KnobError("Player: this run is forked already. Start over to fork it elsewhere.")
+        if self.trace.backend != self.backend:
+            raise KnobError("Player: this is the broker's run. Switch to the model to fork it.")
+        base = self.trace
+        self.trace = self.experiment.fork(base, at)
+        self._base = (base, at)
+        return at
+
+    def _publish(self, *, number: int, at: int, is_set: bool, shown: int | None = None, chosen: int = -1) -> None:
+        """Draw the trace: all steps, or of a long one first the one that is `shown`.
+
+        What is `chosen` in a picture's list, or -1, is what is shown then.
+        """
+        frames = self._frames
+        if frames is None or frames.trace is not self.trace:
+            frames = self._frames = to_frames(self.trace, self.part)
+            self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, [] if frames.scene else curves_of(frames)))
+        self.is_whole = shown is None or not frames.is_long
+        self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison, self._held_at)
+        self.told = {
+            "number": number,
+            "error": "",
+            "at": at,  # the step to show; -1 leaves it to the browser
+            "set": is_set,  # whether the controls are to follow
+            "values": {name: to_text(value) for name, value in self.trace.knobs.items()},
+            "labels": {knob.name: to_label(knob, self.trace.knobs[knob.name]) for knob in self.knobs},
+            "seed": str(self.trace.seed),
+            "verdict": _verdict(self.verdict),
+            "script": self._told_script(),
+            "marks": to_json(signs_of(marks_of(self.trace, self.verdict), frames.clock)),
+            "outcome": self.comparison.to_json(),
+            "isWhole": self.is_whole,
+        }
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A run and its pictures make many small objects; a full collection amid them costs more than both."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    anomalies = []
+    for kind, count in verdict.counts.items():
+        first = verdict.first(kind)
+        row = {"kind": kind, "count": count, "witness": first.witness, "reason": first.reason}
+        anomalies.append(row | {"isViolation": kind in verdict.violations})
+    return {"sentence": verdict.sentence, "anomalies": anomalies}
+
+
+def whole_seed(seed: Any) -> int:
+    """A seed that a page has sent, as a number. KnobError unless it is a whole number below 10^18."""
+    text = str(seed).strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise KnobError(f"seed is {plain_text(seed, 40)!r}, expected a whole number from 0 on.")
+    return int(text)

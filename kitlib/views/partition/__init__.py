@@ -1,0 +1,1 @@
+"""One partition's records: what each of them is after a step, and the strip of boxes that shows it."""

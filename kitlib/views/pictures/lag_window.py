@@ -1,0 +1,398 @@
+"""`draw_window`: a window of commits as Burrow sees it, with the rule that fired and those that did not.
+
+The slots stand side by side, oldest first: the committed offset above (its own scale, so that a step back is
+seen however large the lag is), the lag below. The strip under them is time: how long the commits took, and how
+long it has been silent since. Then every rule in the order in which they are asked, with a sentence why it does or does not
+apply: `kitlib.monitor.lag` gives the reason of the first one that does alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from textwrap import wrap
+
+from kitlib.monitor.lag import (
+    RULES,
+    Commit,
+    EmptyWindowError,
+    Judgement,
+    PartitionStatus,
+    Rule,
+    Status,
+    Window,
+    evaluate,
+    has_stopped,
+    in_seconds,
+    rewind_index,
+    silence_and_span_ms,
+    trimmed,
+)
+from kitlib.text import plain_text
+from kitlib.views.look import LEFT, WIDTH
+from kitlib.views.picture import Picture
+from kitlib.views.pictures.clock import figure
+from kitlib.views.svg import Svg, document, el, group, letter_paint
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, WHITE
+
+QUESTION = "Which rule fires, and on what?"
+SLOTS_LEFT, SLOTS_RIGHT = 108, 650  # the slots; what holds now stands right of them
+NOW_LEFT, NOW_RIGHT = 668, 740
+OFFSETS_TOP, OFFSETS_TALL = 40, 76
+LAG_TOP, LAG_TALL = 144, 54
+TIME_Y = 246
+RULES_TOP, RULE_TALL = 286, 20
+STATUS_X, WHY_X = 168, 230  # where a rule's status and its reason begin
+MOST_SLOTS = 120  # more are left out, and said
+MOST_HIGHER = 4  # a lag that is so many times the others' is cut off, or theirs could not be seen
+LABEL_WIDE = 54  # a number needs so much room
+STATUS_PAINT = {  # fill, and what is written on it
+    Status.NOTFOUND: ("none", "ink"),
+    Status.OK: (GREEN, WHITE),
+    Status.WARN: (ORANGE, BLACK),
+    Status.ERR: (RED, BLACK),
+    Status.STOP: (RED, BLACK),
+    Status.STALL: (RED, BLACK),
+    Status.REWIND: (RED, BLACK),
+}
+
+
+def draw_window(window: Window, verdict: PartitionStatus | Judgement | None = None, name: str = "") -> Picture:
+    """The window, and the rules up to the one that gave `verdict` (None: it is judged here).
+
+    `name` says whose window it is, for instance "group on topic-0". A window in which an empty slot stands where
+    a commit is needed is drawn with the sentence of EmptyWindowError.
+    """
+    judgement = judge_window(window) if verdict is None else verdict
+    if isinstance(judgement, PartitionStatus):
+        judgement = judgement.judgement
+    drawn, height = draw_panel(window, judgement)
+    whose = plain_text(name, 60)
+    sentence = plain_text(f"{whose + ' is ' if whose else ''}{judgement}.", 700)
+    heading = [
+        el("text", QUESTION, cls="ink", x=LEFT, y=22, font_size=14, font_weight="bold"),
+        el("text", whose, cls="grey", x=NOW_RIGHT, y=22, text_anchor="end") if whose else Svg(),
+    ]
+    body = group(*heading, group(drawn, transform="translate(0 30)"))
+    return Picture(sentence, document(f"A window of commits: {judgement.status.name}", sentence, body, WIDTH, height + 40))
+
+
+def judge_window(window: Window) -> Judgement:
+    """The judgement, and a judgement of a kind where Burrow itself would crash."""
+    try:
+        return evaluate(window).judgement
+    except EmptyWindowError as error:
+        return Judgement(Status.NOTFOUND, "empty", str(error).rstrip("."))
+
+
+def draw_panel(window: Window, judgement: Judgement) -> tuple[Svg, int]:
+    """Slots, time and rules, 760 wide from y = 0 on; and the height."""
+    slots = list(window.commits)[-MOST_SLOTS:]
+    rules = asked_rules(replace(window, commits=trimmed(window.commits)), judgement)
+    drawn_rules, height = _draw_rules(rules, judgement)
+    return group(
+        _draw_badge(judgement),
+        _draw_offsets(window, slots),
+        _draw_lags(window, slots),
+        _draw_time(window, slots),
+        group(drawn_rules, transform=f"translate(0 {RULES_TOP})"),
+    ), RULES_TOP + height
+
+
+def _draw_badge(judgement: Judgement) -> Svg:
+    fill, text = STATUS_PAINT[judgement.status]
+    return group(
+        el("title", STATUS_WORDS[judgement.status.name]),
+        el("rect", x=LEFT, y=8, width=76, height=22, rx=4, fill=fill, cls="ink-line", stroke_width=1),
+        el("text", judgement.status.name, x=LEFT + 38, y=23, text_anchor="middle", font_weight="bold", **letter_paint(text)),
+        el("text", f"rule: {judgement.rule}", cls="ink", x=108, y=23),
+    )
+
+
+def _place(slots: int, slot: int) -> float:
+    """The middle of a slot."""
+    return round(SLOTS_LEFT + (SLOTS_RIGHT - SLOTS_LEFT) * (slot + 0.5) / max(1, slots), 1)
+
+
+def _labelled(slots: int) -> int:
+    """Every so many slots have room for a number, the last one always."""
+    wide = (SLOTS_RIGHT - SLOTS_LEFT) / max(1, slots)
+    return max(1, round(LABEL_WIDE / wide + 0.49))
+
+
+def _has_label(slot: int, slots: int) -> bool:
+    return (slots - 1 - slot) % _labelled(slots) == 0
+
+
+def _row_name(name: str, detail: str, y: float) -> Svg:
+    return group(
+        el("text", name, cls="ink", x=LEFT, y=y, font_weight="bold"),
+        el("text", detail, cls="grey", x=LEFT, y=y + 15, font_size=11) if detail else Svg(),
+    )
+
+
+def _draw_offsets(window: Window, slots: list[Commit | None]) -> Svg:
+    known = [(slot, each) for slot, each in enumerate(slots) if each is not None]
+    foot = OFFSETS_TOP + OFFSETS_TALL
+    offsets = [each.offset for _, each in known] or [0]
+    low, high = min(offsets), max(offsets)
+    room = OFFSETS_TALL - 34  # above and below it there are numbers
+
+    def y(offset: int) -> float:
+        return round(foot - 22 - room * ((offset - low) / (high - low) if high > low else 0.5), 1)
+
+    parts = [
+        _row_name("Committed", f"{len(known)} of {len(window.commits)} slots", OFFSETS_TOP + 34),
+        el("path", d=f"M{SLOTS_LEFT} {foot}H{SLOTS_RIGHT}", cls="grey-line", stroke_width=0.7),
+    ]
+    empty = [_place(len(slots), slot) for slot, each in enumerate(slots) if each is None]
+    if empty:
+        path = "".join(f"M{x - 3:.1f} {foot - 30}h6" for x in empty)
+        parts.append(el("path", el("title", "empty slots"), d=path, cls="grey-line", stroke_width=1.5))
+    line = "".join(
+        f"{'M' if not at else 'L'}{_place(len(slots), slot):g} {y(each.offset):g}" for at, (slot, each) in enumerate(known)
+    )
+    if line:
+        parts.append(el("path", d=line, fill="none", stroke=BLUE, stroke_width=2))
+    back = _first_step_back(window)
+    for at, (slot, each) in enumerate(known):
+        x, went_back = _place(len(slots), slot), at > 0 and each.offset < known[at - 1][1].offset
+        if went_back:
+            before_slot, before = known[at - 1]
+            parts.append(_arrow(_place(len(slots), before_slot), y(before.offset), x, y(each.offset), slot == back))
+        parts.append(el("path", d=f"M{x - 4:g} {y(each.offset):g}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z", fill=BLUE, cls="paper-line"))
+        if _has_label(slot, len(slots)) or slot == back:
+            below = went_back or (at + 1 < len(known) and known[at + 1][1].offset > each.offset and at > 0)
+            at_y = y(each.offset) + (17 if below and went_back else -9)
+            parts.append(el("text", figure(each.offset), cls="ink", x=x, y=at_y, text_anchor="middle", font_size=11))
+    ends = sorted(set(window.log_ends))
+    parts.append(el("text", "log ends seen", cls="grey", x=NOW_LEFT, y=OFFSETS_TOP + 20, font_size=11))
+    told = [figure(ends[-1])] if len(ends) == 1 else [f"{figure(ends[0])} …", figure(ends[-1])] if ends else ["none"]
+    for row, word in enumerate(told):
+        parts.append(el("text", word, cls="ink", x=NOW_LEFT, y=OFFSETS_TOP + 37 + 16 * row))
+    return group(*parts)
+
+
+def _first_step_back(window: Window) -> int | None:
+    """The slot, as it is drawn, of the only step back that the rules look at."""
+    commits = trimmed(window.commits)
+    try:
+        index = rewind_index(replace(window, commits=commits))
+    except EmptyWindowError:
+        return None
+    shown = min(len(window.commits), MOST_SLOTS)
+    return None if index is None else shown - len(commits) + index
+
+
+def _arrow(from_x: float, from_y: float, x: float, y: float, is_looked_at: bool) -> Svg:
+    """From one commit down to the next; dashed where the rules never look."""
+    told = "the commit goes back" if is_looked_at else "this one goes back too: the rules look at the first only"
+    return el(
+        "path",
+        el("title", told),
+        d=f"M{from_x:g} {from_y:g}L{x:g} {y:g}",
+        stroke=RED,
+        stroke_width=3.5,
+        stroke_dasharray=None if is_looked_at else "3 4",
+    )
+
+
+def _draw_lags(window: Window, slots: list[Commit | None]) -> Svg:
+    foot = LAG_TOP + LAG_TALL
+    known = [(slot, each.lag) for slot, each in enumerate(slots) if each is not None]
+    high = max(1, *(lag for _, lag in known if lag is not None), 0)
+    high = high if window.current_lag > MOST_HIGHER * high else max(high, window.current_lag)
+    wide = min(26.0, 0.6 * (SLOTS_RIGHT - SLOTS_LEFT) / max(1, len(slots)))
+
+    def tall(lag: int) -> float:
+        return round((LAG_TALL - 16) * min(1.0, max(0, lag) / high), 1)
+
+    bars, fine, parts = [], [], [_row_name("Lag", "at the commit", LAG_TOP + 30)]
+    for slot, lag in known:
+        x = _place(len(slots), slot)
+        label = _has_label(slot, len(slots))
+        if lag is None:
+            parts.append(el("text", "?", cls="ink", x=x, y=foot - 4, text_anchor="middle")) if label else None
+            continue
+        if lag <= window.allowed_lag:
+            fine.append(f"M{x - 5:g} {foot - 7:g}l3.5 4l6.5 -8")
+        else:
+            bars.append(f"M{x - wide / 2:.1f} {foot:g}v-{max(1.0, tall(lag)):g}h{wide:.1f}v{max(1.0, tall(lag)):g}Z")
+        if label:
+            at_y = foot - 14 if lag <= window.allowed_lag else foot - max(1.0, tall(lag)) - 4
+            parts.append(el("text", figure(lag), cls="ink", x=x, y=round(at_y, 1), text_anchor="middle", font_size=11))
+    parts.insert(0, el("path", d="".join(bars) or "M0 0", fill=ORANGE, cls="ink-line", stroke_width=0.7))
+    parts.append(el("path", el("title", "counts as none"), d="".join(fine) or "M0 0", fill="none", stroke=GREEN, stroke_width=2.5))
+    parts.append(el("path", d=f"M{SLOTS_LEFT} {foot}H{SLOTS_RIGHT}M{NOW_LEFT} {foot}H{NOW_RIGHT}", cls="grey-line", stroke_width=0.7))
+    x, now = NOW_LEFT + 36, max(1.0, tall(window.current_lag)) if window.current_lag else 0
+    if now:
+        dash = "4 3" if window.current_lag > high else None  # cut off
+        path = f"M{x - 13} {foot}v-{now:g}h26v{now:g}"
+        parts.append(el("path", d=path, fill="none", stroke=ORANGE, stroke_width=2, stroke_dasharray=dash))
+    parts.append(el("text", figure(window.current_lag), cls="ink", x=x, y=round(foot - now - 5, 1), text_anchor="middle"))
+    parts.append(el("text", "lag now", cls="grey", x=x, y=foot + 14, text_anchor="middle", font_size=11))
+    for slot, each in enumerate(slots):
+        if each is not None and _has_label(slot, len(slots)):
+            number = slot + 1 - (len(slots) - len(trimmed(window.commits)))
+            parts.append(
+                el("text", f"{number}", cls="grey", x=_place(len(slots), slot), y=foot + 14, text_anchor="middle", font_size=11)
+            )
+    parts.append(el("text", "commit", cls="grey", x=LEFT, y=foot + 14, font_size=11))
+    return group(*parts)
+
+
+def _draw_time(window: Window, slots: list[Commit | None]) -> Svg:
+    """How long the commits took, and the silence since; with clocks that disagree, only words."""
+    known = [each.timestamp_ms for each in slots if each is not None]
+    parts = [_row_name("Time", "", TIME_Y + 5)]
+    if not known:
+        return group(*parts, el("text", "no commit in the window", cls="grey", x=SLOTS_LEFT, y=TIME_Y + 5))
+    first, last, now = known[0], known[-1], window.now_s * 1000
+    span, silence = last - first, now - last
+    if span < 0 or silence < 0:
+        told = f"the clocks disagree: the window spans {in_seconds(span)}, the last commit is {in_seconds(silence)} old"
+        return group(*parts, el("text", told, cls="ink", x=SLOTS_LEFT, y=TIME_Y + 5))
+    whole, wide = max(1, span + silence), NOW_RIGHT - SLOTS_LEFT
+
+    def x(at_ms: int) -> float:
+        return round(SLOTS_LEFT + wide * min(1.0, max(0.0, (at_ms - first) / whole)), 1)
+
+    middle, is_long = x(last), silence > span
+    ticks = "".join(f"M{at:g} {TIME_Y - 5}v10" for at in sorted({x(each) for each in known}))
+    parts += [
+        el("path", d=f"M{SLOTS_LEFT} {TIME_Y}H{middle:g}", stroke=BLUE, stroke_width=4),
+        el("path", d=f"M{middle:g} {TIME_Y}H{NOW_RIGHT}", stroke=RED if is_long else None, cls=None if is_long else "grey-line",
+           stroke_width=4, stroke_dasharray="5 4"),
+        el("path", d=ticks, cls="ink-line", stroke_width=1.2),
+        el("path", d=f"M{NOW_RIGHT} {TIME_Y - 8}v16", cls="ink-line", stroke_width=2),
+    ]  # fmt: skip
+    told = f"commits over {in_seconds(span)}"
+    quiet = f"silent for {in_seconds(silence)}" + (", longer than that" if is_long else ", not longer than that")
+    parts.append(el("text", told, cls="ink", x=SLOTS_LEFT, y=TIME_Y + 22, font_size=11))
+    parts.append(el("text", f"{quiet}; now", cls="ink", x=NOW_RIGHT, y=TIME_Y + 22, text_anchor="end", font_size=11))
+    return group(*parts)
+
+
+def _draw_rules(rules: list[Asked], judgement: Judgement) -> tuple[Svg, int]:
+    parts = [el("path", d=f"M{LEFT} 0H{NOW_RIGHT}", cls="grey-line", stroke_width=0.7)]
+    y = 20
+    if all(each.state == "unasked" for each in rules):
+        for line in wrap(plain_text(judgement.why, 240), 105):
+            parts.append(el("text", line, cls="ink", x=LEFT, y=y))
+            y += RULE_TALL
+    for number, each in enumerate(rules, start=1):
+        is_fired, tone = each.state == "fired", "grey" if each.state == "unasked" else "ink"
+        weight = "bold" if is_fired else None
+        lines = wrap(plain_text(each.said, 240), 82)[:2]
+        if is_fired:
+            tall, wide = 10 + 17 * len(lines), NOW_RIGHT - LEFT + 14
+            frame = {"fill": "none", "stroke": BLUE, "stroke_width": 2}
+            parts.append(el("rect", x=LEFT - 8, y=y - 15, width=wide, height=tall, rx=4, **frame))
+        parts.append(el("text", f"{number}  {each.rule.name}", cls=tone, x=LEFT, y=y, font_weight=weight))
+        parts.append(el("text", each.rule.status.name, cls=tone, x=STATUS_X, y=y, font_weight=weight))
+        for row, line in enumerate(lines):
+            parts.append(el("text", line, cls=tone, x=WHY_X, y=y + 17 * row, font_size=11.5 if not is_fired else 12))
+        y += RULE_TALL + 17 * (len(lines) - 1) + (4 if is_fired else 0)
+    return group(*parts), y - 4
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One rule as it stands to a window: it has fired, has been passed over, or was never asked."""
+
+    rule: Rule
+    state: str  # "fired", "passed" or "unasked"
+    said: str
+
+
+def asked_rules(window: Window, judgement: Judgement) -> list[Asked]:
+    """All the rules in their order; those behind the one that fired were not asked.
+
+    `window` without its leading empty slots. A judgement by none of the rules (incomplete, no window) leaves all unasked.
+    """
+    names = [rule.name for rule in RULES]
+    if judgement.rule not in names:
+        return [Asked(rule, "unasked", "not asked") for rule in RULES]
+    fired = names.index(judgement.rule)
+    found = []
+    for place, rule in enumerate(RULES):
+        if place == fired:
+            found.append(Asked(rule, "fired", judgement.why))
+        elif place < fired:
+            found.append(Asked(rule, "passed", why_not(rule, window)))
+        else:
+            found.append(Asked(rule, "unasked", "not asked"))
+    return found
+
+
+def why_not(rule: Rule, window: Window) -> str:
+    """Why a rule does not apply. A window that cannot be read says only that it does not."""
+    try:
+        return WHY_NOT[rule.name](window)
+    except (EmptyWindowError, KeyError, StopIteration):
+        return "does not apply"
+
+
+def _lag(window: Window) -> str:
+    return f"no: the lag is {figure(window.current_lag)}, more than {window.allowed_lag}"
+
+
+def _not_stopped(window: Window) -> str:
+    silence_ms, span_ms = silence_and_span_ms(window)
+    silence, span = in_seconds(silence_ms), in_seconds(span_ms)
+    if not has_stopped(window):
+        return f"no: the last commit is {silence} old, not longer than the {span} of the window"
+    last = window.commit(-1).offset
+    end = next(end for end in window.log_ends if end <= last)
+    return f"no: silent for {silence}, but a known log end ({figure(end)}) is not above its last commit"
+
+
+def _not_rewound(window: Window) -> str:
+    index = rewind_index(window)
+    if index is None:
+        return "no: no commit is smaller than the one before it"
+    before, offsets = window.commit(index - 1).offset, window.offsets
+    again = next(at for at in range(index, len(offsets)) if offsets[at] >= before)
+    told = f"no: commit {index + 1} went back, but commit {again + 1} has reached {figure(before)} again"
+    later = next((at for at in range(index + 1, len(offsets)) if offsets[at] < offsets[at - 1]), None)
+    return told if later is None else f"{told}; commit {later + 1}, which went back too, is never looked at"
+
+
+def _never_caught_up(window: Window) -> str:
+    lags = [each.lag for each in window.commits if each is not None and each.lag is not None]
+    if not lags:
+        return "no: no commit has a known lag"
+    return f"no: the smallest known lag is {figure(min(lags))}, more than {window.allowed_lag}"
+
+
+def _not_stalled(window: Window) -> str:
+    offsets = window.offsets
+    return f"no: the commits differ, from {figure(min(offsets))} to {figure(max(offsets))}"
+
+
+def _not_slow(window: Window) -> str:
+    known = [(at, each.lag) for at, each in enumerate(window.commits) if each is not None and each.lag is not None]
+    (_, before), (at, after) = next((a, b) for a, b in pairwise(known) if b[1] < a[1])
+    return f"no: at commit {at + 1} the lag shrank from {figure(before)} to {figure(after)}"
+
+
+WHY_NOT: dict[str, Callable[[Window], str]] = {
+    "no lag": _lag,
+    "stopped": _not_stopped,
+    "rewound": _not_rewound,
+    "caught up once": _never_caught_up,
+    "stalled": _not_stalled,
+    "slow": _not_slow,
+}
+
+# What each status means, for the legend and for those who see the word for the first time.
+STATUS_WORDS = {
+    "NOTFOUND": "nobody knows the group",
+    "OK": "nothing is wrong that commits can tell",
+    "WARN": "it moves, and never gets nearer to the end",
+    "ERR": "some partition is worse than WARN",
+    "STOP": "commits have ceased",
+    "STALL": "the same offset is committed again and again",
+    "REWIND": "the commits have gone back",
+}

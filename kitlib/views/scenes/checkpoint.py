@@ -1,0 +1,75 @@
+"""A query with a checkpoint: each write in the order of time, where it is killed, and below it what lies in the folder and in the sink.
+
+Time runs to the right, one row for each place that is written. The panel is the checkpoint after the step, a column for each
+batch (`kitlib.views.pictures.checkpoint`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kitlib.trace import Trace
+from kitlib.views.pictures.checkpoint_table import Table, draw_table, table_legend, table_tall
+from kitlib.views.scene import Scene
+from kitlib.views.scenes.timeline import Signs, compose, glyphs_of, places
+from kitlib.views.svg import Svg
+from kitlib.words.word import count
+
+PARTS = {
+    "all": "What is written when, and what does the next start do again?",
+    "folder": "What lies in the checkpoint and in the sink after this step?",
+}
+HAS_RECORDS = True
+ROW_OF = {"offsets": "offsets", "state": "state", "sink": "sink", "commit": "commits"}  # a word -> where it writes
+QUERY = ("start", "kill", "forget")
+
+
+def to_scene(trace: Trace, part: str) -> Scene:
+    """The scene of a trace; `part` "folder" is the panel alone."""
+    xs = places(trace)
+    found: dict[str, list[tuple[str, float]]] = {"query": [], **{row: [] for row in ROW_OF.values()}}
+    for step, x in zip(trace, xs, strict=True):
+        if step.what in QUERY:
+            found["query"].append((step.what, x))
+        elif step.what in ROW_OF:
+            found[ROW_OF[step.what]].append((step.what, x))
+    signs = Signs(found, glyphs_of(trace), tall=94)
+    tables = list(tables_of(trace))
+    kinds = {row for table in tables for boxes in table.boxes.values() for row in boxes}
+    legend = table_legend([*kinds, *(["twice"] if any(table.twice for table in tables) else [])])
+    panels = ((draw(table, step.what, step.data.get("batch")), table.words) for step, table in zip(trace, tables, strict=True))
+    rows = [signs] if part == "all" else []
+    return compose(trace, xs, "A checkpoint", PARTS[part], rows, panels, table_tall() + 6, [*(signs.legend() if rows else []), *legend])
+
+
+def draw(table: Table, what: str, batch: object) -> list[Svg]:
+    """The panel after a step that wrote this."""
+    return draw_table(table, (batch, ROW_OF[what]) if what in ROW_OF and isinstance(batch, int) else None)
+
+
+def tables_of(trace: Trace) -> Iterator[Table]:
+    """What lies in the folder and in the sink after each step. Rows of a batch are those of its records, whoever wrote them."""
+    ranges: dict[int, tuple[int, int]] = {}
+    for step in trace:
+        if step.what == "offsets":
+            ranges[step.data["batch"]] = (step.data["first"], step.data["last"])
+        view = step.state.get("checkpoint", {})
+        table = Table()
+        for number, first, last in view.get("offsets", []):
+            table.put(number, "offsets", f"{first}" if first == last else f"{first}–{last}")
+        for version in view.get("state", []):
+            table.put(version - 1, "state", f"v{version}")
+        rows = dict(step.state.get("sink", []))
+        for number, (first, last) in ranges.items():
+            times = [rows.get(offset, 0) for offset in range(first, last + 1)]
+            there = sum(map(bool, times))
+            if sum(times) > there:
+                table.twice.add(number)
+                table.put(number, "sink", f"{there} +{sum(times) - there}")
+            elif there:
+                table.put(number, "sink", count(there, "row"))
+        for number in view.get("commits", []):
+            table.put(number, "commits", "done")
+        planned = [number for number, _, _ in view.get("offsets", [])]
+        table.again = planned[-1] if planned and planned[-1] not in view["commits"] and step.what in ("kill", "append", "start") else None
+        yield table

@@ -1,0 +1,350 @@
+"""The grammar of a scene: rows over time, a panel for each step, a legend of what occurred.
+
+A picture of a run is a list of rows, the topmost first. A row has its height and draws itself from a height on:
+`Signs` where something happened, `Spans` of what held from when to when, a `Lane` with marks of its own, or
+`Drawn`, what fits none of them. `compose` puts rows, time axis and panels together:
+
+    xs = places(trace)
+    signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs)]}, glyphs_of(trace), tall=22)
+    spans = Spans({name: bars([owner(state, name) for state in states], xs) for name in names})
+    scene = compose(trace, xs, "Connect", PARTS[part], [signs, spans], panels, panel_height, signs.legend())
+
+How much of the time axis a step takes, and the glyph that stands for it, belong to its word (`kitlib.words`).
+
+Left out: the scene itself with its cursor (`kitlib.views.scene`), and what stands in the panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, log2
+from typing import Any, Protocol
+
+from kitlib.trace import Step, Trace
+from kitlib.views.look import LEFT
+from kitlib.views.producer.diagram import CHAR
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
+from kitlib.views.svg import HATCH, Svg, el, group, letter_paint, line_paint
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, Glyph
+
+TICK_APART = 92  # from one time on the axis to the next, at least
+DAY_MS = 86_400_000
+LONG_MS = 2 * DAY_MS  # the times of longer runs are told in days
+MOST_WAIT = 8.0  # how many steps' room a wait, however long, takes besides its own
+ROW_TALL, BAR_TALL = 22, 16
+
+Item = tuple[Svg, str]  # of a legend: a swatch of 26 x 18 and its meaning
+Panel = Svg | Sequence[Svg] | None  # None: as before
+Mark = Callable[[float], list[Svg]]  # drawn at a height
+Found = Sequence[tuple[str, float]]  # what happened, and where it lies on the time axis
+
+
+def compose(
+    trace: Trace, xs: Sequence[float], title: str, question: str, rows: Iterable[Row], panels: Iterable[tuple[Panel, str]],
+    panel_height: int, legend: list[Item], *, begin: float = 8, top: int = 4, gap: float = 4, below: int = 26, left: float = AXIS_LEFT,
+    has_axis: bool = True,
+) -> Scene:  # fmt: skip
+    """The scene of a run: rows from `begin` on, `gap` above the axis, `below` under it; for each step its panel, and that in words."""
+    drawn: list[Svg] = []
+    y = begin
+    for row in rows:
+        drawn += row.draw(y)
+        y += row.tall
+    foot = round(y + gap)
+    scene = Scene(title, question, height=foot + below, panel_height=panel_height, top=top, bottom=foot, legend=legend)
+    scene.body = group(*drawn, *([draw_axis(trace, xs, foot, left)] if has_axis else []))
+    for step, x, (panel, words) in zip(trace.steps, xs, panels, strict=True):
+        scene.add_step(x, trace.sentence(step), panel, words)
+    return scene
+
+
+# -- the time axis -------------------------------------------------------------------------------------
+
+
+def places(
+    trace: Trace, left: float = AXIS_LEFT, right: float = AXIS_RIGHT, room: Callable[[Step], float] | None = None
+) -> list[float]:
+    """Where each step lies on the time axis: in order, and a wait before it as longer room, but not in proportion.
+
+    `room` > 0 is how much of the axis a step takes by itself, compared with the others; None: what its word says.
+    """
+    if not trace.steps:
+        return []
+    room = room or (lambda step: trace.vocabulary.room(step.what))
+    last = trace.steps[0].at_ms
+    at = 0.0
+    found = []
+    for step in trace.steps:
+        at += room(step) + min(MOST_WAIT, log2(1 + max(0, step.at_ms - last)) * 0.8)
+        last = step.at_ms
+        found.append(at)
+    scale = (right - left) / (found[-1] + 1)
+    return [round(left + place * scale, 1) for place in found]
+
+
+def draw_axis(trace: Trace, xs: Sequence[float], y: float, left: float = AXIS_LEFT, right: float = AXIS_RIGHT) -> Svg:
+    """A line at height `y` with the times below it: as many as fit, and only where the clock moved."""
+    parts = [el("path", d=f"M{left:g} {y:g}H{right:g}", cls="grey-line", stroke_width=0.7)]
+    last_x, last_ms = -TICK_APART * 1.0, -1
+    for step, x in zip(trace.steps, xs, strict=True):
+        if step.at_ms != last_ms and x - last_x >= TICK_APART and x + 60 <= right + 20:
+            parts.append(el("path", d=f"M{x:.1f} {y:g}v4", cls="grey-line", stroke_width=1))
+            told = f"{step.at_ms:,} ms" if trace.steps[-1].at_ms < LONG_MS else f"{step.at_ms / DAY_MS:.1f} d"
+            parts.append(el("text", told, cls="grey", x=x, y=y + 15, font_size=11))
+            last_x, last_ms = x, step.at_ms
+    return group(*parts)
+
+
+# -- what all marks are made of ------------------------------------------------------------------------
+
+
+def apart(xs: Iterable[float], gap: float = 12, most: float = inf) -> list[float]:
+    """Places in order, each moved right until it is `gap` from the one before, but never by more than `most`."""
+    found: list[float] = []
+    for x in xs:
+        found.append(max(x, min(found[-1] + gap, x + most)) if found else x)
+    return found
+
+
+def fitting(words: Iterable[str], wide: float, spare: float = 6) -> str:
+    """The first of some words, the longest first, that fits into a width; "" when none does."""
+    return next((told for told in words if len(told) * CHAR + spare <= wide), "")
+
+
+def centred(words: Iterable[str], x0: float, x1: float, y: float, paint: Mapping[str, Any], spare: float = 6) -> list[Svg]:
+    """The longest of some words that fits between two places, in the middle; nothing when none does."""
+    told = fitting(words, x1 - x0, spare)
+    return [el("text", told, x=(x0 + x1) / 2, y=y, text_anchor="middle", font_size=11, **paint)] if told else []
+
+
+def named_line(
+    name: str, y: float, thick: float = 0.5, left: object = AXIS_LEFT, *, size: int | None = 11, bold: bool = False
+) -> list[Svg]:
+    """A row's name, and a grey line through its middle at `y`."""
+    return [
+        el("text", name, cls="ink", x=LEFT, y=y + 4, font_size=size, font_weight="bold" if bold else None),
+        el("path", d=f"M{left} {y:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=thick),
+    ]
+
+
+def glyphs_of(trace: Trace, words: Iterable[str] | None = None, variants: Mapping[str, Glyph] | None = None) -> dict[str, Glyph]:
+    """The glyphs of a trace's words and of some variants of them, in the order of `words` (None: of their table)."""
+    known = {what: word.glyph for what, word in trace.vocabulary.words.items() if word.glyph is not None} | dict(variants or {})
+    return known if words is None else {what: known[what] for what in words if what in known}
+
+
+def draw_glyph(glyph: Glyph, x: float, y: float) -> Svg:
+    """A glyph at its place."""
+    names = [*(["ink-line"] if glyph.edge == "ink" else []), *(["paper"] if glyph.fill == "paper" else [])]
+    return el(
+        "path", el("title", glyph.meaning), d=glyph.path, transform=f"translate({x:.1f} {y:g})", cls=" ".join(names) or None,
+        fill=None if glyph.fill == "paper" else glyph.fill, stroke=None if glyph.edge == "ink" else glyph.edge,
+        stroke_width=glyph.thick, stroke_linejoin="round",
+    )  # fmt: skip
+
+
+def occurred(rows: Iterable[tuple[object, Svg, str]]) -> list[Item]:
+    """A legend of what occurred: of (whether it did, swatch, meaning) those that did."""
+    return [(swatch, meaning) for has, swatch, meaning in rows if has]
+
+
+def box_swatch(**paint: Any) -> Svg:
+    """A box for the legend."""
+    return el("rect", x=3, y=2, width=20, height=14, **paint)
+
+
+def line_swatch(**paint: Any) -> Svg:
+    """A line for the legend."""
+    return el("path", d="M2 9H24", **paint)
+
+
+def glyph_legend(glyphs: Mapping[str, Glyph], seen: Iterable[str]) -> list[Item]:
+    """The glyphs that occurred, in the order of their table."""
+    found = set(seen)
+    return occurred((what in found, group(draw_glyph(glyph, 13, 9)), glyph.meaning) for what, glyph in glyphs.items())
+
+
+# -- the rows ------------------------------------------------------------------------------------------
+
+
+class Row(Protocol):
+    """Something over time with a height of its own."""
+
+    @property
+    def tall(self) -> float:
+        """How much room it takes."""
+
+    def draw(self, y: float) -> list[Svg]:
+        """What it shows, from `y` on downwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A row that is drawn by hand."""
+
+    tall: float
+    draw: Callable[[float], list[Svg]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A named line with its marks, each of which is drawn around the line's height."""
+
+    name: str
+    marks: Sequence[Mark]
+    tall: float = 26
+    middle: float = 13
+    thick: float = 0.7  # of the line; 0: there is none
+    bold: bool = True
+    ref: str | None = None  # of the thing that it stands for
+
+    def draw(self, y: float) -> list[Svg]:
+        """The name, the line, and on it the marks, the first one lowest."""
+        at = y + self.middle
+        head = named_line(self.name, at, self.thick, size=None, bold=self.bold)
+        drawn = [*(head if self.thick else head[:1]), *(each for mark in self.marks for each in mark(at))]
+        return [group(*drawn, data_ref=self.ref)] if self.ref else drawn
+
+
+def glyph_marks(found: Found, glyphs: Mapping[str, Glyph], gap: float = 12) -> Mark:
+    """Glyphs on a line, moved on a little where they would cover each other."""
+    moved = apart([x for _, x in found], gap, 2 * gap)
+    return lambda y: [draw_glyph(glyphs[what], x, y) for (what, _), x in zip(found, moved, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Rows of glyphs, moved on where they would cover each other; words without a glyph are passed over."""
+
+    rows: Mapping[str, Found]
+    glyphs: Mapping[str, Glyph]
+    tall: float
+    pitch: float = 18
+
+    def draw(self, y: float) -> list[Svg]:
+        """The names and lines, and then all glyphs in the order of the steps."""
+        parts = [each for number, name in enumerate(self.rows) for each in named_line(name, y + 8 + number * self.pitch, bold=True)]
+        placed = []
+        for number, found in enumerate(self.rows.values()):
+            known = [(what, x) for what, x in found if what in self.glyphs]
+            moved = apart([x for _, x in known], 11)
+            placed += [(x, number, what, at) for (what, x), at in zip(known, moved, strict=True)]
+        placed.sort(key=lambda each: each[0])
+        return [group(*parts, *(draw_glyph(self.glyphs[what], at, y + 8 + row * self.pitch) for _, row, what, at in placed))]
+
+    def legend(self) -> list[Item]:
+        """The glyphs that occurred."""
+        return glyph_legend(self.glyphs, (what for found in self.rows.values() for what, _ in found))
+
+
+TICKS = {  # what is done with a partition's records: colour, meaning
+    "process": (GREEN, "a record is processed"),
+    "again": (PINK, "a record is processed again"),
+    "commit": (BLUE, "a commit"),
+    "operator": (RED, "an operator sets or deletes the commit"),
+}
+
+
+def draw_tick(what: str, xs: list[float], y: float) -> Svg:
+    """The ticks of one kind below a line at height `y`, as one path."""
+    colour, _ = TICKS[what]
+    if what == "commit":
+        path = "".join(f"M{x:.1f} {y + 3:g}l-3.5 7h7Z" for x in xs)
+        return el("path", d=path, fill=colour, cls="ink-line", stroke_width=0.7)
+    if what == "operator":
+        return el("path", d="".join(f"M{x:.1f} {y + 2:g}l-4.5 8h9Z" for x in xs), cls="paper", stroke=colour, stroke_width=2)
+    long, thick = (8, 2.6) if what == "again" else (6, 1.6)
+    path = "".join(f"M{x:.1f} {y:g}v{long}" for x in xs)
+    return el("path", d=path, stroke=colour, stroke_width=thick)
+
+
+def tick_legend(seen: Collection[str]) -> list[Item]:
+    """The ticks that occurred."""
+    line = el("path", d="M2 6H24", cls="grey-line")
+    return occurred((what in seen, group(line, draw_tick(what, [9.0, 17.0], 6)), meaning) for what, (_, meaning) in TICKS.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """What a bar, or a box in a panel, looks like."""
+
+    meaning: str
+    fill: str
+    text: str  # a colour, or "ink"
+    edge: str = BLACK
+    dash: str = ""
+
+
+FILLS = {
+    "runs": Fill("runs at the worker named in it", GREEN, BLACK),
+    "running": Fill("processed by the instance named in it", GREEN, BLACK),
+    "restoring": Fill("restores its store, processes nothing", ORANGE, BLACK, BLACK, "4 2"),
+    "standby": Fill("standby: a copy that follows the changelog", SKY, BLACK),
+    "nobody": Fill("nobody runs it", HATCH, "ink", RED),
+    "connector": Fill("a connector", "none", "ink", "ink"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A stretch of one state; `kind` is a key of FILLS."""
+
+    x0: float
+    x1: float
+    kind: str
+    who: str
+
+
+def bars(states: Sequence[tuple[str, str] | None], xs: Sequence[float], right: float = AXIS_RIGHT) -> list[Bar]:
+    """(kind, who) after each step as stretches; a state holds until the next step, the last one to `right`. None: no bar."""
+    found: list[Bar] = []
+    for number, state in enumerate(states):
+        x0, x1 = xs[number], xs[number + 1] if number + 1 < len(xs) else right
+        if state is None:
+            continue
+        if found and (found[-1].kind, found[-1].who) == state and found[-1].x1 == x0:
+            found[-1] = Bar(found[-1].x0, x1, *state)
+        else:
+            found.append(Bar(x0, x1, *state))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """A row for each name: what it was from when to when, and by whom."""
+
+    rows: Mapping[str, Sequence[Bar]]
+    refs: Mapping[str, str] = field(default_factory=dict)  # name -> the ref of what the row stands for
+
+    @property
+    def tall(self) -> float:
+        """A row each."""
+        return len(self.rows) * ROW_TALL
+
+    def draw(self, y: float) -> list[Svg]:
+        """Names, lines and boxes."""
+        parts = []
+        for number, (name, found) in enumerate(self.rows.items()):
+            top = y + number * ROW_TALL
+            boxes = [draw_box(bar.kind, bar.x0, top, bar.x1 - bar.x0, BAR_TALL, bar.who) for bar in found if bar.x1 > bar.x0]
+            parts.append(group(*named_line(name, top + 8), *boxes, data_ref=self.refs.get(name)))
+        return [group(*parts)]
+
+
+def draw_box(kind: str, x: float, y: float, width: float, height: float, words: str) -> Svg:
+    """A box of this kind, with the words in it if they fit."""
+    look = FILLS[kind]
+    box = el(
+        "rect", el("title", f"{words}: {look.meaning}"), x=x, y=y, width=width, height=height, rx=8 if kind == "connector" else None,
+        fill=look.fill, stroke_width=1, stroke_dasharray=look.dash or None, **line_paint(look.edge),
+    )  # fmt: skip
+    letters = letter_paint(look.text, 4 * (look.fill == HATCH))
+    told = fitting([words], width)
+    text = {"x": x + width / 2, "y": y + height / 2 + 4, "text_anchor": "middle", "font_size": 11}
+    return group(box, el("text", told, **text, **letters)) if told else group(box)
+
+
+def swatch(kind: str) -> Svg:
+    """For the legend."""
+    return draw_box(kind, 2, 3, 22, 13, "")

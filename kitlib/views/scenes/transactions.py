@@ -1,0 +1,563 @@
+"""A transaction's run: what the producers have open, what the coordinator has decided, how the log grows, who sees what.
+
+Time runs to the right. On top are the producers with their transactions, then each transactional id's
+state at the coordinator, and then the log's end with the last stable offset below it: between the two
+lies what is written and not decided. The panel is the log after the step, box by box, with the markers,
+the last stable offset as a line, and below it what each of two readers has been given. A box's colour is its fate by
+the log alone; where the log is longer than the row its newest part is shown.
+
+The fate of a batch is what a reader of the log makes of it: it counts by the first marker of its
+producer id behind it, and is undecided until there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from kitlib.text import plain_text
+from kitlib.trace import Step, Trace
+from kitlib.views.look import LEFT
+from kitlib.views.producer.diagram import CHAR
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
+from kitlib.views.scenes.timeline import (
+    Drawn,
+    Item,
+    Lane,
+    Mark,
+    Row,
+    centred,
+    compose,
+    draw_glyph,
+    glyph_marks,
+    glyphs_of,
+    places,
+)
+from kitlib.views.svg import HATCH, Svg, el, group, letter_paint, line_paint
+from kitlib.words.glyphs import BLACK, BLUE, CHECK, CLOCK, DIAMOND, GREEN, ORANGE, PINK, RED, SKY, SQUARE, Glyph
+from kitlib.words.word import place_name
+
+READERS = ("read_committed", "read_uncommitted")
+PLAIN, OPEN, COMMITTED, ABORTED = "plain", "open", "committed", "aborted"
+PROCESS_SIGNS = frozenset({"kill", "freeze", "thaw", "fenced", "unknown"})
+LogRow = list[Any]  # of the state's log: first and last offset, producer id, epoch, transaction or None, marker or None
+
+
+@dataclass(slots=True)
+class Span:
+    """From one place of the time axis to another: a transaction as its producer has it open, or a coordinator's state."""
+
+    x0: float
+    x1: float
+    name: str
+    end: str = ""  # of a transaction: how its producer saw it end
+
+
+@dataclass(slots=True)
+class ActorRow:
+    """One producer over the run."""
+
+    spans: list[Span] = field(default_factory=list)
+    sent: list[float] = field(default_factory=list)
+    signs: list[tuple[str, float]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TransactionStory:
+    """All that the picture's body is made of."""
+
+    producers: dict[str, ActorRow] = field(default_factory=dict)
+    ids: dict[str, list[Span]] = field(default_factory=dict)  # transactional id -> states
+    effects: list[tuple[float, str]] = field(default_factory=list)  # of the database: "charge", "again" or "known"
+    network: list[tuple[float, str]] = field(default_factory=list)  # "held", "release", "late_marker", "refuse"
+    ends: list[int] = field(default_factory=list)  # high watermark after each step
+    stable: list[int] = field(default_factory=list)  # last stable offset after each step
+    records: dict[int, str] = field(default_factory=dict)  # offset -> record
+    reads: dict[str, list[tuple[int, int]]] = field(
+        default_factory=lambda: {name: [] for name in READERS}
+    )  # step, offset
+
+
+def read_transactions(trace: Trace, xs: list[float]) -> TransactionStory:
+    """The story of a trace whose steps lie at `xs`."""
+    reader = _Reader()
+    for step, x in zip(trace.steps, xs, strict=True):
+        reader.take(step, x)
+    reader.finish(xs[-1] if xs else 0.0)
+    return reader.story
+
+
+def fate_of(row: LogRow, log: list[LogRow]) -> str:
+    """What a batch is worth by the markers that the log holds."""
+    _, last, pid, _, tx, _ = row
+    if tx is None:
+        return PLAIN
+    for first, _, other, _, _, kind in log:
+        if kind is not None and other == pid and first > last:
+            return COMMITTED if kind == "COMMIT" else ABORTED
+    return OPEN
+
+
+class _Reader:
+    """What is known while the steps go by."""
+
+    def __init__(self) -> None:
+        self.story = TransactionStory()
+        self.open: dict[str, Span] = {}  # producer -> its open transaction
+        self.states: dict[str, Span] = {}
+        self.charged: set[str] = set()
+        self.end = self.lso = 0
+
+    def take(self, step: Step, x: float) -> None:
+        """Take one step that lies at `x`."""
+        data, state = step.data, step.state
+        self.end, self.lso = state.get("high_watermark", self.end), state.get("lso", self.lso)
+        self.story.ends.append(self.end)
+        self.story.stable.append(self.lso)
+        if step.actor in READERS:
+            if step.what == "read":
+                self.story.reads[step.actor].append((step.number, data["offset"]))
+        elif step.actor == "coordinator" and step.what == "transition":
+            self._transition(data, x)
+        elif step.actor == "broker" and step.what == "write":
+            for offset, record in enumerate(range(data["first"], data["last"] + 1), data["offset"]):
+                self.story.records[offset] = str(record)
+        elif step.actor == "network" or step.what == "refuse":
+            self.story.network.append((x, step.what))
+        elif step.actor == "database":
+            key = str(data.get("record"))
+            self.story.effects.append(
+                (x, "known" if not data["charged"] else "again" if key in self.charged else "charge")
+            )
+            self.charged |= {key} if data["charged"] else set()
+        elif step.actor.startswith("producer"):
+            self._produce(step, x)
+
+    def finish(self, x: float) -> None:
+        """The run ends at `x`: what is open stays so."""
+        for span in (*self.open.values(), *self.states.values()):
+            span.x1 = x
+
+    def _produce(self, step: Step, x: float) -> None:
+        name, data = plain_text(step.actor, 12), step.data
+        row = self.story.producers.setdefault(name, ActorRow())
+        if step.what == "send":
+            row.sent.append(x)
+            if data.get("held"):
+                self.story.network.append((x, "held"))
+        elif step.what in PROCESS_SIGNS:
+            row.signs.append((step.what, x))
+        if step.what == "begin":
+            self._end(name, x, "")
+            self.open[name] = Span(x, x, f"{data['tx']:d}")
+            row.spans.append(self.open[name])
+        elif step.what in ("commit_tx", "abort_tx"):
+            self._end(name, x, step.what)
+        elif step.what == "kill" or data.get("fatal"):
+            self._end(name, x, "gone")
+
+    def _end(self, name: str, x: float, how: str) -> None:
+        if (span := self.open.pop(name, None)) is not None:
+            span.x1, span.end = x, how
+
+    def _transition(self, data: dict[str, Any], x: float) -> None:
+        name = plain_text(data["transactional_id"], 12)
+        if name in self.states:
+            self.states[name].x1 = x
+        self.states[name] = Span(x, x, plain_text(data["to"], 20), f"{data['pid']:d}/{data['epoch']:d}")
+        self.story.ids.setdefault(name, []).append(self.states[name])
+
+
+PARTS = {
+    "all": "What is written, what is decided, and who may see it?",
+    "log": "What does the log hold, and where does read_committed stop?",
+}
+HAS_RECORDS = False
+CHART_TALL = 76
+VARIANTS = {  # of sends and of what a database does
+    "held": Glyph("delayed in flight", CLOCK, ORANGE, 1.8, "paper"),
+    "charge": Glyph("charged", SQUARE, GREEN, 2, "paper"),
+    "again": Glyph("charged again", f"{SQUARE}M-2.5 -2.5H2.5V2.5H-2.5Z", PINK, 2.4, "paper"),
+    "known": Glyph("not charged: the key is known", DIAMOND, PINK, 2, "paper"),
+}
+SIGN_WORDS = (  # in the legend's order
+    "commit_tx", "abort_tx", "kill", "freeze", "thaw", "fenced", "unknown", "held", "release", "late_marker", "refuse",
+    "charge", "again", "known",
+)  # fmt: skip
+STATES: dict[str, tuple[str, str, str]] = {  # of the coordinator: fill, colour of the words, meaning
+    "Empty": ("none", "ink", "no transaction"),
+    "Ongoing": (ORANGE, BLACK, "transaction open"),
+    "PrepareCommit": (SKY, BLACK, "decided, markers missing"),
+    "PrepareAbort": (SKY, BLACK, "decided, markers missing"),
+    "PrepareEpochFence": (SKY, BLACK, "decided, markers missing"),
+    "CompleteCommit": (BLUE, "ink", "committed"),
+    "CompleteAbort": (HATCH, "ink", "aborted"),
+    "Dead": ("none", "ink", "forgotten"),
+}
+SHORT = {"CompleteCommit": "Commit", "CompleteAbort": "Abort", "PrepareCommit": "Prepare", "PrepareAbort": "Prepare"}
+
+
+def to_scene(trace: Trace, part: str) -> Scene:
+    """The scene of a trace; `part` "log" leaves the producers and the coordinator out."""
+    xs = places(trace)
+    story = read_transactions(trace, xs)
+    glyphs = glyphs_of(trace, SIGN_WORDS, VARIANTS)
+    rows = [*_producers(story, glyphs), *_coordinator(story)] if part == "all" else []
+    rows.append(Drawn(CHART_TALL + 2, lambda y: [_draw_growth(story, xs, y)]))
+    panel = Panel(story, trace)
+    legend = _legend(trace, story, glyphs, panel, part == "all")
+    return compose(trace, xs, "Transactions", PARTS[part], rows, map(panel.take, trace), panel.tall, legend)
+
+
+# -- the body ------------------------------------------------------------------------------------------
+
+
+def _box(span: Span, fill: str, words: tuple[str, ...], colour: str, title: str, ref: str | None = None) -> Mark:
+    """A box from one place to another, with the longest of some words that fits into it."""
+    x1 = max(span.x1, span.x0 + 1.0)
+
+    def draw(y: float) -> list[Svg]:
+        box = {"x": span.x0, "y": y - 9, "width": max(1.0, span.x1 - span.x0), "height": 18}
+        rect = el("rect", el("title", title), fill=fill, fill_opacity=WASH.get(fill), cls="ink-line", stroke_width=0.8, **box)
+        told = centred(words, span.x0, x1, y + 4, letter_paint(colour, 4 * (fill == HATCH)), 4)
+        return [group(rect, *told, data_ref=ref)] if ref else [rect, *told]
+
+    return draw
+
+
+def _sent(xs: list[float]) -> Mark:
+    """Where records are sent."""
+    title = el("title", "records are sent")
+    return lambda y: [el("path", title, d="".join(f"M{x:.1f} {y - 9:g}v18" for x in xs), cls="ink-line", stroke_width=1.6)] if xs else []
+
+
+def _signs_of(row: ActorRow) -> list[tuple[str, float]]:
+    ends = [(span.end, span.x1) for span in row.spans]
+    return sorted([*row.signs, *ends], key=lambda sign: sign[1])
+
+
+def _producers(story: TransactionStory, glyphs: dict[str, Glyph]) -> list[Row]:
+    """A row for each producer, for the network and for the database."""
+    rows: list[Row] = []
+    for name, row in story.producers.items():
+        named = [(span, (f"transaction {span.name}", f"tx {span.name}", span.name)) for span in row.spans]
+        boxes = [_box(span, ORANGE, words, BLACK, words[0], f"transaction:{span.name}") for span, words in named]
+        signs = [(what, x) for what, x in _signs_of(row) if what in glyphs]
+        rows.append(Lane(name, [*boxes, _sent(row.sent), glyph_marks(signs, glyphs)], ref=f"process:{name}"))
+    for name, found in (("network", story.network), ("database", story.effects)):
+        if found:
+            rows.append(Lane(name, [glyph_marks([(what, x) for x, what in found if what in glyphs], glyphs)]))
+    return [*rows, Drawn(4, lambda y: [])]
+
+
+def _coordinator(story: TransactionStory) -> list[Row]:
+    """A row for each transactional id: its states."""
+    told = "The coordinator holds, for each transactional id:"
+    rows: list[Row] = [Drawn(14, lambda y: [el("text", told, cls="grey", x=AXIS_LEFT, y=y + 10, font_size=11)])] if story.ids else []
+    for name, spans in story.ids.items():
+        boxes = []
+        for span in spans:
+            fill, colour, _ = STATES.get(span.name, ("none", "ink", ""))
+            short = SHORT.get(span.name, span.name)
+            words = (f"{span.name} {span.end}", span.name, short, short[:1])
+            boxes.append(_box(span, fill, words, colour, f"{span.name}, producer id / epoch {span.end}"))
+        rows.append(Lane(name, boxes, middle=11, thick=0, bold=False))
+    return [*rows, Drawn(8, lambda y: [])]
+
+
+def _draw_growth(story: TransactionStory, xs: list[float], y: float) -> Svg:
+    """The log's end and the last stable offset over the run, and between them what is not decided."""
+    high = max(1, *story.ends, 1) if story.ends else 1
+    scale = (CHART_TALL - 8) / high
+    foot = y + CHART_TALL
+
+    def steps_of(values: list[int]) -> list[tuple[float, float]]:
+        corners: list[tuple[float, float]] = []
+        last = None
+        for x, value in zip(xs, values, strict=True):
+            if value != last:
+                corners += [(x, foot - (last or 0) * scale)] if last is not None else []
+                corners.append((x, foot - value * scale))
+                last = value
+        return [*corners, (xs[-1], foot - (last or 0) * scale)] if xs else []
+
+    upper, lower = steps_of(story.ends), steps_of(story.stable)
+    parts = [
+        el("text", "the log", cls="ink", x=LEFT, y=y + 16, font_weight="bold"),
+        el("text", f"{high} offsets", cls="grey", x=LEFT, y=y + 30, font_size=11),
+        el("path", d=f"M{AXIS_LEFT} {foot:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7),
+    ]
+    if upper:
+        area = "M" + "L".join(f"{x:.1f} {v:.1f}" for x, v in (*upper, *reversed(lower)))
+        parts.append(el("path", d=f"{area}Z", fill=ORANGE, opacity=0.55))
+        for corners, colour, thick in ((upper, "ink", 1.4), (lower, BLUE, 2.4)):
+            path = "M" + "L".join(f"{x:.1f} {v:.1f}" for x, v in corners)
+            parts.append(el("path", d=path, fill="none", stroke_width=thick, **line_paint(colour)))
+    return group(*parts)
+
+
+def _legend(trace: Trace, story: TransactionStory, glyphs: dict[str, Glyph], panel: Panel, has_producers: bool) -> list[Item]:
+    found: list[Item] = [
+        (el("path", d="M1 9H25", cls="ink-line", stroke_width=1.4), "the log's end"),
+        (el("path", d="M1 9H25", stroke=BLUE, stroke_width=2.4), "the last stable offset"),
+        (el("rect", x=1, y=3, width=24, height=12, fill=ORANGE, opacity=0.55), "written, and not decided"),
+    ]
+    changes = [step for step in trace.steps if step.what in ("write", "marker")]
+    worth = {look for step in [*changes, *trace.steps[-1:]] for look in panel.looks_of(step.state.get("log", [])).values()}
+    found += [(box_swatch(name), meaning) for name, (_, _, meaning) in BOX_LOOKS.items() if name in worth]
+    if not has_producers:
+        return found
+    if any(step.what == "send" for step in trace.steps):
+        found.append((el("path", d="M13 0V18", cls="ink-line", stroke_width=1.6), "records are sent"))
+    states = {span.name for spans in story.ids.values() for span in spans}
+    told: dict[str, str] = {STATES[name][2]: name for name in reversed(STATES) if name in states}
+    for meaning, name in reversed(told.items()):
+        fill, colour, _ = STATES[name]
+        box = _box(Span(0, 26, name), fill, (SHORT.get(name, name)[:1],), colour, meaning)
+        found.append((group(*box(9)), f"coordinator: {meaning}"))
+    signs = [what for row in story.producers.values() for what, _ in _signs_of(row)]
+    occurred = {*signs, *(what for _, what in (*story.network, *story.effects))}
+    return found + [(draw_glyph(glyph, 13, 9), glyph.meaning) for what, glyph in glyphs.items() if what in occurred]
+
+
+STRIP_LEFT = AXIS_LEFT + 20
+MOST_WIDE, LEAST_WIDE, TALL = 28, 20, 24
+TITLE_Y, TX_Y, BOX_Y, EPOCH_Y, OFFSET_Y, READ_Y, READ_TALL = 12, 36, 44, 80, 95, 106, 20
+PANEL_TALL = READ_Y + 2 * READ_TALL + 30  # and a line for each transactional id
+MOST_IDS = 4
+INPUT_Y, INPUT_TALL = READ_Y + 2 * READ_TALL + 14, 56  # the input topic, where there is one
+
+COPY = "copy"
+BOX_LOOKS: dict[str, tuple[str, str, str]] = {  # fill, colour of the number, meaning
+    OPEN: (ORANGE, BLACK, "in an open transaction"),
+    COMMITTED: (BLUE, "ink", "committed"),
+    COPY: (PINK, BLACK, "committed again: a second copy"),
+    ABORTED: (HATCH, "ink", "aborted: stays in the log"),
+    PLAIN: (GREEN, BLACK, "outside of any transaction"),
+    "COMMIT": ("none", "ink", "a commit marker"),
+    "ABORT": ("none", "ink", "an abort marker"),
+}
+WASH = {BLUE: 0.2}  # opacity of a fill: what is committed is pale
+MARKER = {"COMMIT": CHECK, "ABORT": "M-4 -4L4 4M4 -4L-4 4"}
+
+
+def draw_log_box(look: str, text: str, wide: float, tall: int = TALL) -> Svg:
+    """A record's box with its number, or a marker's with its sign."""
+    fill, colour, meaning = BOX_LOOKS[look]
+    edge: dict[str, Any] = line_paint(RED if look == ABORTED else "ink")
+    box = {"x": 0.5, "y": 0.5, "width": wide - 1, "height": tall - 1}
+    if look in MARKER:
+        sign = el(
+            "path",
+            d=MARKER[look],
+            transform=f"translate({wide / 2:g} {tall / 2:g})",
+            fill="none",
+            cls="ink-line",
+            stroke_width=2.2,
+        )
+        return group(el("title", meaning), el("rect", rx=8, fill="none", stroke_width=1.6, **box, **edge), sign)
+    words: dict[str, Any] = letter_paint(colour, 4 * (look == ABORTED))
+    number = el("text", text, x=wide / 2, y=16, text_anchor="middle", font_size=11, **words)
+    return group(el("title", meaning), el("rect", fill=fill, fill_opacity=WASH.get(fill), **box, **edge), number)
+
+
+def box_swatch(look: str) -> Svg:
+    """The box for the legend."""
+    return draw_log_box(look, "", 26, 18)
+
+
+class Panel:
+    """The panel after each step, in pieces."""
+
+    def __init__(self, story: TransactionStory, trace: Trace) -> None:
+        self.story = story
+        self.end = max(story.ends, default=0)
+        self.wide = min(MOST_WIDE, max(LEAST_WIDE, (AXIS_RIGHT - STRIP_LEFT) // max(1, self.end)))
+        self.room = (AXIS_RIGHT - STRIP_LEFT) // self.wide  # boxes that fit
+        self.ids = min(MOST_IDS, max((len(step.state.get("coordinator", {})) for step in trace.steps), default=0))
+        self.state: dict[str, Any] = {}
+        self.given: dict[str, list[int]] = {name: [] for name in READERS}
+        self.inputs = max((step.data.get("inputs", 0) for step in trace.steps if step.what == "open"), default=0)
+        self.pids: dict[str, int] = {}  # producer -> its id
+        self.sent_offsets: dict[str, tuple[int, int]] = {}  # producer -> (offset, transaction), until a marker decides it
+        self.head = self._head()
+        self.place = next((place_name(step.data, trace.run) for step in trace if step.what in ("write", "marker")), "")
+
+    @property
+    def tall(self) -> int:
+        """The panel's height."""
+        return PANEL_TALL + 16 * self.ids + (INPUT_TALL if self.inputs else 0)
+
+    def looks_of(self, log: list[LogRow]) -> dict[int, str]:
+        """What each offset's box means."""
+        found: dict[int, str] = {}
+        seen: set[str] = set()  # committed so far
+        for row in log:
+            look = row[5] or fate_of(row, log)
+            for offset in range(row[0], row[1] + 1):
+                record = self.story.records.get(offset, "")
+                found[offset] = COPY if look in (COMMITTED, PLAIN) and record in seen else look
+                seen |= {record} if record and look in (COMMITTED, PLAIN) else set()
+        return found
+
+    def take(self, step: Step) -> tuple[list[Svg], str]:
+        """The panel's pieces after a step, and what they show in words."""
+        self.state = step.state or self.state
+        if step.actor in READERS and step.what == "read":
+            self.given[step.actor].append(step.data["offset"])
+        if step.what == "id":
+            self.pids[step.actor] = step.data["pid"]
+        elif step.what == "send_offsets":
+            self.sent_offsets[step.actor] = step.data["offset"], step.data["tx"]
+        elif step.what == "marker":
+            self.sent_offsets = {name: sent for name, sent in self.sent_offsets.items() if self.pids.get(name) != step.data["pid"]}
+        log: list[LogRow] = self.state.get("log", [])
+        end, lso = self.state.get("high_watermark", 0), self.state.get("lso", 0)
+        first = max(0, end - self.room)
+        pieces = [self.head, self._title(end, lso, first), *self._boxes(log, first), self._line(lso, first, end)]
+        pieces += [self._reads(name, place, log, first) for place, name in enumerate(READERS)]
+        pieces += [self._input()] if self.inputs else []
+        pieces += self._coordinator()
+        return pieces, self._words(end, lso)
+
+    def _words(self, end: int, lso: int) -> str:
+        told = [f"the log has {end} offsets, the last stable one is {lso}"]
+        told += [f"{name} received {len(self.given[name])}" for name in READERS]
+        if self.inputs:
+            told.append(f"the group's position in the input is {self._position()} of {self.inputs}")
+            told += [f"it becomes {offset} if transaction {tx} commits" for offset, tx in self.sent_offsets.values()]
+        return "; ".join(told)
+
+    def _position(self) -> int:
+        committed = self.state.get("committed_input")
+        return committed if isinstance(committed, int) else 0
+
+    def _input(self) -> Svg:
+        """The input topic's records, the group's position in it, and where an open transaction would move it: its other half."""
+        y, at = INPUT_Y, self._position()
+        ahead = max((offset for offset, _ in self.sent_offsets.values()), default=at)
+        shown = min(self.inputs, self.room)
+        parts = [el("text", "input", cls="ink", x=LEFT, y=y + 15, font_size=11)]
+        for offset in range(shown):
+            look = COMMITTED if offset < at else OPEN if offset < ahead else "unread"
+            parts.append(group(self._input_box(look, str(offset)), transform=f"translate({self._x(offset, 0)} {y})"))
+        words = [f"the group's position: {at}"]
+        words += [f"{offset} if transaction {tx} commits" for offset, tx in self.sent_offsets.values() if offset != at]
+        x = self._x(min(at, shown), 0)
+        parts.append(el("path", d=f"M{x} {y + 26}l-5 8h10Z", fill=BLUE, cls="ink-line", stroke_width=0.8))
+        if ahead != at:
+            parts.append(el("path", d=f"M{self._x(min(ahead, shown), 0)} {y + 26}l-5 8h10Z", fill=ORANGE, cls="ink-line", stroke_width=0.8))
+        parts.append(el("text", "; ".join(words), cls="ink", x=STRIP_LEFT, y=y + 46, font_size=11))
+        return group(*parts)
+
+    def _input_box(self, look: str, text: str) -> Svg:
+        if look in BOX_LOOKS:
+            return draw_log_box(look, text, self.wide)
+        box = {"x": 0.5, "y": 0.5, "width": self.wide - 1, "height": TALL - 1}
+        number = el("text", text, cls="grey", x=self.wide / 2, y=16, text_anchor="middle", font_size=11)
+        return group(el("title", "not read yet"), el("rect", fill="none", cls="grey-line", **box), number)
+
+    def _x(self, offset: int, first: int) -> int:
+        return STRIP_LEFT + (offset - first) * self.wide
+
+    def _head(self) -> Svg:
+        """The names of the rows."""
+        rows = [("transaction", TX_Y), ("record", BOX_Y + 16), ("id / epoch", EPOCH_Y), ("offset", OFFSET_Y)]
+        parts = [el("text", name, cls="grey", x=LEFT, y=y, font_size=11) for name, y in rows]
+        for place, name in enumerate(READERS):
+            parts.append(el("text", name, cls="ink", x=LEFT, y=READ_Y + READ_TALL * place + 13, font_size=11))
+        return group(*parts)
+
+    def _title(self, end: int, lso: int, first: int) -> Svg:
+        shown = f", shown from offset {first} on" if first else ""
+        rest = f"{end} offset{'' if end == 1 else 's'}{shown}; last stable offset {lso}"
+        bold = el("tspan", "The log", font_weight="bold")
+        return el("text", bold, el("tspan", rest, dx=8), cls="ink", x=LEFT, y=TITLE_Y)
+
+    def _boxes(self, log: list[LogRow], first: int) -> list[Svg]:
+        """The records and markers that fit, the transactions over them, producer id and epoch below."""
+        shown = [row for row in log if row[1] >= first]
+        if not shown:
+            return [el("path", d=f"M{STRIP_LEFT} {BOX_Y + 12}h60", cls="grey-line", stroke_dasharray="1 4")]
+        parts, looks = [], self.looks_of(log)
+        for row in shown:
+            left = max(row[0], first)
+            boxes = []
+            for offset in range(left, row[1] + 1):
+                box = draw_log_box(looks[offset], self.story.records.get(offset, ""), self.wide)
+                ref = f"{'marker' if row[5] else 'record'}:{self.place}/{offset}"
+                boxes.append(group(box, transform=f"translate({self._x(offset, first)} {BOX_Y})", data_ref=ref))
+            x, wide = self._x(left, first), (row[1] - left + 1) * self.wide
+            boxes.append(el("text", str(left), cls="grey", x=x + 2, y=OFFSET_Y, font_size=11))
+            if row[2] is not None and row[2] >= 0:
+                told = f"{row[2]}/{row[3]}"
+                fits = len(told) * CHAR <= wide
+                boxes += (
+                    [el("text", told, cls="ink", x=x + wide / 2, y=EPOCH_Y, text_anchor="middle", font_size=11)]
+                    if fits
+                    else []
+                )
+            parts.append(group(*boxes))
+        for tx, rows in groupby((row for row in shown if row[5] is None), key=lambda row: row[4]):
+            told_rows = list(rows)
+            if tx is not None:
+                parts.append(
+                    self._bracket(
+                        str(tx), self._x(max(told_rows[0][0], first), first), self._x(told_rows[-1][1] + 1, first)
+                    )
+                )
+        return parts
+
+    def _bracket(self, tx: str, x0: int, x1: int) -> Svg:
+        """A transaction's number over its records."""
+        line = el("path", d=f"M{x0 + 2} {TX_Y + 6}v-3H{x1 - 2}v3", fill="none", cls="grey-line", stroke_width=1)
+        return group(
+            line,
+            el("text", tx, cls="ink", x=(x0 + x1) / 2, y=TX_Y, text_anchor="middle", font_size=11, font_weight="bold"),
+            data_ref=f"transaction:{tx}",
+        )
+
+    def _line(self, lso: int, first: int, end: int) -> Svg:
+        """The last stable offset, as a line through log and readers."""
+        x = self._x(max(lso, first), first)
+        foot = READ_Y + 2 * READ_TALL
+        line = el("path", d=f"M{x} {TX_Y + 5}V{foot}", stroke=BLUE, stroke_width=2.6)
+        anchor = "start" if x < AXIS_RIGHT - 130 else "end"
+        place = x + 4 if anchor == "start" else x - 4
+        return group(
+            line, el("text", "last stable offset", cls="ink", x=place, y=foot + 6, text_anchor=anchor, font_size=11)
+        )
+
+    def _reads(self, name: str, place: int, log: list[LogRow], first: int) -> Svg:
+        """A small box below each record that a reader was given; hatched where it was aborted since or before."""
+        fates = self.looks_of(log)
+        y = READ_Y + READ_TALL * place + 3
+        parts = [el("path", d=f"M{STRIP_LEFT} {y + 12}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5)]
+        found: dict[int, int] = {}
+        for offset in self.given[name]:
+            found[offset] = found.get(offset, 0) + 1
+        for offset, times in found.items():
+            if offset >= first:
+                fate = fates.get(offset, OPEN)
+                edge: dict[str, Any] = line_paint(RED if fate == ABORTED else "ink")
+                box = {"x": self._x(offset, first) + 3, "y": y, "width": self.wide - 6, "height": 12}
+                fill = BOX_LOOKS[fate][0]
+                parts.append(el("rect", fill=fill, fill_opacity=WASH.get(fill), stroke_width=0.8, **box, **edge))
+                if times > 1:
+                    middle = self._x(offset, first) + self.wide / 2
+                    parts.append(
+                        el("text", f"{times}×", x=middle, y=y + 10, text_anchor="middle", font_size=11, **letter_paint("ink", 4))
+                    )
+        return group(*parts)
+
+    def _coordinator(self) -> list[Svg]:
+        """A line for each transactional id."""
+        rows = list(self.state.get("coordinator", {}).items())[:MOST_IDS]
+        found = []
+        for place, (name, entry) in enumerate(rows):
+            y = READ_Y + 2 * READ_TALL + 26 + 16 * place + (INPUT_TALL if self.inputs else 0)
+            told = f"is {plain_text(entry['state'], 20)} at the coordinator, producer id {entry['pid']}, epoch {entry['epoch']}"
+            bold = el("tspan", plain_text(name, 40), font_weight="bold")
+            found.append(el("text", bold, el("tspan", told, dx=6), cls="ink", x=LEFT, y=y))
+        return found

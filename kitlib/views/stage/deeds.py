@@ -1,0 +1,210 @@
+"""What a step may do on the stage, as pieces that the rows of its tables are made of, and what rows read from a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kitlib.text import plain_text
+from kitlib.trace import Step, Trace
+from kitlib.views.stage.score import (
+    ARRIVED,
+    BACK,
+    BACK_S,
+    COPY,
+    DOWN,
+    DROP,
+    DROPPED,
+    EFFECT,
+    LOST,
+    Deed,
+    Play,
+    Style,
+)
+
+MOST_LABEL = 16  # characters
+MOST_SHOWN = 40  # things that one step lets fall, one by one
+NOTHING: tuple[Deed, ...] = ()
+
+NO_MEMBERS = r"log|coordinator.*|zookeeper|operator|monitor|table|group|topic|run|controller|broker.*|effects|.* \d+"
+
+
+WHO = "*"  # stands for the actor of the step
+Value = Callable[[Step], Any]
+Name = str | Value
+
+
+def _name(name: Name, step: Step) -> str:
+    return (step.actor if name == WHO else name) if isinstance(name, str) else str(name(step))
+
+
+def _told(label: str | Value, step: Step) -> str:
+    text = label if isinstance(label, str) else label(step)
+    return plain_text(text, MOST_LABEL)
+
+
+def hops(source: Name, target: Name, style: Style | Value, label: str | Value = "", ref: str | Value = "", fate: str = ARRIVED) -> Deed:
+    """Something crosses from one actor to another one."""
+    return lambda play, step: play.hop(
+        _name(source, step),
+        _name(target, step),
+        style if isinstance(style, Style) else style(step),
+        _told(label, step),
+        _ref(ref, step),
+        fate,
+    )
+
+
+def leaves(source: Name, target: Name, style: Style | Value, key: Value, label: str | Value = "", ref: str | Value = "") -> Deed:
+    """Something sets off, and a later step says when it arrives."""
+    return lambda play, step: play.leave(
+        key(step),
+        _name(source, step),
+        _name(target, step),
+        style if isinstance(style, Style) else style(step),
+        _told(label, step),
+        _ref(ref, step),
+    )
+
+
+def arrives(key: Value, fate: str = ARRIVED) -> Deed:
+    """What set off with this key is there."""
+    return lambda play, step: play.arrive(key(step), fate, "")
+
+
+def falls(key: Value, fate: str = LOST) -> Deed:
+    """What set off with this key is lost on its way."""
+
+    def deed(play: Play, step: Step) -> None:
+        play.fall(key(step), fate)
+
+    return deed
+
+
+def drops(name: Name, label: str | Value, style: Style = DROP, fate: str = DROPPED) -> Deed:
+    """Something falls off an actor; "" nothing does."""
+
+    def deed(play: Play, step: Step) -> None:
+        if told := _told(label, step):
+            play.fall_from(_name(name, step), style, told, "", fate)
+
+    return deed
+
+
+def says(name: Name, text: str | Value, is_alarm: bool = False) -> Deed:
+    """A bubble over an actor; "" is none."""
+
+    def deed(play: Play, step: Step) -> None:
+        told = text if isinstance(text, str) else text(step)
+        if told:
+            play.say(_name(name, step), told, is_alarm)
+
+    return deed
+
+
+def becomes(state: str, *names: Name) -> Deed:
+    """The step's actor (or those named) goes into a state."""
+
+    def deed(play: Play, step: Step) -> None:
+        for name in names or (WHO,):
+            play.be(_name(name, step), state)
+
+    return deed
+
+
+def blinks(name: Name) -> Deed:
+    """An actor is back; one that was not down until now dies in the same step."""
+
+    def deed(play: Play, step: Step) -> None:
+        who = _name(name, step)
+        was_up = play.has(who) and play.stage.actors[who].is_up
+        play.be(who, DOWN)
+        play.be(who, BACK, after=BACK_S if was_up else 0.0)
+
+    return deed
+
+
+def loses_all(*names: Name, fate: str = DROPPED) -> Deed:
+    """Whatever is under way from or to these actors falls."""
+
+    def deed(play: Play, step: Step) -> None:
+        lost = {_name(name, step) for name in names or (WHO,)}
+        for key, waiting in list(play.open.items()):
+            if any(under.source in lost or under.target in lost for under in waiting):
+                first = waiting[0]
+                play.fall(key, fate, first.target if first.target in lost else first.source)
+
+    return deed
+
+
+def _ref(ref: str | Value, step: Step) -> str:
+    return ref if isinstance(ref, str) else str(ref(step))
+
+
+def field_of(name: str, default: Any = "") -> Any:
+    return lambda step: step.data.get(name, default)
+
+
+def size_of(ranges: Iterable[list[int]]) -> int:
+    return sum(last - first + 1 for first, last in ranges)
+
+
+def times(number: int) -> str:
+    return f"× {number:,}" if number > 1 else ""
+
+
+def span_of(step: Step) -> str:
+    first, last = step.data.get("first"), step.data.get("last")
+    return "" if first is None else f"{first}" if first == last else f"{first}-{last}"
+
+
+def record_ref(step: Step) -> str:
+    data = step.data
+    return f"record:{data['topic']}/{data['partition']}/{data['offset']}" if "topic" in data else ""
+
+
+def offset_of(step: Step) -> str:
+    return f"{step.data['offset']}"
+
+
+def tuple_key(step: Step) -> tuple[Any, ...]:
+    return "tuple", step.data.get("topic"), step.data.get("partition"), step.data["offset"]
+
+
+def many(step: Step) -> str:
+    return times(step.data["last"] - step.data["first"] + 1) or f"{step.data['first']}"
+
+
+def effect(store: str) -> Deed:
+    """An effect of a record happens; the second one of the same part of it is another colour."""
+
+    def deed(play: Play, step: Step) -> None:
+        key = ("done", step.data.get("topic"), step.data.get("partition"), step.data["offset"], step.data.get("part", 0))
+        again = play.memory.get(key, 0)
+        play.memory[key] = again + 1
+        made, copies = play.memory.get("effects", (0, 0))
+        made, copies = play.memory["effects"] = (made + 1, copies + (again > 0))
+        play.show(store, f"{made:,}, {copies:,} again" if copies else f"{made:,}")
+        play.hop(step.actor, store, COPY if again else EFFECT, f"{step.data['offset']}" if again else "", record_ref(step))
+
+    return deed
+
+
+def acts(trace: Trace, name: str) -> bool:
+    return any(step.actor == name for step in trace.steps)
+
+
+def partitions_of(trace: Trace) -> list[str]:
+    found = {
+        (str(step.data["topic"]), step.data["partition"]) for step in trace.steps if "topic" in step.data and "partition" in step.data
+    }
+    return [f"{topic} {number}" for topic, number in sorted(found, key=str)]
+
+
+def place_of(step: Step) -> str:
+    return f"{step.data.get('topic')} {step.data.get('partition')}"
+
+
+def error_of(step: Step) -> str:
+    error = str(step.data.get("error") or "NONE")
+    return "" if error == "NONE" else error

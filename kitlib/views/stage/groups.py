@@ -1,0 +1,314 @@
+"""The stage of a consumer group, of replicas, and of a share group.
+
+In a share group the broker hands records to consumers, and each answers for what it has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.trace import Step
+from kitlib.views.stage.deeds import (
+    NO_MEMBERS,
+    NOTHING,
+    WHO,
+    acts,
+    arrives,
+    becomes,
+    blinks,
+    drops,
+    effect,
+    error_of,
+    hops,
+    leaves,
+    loses_all,
+    many,
+    offset_of,
+    partitions_of,
+    place_of,
+    record_ref,
+    says,
+    size_of,
+    span_of,
+)
+from kitlib.views.stage.score import (
+    ACK,
+    AGAIN,
+    AWAY,
+    BACK,
+    COMMIT,
+    CUT_OFF,
+    DOWN,
+    DROP,
+    FAIL,
+    FROZEN,
+    QUESTION,
+    RECORD,
+    REFUSED,
+    UP,
+    Part,
+    Play,
+    Setting,
+    Style,
+)
+
+
+def _took(play: Play, step: Step) -> None:
+    """A poll returns a record."""
+    play.hop(place_of(step), step.actor, RECORD, offset_of(step), record_ref(step))
+    play.tie(place_of(step), step.actor)
+    play.memory["position", place_of(step)] = step.data["offset"] + 1
+
+
+def _committed(play: Play, step: Step) -> None:
+    is_refused = str(step.data.get("error") or "NONE") != "NONE"
+    target = "coordinator" if play.has("coordinator") else "zookeeper"
+    play.hop(step.actor, target, FAIL if is_refused else COMMIT, offset_of(step), "", "refused" if is_refused else "arrived")
+    if is_refused:
+        play.say(step.actor, str(step.data["error"]), True)
+    else:
+        play.memory["committed", place_of(step)] = step.data["offset"]
+
+
+def _message_lost(play: Play, step: Step) -> None:
+    key = ("lost", step.number)
+    play.leave(key, str(step.data["member"]), "coordinator", QUESTION, f"{step.data['message']} {step.data['number']}")
+    play.fall(key)
+
+
+def _owns(play: Play, step: Step) -> None:
+    for topic, number, *owner in step.data.get("owners") or step.data.get("partitions") or ():
+        play.tie(f"{topic} {number}", owner[0] if owner else step.actor)
+    play.be(step.actor, UP)
+
+
+def _gives_up(play: Play, step: Step) -> None:
+    for topic, number, *_ in step.data["partitions"]:
+        if (f"{topic} {number}", step.actor) in play.tied:
+            play.tie(f"{topic} {number}")
+
+
+def _member_dies(play: Play, step: Step) -> None:
+    play.be(step.actor, DOWN)
+    number = 0
+    for partition, owner in play.tied:
+        if owner == step.actor:
+            position = play.memory.get(("position", partition))
+            if position is not None:
+                number += max(0, position - play.memory.get(("committed", partition), position))
+    for _ in range(min(number, 12)):
+        play.fall_from(step.actor, DROP, "")
+    if number:
+        play.say(step.actor, f"{number} processed, not committed", True)
+
+
+def _unties(play: Play, step: Step) -> None:
+    who = str(step.data.get("member", step.actor))
+    for partition, owner in list(play.tied):
+        if owner == who:
+            play.tie(partition)
+
+
+def _leaves(play: Play, step: Step) -> None:
+    if not play.has(step.actor) or play.stage.actors[step.actor].at(play.now) != DOWN:
+        play.be(step.actor, AWAY)
+    _unties(play, step)
+
+
+def _notified(play: Play, step: Step) -> None:
+    for name in step.data["members"]:
+        play.hop("zookeeper", str(name), QUESTION)
+
+
+GROUPS = Setting(
+    (
+        Part(r".* \d+", "partition", 0.0, found=partitions_of),
+        Part(rf"(?!({NO_MEMBERS})$).+", "consumer", 0.6, is_away=True),
+        Part("effects", "store", 1.0, found=lambda trace: [] if acts(trace, "table") else ["effects"]),
+        Part("table", "store", 1.0),
+        Part("operator", "person", 0.0, is_below=True),
+        Part("coordinator|zookeeper", "broker", 0.6, is_below=True),
+        Part("monitor", "person", 1.0, is_below=True),
+    ),
+    {
+        "append": (lambda play, step: play.show(place_of(step), f"end {step.data['last'] + 1}"),),
+        "start": (becomes(UP), hops("coordinator", WHO, QUESTION, offset_of), lambda play, step: play.tie(place_of(step), step.actor)),
+        "emit": (_took,),
+        "process": (effect("effects"),),
+        "commit": (_committed,),
+        "store": NOTHING,
+        "join": (becomes(UP), hops(WHO, "coordinator", QUESTION, "join"), hops(WHO, "zookeeper", QUESTION, "join")),
+        "assigned": (hops("coordinator", WHO, ACK), _owns),
+        "revoked": (_gives_up,),
+        "lost": (_gives_up, says(WHO, "lost its partitions", True)),
+        "leave": (hops(WHO, "coordinator", QUESTION, "leave"), _leaves),
+        "kill": (_member_dies,),
+        "share": NOTHING,
+        "freeze": (becomes(FROZEN),),
+        "thaw": (becomes(BACK),),
+        "lose_message": (_message_lost,),
+        "late": (says(WHO, "no poll for too long", True), hops(WHO, "coordinator", QUESTION, "leave")),
+        "cut_off": (becomes(CUT_OFF),),
+        "reconnect": (becomes(BACK),),
+        "error": (says(WHO, lambda step: error_of(step) or "error", True),),
+        "alter": (
+            hops("operator", "coordinator", COMMIT, offset_of),
+            says("operator", lambda step: f"sets the offset to {step.data['offset']}", True),
+        ),
+        "forget": (says("operator", "deletes the offset", True), hops("operator", "coordinator", FAIL)),
+        "reset": (says(WHO, lambda step: f"reset: {step.data['from']} → {step.data['to']}", True),),
+        "refuse": (says(WHO, "known: not repeated"),),
+        "rows": NOTHING,
+        "partitions": (says("coordinator", lambda step: f"{step.data['count']} partitions"),),
+        "throw": (says(WHO, "an exception", True),),
+        "lag": (says("monitor", lambda step: "no lag to show" if step.data["lag"] is None else f"lag {step.data['lag']}"),),
+        "judge": (says("monitor", lambda step: str(step.data["status"]), True),),
+        "delete": (says(place_of, lambda step: f"deleted up to {step.data['to']}", True),),
+        "prepare": (says("coordinator", "rebalance"),),
+        "sync": (says("coordinator", lambda step: f"generation {step.data['generation']}" if "generation" in step.data else ""),),
+        "stable": (_owns,),
+        "evict": (
+            says("coordinator", lambda step: f"removes {step.data['member']}" if step.data.get("why") != "leave" else "", True),
+            says("zookeeper", lambda step: f"removes {step.data['member']}", True),
+            _unties,
+        ),
+        "empty": NOTHING,
+        "restarted": (blinks(WHO),),
+        "notify": (_notified,),
+        "heard": (says(WHO, "gives up all, reads anew"),),
+        "known": NOTHING,
+        "expired": (says(WHO, "session expired", True),),
+        "traffic": NOTHING,
+        "failed": NOTHING,
+        "refused": NOTHING,
+    },
+    lambda play, step: _group_lines(play, step),
+)
+
+
+def _group_lines(play: Play, step: Step) -> None:
+    if step.what in ("assigned", "revoked", "lost", "stable", "evict", "start", "leave", "emit"):
+        owned: dict[str, int] = {}
+        for _, owner in play.tied:
+            owned[owner] = owned.get(owner, 0) + 1
+        for name, actor in play.stage.actors.items():
+            if actor.kind == "consumer":
+                play.show(name, f"owns {owned.get(name, 0)}")
+
+
+def _leads(play: Play, step: Step) -> None:
+    play.memory["leader"] = step.actor
+    for name in play.stage.actors:
+        if name == step.actor:
+            play.show(name, f"leader, epoch {step.data['epoch']}")
+
+
+def _leader(play: Play) -> str:
+    return str(play.memory.get("leader", ""))
+
+
+def _replica_lines(play: Play, step: Step) -> None:
+    for number, replica in (step.state.get("replicas") or {}).items():
+        name = f"broker {number}"
+        end = (
+            replica.get("end", replica.get("log_end"))
+            if isinstance(replica, dict)
+            else replica[0]
+            if isinstance(replica, list) and replica
+            else None
+        )
+        role = "leader" if _leader(play) == name else "follower"
+        play.show(name, f"{role}, end {end}" if isinstance(end, int) else role)
+
+
+REPLICATION = Setting(
+    (
+        Part("producer", "producer", 0.0, is_always=True),
+        Part(r"broker \d+", "broker", 0.5),
+        Part(rf"(?!({NO_MEMBERS}|producer)$).+", "consumer", 1.0),
+        Part("controller", "person", 0.5, is_below=True),
+        Part("coordinator|zookeeper|operator|monitor", "person", 1.0, is_below=True),
+    ),
+    {
+        **GROUPS.rows,
+        "append": (hops("producer", WHO, RECORD, many),),
+        "start": (becomes(UP),),
+        "emit": (lambda play, step: play.hop(_leader(play), step.actor, RECORD, offset_of(step), record_ref(step)),),
+        "process": NOTHING,
+        "commit": (lambda play, step: play.hop(step.actor, _leader(play), COMMIT, offset_of(step)),),
+        "refused": (
+            says("producer", lambda step: f"refused: {step.data['error']}", True),
+            drops("producer", lambda step: f"{step.data['count']}"),
+        ),
+        "kill": (becomes(DOWN), loses_all()),
+        "restart": (becomes(BACK),),
+        "pause": (becomes(FROZEN),),
+        "wake": (becomes(BACK),),
+        "flip": (says(WHO, "a bit flips on its disk", True),),
+        "recover": (
+            drops(WHO, lambda step: f"{step.data['from'] - step.data['to']} records"),
+            says(WHO, "truncates a corrupt log", True),
+        ),
+        "copy": (lambda play, step: play.hop(_leader(play), step.actor, RECORD, f"to {step.data['to']}"),),
+        "truncate": (drops(WHO, lambda step: f"{step.data['from'] - step.data['to']} records"), says(WHO, "truncates its log", True)),
+        "lead": (_leads, hops("controller", WHO, ACK, "lead")),
+        "follow": (hops("controller", WHO, QUESTION, "follow"),),
+        "isr": (says("controller", lambda step: f"in sync: {', '.join(map(str, step.data['in_sync'])) or 'none'}"),),
+        "elect": (
+            says("controller", lambda step: f"{'unclean: ' if step.data['unclean'] else ''}broker {step.data['leader']} leads", True),
+        ),
+        "none": (says("controller", "no leader", True),),
+        "differs": NOTHING,
+        "cut": (says("controller", lambda step: f"{step.data['from'] - step.data['to']} records are gone", True),),
+        "read": NOTHING,
+        "diverged": (says(WHO, "its offset is gone", True),),
+    },
+    _replica_lines,
+)
+
+
+def _delivery(step: Step) -> tuple[Any, ...]:
+    return "delivery", step.actor, step.data["offset"]
+
+
+def _style(step: Step) -> Style:
+    return RECORD if step.data["delivery"] == 1 else AGAIN
+
+
+def _lines(play: Play, step: Step) -> None:
+    state = step.state
+    if "committed_to" in state:
+        play.show("log", f"end {state['log_end']}")
+        play.show("broker", f"{size_of(state['pending'])} locked")
+
+
+SHARE = Setting(
+    (
+        Part("log", "topic", 0.0, is_always=True, label=lambda name: "topic"),
+        Part("broker", "broker", 0.3, is_always=True),
+        Part("[A-Z]", "consumer", 0.66),
+        Part("effects", "store", 1.0, is_always=True),
+    ),
+    {
+        "append": (says("log", lambda step: f"+ {many(step)} appended"),),
+        "start": NOTHING,
+        "acquire": (hops("log", "broker", RECORD, offset_of, record_ref), leaves("broker", WHO, _style, _delivery, offset_of, record_ref)),
+        "process": (arrives(_delivery), effect("effects")),
+        "fail": (arrives(_delivery), says(WHO, lambda step: f"cannot do {step.data['offset']}", True)),
+        "accept": (hops(WHO, "broker", ACK, "", record_ref),),
+        "release": (hops(WHO, "broker", FAIL, "", record_ref),),
+        "reject": (hops(WHO, "broker", FAIL, "", record_ref), drops("broker", offset_of)),
+        "renew": (hops(WHO, "broker", ACK, "", record_ref),),
+        "refused": (hops(WHO, "broker", ACK, span_of, "", REFUSED), says("broker", "too late", True)),
+        "ignored": (hops(WHO, "broker", ACK, "", record_ref, REFUSED),),
+        "time_out": (says("broker", lambda step: f"{step.data['member']}: lock on {step.data['offset']} over", True),),
+        "hand_back": (says("broker", lambda step: f"{step.data['member']} is gone", True),),
+        "archive": (drops("broker", offset_of), says("broker", lambda step: f"archives {step.data['offset']}", True)),
+        "full": (says("broker", lambda step: f"all {step.data['locks']} locks taken", True),),
+        "move": (says("broker", lambda step: f"starts at {step.data['offset']}"),),
+        "kill": (becomes(DOWN), loses_all()),
+        "freeze": (becomes(FROZEN),),
+        "end": NOTHING,
+    },
+    _lines,
+)

@@ -1,0 +1,268 @@
+"""The stage of a producer, the network and the broker; and of the way of a record from `send` to the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.trace import Step, Trace
+from kitlib.views.producer.diagram import error_word, in_words
+from kitlib.views.stage.deeds import (
+    NOTHING,
+    WHO,
+    arrives,
+    becomes,
+    blinks,
+    drops,
+    hops,
+    leaves,
+    loses_all,
+    says,
+    span_of,
+)
+from kitlib.views.stage.score import (
+    ACK,
+    AGAIN,
+    ANSWER,
+    BACK,
+    BAD_ANSWER,
+    DOWN,
+    DROP,
+    FAIL,
+    QUESTION,
+    RECORD,
+    REQUEST,
+    Deed,
+    Part,
+    Play,
+    Setting,
+)
+
+
+def _request(step: Step) -> tuple[str, Any, Any]:
+    """A request's key: number alone is not enough where there are two producers."""
+    return "request", step.data.get("request"), step.data.get("batch")
+
+
+def _answer(step: Step) -> tuple[str, Any, Any]:
+    return "answer", step.data.get("request"), step.data.get("batch")
+
+
+def _arrived(style: Any, node: Any) -> Deed:
+    """A request is there, and its answer sets off."""
+
+    def deed(play: Play, step: Step) -> None:
+        key = _request(step)
+        waiting = play.open.get(key)
+        target = node(play, step)
+        source = waiting[0].source if waiting else _client(play)
+        play.arrive(key, "arrived" if style is ANSWER else "refused", target)
+        back = "sender" if play.has("sender") else source
+        label = error_word(step.data["error"]) if style is BAD_ANSWER else "again" if step.what == "recognise" else "stored"
+        if play.stage.actors.get(target) is not None:
+            play.leave(_answer(step), target, back, style, label, f"answer:{step.data.get('request')}")
+            if step.data.get("copy", 1) > 1:
+                play.say(target, "a second copy is written", True)
+
+    return deed
+
+
+def _client(play: Play) -> str:
+    return next((name for name in play.stage.actors if name.startswith("producer")), "sender")
+
+
+def _is_lost(play: Play, step: Step) -> None:
+    """A request, its answer, or both are lost."""
+    if step.what in ("lose_request", "no_answer"):
+        play.fall(_request(step))
+    if step.what in ("lose_answer", "no_answer"):
+        play.fall(_answer(step))
+
+
+def _again(play: Play, step: Step) -> None:
+    """A second copy of a request is under way."""
+    for under in play.open.get(_request(step), [])[:1]:
+        play.leave(_request(step), under.source, under.target, AGAIN, "twice", under.ref)
+
+
+def _cut(play: Play, step: Step) -> None:
+    for key in [key for key in play.open if isinstance(key, tuple) and key[0] in ("request", "answer")]:
+        play.fall(key)
+
+
+def _producer_lines(play: Play, step: Step) -> None:
+    state = step.state
+    held = state.get("producer")
+    if isinstance(held, dict) and "queue" in held:
+        name = step.actor if step.actor.startswith("producer") else play.memory.get("producer", "producer")
+        play.memory["producer"] = name
+        play.show(name, f"{len(held['queue'])} wait, {len(held.get('in_flight', ()))} sent")
+    if "log" in state and isinstance(state["log"], int):
+        play.show("broker", f"log end {state['log']}")
+
+
+IDEMPOTENCE = Setting(
+    (
+        Part("application", "person", 0.0, is_always=True),
+        Part(r"producer( \d+)?", "producer", 0.3),
+        Part("broker", "broker", 1.0, is_always=True),
+    ),
+    {
+        "send": (hops("application", WHO, RECORD, span_of),),
+        "request": (
+            leaves(
+                WHO,
+                "broker",
+                lambda step: AGAIN if step.data.get("attempt") else REQUEST,
+                _request,
+                span_of,
+                lambda step: f"request:{step.data['request']}",
+            ),
+        ),
+        "answer": (arrives(_answer), says(WHO, lambda step: "" if step.data["error"] == "NONE" else in_words(step.data["error"]), True)),
+        "no_answer": (_is_lost, says(WHO, "was it stored?", True)),
+        "requeue": NOTHING,
+        "delivered": (hops(WHO, "application", ACK, span_of),),
+        "undelivered": (hops(WHO, "application", FAIL, span_of), says("application", lambda step: str(step.data["error"]), True)),
+        "id": (says(WHO, lambda step: f"id {step.data['pid']}, epoch {step.data['epoch']}" if step.data["pid"] >= 0 else ""),),
+        "refuse_to_start": (says(WHO, "refuses to start", True), becomes(DOWN)),
+        "lose_request": (_is_lost,),
+        "lose_answer": (_is_lost,),
+        "duplicate_request": (_again,),
+        "delay": NOTHING,
+        "cut": (_cut,),
+        "differs": NOTHING,
+        "client": NOTHING,
+        "withhold": NOTHING,
+        "batches": NOTHING,
+        "write": (_arrived(ANSWER, lambda play, step: "broker"),),
+        "recognise": (_arrived(ANSWER, lambda play, step: "broker"), says("broker", "known: not written again")),
+        "refuse": (_arrived(BAD_ANSWER, lambda play, step: "broker"), says("broker", lambda step: in_words(step.data["error"]), True)),
+        "down": (_cut, becomes(DOWN, "broker")),
+        "restart": (_cut, blinks("broker")),
+        "expire": (says("broker", lambda step: f"forgets producer id {step.data['pid']}", True),),
+        "delete": (says("broker", lambda step: f"log deleted up to {step.data['to']}", True),),
+        "fail_over": (blinks("broker"), says("broker", "another leader", True)),
+        "read": (says("broker", "the log is read back"),),
+    },
+    _producer_lines,
+)
+
+
+def _nodes(trace: Trace) -> list[str]:
+    found = {
+        step.data[name] for step in trace.steps for name in ("node", "leader", "to", "broker") if isinstance(step.data.get(name), int)
+    }
+    found |= {
+        number
+        for step in trace.steps
+        if step.what == "shrink_isr"
+        for number in [*step.data.get("left", ()), *step.data.get("in_sync", ())]
+    }
+    return sorted(_node_name(number) for number in found if number >= -1) or ["broker 0"]
+
+
+def _node_name(number: int) -> str:
+    return "bootstrap" if number < 0 else f"broker {number}"
+
+
+def _node(step: Step) -> str:
+    number = step.data.get("node", step.data.get("broker", step.data.get("to", 0)))
+    return _node_name(number) if isinstance(number, int) else "broker 0"
+
+
+def _collects(play: Play, step: Step) -> None:
+    sign = {"send": 1, "request": -1, "requeue": 1, "expire": -1}[step.what]
+    if step.what == "send" and step.data.get("batch") is None:
+        return
+    number = step.data["last"] - step.data["first"] + 1 if "first" in step.data and "last" in step.data else 0
+    play.memory["waiting"] = max(0, play.memory.get("waiting", 0) + sign * number)
+    play.show("accumulator", f"{play.memory['waiting']} waiting")
+
+
+def _exit(play: Play, step: Step) -> None:
+    waiting = play.memory.get("waiting", 0)
+    for name in ("user", "accumulator", "sender"):
+        play.be(name, DOWN)
+    if waiting:
+        for place in range(min(waiting, 24)):
+            play.fall_from("accumulator", DROP, "", count=waiting // min(waiting, 24) + (place < waiting % min(waiting, 24)))
+        play.say("accumulator", f"{waiting} records were only here", True)
+
+
+SEND_PATH = Setting(
+    (
+        Part("user", "person", 0.0, is_always=True, label=lambda name: "application"),
+        Part("accumulator", "buffer", 0.28, is_always=True),
+        Part("sender", "producer", 0.56, is_always=True),
+        Part(r"bootstrap|broker \d+", "broker", 1.0, found=_nodes),
+    ),
+    {
+        "start": NOTHING,
+        "call": (says("user", lambda step: f"send({step.data['record']})" if "record" in step.data else "send"),),
+        "blocked": (says("user", lambda step: f"send blocks: {step.data['on']}" if "on" in step.data else "send blocks", True),),
+        "returned": NOTHING,
+        "send": (hops("user", "accumulator", RECORD, span_of), _collects),
+        "undelivered": (
+            hops("accumulator", "user", FAIL, span_of),
+            drops("accumulator", span_of),
+            says("user", lambda step: str(step.data.get("error", "fails")), True),
+        ),
+        "delivered": (hops("sender", "user", ACK, span_of),),
+        "flush": (says("user", "flush: waits"),),
+        "exit": (_exit,),
+        "request_update": (says("sender", "needs metadata"),),
+        "update": (
+            says("sender", lambda step: f"leader: broker {step.data['leader']}" if isinstance(step.data.get("leader"), int) else ""),
+        ),
+        "failed_update": (says("sender", "no metadata", True),),
+        "leader": (says("sender", "learns the new leader"),),
+        "new_batch": NOTHING,
+        "full": NOTHING,
+        "request": (
+            leaves(
+                "accumulator",
+                _node,
+                lambda step: AGAIN if step.data.get("attempt") else REQUEST,
+                _request,
+                span_of,
+                lambda step: f"request:{step.data.get('request')}",
+            ),
+            _collects,
+        ),
+        "answer": (arrives(_answer),),
+        "no_answer": (_is_lost, says("sender", "was it stored?", True)),
+        "requeue": (_collects,),
+        "expire": (drops("accumulator", span_of), says("accumulator", "timed out", True), _collects),
+        "id": NOTHING,
+        "connect": (hops("sender", _node, QUESTION),),
+        "connected": (hops(_node, "sender", ACK),),
+        "disconnected": (says("sender", lambda step: f"no connection to {_node(step)}", True),),
+        "metadata_request": (hops("sender", _node, QUESTION, "metadata?"), hops(_node, "sender", ACK)),
+        "id_request": (hops("sender", _node, QUESTION, "id?"), hops(_node, "sender", ACK)),
+        "select": NOTHING,
+        "refuse": (
+            _arrived(BAD_ANSWER, lambda play, step: _node(step)),
+            says(_node, lambda step: str(step.data.get("error", "refused")), True),
+        ),
+        "move_leader": (says(_node, "the leader now"),),
+        "stop_copying": NOTHING,
+        "shrink_isr": NOTHING,
+        "destroy": (
+            loses_all(_node),
+            becomes(DOWN, _node),
+            drops(_node, lambda step: f"{step.data['records_gone']} records" if step.data.get("records_gone") else ""),
+        ),
+        "fault": (says("sender", lambda step: str(step.data.get("cause", "")), True),),
+        "killed": (loses_all(_node), becomes(DOWN, _node)),
+        "started": (becomes(BACK, _node),),
+        "frames": NOTHING,
+        "version": NOTHING,
+        "write": (_arrived(ANSWER, lambda play, step: _node(step)),),
+        "recognise": (_arrived(ANSWER, lambda play, step: _node(step)),),
+        "read": NOTHING,
+        "lose_request": (_is_lost,),
+        "lose_answer": (_is_lost,),
+        "duplicate_request": (_again,),
+        "delay": NOTHING,
+    },
+)

@@ -1,0 +1,141 @@
+"""The stage of transactions: producers, their coordinator, the log and its readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitlib.trace import Step
+from kitlib.views.stage.deeds import (
+    NOTHING,
+    WHO,
+    arrives,
+    becomes,
+    error_of,
+    falls,
+    hops,
+    leaves,
+    offset_of,
+    says,
+    span_of,
+)
+from kitlib.views.stage.score import (
+    ABORT,
+    ACK,
+    ANSWER,
+    BACK,
+    COMMIT,
+    DOWN,
+    EFFECT,
+    FAIL,
+    FENCED,
+    FROZEN,
+    QUESTION,
+    RECORD,
+    REQUEST,
+    UP,
+    Part,
+    Play,
+    Setting,
+)
+
+
+def _tx(step: Step) -> tuple[Any, ...]:
+    return "send", step.data.get("first"), step.data.get("tx")
+
+
+def _by(step: Step) -> str:
+    return str(step.data["by"])
+
+
+def _lost(play: Play, step: Step) -> None:
+    key = ("lost", step.number)
+    play.leave(key, _by(step), "broker" if step.data["api"] == "Produce" else "coordinator", REQUEST, str(step.data["api"]))
+    play.fall(key)
+
+
+def _identified(play: Play, step: Step) -> None:
+    play.be(step.actor, UP)
+    play.hop("coordinator", step.actor, ANSWER, f"epoch {step.data['epoch']}")
+
+
+SHORT = {
+    "Ongoing": "transaction open",
+    "PrepareCommit": "decides: commit",
+    "PrepareAbort": "decides: abort",
+    "PrepareEpochFence": "fences the old one",
+    "CompleteCommit": "commit complete",
+    "CompleteAbort": "abort complete",
+    "Dead": "forgotten",
+}
+
+
+def _transition(step: Step) -> str:
+    return SHORT.get(str(step.data["to"]), "")
+
+
+def _transaction_lines(play: Play, step: Step) -> None:
+    state = step.state
+    if "high_watermark" in state:
+        play.show("broker", f"end {state['high_watermark']}, LSO {state.get('lso')}")
+    for name, position in (state.get("positions") or {}).items():
+        play.show(name, f"at {position}")
+
+
+TRANSACTIONS = Setting(
+    (
+        Part(r"producer", "producer", 0.0),
+        Part(r"producer \d+", "producer", 0.0, is_away=True),
+        Part("broker", "topic", 0.55, is_always=True, label=lambda name: "output topic"),
+        Part("read_.*", "consumer", 1.0),
+        Part("coordinator", "broker", 0.3, is_below=True),
+        Part("database", "store", 0.0, is_below=True),
+    ),
+    {
+        "open": NOTHING,
+        "id": (_identified,),
+        "begin": (says(WHO, lambda step: f"begins transaction {step.data['tx']}"),),
+        "join": NOTHING,
+        "send": (leaves(WHO, "broker", lambda step: REQUEST if step.data["tx"] is not None else RECORD, _tx, span_of),),
+        "send_offsets": (hops(WHO, "coordinator", COMMIT, offset_of),),
+        "commit_tx": (hops("coordinator", WHO, ACK, "", lambda step: f"transaction:{step.data['tx']}"), says(WHO, "committed")),
+        "abort_tx": (hops("coordinator", WHO, FAIL, "", lambda step: f"transaction:{step.data['tx']}"), says(WHO, "aborted", True)),
+        "fenced": (becomes(FENCED), says(WHO, "fenced", True)),
+        "unknown": (says(WHO, lambda step: error_of(step) or "error", True),),
+        "kill": (becomes(DOWN), says(WHO, "its transaction stays open", True)),
+        "lose_request": (_lost,),
+        "lose_answer": (says(_by, lambda step: f"no answer to {step.data['api']}", True),),
+        "duplicate_request": (says(_by, lambda step: f"{step.data['api']} comes twice"),),
+        "delay": (says(_by, lambda step: f"{step.data['api']} is late"),),
+        "down": (becomes(DOWN, "broker", "coordinator"),),
+        "restart": (becomes(BACK, "broker", "coordinator"),),
+        "freeze": (becomes(FROZEN),),
+        "thaw": (becomes(BACK),),
+        "transition": (says("coordinator", _transition, False),),
+        "write": (arrives(_tx),),
+        "marker": (
+            hops(
+                "coordinator",
+                "broker",
+                lambda step: COMMIT if step.data["kind"] == "COMMIT" else ABORT,
+                lambda step: str(step.data["kind"]).lower(),
+            ),
+        ),
+        "refuse": (falls(_tx, "refused"), says("broker", lambda step: error_of(step) or "refused", True)),
+        "read": (hops("broker", WHO, RECORD, lambda step: f"{step.data['record']}"),),
+        "waits": (says(WHO, lambda step: f"waits at {step.data['at']}"),),
+        "commit": NOTHING,
+        "end": NOTHING,
+        "release": (says("broker", "late messages arrive", True),),
+        "late_marker": (hops("coordinator", "broker", ABORT, "late abort"),),
+        "effect": (
+            hops(
+                lambda step: str(step.data.get("by", "producer")),
+                "database",
+                lambda step: EFFECT if step.data["charged"] else QUESTION,
+                lambda step: f"{step.data['record']}",
+            ),
+        ),
+        "commit_offsets": (hops(WHO, "coordinator", COMMIT, offset_of),),
+    },
+    _transaction_lines,
+)

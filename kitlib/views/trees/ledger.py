@@ -1,0 +1,190 @@
+"""What the acker did last with one tree's number, bit by bit.
+
+The question: is the number zero? The message stands below the number before, so that each of its ones
+is seen to flip the bit above. Numbers of up to 16 bits are a row of cells; one of 64 bits is a square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from kitlib.text import plain_text
+from kitlib.views.film import NOTHING, Slot, pieces_at
+from kitlib.views.svg import Svg, el, group
+from kitlib.views.trees.forest import NEVER, Forest
+from kitlib.views.trees.layout import (
+    BIT_PITCH,
+    BIT_TALL,
+    BITS_TOP,
+    FLIPPED,
+    GRID_CELL,
+    LINE_TALL,
+    SIDE_LEFT,
+    SIDE_WIDE,
+    TONES,
+)
+from kitlib.views.trees.ledger_rows import LedgerRow
+from kitlib.words.glyphs import BLUE, RED
+
+NO_MESSAGE = "The acker has heard nothing of it yet."
+NOBODY = "No acker follows this record."
+
+
+def ledger_name(forest: Forest, tree: int) -> str:
+    """`__acker-5's ledger of this tree`."""
+    acker = forest.trees[tree].acker
+    return f"What {forest.tasks[acker]} knows of it" if acker != NEVER else "What the acker knows of it"
+
+
+def ledger_title(row: LedgerRow, step: int) -> str:
+    """`now: ack of split-2`, or when it was."""
+    return f"now: {row.title}" if row.step == step else f"last, step {row.step}: {row.title}"
+
+
+def is_zero(number: str | None) -> bool:
+    """Whether the number is there and zero."""
+    return number is not None and int(number, 16) == 0
+
+
+def bits_of_number(number: str | None, bits: int) -> str:
+    """The digits 0 and 1, the highest first; without a number, as many blanks."""
+    return " " * bits if number is None else f"{int(number, 16):0{bits}b}"[-bits:]
+
+
+def draw_ledger(forest: Forest, step: int, top: int) -> Svg:
+    """The ledger of the tree that the step is about."""
+    pieces = pieces_at(ledger_slots(forest, forest.focus[step] if step >= 0 else NEVER), step)
+    return group(*pieces, transform=f"translate({SIDE_LEFT} {top})")
+
+
+def ledger_slots(forest: Forest, tree: int) -> list[Slot]:
+    """The pieces of one tree's ledger: whose it is, what happened last, the three numbers, the bits that flipped, and sentences."""
+    if tree == NEVER:
+        return []
+    view, bits = forest.trees[tree], forest.bits
+    name = el("text", ledger_name(forest, tree), cls="ink", y=16, font_size=13, font_weight="bold")
+    unheard = el("text", NO_MESSAGE if view.is_tracked else NOBODY, cls="grey", y=33)
+    rows = {row.step: row for row in view.ledger}  # of a step the last one
+    steps, last = sorted(rows), len(forest.focus) - 1
+    titled = sorted({0, *steps, *(step + 1 for step in steps if step < last)})
+
+    def title_at(step: int) -> Svg:
+        row = forest.row_of(tree, step)
+        if row is None:
+            return unheard
+        bold = "bold" if row.step == step else None
+        return el("text", plain_text(ledger_title(row, step), 44), cls="ink", y=33, font_weight=bold)
+
+    def row_at(draw: Callable[[LedgerRow, int], Svg], step: int) -> Svg:
+        row = forest.row_of(tree, step)
+        return NOTHING if row is None else draw(row, bits)
+
+    parts: list[Callable[[LedgerRow, int], Svg]] = [*(partial(_number_of, index) for index in range(3)), _flips, _sentences]
+    return [Slot([0], lambda step: name), Slot(titled, title_at), *(Slot(steps, partial(row_at, draw)) for draw in parts)]
+
+
+def _number_of(index: int, row: LedgerRow, bits: int) -> Svg:
+    """The number before, the message or the number after, with its label."""
+    kind, number = (("before", row.before), ("message", row.message), ("after", row.after))[index]
+    is_wide, zero = bits > 16, kind == "after" and is_zero(row.after)
+    if kind == "before":
+        label = kind if is_wide or number is not None else "before: no entry, counts as 0"
+    elif kind == "message":
+        label = kind if is_wide else "no number in it" if number is None else "⊕ message"
+    else:
+        label = f"{'' if is_wide else '= '}after{': zero' if zero else ': nothing' if number is None else ''}"
+    paint = "message" if kind == "message" else "plain" if not zero else "false" if row.is_false else "zero"
+    return _number(index, label, number, paint, bits)
+
+
+@lru_cache(4_000)
+def _number(index: int, label: str, number: str | None, paint: str, bits: int) -> Svg:
+    """Cells in lines of eight: a narrow number's lines side by side below its label, a wide one's below each other."""
+    digits = bits_of_number(number, bits)
+    cell, tall = (GRID_CELL, GRID_CELL - 1) if bits > 16 else (min(30, SIDE_WIDE // bits), BIT_TALL)
+    lines = [_cells(digits[place : place + 8], paint, cell, tall) for place in range(0, bits, 8)]
+    name = el("text", label, cls="ink", y=-4, font_size=11)
+    parts = [group(line, transform=_line_at(place, cell, bits)) for place, line in enumerate(lines)]
+    if bits > 16:
+        side = 8 * GRID_CELL
+        parts += [] if not index else [el("text", "⊕="[index - 1], cls="ink", x=-11, y=side / 2 + 5, text_anchor="middle", font_size=14)]
+        told = ("none" if index else "no entry") if number is None else f"{int(number, 16):016x}"
+        parts += [el("text", told[at : at + 8], cls="ink", y=side + 14 + line * 13, font_size=11) for line, at in enumerate((0, 8))]
+    return group(name, *parts, transform=_number_at(index, bits))
+
+
+def _number_at(index: int, bits: int) -> str:
+    """Where the cells of one of the three numbers begin."""
+    x, y = (index * (8 * GRID_CELL + 22), BITS_TOP + 14) if bits > 16 else (0, BITS_TOP + index * BIT_PITCH + 14)
+    return f"translate({x} {y})"
+
+
+def _line_at(place: int, cell: int, bits: int) -> str:
+    return f"translate(0 {place * cell + 0.5})" if bits > 16 else f"translate({place * 8 * cell} 0)"
+
+
+@lru_cache(4_000)
+def _cells(digits: str, paint: str, wide: int, tall: int) -> Svg:
+    """Up to eight bits: a one is filled, a zero hollow, no number is dashed; a one of the message is orange, zero as a whole blue."""
+    parts = []
+    for place, bit in enumerate(digits):
+        box = {"x": place * wide + 0.5, "y": 0, "width": wide - 1, "height": tall}
+        parts.append(el("rect", **box, **_cell_paint(bit, paint)))
+        if bit != " " and tall != wide - 1:
+            ink = {"cls": "ink"} if bit == "0" else {"fill": "#000000"} if paint == "message" else {"cls": "paper"}
+            parts.append(el("text", bit, x=place * wide + wide / 2, y=14, text_anchor="middle", font_size=12, **ink))
+    return group(*parts)
+
+
+def _cell_paint(bit: str, paint: str) -> dict[str, object]:
+    if bit == " ":
+        return {"fill": "none", "cls": "grey-line", "stroke_width": 0.7, "stroke_dasharray": "2 2"}
+    if paint in ("zero", "false"):
+        return {"fill": "none", "stroke": RED if paint == "false" else BLUE, "stroke_width": 2}
+    if bit == "0":
+        return {"fill": "none", "cls": "ink-line", "stroke_width": 1}
+    if paint == "message":
+        return {"fill": FLIPPED, "stroke": "#000000", "stroke_width": 1}
+    return {"cls": "ink ink-line", "stroke_width": 1}
+
+
+def _flips(row: LedgerRow, bits: int) -> Svg:
+    """A border around the bits that the message flipped."""
+    if row.after is None or row.message is None or is_zero(row.after):
+        return NOTHING
+    return _flips_of(bits_of_number(row.message, bits), bits)
+
+
+@lru_cache(4_000)
+def _flips_of(digits: str, bits: int) -> Svg:
+    cell, tall = (GRID_CELL, GRID_CELL - 1) if bits > 16 else (min(30, SIDE_WIDE // bits), BIT_TALL)
+    lines = (_borders(digits[place : place + 8], cell, tall) for place in range(0, bits, 8))
+    parts = (group(line, transform=_line_at(place, cell, bits)) for place, line in enumerate(lines))
+    return group(*parts, transform=_number_at(2, bits))
+
+
+@lru_cache(4_000)
+def _borders(digits: str, wide: int, tall: int) -> Svg:
+    flips = [place for place, bit in enumerate(digits) if bit == "1"]
+    paint = {"fill": "none", "stroke": FLIPPED, "stroke_width": 2}
+    return group(*(el("rect", x=place * wide + 0.5, y=0, width=wide - 1, height=tall, **paint) for place in flips))
+
+
+def _sentences(row: LedgerRow, bits: int) -> Svg:
+    return group(*_lines(row, BITS_TOP + (112 if bits > 16 else 3 * BIT_PITCH + 4)))
+
+
+def _lines(row: LedgerRow, y: int) -> list[Svg]:
+    """The sentences; those of a tone stand together on its colour."""
+    parts: list[Svg] = []
+    toned = [tone for _, tone in row.lines if tone in TONES]
+    if toned:
+        first = next(index for index, (_, tone) in enumerate(row.lines) if tone in TONES)
+        top, tall = y + first * LINE_TALL + 3, len(toned) * LINE_TALL + 8
+        parts.append(el("rect", x=-4, y=top, width=SIDE_WIDE + 8, height=tall, rx=3, fill=TONES[toned[0]][0]))
+    for index, (text, tone) in enumerate(row.lines):
+        place = y + index * LINE_TALL + (18 if tone in TONES else 11)
+        ink = {"fill": TONES[tone][1]} if tone in TONES else {"cls": tone}
+        parts.append(el("text", plain_text(text, 60), x=0, y=place, font_size=11 if tone not in TONES else 12, **ink))
+    return parts
