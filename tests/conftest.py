@@ -111,6 +111,7 @@ def kit_home() -> Iterator[Path]:
         JUPYTER_DATA_DIR=str(room / "jupyter" / "data"),
         JUPYTER_RUNTIME_DIR=str(room / "jupyter" / "runtime"),
         TQDM_DISABLE="1",
+        HISTFILE=str(room / "history"),  # of a shell in JupyterLab's terminal
     )
     for name in ("KIT_KAFKA_BOOTSTRAP", "KIT_SPARK_MASTER", "KIT_KAFKA_CONFIG", "KIT_RUN", "KIT_NOTEBOOK"):
         os.environ.pop(name, None)
