@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kitlib.lab import copies, jars, java, jupyter, node, ports
+from kitlib.lab import copies, jars, java, jupyter
+from kitlib.lab.brokers import node, ports
 from kitlib.lab.notebook_tests import compare
 from tests.conftest import REPOSITORY, wait_for
 

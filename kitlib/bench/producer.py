@@ -25,10 +25,10 @@ from kitlib.kafka.broker.leader import BrokerConfig, Leader
 from kitlib.kafka.producer.config import ProducerConfig
 from kitlib.kafka.protocol import Batch, ProduceRequest
 from kitlib.lab import kafka_server
-from kitlib.lab.chaos_proxy import ChaosProxy
 from kitlib.lab.kafka_server import Cluster, client_config
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import Wire
+from kitlib.lab.proxy.proxy import ChaosProxy
+from kitlib.lab.wire.connection import Wire
 
 RECORDS = 100_000  # of each measurement
 VALUE = b"x" * 100

@@ -13,8 +13,8 @@ import typer
 
 from kitlib.cli import app
 from kitlib.lab import kafka_server
-from kitlib.lab.chaos_proxy import ChaosProxy, ProxyEvent, Rule
-from kitlib.lab.chaos_rules import ACTIONS
+from kitlib.lab.proxy.proxy import ChaosProxy, ProxyEvent, Rule
+from kitlib.lab.proxy.rules import ACTIONS
 from kitlib.text import plain_text
 
 LOOK_EVERY_S = 0.1

@@ -40,10 +40,10 @@ from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.knobs import as_text
 from kitlib.lab import created_resources, kafka_server, workspace
 from kitlib.lab import spark as kit_spark
-from kitlib.lab.chaos_proxy import ChaosProxy
 from kitlib.lab.clients import client_config
 from kitlib.lab.created_resources import Made
 from kitlib.lab.processes import wait_until
+from kitlib.lab.proxy.proxy import ChaosProxy
 from kitlib.pipelines.topics import Topics
 from kitlib.text import plain_text
 from kitlib.trace import Trace

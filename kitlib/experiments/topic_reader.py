@@ -7,8 +7,8 @@ from types import TracebackType
 
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.lab.clients import Cluster, kafka_python_config
-from kitlib.lab.wire import EARLIEST, LATEST, Wire
-from kitlib.lab.wire_records import FetchedBatch
+from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
+from kitlib.lab.wire.records import FetchedBatch
 
 PARTITION = 0
 

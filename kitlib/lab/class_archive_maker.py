@@ -138,7 +138,7 @@ def _give_default_archive(chosen: Path) -> None:
 
 def _run_a_broker(chosen: Path, class_path: list[Path], draft: Path) -> None:
     """Run a broker that writes its classes into `draft` when it ends; LabError when it does not do so."""
-    from kitlib.lab import node, ports
+    from kitlib.lab.brokers import node, ports
     from kitlib.lab.processes import end_trees, find_by_argument, wait_until
 
     home = Path(os.path.realpath(workspace.ensure())) / "run" / "classes"

@@ -118,7 +118,7 @@ def kafka_python_admin(cluster: Cluster, trouble: str) -> Iterator[Any]:
     from kafka.admin import KafkaAdminClient
     from kafka.errors import KafkaError
 
-    from kitlib.lab.wire import Wire
+    from kitlib.lab.wire.connection import Wire
 
     try:
         if security := kafka_python_config(cluster):  # who is not let in is told why by a wire, at once; by this client never

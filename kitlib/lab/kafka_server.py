@@ -5,7 +5,7 @@ Callers see four verbs. `ensure` returns a `Cluster` that answers, however many 
 are for experiments: the broker dies as in a power cut, or stops in order, and is back within seconds. With
 `KIT_KAFKA_BOOTSTRAP` all of them speak of that cluster instead, which the kit neither starts nor ends.
 
-The work is done by `kitlib.lab.warden`, a background process; this module starts and finds it.
+The work is done by `kitlib.lab.brokers.warden`, a background process; this module starts and finds it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import psutil
 from filelock import FileLock
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import clients, node, ports, state, warden, workspace
-from kitlib.lab.broker_settings import EXPIRATION, broker_setting
-from kitlib.lab.broker_start import (
+from kitlib.lab import clients, state, workspace
+from kitlib.lab.brokers import node, ports, warden
+from kitlib.lab.brokers.settings import EXPIRATION, broker_setting
+from kitlib.lab.brokers.start import (
     START_TIMEOUT_S,
     Say,
     home_mark,

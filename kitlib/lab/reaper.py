@@ -108,7 +108,7 @@ def is_broker(process: psutil.Process) -> bool:
         words = process.cmdline()
     except psutil.Error:
         return False
-    return "kitlib.lab.warden" in words or "kafka.Kafka" in words
+    return "kitlib.lab.brokers.warden" in words or "kafka.Kafka" in words
 
 
 class Program(Supervisor):

@@ -7,7 +7,7 @@ by the token that all of them carry in their environment. `start` starts such a 
 to its stdin. The pipe closes when the owner dies, however it dies, and that is the order to end everything.
 
 Left out: a process that changed its environment and left its parents behind, on systems other than Linux. And
-the brokers' warden (`kitlib.lab.warden`), which is no supervisor: it has to outlive its owner.
+the brokers' warden (`kitlib.lab.brokers.warden`), which is no supervisor: it has to outlive its owner.
 """
 
 from __future__ import annotations

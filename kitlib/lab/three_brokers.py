@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kitlib.errors import DiskError, LabError
 from kitlib.lab import jars, kafka_server, supervisor, workspace
-from kitlib.lab.broker_start import Say
+from kitlib.lab.brokers.start import Say
 from kitlib.lab.clients import Cluster
 
 PREFIX = "three-"

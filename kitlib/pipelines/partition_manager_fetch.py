@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from kitlib.errors import LabError
 from kitlib.kafka.log import Fetch, FetchError
-from kitlib.lab.wire import EARLIEST, LATEST, Wire
-from kitlib.lab.wire_columns import Columns
+from kitlib.lab.wire.columns import Columns
+from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
 
 FETCH_BYTES = 1 << 20
 COLUMNS = pa.schema([

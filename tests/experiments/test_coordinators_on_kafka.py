@@ -12,7 +12,7 @@ from kitlib.experiments.offsets import kafka_coordinator
 from kitlib.experiments.offsets.kafka_coordinator import checked_every_ms, group_of_first_partition
 from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import Cluster
-from kitlib.lab.wire_coordinator import CoordinatorWire, find_coordinator
+from kitlib.lab.wire.coordinator import CoordinatorWire, find_coordinator
 from kitlib.monitor.delivery import judge
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -14,7 +14,7 @@ from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.kafka_members import KafkaGroup, KafkaMember
 from kitlib.experiments.groups.rebalance_stories import compare, rebalance_protocols, rebalances
 from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.lab.consumer_driver import Refused
+from kitlib.lab.client_processes.driver import Refused
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.monitor.delivery import judge

@@ -21,7 +21,7 @@ from kitlib.experiments.cluster_audit.topic_health import look_at_health
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_group import create_partitions
 from kitlib.lab import log_ends as log_ends_module
-from kitlib.lab.broker_health import cached_offsets, unseen_topics
+from kitlib.lab.brokers.health import cached_offsets, unseen_topics
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic

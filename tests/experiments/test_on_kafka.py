@@ -25,7 +25,7 @@ from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
-from kitlib.lab.wire import Wire
+from kitlib.lab.wire.connection import Wire
 from kitlib.monitor.delivery import judge
 from kitlib.storm.errors import FailedFetchError
 from kitlib.storm.offset_store import read_stored_offset

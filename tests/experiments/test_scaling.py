@@ -12,7 +12,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.connect.connect_stories import connect_layouts
 from kitlib.kafka.connect.protocol import encode_metadata
-from kitlib.lab.wire_coordinator import CoordinatorWire
+from kitlib.lab.wire.coordinator import CoordinatorWire
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kitlib.experiments.cluster_audit.commit_log import CommitLog
 from kitlib.experiments.cluster_audit.topic_health import WrongAnswer, is_answered_again, notes_of, trim, wrong_answers
-from kitlib.lab.broker_health import Answers
+from kitlib.lab.brokers.health import Answers
 from kitlib.lab.offsets_topic import Bounds
 from kitlib.monitor.commit_history import Committed, GroupPartition, GroupSeen
 

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kitlib.lab.consumer_process import ConsumerProcess
+from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.kafka_server import Cluster
 
 SECONDS = 30.0  # generous: what is waited for comes within one on a machine with nothing else to do

@@ -17,7 +17,9 @@ from confluent_kafka import Producer
 
 from kitlib.bench.pace import slowness
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import broker_start, kafka_server, node, ports, state, workspace
+from kitlib.lab import kafka_server, state, workspace
+from kitlib.lab.brokers import node, ports
+from kitlib.lab.brokers import start as broker_start
 from kitlib.lab.processes import find_by_argument, is_alive, wait_until
 from tests.conftest import wait_for
 from tests.lab.conftest import all_gone, processes_of

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kitlib.lab import broker_health
-from kitlib.lab.broker_health import (
+from kitlib.lab.brokers import health as broker_health
+from kitlib.lab.brokers.health import (
     PartitionFiles,
     cached_offsets,
     files_of,

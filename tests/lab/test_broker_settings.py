@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka.admin._config import AlterConfigOpType
 
 from kitlib.errors import LabError
-from kitlib.lab import broker_settings
-from kitlib.lab.broker_settings import DYNAMIC_BROKER_CONFIG, EXPIRATION, broker_setting
+from kitlib.lab.brokers import settings as broker_settings
+from kitlib.lab.brokers.settings import DYNAMIC_BROKER_CONFIG, EXPIRATION, broker_setting
 from kitlib.lab.clients import Cluster
 
 OTHER = "log.retention.ms"

@@ -17,15 +17,15 @@ from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
-from kitlib.lab.chaos_addresses import NAMING, may_name_brokers, with_doors
-from kitlib.lab.chaos_frames import GarbageError, Request, decoded, encoded
-from kitlib.lab.chaos_proxy import ChaosProxy
+from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import Cluster, addresses, client_config
-from kitlib.lab.consumer_process import ConsumerProcess
 from kitlib.lab.processes import wait_until
+from kitlib.lab.proxy.addresses import NAMING, may_name_brokers, with_doors
+from kitlib.lab.proxy.frames import GarbageError, Request, decoded, encoded
+from kitlib.lab.proxy.proxy import ChaosProxy
 from kitlib.lab.three_brokers import three_brokers
-from kitlib.lab.wire import Wire
-from kitlib.lab.wire_records import WireBatch
+from kitlib.lab.wire.connection import Wire
+from kitlib.lab.wire.records import WireBatch
 from tests.lab.chaos_peers import Client
 from tests.lab.consumers import poll_until, settings_for
 

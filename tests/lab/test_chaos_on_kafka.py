@@ -26,12 +26,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import kafka_server, ports
-from kitlib.lab.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab import kafka_server
+from kitlib.lab.brokers import ports
+from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
 from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
 from kitlib.lab.processes import wait_until
-from kitlib.lab.share_consumer import ShareConsumerProcess
-from kitlib.lab.wire import Wire
+from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.wire.connection import Wire
 from tests.lab.records import bounds
 
 pytestmark = pytest.mark.kafka

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import KnobError
-from kitlib.lab import chaos_rules
-from kitlib.lab.chaos_frames import GarbageError, read_answer, read_request
-from kitlib.lab.chaos_rules import ACTIONS, Entry, Rule, RuleBook
+from kitlib.lab.proxy import rules as chaos_rules
+from kitlib.lab.proxy.frames import GarbageError, read_answer, read_request
+from kitlib.lab.proxy.rules import ACTIONS, Entry, Rule, RuleBook
 from tests.lab.chaos_peers import HEARTBEAT, METADATA, request
 
 WRONG = {

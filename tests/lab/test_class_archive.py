@@ -14,7 +14,7 @@ import pytest
 
 from kitlib.errors import LabError
 from kitlib.lab import class_archive, class_archive_maker, jars, java
-from kitlib.lab.node import Machinery, java_command
+from kitlib.lab.brokers.node import Machinery, java_command
 from tests.conftest import make_home, our_processes, wait_for
 from tests.lab.conftest import all_gone
 

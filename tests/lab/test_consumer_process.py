@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.lab import consumer_process
-from kitlib.lab.consumer_driver import Refused
-from kitlib.lab.consumer_process import ConsumerProcess
+from kitlib.lab.client_processes import consumer as consumer_process
+from kitlib.lab.client_processes.consumer import ConsumerProcess
+from kitlib.lab.client_processes.driver import Refused
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import is_alive
 from tests.conftest import has_ended, wait_for
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.kafka
 LIBRARIES = ("librdkafka", "java", "kafka-python")
 OWNER = """
 import json, sys
-from kitlib.lab.consumer_process import ConsumerProcess
+from kitlib.lab.client_processes.consumer import ConsumerProcess
 consumer = ConsumerProcess.start("A", json.loads(sys.argv[1]))
 if sys.argv[2] == "frozen":
     consumer.freeze()

@@ -8,9 +8,9 @@ import pytest
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server, workspace
+from kitlib.lab.brokers.damage import damage
+from kitlib.lab.brokers.node import cuts, high_watermarks
 from kitlib.lab.clients import Cluster
-from kitlib.lab.damage import damage
-from kitlib.lab.node import cuts, high_watermarks
 from kitlib.lab.processes import wait_until
 from tests.lab.records import TOPIC, Books, create_topic, produce, read_all
 

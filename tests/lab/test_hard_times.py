@@ -19,7 +19,8 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import LabError
 from kitlib.experiments import kafka_backend, kafka_group, run
 from kitlib.experiments.kafka_backend import create_topic, write
-from kitlib.lab import broker_start, created_resources, kafka_server
+from kitlib.lab import created_resources, kafka_server
+from kitlib.lab.brokers import start as broker_start
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until

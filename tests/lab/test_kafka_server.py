@@ -23,9 +23,10 @@ from kitlib.errors import KnobError, LabError, SupplyError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.cluster_audit.lag_watch import LagWatch
 from kitlib.experiments.cluster_audit.topic_health import look_at_health
-from kitlib.lab import clients, java, kafka_server, ports, state, warden, workspace
-from kitlib.lab.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab import clients, java, kafka_server, state, workspace
+from kitlib.lab.brokers import ports, warden
 from kitlib.lab.processes import find_by_argument, wait_until
+from kitlib.lab.proxy.proxy import ChaosProxy, Rule
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
 from tests.lab.conftest import all_gone, processes_of
 from tests.lab.records import check_nothing_lost, create_topic, produce

@@ -34,15 +34,16 @@ from kitlib.desk.deeds import deeds_of
 from kitlib.errors import LabError
 from kitlib.experiments.idempotence.vendor_clients import restart_with_answers_withheld
 from kitlib.experiments.topic_reader import TopicReader
-from kitlib.lab import clients, jars, java, kafka_server, node, ports
-from kitlib.lab.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.chaos_rules import ACTIONS
+from kitlib.lab import clients, jars, java, kafka_server
+from kitlib.lab.brokers import node, ports
+from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import client_config, kafka_python_admin, kafka_python_config
-from kitlib.lab.consumer_process import ConsumerProcess
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import Wire
-from kitlib.lab.wire_records import WireBatch
+from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.rules import ACTIONS
+from kitlib.lab.wire.connection import Wire
+from kitlib.lab.wire.records import WireBatch
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines.audit import audit
 from tests.conftest import within

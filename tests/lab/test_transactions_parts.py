@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.lab import producer_process
+from kitlib.lab.client_processes import producer as producer_process
+from kitlib.lab.client_processes.driver import Refused
+from kitlib.lab.client_processes.producer import ProducerProcess
 from kitlib.lab.clients import addresses
-from kitlib.lab.consumer_driver import Refused
-from kitlib.lab.producer_process import ProducerProcess
-from kitlib.lab.wire_coordinator import StateRecord, state_records
-from kitlib.lab.wire_records import FetchedBatch
+from kitlib.lab.wire.coordinator import StateRecord, state_records
+from kitlib.lab.wire.records import FetchedBatch
 from tests.conftest import wait_for
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "log_level": 0}

@@ -10,8 +10,8 @@ from kafka.record.util import calc_crc32c
 
 from kitlib.errors import LabError
 from kitlib.lab.kafka_server import Cluster, client_config
-from kitlib.lab.wire_columns import read_columns
-from kitlib.lab.wire_records import DAMAGES, WireBatch, decode_batches, encode_batch, spoil
+from kitlib.lab.wire.columns import read_columns
+from kitlib.lab.wire.records import DAMAGES, WireBatch, decode_batches, encode_batch, spoil
 from tests.lab.wires import new_topic, open_wire
 
 BATCH = bytes(encode_batch(WireBatch(0, [b"one", b"", b"three" * 40], 5, 0, 7, 1_000)))

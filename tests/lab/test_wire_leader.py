@@ -8,7 +8,7 @@ import pytest
 
 from kitlib.errors import LabError
 from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
-from kitlib.lab.wire import Metadata, Wire
+from kitlib.lab.wire.connection import Metadata, Wire
 
 BROKERS = {1: ("localhost", 101), 2: ("localhost", 102), 3: ("localhost", 103)}
 

@@ -9,7 +9,7 @@ from kafka.errors import CorruptRecordError
 from kafka.record.util import calc_crc32c, crc32c_c
 
 from kitlib.errors import LabError
-from kitlib.lab.wire_records import DAMAGES, WireBatch, decode_batches, encode_batch
+from kitlib.lab.wire.records import DAMAGES, WireBatch, decode_batches, encode_batch
 
 BATCH = bytes(encode_batch(WireBatch(0, [b"one", b"", b"three" * 40], 5, 0, 7, 1_000)))
 

@@ -23,11 +23,11 @@ from kitlib.kafka.broker.append_checks import BatchRefusedError
 from kitlib.kafka.broker.leader import BrokerConfig, Leader
 from kitlib.kafka.protocol import Batch, ErrorCode, ProduceRequest
 from kitlib.lab import kafka_server
-from kitlib.lab.broker_settings import broker_setting
+from kitlib.lab.brokers.settings import broker_setting
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import EARLIEST, LATEST, Wire
-from kitlib.lab.wire_records import WireBatch
+from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
+from kitlib.lab.wire.records import WireBatch
 from tests.lab.wires import new_topics, open_wire
 
 pytestmark = pytest.mark.kafka

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kitlib.errors import LabError
 from kitlib.lab.kafka_server import Cluster, client_config
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import Wire
+from kitlib.lab.wire.connection import Wire
 
 Handler = Callable[[socket.socket], None]
 

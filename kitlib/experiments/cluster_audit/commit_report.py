@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from kitlib.experiments.cluster_audit.commit_log import CommitLog
-from kitlib.lab.broker_health import broker_value
+from kitlib.lab.brokers.health import broker_value
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds, Where, topic_ids
 from kitlib.monitor.commit_history import Committed, GroupPartition

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
 from kitlib.kafka.hashes import group_partition
-from kitlib.lab.broker_health import (
+from kitlib.lab.brokers.health import (
     Answers,
     Cached,
     PartitionFiles,

@@ -29,7 +29,7 @@ from kitlib.kafka.connect.protocol import (
 from kitlib.kafka.connect.work import EAGER, Assignment, ConnectorsAndTasks, ConnectSettings
 from kitlib.lab import created_resources
 from kitlib.lab.clients import kafka_python_config
-from kitlib.lab.wire_coordinator import CoordinatorWire, Joined, find_coordinator
+from kitlib.lab.wire.coordinator import CoordinatorWire, Joined, find_coordinator
 
 URL = "http://127.0.0.1:8083/"
 CONFIG_OFFSET = 1  # nobody is behind the configuration

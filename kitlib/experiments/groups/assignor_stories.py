@@ -16,7 +16,7 @@ from kitlib.experiments.groups.group import Library
 from kitlib.experiments.groups.group_knobs import settings_of, work_wave
 from kitlib.experiments.groups.group_run import POLL_MS, SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
-from kitlib.lab.consumer_driver import Refused
+from kitlib.lab.client_processes.driver import Refused
 from kitlib.monitor.figures import NO_OWNER
 
 EAGER, COOPERATIVE = "range", "cooperative-sticky"

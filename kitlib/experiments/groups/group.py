@@ -44,7 +44,7 @@ Library = Literal["librdkafka", "java", "kafka-python"]
 GroupProtocol = Literal["classic", "consumer"]
 EventKind = Literal["assigned", "revoked", "lost", "committed", "error"]
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "java", "kafka-python")
-# Of the kit's own broker (kitlib.lab.node), so that a run on it and one of the model are alike.
+# Of the kit's own broker (kitlib.lab.brokers.node), so that a run on it and one of the model are alike.
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500)
 RELEASES = {"": (2, 0, 0), "1.4.1": (1, 4, 1), "1.8.2": (1, 8, 2)}  # librdkafka's, by the rules for stored offsets
 COMMIT_FAILED = "COMMIT_FAILED"  # CommitFailedException, CommitFailedError

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.lab import created_resources
 from kitlib.lab.clients import Cluster
-from kitlib.lab.wire_coordinator import CoordinatorWire, find_coordinator
+from kitlib.lab.wire.coordinator import CoordinatorWire, find_coordinator
 
 SESSION_MS = 10_000
 

@@ -33,9 +33,9 @@ from kitlib.experiments.kafka_backend import KafkaBackend, asked, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
 from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab import created_resources
-from kitlib.lab.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config, kafka_python_admin
-from kitlib.lab.consumer_process import ConsumerProcess
+from kitlib.lab.proxy.proxy import ChaosProxy, Rule
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have

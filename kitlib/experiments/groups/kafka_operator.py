@@ -17,11 +17,11 @@ from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
+from kitlib.lab.client_processes.driver import broker_form
 from kitlib.lab.clients import Cluster, answered, kafka_python_admin
-from kitlib.lab.consumer_driver import broker_form
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire import NOT_YET, until_ready
+from kitlib.lab.wire.connection import NOT_YET, until_ready
 
 NONE = "NONE"
 

@@ -32,8 +32,8 @@ from kitlib.kafka.protocol import (
     PartitionAnswer,
     ProduceRequest,
 )
-from kitlib.lab.wire import LONGEST_FRAME_BYTES, Wire
-from kitlib.lab.wire_records import WireBatch
+from kitlib.lab.wire.connection import LONGEST_FRAME_BYTES, Wire
+from kitlib.lab.wire.records import WireBatch
 
 MAX_IN_FLIGHT = range(1, 11)
 CONNECT_TIMEOUT_S = 2.0

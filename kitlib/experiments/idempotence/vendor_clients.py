@@ -29,9 +29,9 @@ from kitlib.experiments.kafka_backend import create_topic, publish
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
-from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import SILENT, Cluster, client_config, java_config, librdkafka_config, must_be_own
 from kitlib.lab.java_client import JavaClient
+from kitlib.lab.proxy.proxy import ChaosProxy, Rule
 from kitlib.trace import Trace, in_log_order
 
 CLIENTS = ("java", "librdkafka")

@@ -10,9 +10,9 @@ from kitlib.errors import LabError
 from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
+from kitlib.lab.client_processes.consumer import ConsumerProcess
+from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.clients import LIBRARY_CONFIGS
-from kitlib.lab.consumer_driver import NONE
-from kitlib.lab.consumer_process import ConsumerProcess
 from kitlib.lab.processes import wait_until
 
 POLL_MS = 100

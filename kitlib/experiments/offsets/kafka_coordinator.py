@@ -26,11 +26,11 @@ from kitlib.kafka.offsets.offset_rules import OffsetConfig, OffsetError, OffsetE
 from kitlib.kafka.offsets.wire import INTEGERS, write_message
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import created_resources
-from kitlib.lab.broker_health import broker_value
+from kitlib.lab.brokers.health import broker_value
+from kitlib.lab.brokers.leaders import Leaders
 from kitlib.lab.clients import Cluster, kafka_python_config
-from kitlib.lab.leaders import Leaders
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire_coordinator import Coordinator, CoordinatorWire, find_coordinator
+from kitlib.lab.wire.coordinator import Coordinator, CoordinatorWire, find_coordinator
 
 SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
 OFFSETS_TOPIC = "__consumer_offsets"

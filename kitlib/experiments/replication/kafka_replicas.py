@@ -24,9 +24,9 @@ from kitlib.kafka.replication.controller import NO_LEADER
 from kitlib.kafka.replication.epochs import Library
 from kitlib.kafka.replication.partition import ReplicatedPartition, ReplicationConfig
 from kitlib.lab import created_resources, kafka_server, workspace
+from kitlib.lab.brokers.leaders import Leaders, Partition
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.java_client import JavaClient, message_of
-from kitlib.lab.leaders import Leaders, Partition
 
 DEADLINE_S = 30.0
 MOST = 100_000  # records that one reader is asked for

@@ -19,8 +19,8 @@ from kitlib.experiments.send_path.librdkafka_log import LibrdkafkaLog
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab import kafka_server
+from kitlib.lab.brokers.leaders import Leaders
 from kitlib.lab.clients import client_config
-from kitlib.lab.leaders import Leaders
 
 LEADER, FOLLOWER, CONTROLLER = 2, 3, 1
 DEADLINE_S = 30.0

@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError, Message, Producer
 from kitlib.errors import LabError
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
-from kitlib.lab.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.clients import SILENT, client_config
+from kitlib.lab.proxy.proxy import ChaosProxy, Rule
 from kitlib.trace import in_log_order
 
 DEADLINE_S = 20.0

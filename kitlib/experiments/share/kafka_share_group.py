@@ -20,11 +20,11 @@ from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.share.share_group import Answered, Returned, ShareGroupConfig
 from kitlib.kafka.share_partition import ANSWERED, Acknowledge, Change, Delivery, RecordState
 from kitlib.lab import created_resources
+from kitlib.lab.client_processes.driver import NONE
+from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
 from kitlib.lab.clients import addresses, answered, file_config, kafka_python_admin, kafka_python_config
-from kitlib.lab.consumer_driver import NONE
 from kitlib.lab.processes import wait_until
-from kitlib.lab.share_consumer import ShareConsumerProcess
-from kitlib.lab.share_state import ShareWire, WrittenState
+from kitlib.lab.wire.share_state import ShareWire, WrittenState
 
 FEWEST_LOCKS = 100  # group.share.min.partition.max.record.locks of every broker
 CLOSE_S = 5.0  # how long the consumers may take to leave

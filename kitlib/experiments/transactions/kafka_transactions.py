@@ -35,12 +35,12 @@ from kitlib.kafka.transactions.metadata import TransactionState
 from kitlib.kafka.transactions.offsets import GroupIdentity
 from kitlib.kafka.transactions.producer import Api, TransactionalProducer
 from kitlib.lab import created_resources
-from kitlib.lab.broker_settings import broker_setting
+from kitlib.lab.brokers.settings import broker_setting
+from kitlib.lab.client_processes.producer import ProducerProcess
 from kitlib.lab.clients import Cluster, client_config, kafka_python_config, must_be_own
 from kitlib.lab.processes import wait_until
-from kitlib.lab.producer_process import ProducerProcess
-from kitlib.lab.wire import Wire
-from kitlib.lab.wire_coordinator import (
+from kitlib.lab.wire.connection import Wire
+from kitlib.lab.wire.coordinator import (
     GROUP,
     PRODUCE,
     STATE_TOPIC,
@@ -49,7 +49,7 @@ from kitlib.lab.wire_coordinator import (
     find_coordinator,
     state_records,
 )
-from kitlib.lab.wire_records import FetchedBatch, WireBatch
+from kitlib.lab.wire.records import FetchedBatch, WireBatch
 
 VERIFICATION = "transaction.partition.verification.enable"
 SESSION_MS = 3_000  # a member that lives is not late for that long, one that is dead is waited for

@@ -34,7 +34,7 @@ MARK = "made-by-kit-page.txt"  # in a folder that may be replaced
 # The rooms that a run in the browser needs: the pure ones, and what stands on them.
 ROOMS = (
     "__init__.py", "errors.py", "text.py", "trace.py", "trace_lines.py", "words", "java", "kafka", "storm", "monitor", "spark",
-    "experiments", "views", "lab/__init__.py", "lab/consumer_driver.py",
+    "experiments", "views", "lab/__init__.py", "lab/client_processes/__init__.py", "lab/client_processes/driver.py",
 )  # fmt: skip
 MECHANISMS = {
     "spout": "A spout reads a partition (Storm)",

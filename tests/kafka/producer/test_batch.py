@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kitlib.kafka.producer.batch import ProducerBatch, batch_upper_bound, closed_batch, int32, open_batch
-from kitlib.lab.wire_records import WireBatch, encode_batch
+from kitlib.lab.wire.records import WireBatch, encode_batch
 
 VALUES = st.lists(st.binary(max_size=200), min_size=1, max_size=90)
 

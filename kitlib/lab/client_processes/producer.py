@@ -1,7 +1,7 @@
 """A real transactional producer that can be killed and frozen: librdkafka's, in a child process of its own.
 
 A zombie is a process that stood still and does not know it; a crash is one that says good-bye to nobody.
-So the producer lives in a child, as the kit's consumers do (`kitlib.lab.consumer_process`), and with it, if
+So the producer lives in a child, as the kit's consumers do (`kitlib.lab.client_processes.consumer`), and with it, if
 it is asked for, a consumer of the group whose records it transforms: both stand still together.
 
 Orders: {"do": "init" | "begin" | "send" | "send_offsets" | "commit_offsets" | "commit" | "abort" | "join" | "close", ...}
@@ -18,7 +18,7 @@ from typing import Any
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
-from kitlib.lab.consumer_process import START_S, ConsumerProcess
+from kitlib.lab.client_processes.consumer import START_S, ConsumerProcess
 from kitlib.lab.supervisor import carry_out, take_orders
 
 CALL_S = 20.0  # how long a call of the producer may take
@@ -32,7 +32,7 @@ class ProducerProcess(ConsumerProcess):
     @classmethod
     def start(cls, name: str, settings: Mapping[str, Any], wait: bool = True) -> ProducerProcess:
         """Start a producer with these settings. Refused when librdkafka does not take them, LabError when it does not start."""
-        producer = cls(name, "librdkafka", supervisor.start("kitlib.lab.producer_process"))
+        producer = cls(name, "librdkafka", supervisor.start("kitlib.lab.client_processes.producer"))
         producer._write(dict(settings))
         if wait:
             producer.wait_ready(START_S)

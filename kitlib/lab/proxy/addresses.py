@@ -19,7 +19,7 @@ from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import ProduceResponse
 
-from kitlib.lab.chaos_frames import Request, decoded, encoded
+from kitlib.lab.proxy.frames import Request, decoded, encoded
 
 # From a broker's host and port to those that a client is told.
 Door = Callable[[str, int], tuple[str, int]]

@@ -1,4 +1,4 @@
-"""kafka-python's consumer as a driver of `kitlib.lab.consumer_process`."""
+"""kafka-python's consumer as a driver of `kitlib.lab.client_processes.consumer`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kitlib.errors import LabError
-from kitlib.lab.consumer_driver import (
+from kitlib.lab.client_processes.driver import (
     CALL_S,
     FETCH_WAIT_MS,
     NONE,

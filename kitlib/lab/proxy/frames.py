@@ -18,8 +18,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from kitlib.lab.chaos_rules import APIS, ERRORS
-from kitlib.lab.chaos_sockets import holds_more, read_into
+from kitlib.lab.proxy.rules import APIS, ERRORS
+from kitlib.lab.proxy.sockets import holds_more, read_into
 
 # socket.request.max.bytes of a broker as it comes: a request that claims to be larger is none.
 LONGEST_REQUEST_BYTES = 104_857_600

@@ -15,7 +15,7 @@ from uuid import UUID
 from kafka.protocol.api_message import ApiMessage
 
 from kitlib.errors import LabError
-from kitlib.lab.wire import NOT_YET, Wire
+from kitlib.lab.wire.connection import NOT_YET, Wire
 
 PACKAGE = "kitlib.lab.messages"
 NAMES = {0: "available", 2: "acknowledged", 4: "archived"}  # how states are written down

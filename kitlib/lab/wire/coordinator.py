@@ -46,8 +46,8 @@ from kafka.protocol.producer import (
 
 from kitlib.errors import LabError
 from kitlib.lab.clients import Cluster, addresses, kafka_python_config
-from kitlib.lab.wire import ASK_AGAIN_S, NOT_YET, Wire, until_ready
-from kitlib.lab.wire_records import FetchedBatch
+from kitlib.lab.wire.connection import ASK_AGAIN_S, NOT_YET, Wire, until_ready
+from kitlib.lab.wire.records import FetchedBatch
 
 # Versions: the last ones without tagged fields; of OffsetCommit the last with a retention.
 JOIN, SYNC, HEARTBEAT, LEAVE, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 5, 3, 3, 2, 4, 7, 4

@@ -1,4 +1,4 @@
-"""One face for the consumer libraries, as `kitlib.lab.consumer_process` drives them in its child process.
+"""One face for the consumer libraries, as `kitlib.lab.client_processes.consumer` drives them in its child process.
 
 Each driver is given the same settings under the kit's names and translates them; what a library does
 not know is left to its own default. No driver decides when to poll or what to commit: that is the

@@ -32,8 +32,8 @@ from kitlib.errors import LabError
 from kitlib.lab import workspace
 from kitlib.lab.clients import Cluster, addresses, client_config, kafka_python_config
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC
-from kitlib.lab.wire import NOT_YET
-from kitlib.lab.wire_coordinator import CoordinatorWire
+from kitlib.lab.wire.connection import NOT_YET
+from kitlib.lab.wire.coordinator import CoordinatorWire
 
 ALL_S = 60.0  # for all groups together
 ONE_S = 10.0

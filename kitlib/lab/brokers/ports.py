@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kitlib.errors import LabError
-from kitlib.lab.node import Node
+from kitlib.lab.brokers.node import Node
 
 API_VERSIONS = 18
 INIT_PRODUCER_ID = 22

@@ -32,7 +32,7 @@ from typing import IO, Any, ClassVar, Self
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
-from kitlib.lab.consumer_driver import CALL_S, NONE, Driver, Refused
+from kitlib.lab.client_processes.driver import CALL_S, NONE, Driver, Refused
 from kitlib.lab.supervisor import carry_out, take_orders
 
 START_S = 30.0  # a JVM on a busy machine
@@ -46,7 +46,7 @@ GUARD = 'read line || kill -KILL "$@"'
 class ConsumerProcess:
     """The owner's side of one consumer; `start` makes one."""
 
-    child: ClassVar[str] = "kitlib.lab.consumer_process"  # the module that runs in the process
+    child: ClassVar[str] = "kitlib.lab.client_processes.consumer"  # the module that runs in the process
 
     def __init__(self, name: str, library: str, process: subprocess.Popen[bytes]) -> None:
         self.name, self.library, self.process = name, library, process
@@ -277,15 +277,15 @@ def open_driver(settings: Mapping[str, Any]) -> Driver:
     """The driver of `settings["library"]`, subscribed. Refused when the library does not take the settings."""
     match settings["library"]:
         case "java":
-            from kitlib.lab.consumer_java import Java
+            from kitlib.lab.client_processes.java import Java
 
             return Java(settings)
         case "kafka-python":
-            from kitlib.lab.consumer_kafka_python import KafkaPython
+            from kitlib.lab.client_processes.kafka_python import KafkaPython
 
             return KafkaPython(settings)
         case _:
-            from kitlib.lab.consumer_librdkafka import Librdkafka
+            from kitlib.lab.client_processes.librdkafka import Librdkafka
 
             return Librdkafka(settings)
 

@@ -29,8 +29,9 @@ from types import FrameType
 from filelock import FileLock, Timeout
 
 from kitlib.errors import KitError, LabError
-from kitlib.lab import ports, state
-from kitlib.lab.node import Machinery, Node, prepare
+from kitlib.lab import state
+from kitlib.lab.brokers import ports
+from kitlib.lab.brokers.node import Machinery, Node, prepare
 from kitlib.lab.processes import end_trees, find_by_argument, identify
 
 PORT_TRIES = 5

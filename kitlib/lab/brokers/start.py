@@ -21,7 +21,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import jars, java, node, state, supervisor, warden, workspace
+from kitlib.lab import jars, java, state, supervisor, workspace
+from kitlib.lab.brokers import node, warden
 from kitlib.lab.processes import wait_until
 
 # The longest that a start, a restart or somebody else's start may take, jars not counted.
@@ -123,8 +124,9 @@ def _spawn(token: str, brokers: int, java_path: Path, paths: list[Path]) -> subp
     mode = "ab" if log.exists() and log.stat().st_size < 1_000_000 else "wb"
     with log.open(mode) as output:
         process = supervisor.start(
-            "kitlib.lab.warden", f"--run={token}", f"--home={home_mark()}", environment=environment, cwd="/", output=output, errors=output,
-        )
+            "kitlib.lab.brokers.warden", f"--run={token}", f"--home={home_mark()}", environment=environment, cwd="/",
+            output=output, errors=output,
+        )  # fmt: skip
     # Whoever starts a process has to collect it, else its id stays taken after its end.
     threading.Thread(target=process.wait, daemon=True).start()
     assert process.stdin is not None

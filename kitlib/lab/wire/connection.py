@@ -34,8 +34,8 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, Write
 from kitlib.errors import LabError
 from kitlib.lab.clients import addresses
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire_columns import Columns, read_columns
-from kitlib.lab.wire_records import FetchedBatch, WireBatch, decode_batches, encode_batch
+from kitlib.lab.wire.columns import Columns, read_columns
+from kitlib.lab.wire.records import FetchedBatch, WireBatch, decode_batches, encode_batch
 
 logging.getLogger("kafka.net").setLevel(logging.CRITICAL)  # a connection that is lost is told by a LabError, once
 

@@ -1,4 +1,4 @@
-"""confluent_kafka's consumer as a driver of `kitlib.lab.consumer_process`."""
+"""confluent_kafka's consumer as a driver of `kitlib.lab.client_processes.consumer`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kitlib.lab.consumer_driver import CALL_S, FETCH_WAIT_MS, NONE, Refused, event
+from kitlib.lab.client_processes.driver import CALL_S, FETCH_WAIT_MS, NONE, Refused, event
 
 
 class Librdkafka:

@@ -1,4 +1,4 @@
-"""Java's KafkaConsumer as a driver of `kitlib.lab.consumer_process`: in a JVM below the child, through Py4J."""
+"""Java's KafkaConsumer as a driver of `kitlib.lab.client_processes.consumer`: in a JVM below the child, through Py4J."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import LabError
-from kitlib.lab.consumer_driver import (
+from kitlib.lab.client_processes.driver import (
     CALL_S,
     FETCH_WAIT_MS,
     NONE,

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kitlib.errors import LabError
-from kitlib.lab.chaos_addresses import Door, may_name_brokers, with_doors
-from kitlib.lab.chaos_frames import (
+from kitlib.lab.proxy.addresses import Door, may_name_brokers, with_doors
+from kitlib.lab.proxy.frames import (
     Answer,
     GarbageError,
     Request,
@@ -32,8 +32,8 @@ from kitlib.lab.chaos_frames import (
     read_request,
     with_error,
 )
-from kitlib.lab.chaos_rules import REORDER_MS, Entry, RuleBook
-from kitlib.lab.chaos_sockets import Target, end_sending, send_all
+from kitlib.lab.proxy.rules import REORDER_MS, Entry, RuleBook
+from kitlib.lab.proxy.sockets import Target, end_sending, send_all
 
 HELD_BYTES = 32 << 20
 # A throttled frame goes out in so many portions a second; a sliced one lets others run every so many bytes.

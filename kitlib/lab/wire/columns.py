@@ -1,6 +1,6 @@
 """Batches of records from the wire as columns: a megabyte of them becomes four lists, and no object for each record.
 
-`wire_records.decode_batches` shows a batch with all its numbers. A job that reads millions of records wants their
+`records.decode_batches` shows a batch with all its numbers. A job that reads millions of records wants their
 offsets, times, keys and values alone, and wants them several times faster. Markers of transactions are passed
 over; records of aborted transactions are not, as for a reader of uncommitted records.
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 from confluent_kafka import AcknowledgeType, KafkaException, ShareConsumer
 
+from kitlib.lab.client_processes.consumer import ConsumerProcess
+from kitlib.lab.client_processes.driver import CALL_S, NONE, Refused
 from kitlib.lab.clients import SILENT
-from kitlib.lab.consumer_driver import CALL_S, NONE, Refused
-from kitlib.lab.consumer_process import ConsumerProcess
 from kitlib.lab.supervisor import carry_out, take_orders
 
 Told = dict[str, Any]
@@ -27,7 +27,7 @@ TYPES = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE, "
 class ShareConsumerProcess(ConsumerProcess):
     """The owner's side of one share consumer; `start` makes one."""
 
-    child: ClassVar[str] = "kitlib.lab.share_consumer"
+    child: ClassVar[str] = "kitlib.lab.client_processes.share_consumer"
 
     def fetch(self, timeout_ms: int) -> list[tuple[int, int]]:
         """(offset, delivery count) of each record that a poll brings. LabError when it has ended or is frozen."""

@@ -28,12 +28,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import ports
-from kitlib.lab.chaos_connection import Connection, Reordered
-from kitlib.lab.chaos_frames import Request
-from kitlib.lab.chaos_rules import ANY_API, APIS, Rule, RuleBook
-from kitlib.lab.chaos_sockets import Target
+from kitlib.lab.brokers import ports
 from kitlib.lab.clients import Cluster, addresses, tls_context
+from kitlib.lab.proxy.connection import Connection, Reordered
+from kitlib.lab.proxy.frames import Request
+from kitlib.lab.proxy.rules import ANY_API, APIS, Rule, RuleBook
+from kitlib.lab.proxy.sockets import Target
 
 __all__ = ["ChaosProxy", "ProxyEvent", "Rule"]
 

@@ -1,0 +1,1 @@
+"""Kafka's protocol spoken message by message, with every number of one's own choosing."""
