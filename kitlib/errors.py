@@ -26,6 +26,10 @@ class LabError(KitError):
     exit_code = 3
 
 
+class LateError(LabError):
+    """What was waited for has not happened in the time that it was given."""
+
+
 class TraceError(KitError):
     """A trace or a recorded file cannot be read, or holds something that does not belong in a trace."""
 

@@ -21,7 +21,7 @@ def soak_command(
 ) -> None:
     """Run experiments drawn by chance on the model and the real broker, kill the broker in between, and compare.
 
-    Exit code 1 if a verdict differs or an acknowledged record is gone.
+    Exit code 1 if a verdict differs, a run does not come to its end, or an acknowledged record is gone.
     """
     from kitlib.experiments.soak import Round, growth, soak
 

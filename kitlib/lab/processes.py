@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import psutil
 
-from kitlib.errors import LabError
+from kitlib.errors import LabError, LateError
 
 Answer = TypeVar("Answer")
 
@@ -175,7 +175,7 @@ def _wait_gone(processes: list[psutil.Process], timeout_s: float) -> None:
 def wait_until(predicate: Callable[[], Answer], timeout_s: float, what: str, step_s: float = 0.02) -> Answer:
     """Ask `predicate` again and again until its answer is true, and return that answer.
 
-    `what` is the sentence that is hoped for, as in "the broker answers". LabError when it has not come
+    `what` is the sentence that is hoped for, as in "the broker answers". LateError when it has not come
     true after `timeout_s` seconds. The pauses grow from `step_s` to a quarter of a second.
     """
     deadline = time.monotonic() + timeout_s
@@ -184,6 +184,6 @@ def wait_until(predicate: Callable[[], Answer], timeout_s: float, what: str, ste
             return answer
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            raise LabError(f"Waited {timeout_s:g} s in vain until {what}. Look at `kit status` and `kit logs`.")
+            raise LateError(f"Waited {timeout_s:g} s in vain until {what}. Look at `kit status` and `kit logs`.")
         time.sleep(min(step_s, left_s))
         step_s = min(step_s * 1.3, 0.25)

@@ -32,6 +32,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("poll_too_late", {"library": "librdkafka", "trouble": "killed"}),
     ("static_member", {"library": "librdkafka", "what": "two with one id"}),
     ("auto_commit", {"library": "kafka-python"}),
+    # Three members that are polled in turn: each join ends between two polls of most of them.
+    ("rebalance", {"library": "kafka-python", "partitions": 8, "wave": 6, "session_ms": 6_000}),
 ]
 LATE = MemberSettings(max_poll_interval_ms=60_000)
 

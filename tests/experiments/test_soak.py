@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import KnobError, LabError, LateError
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.soak import EVERY, Footprint, Round, growth, soak
 from kitlib.lab import created_resources
 from kitlib.lab.clients import Cluster
+from kitlib.trace import Trace
 
 
 @pytest.mark.kafka
@@ -44,6 +46,25 @@ def test_a_bug_of_an_experiment_is_a_failed_round_with_its_script(broker: Cluste
     found = next(soak(minutes=1, only=("happy_path",)))
     assert found.is_bad and found.outcome == "failed" and found.script.startswith("happy_path")
     assert found.sentence.startswith("A bug of the kit's: KeyError: 3. Run this script again")
+
+
+@pytest.mark.kafka
+def test_run_that_is_late_once_is_run_again_and_one_that_is_late_twice_is_bad(
+    broker: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group that never settles is no refusal: it is told as such, and the soak's exit code counts it."""
+    run, late = Experiment.run, [True, False]
+
+    def waits(self: Experiment, **how: Any) -> Trace:
+        if how.get("backend") == "kafka" and late.pop(0):
+            raise LateError("x: a stable group did not happen within 20000 ms.")
+        return run(self, **how)
+
+    monkeypatch.setattr(Experiment, "run", waits)
+    assert next(soak(minutes=1, only=("happy_path",))).outcome == "agrees"
+    late[:] = True, True
+    found = next(soak(minutes=1, only=("happy_path",)))
+    assert found.is_bad and found.outcome == "late" and found.sentence == "x: a stable group did not happen within 20000 ms."
 
 
 def test_growth_is_that_of_the_medians_of_the_last_two_thirds() -> None:

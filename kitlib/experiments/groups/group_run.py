@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from kitlib.errors import LabError
+from kitlib.errors import LateError
 from kitlib.experiments.groups.group import GroupView, MemberSettings, ModelGroup
 from kitlib.experiments.groups.member_state import MemberState, Record
 from kitlib.experiments.interventions import Intervention
@@ -122,11 +122,11 @@ class GroupRun(Run):
         return list(polled.records)
 
     def take(self, name: str, count: int, most_ms: int = SETTLE_MS) -> list[Record]:
-        """Poll until so many records wait to be worked on; all that wait. LabError when they do not come in time."""
+        """Poll until so many records wait to be worked on; all that wait. LateError when they do not come in time."""
         member, deadline = self.members[name], self.group.now_ms + most_ms
         while len(member.waiting) < count:
             if self.group.now_ms > deadline:
-                raise LabError(
+                raise LateError(
                     f"{self.trace.run}: {name} received {len(member.waiting)} records within {most_ms} ms, expected {count}. "
                     "Look at the trace, or at `kit status` on kafka."
                 )
@@ -324,13 +324,13 @@ class GroupRun(Run):
     ) -> None:
         """Act again and again (let time pass) until it is so.
 
-        LabError that says what did not happen, and how the group is, after `most_ms`.
+        LateError that says what did not happen, and how the group is, after `most_ms`.
         """
         deadline = self.group.now_ms + most_ms
         while not condition():
             if self.group.now_ms >= deadline:
                 held = {name: sorted(member.held) for name, member in self.members.items() if member.is_there}
-                raise LabError(
+                raise LateError(
                     f"{self.trace.run}: {what} did not happen within {most_ms} ms; {self.group.view()}, the members hold {held}. "
                     "Look at the trace, or at `kit status` on kafka."
                 )

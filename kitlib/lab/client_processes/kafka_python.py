@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.consumer import group
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -26,12 +28,36 @@ from kitlib.lab.client_processes.driver import (
     first_of_each,
 )
 
-# A poll that ends in the middle of a join may leave kafka-python 3.0.12 in it for ever, so one without partitions takes longer.
-JOIN_MS = 400
 ASSIGNORS = {
     "range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
 }  # fmt: skip
+
+
+class Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # the library has no type hints
+    """Takes what a join that ended between two polls has brought, as Java's `rejoinNeededOrPending` has it.
+
+    kafka-python 3.0.12 lets it go: it joins anew, or takes itself for a member and sends no heartbeats. The kit's members are
+    polled in turn, so a join mostly ends while another one is polled, and such a group would rebalance for ever.
+    """
+
+    _join_task: Any
+
+    def need_rejoin(self) -> bool:
+        return self._join_task is not None or bool(super().need_rejoin())
+
+    async def join_group_async(self, timeout_ms: float | None = None) -> Any:
+        ended = self._join_task
+        if ended is not None and ended.is_done:
+            self._join_task = self._manager.call_soon(_result_of, ended)  # it is not done yet, so the library awaits it
+        return await super().join_group_async(timeout_ms)
+
+
+async def _result_of(ended: Any) -> Any:
+    return await ended
+
+
+group.ConsumerCoordinator = Coordinator  # under this name KafkaConsumer makes its own
 
 
 class KafkaPython:
@@ -66,8 +92,6 @@ class KafkaPython:
             self.events.append(event("committed", (each.partition for each in offsets), _python_name(outcome)))
 
     def poll(self, records: int, timeout_ms: int) -> list[tuple[int, int]]:
-        if not self.consumer.assignment():
-            timeout_ms = max(timeout_ms, JOIN_MS)
         try:
             found = self.consumer.poll(timeout_ms=timeout_ms, max_records=max(1, records))
         except KafkaError as error:
