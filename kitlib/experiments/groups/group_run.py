@@ -105,6 +105,7 @@ class GroupRun(Run):
         self.look()
         for event in polled.events:
             if event.what == "assigned":
+                member.error = ""  # whatever it was refused for, it is a member again
                 self._assigned(name, member, event.partitions, event.generation, polled.records)
             elif event.what in ("revoked", "lost"):
                 self._given_up(name, member, event.what, event.partitions)

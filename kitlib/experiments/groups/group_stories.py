@@ -191,6 +191,7 @@ def commit_during_rebalance(
     work_wave(run, ["A", "B"], wave, is_committed=False)
     run.commit_done("B")
     run.join("C", settings)
+    run.poll("B", 0, 0)  # its last poll for now; a real consumer, such as C, takes a while to start
     run.until(lambda: run.group.view().state == "PreparingRebalance", "the rebalance for C", lambda: run.poll("C", 0))
     meanwhile(run, ["A"], 3 * HEARTBEAT_MS)  # A joins again and waits for B, which does not poll
     error = run.commit_done("A")
