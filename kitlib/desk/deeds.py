@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kitlib.lab.clients import Cluster
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the command line reads this table before it loads any client
+    from kitlib.lab.clients import Cluster
 
 # The button, and the method of `DeskRun` behind it.
 DEEDS = {"database away": "database_away", "kill broker": "kill_broker", "kill spout": "kill_spout"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
@@ -243,10 +243,9 @@ def open_backend(name: str, run: str) -> Backend:
 @contextmanager
 def backend_of(name: str, run: str) -> Iterator[Backend]:
     """The backend of this name, closed behind its run; a real run that fails tells what its broker ran out of."""
-    troubles: AbstractContextManager[None] = nullcontext()
-    if name == "kafka":
-        from kitlib.lab.kafka_server import telling_troubles
+    with ExitStack() as undo:
+        if name == "kafka":
+            from kitlib.lab.kafka_server import telling_troubles
 
-        troubles = telling_troubles()
-    with troubles, closing(open_backend(name, run)) as place:
-        yield place
+            undo.enter_context(telling_troubles())
+        yield undo.enter_context(closing(open_backend(name, run)))

@@ -35,7 +35,7 @@ from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until, with_children
-from kitlib.monitor.delivery import judge
+from kitlib.monitor.delivery import Verdict, judge
 
 log = logging.getLogger(__name__)
 
@@ -143,16 +143,20 @@ def growth(rounds: list[Round]) -> dict[str, float]:
 def _both(script: Script) -> tuple[str, str]:
     """How the script ends on both sides: an outcome of a `Round`, and a sentence."""
     experiment = experiments.get(script.experiment)
+
+    def on_broker() -> Verdict:
+        return judge(experiment.run(backend="kafka", script=script))
+
     try:
         model = experiment.run(script=script)
         if len(model) > MOST_STEPS:
             return "refused", f"The model took {len(model):,} steps, more than a round has time for."
         verdict = judge(model)
         try:
-            real = judge(experiment.run(backend="kafka", script=script))
+            real = on_broker()
         except LateError:  # on a busy machine this may be so for once
-            real = judge(experiment.run(backend="kafka", script=script))
-        again = judge(experiment.run(backend="kafka", script=script)) if verdict.parts_from(real) else real
+            real = on_broker()
+        again = on_broker() if verdict.parts_from(real) else real
     except KnobError as error:
         return "refused", str(error)
     except LateError as error:

@@ -32,7 +32,7 @@ def test_scene_is_drawn_at_every_step_it_is_asked_for(name: str) -> None:
     experiment, knobs, module = SCENES[name]
     trace = experiments.run(experiment, **knobs)
     kind = kind_of(trace)
-    assert kind is not None and kind.module.endswith(module)
+    assert kind is not None and kind.module == f"kitlib.views.scenes.{module}"
     for part in kind.parts:
         for at in {0, len(trace) // 2, len(trace) - 1}:
             picture = show(trace, at, part)
