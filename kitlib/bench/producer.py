@@ -27,7 +27,7 @@ from kitlib.kafka.protocol import Batch, ProduceRequest
 from kitlib.lab import kafka_server
 from kitlib.lab.kafka_server import Cluster, client_config
 from kitlib.lab.processes import wait_until
-from kitlib.lab.proxy.proxy import ChaosProxy
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.lab.wire.connection import Wire
 
 RECORDS = 100_000  # of each measurement

@@ -13,7 +13,7 @@ import typer
 
 from kitlib.cli import app
 from kitlib.lab import kafka_server
-from kitlib.lab.proxy.proxy import ChaosProxy, ProxyEvent, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.lab.proxy.rules import ACTIONS
 from kitlib.text import plain_text
 

@@ -43,7 +43,7 @@ from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import client_config
 from kitlib.lab.created_resources import Made
 from kitlib.lab.processes import wait_until
-from kitlib.lab.proxy.proxy import ChaosProxy
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.pipelines.topics import Topics
 from kitlib.text import plain_text
 from kitlib.trace import Trace

@@ -17,7 +17,7 @@ from kitlib.desk.ledgers import Ledgers
 from kitlib.desk.settings import PRODUCERS, client_settings
 from kitlib.errors import KitError, LabError
 from kitlib.experiments.idempotence.client_run import Kit, Librdkafka
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 
 TURN_S = 0.02  # how often records are handed over
 MOST_WAITING = 5_000  # records with the client; the application waits while there are more

@@ -24,7 +24,7 @@ from kitlib.experiments.kafka_backend import create_topic
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster, client_config
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.text import plain_text
 
 SECONDS_TO_DELETE = 20.0

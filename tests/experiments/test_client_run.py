@@ -12,7 +12,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.idempotence import client_run
 from kitlib.experiments.idempotence.client_faults import FAULTS
 from kitlib.experiments.idempotence.client_run import DeliveryReport, run_librdkafka, run_together, stretches
-from kitlib.lab.proxy.proxy import Rule
+from kitlib.lab.proxy.chaos_proxy import Rule
 from kitlib.monitor.delivery import judge
 
 on_broker = pytest.mark.kafka

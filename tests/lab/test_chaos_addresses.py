@@ -21,8 +21,8 @@ from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import Cluster, addresses, client_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.addresses import NAMING, may_name_brokers, with_doors
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.lab.proxy.frames import GarbageError, Request, decoded, encoded
-from kitlib.lab.proxy.proxy import ChaosProxy
 from kitlib.lab.three_brokers import three_brokers
 from kitlib.lab.wire.connection import Wire
 from kitlib.lab.wire.records import WireBatch

@@ -31,7 +31,7 @@ from kitlib.lab.brokers import ports
 from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
 from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
 from kitlib.lab.processes import wait_until
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.connection import Wire
 from tests.lab.records import bounds
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kitlib.lab.clients import Cluster
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from tests.lab.test_chaos_on_kafka import create_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]

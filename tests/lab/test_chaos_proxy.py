@@ -22,7 +22,7 @@ import pytest
 from kitlib.errors import KnobError, LabError
 from kitlib.lab.clients import Cluster
 from kitlib.lab.proxy import connection as chaos_connection
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.proxy.rules import ACTIONS
 from tests.conftest import check_loopback, wait_for, within
 from tests.lab.chaos_peers import FETCH, METADATA, Client, Server, answer, request

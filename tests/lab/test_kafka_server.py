@@ -26,7 +26,7 @@ from kitlib.experiments.cluster_audit.topic_health import look_at_health
 from kitlib.lab import clients, java, kafka_server, state, workspace
 from kitlib.lab.brokers import ports, warden
 from kitlib.lab.processes import find_by_argument, wait_until
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
 from tests.lab.conftest import all_gone, processes_of
 from tests.lab.records import check_nothing_lost, create_topic, produce
@@ -82,11 +82,11 @@ def stranger_on(port: int) -> Iterator[None]:
             thread.join()
 
 
-def test_callers_at_the_same_instant_start_one_broker(own_home: Path) -> None:
+def test_callers_at_the_same_instant_start_one_broker(bare_home: Path) -> None:
     """Six processes that need a broker at the same moment get the same one, and one java runs."""
-    answers = answers_of(starters([own_home] * 6))
+    answers = answers_of(starters([bare_home] * 6))
     assert len(set(answers)) == 1
-    assert len(brokers_of(own_home)) == 1
+    assert len(brokers_of(bare_home)) == 1
     assert kafka_server.ensure(progress=pytest.fail).bootstrap == answers[0]
 
 
@@ -209,33 +209,33 @@ def fds(process: psutil.Process) -> list[str]:
 
 
 @pytest.mark.parametrize("stage", ["run/node-1.properties", "data/kafka-1/node-1"], ids=["format", "start"])
-def test_ctrl_c_during_the_start_takes_everything_back(own_home: Path, stage: str) -> None:
+def test_ctrl_c_during_the_start_takes_everything_back(bare_home: Path, stage: str) -> None:
     """Ctrl-C while formatting or starting ends with 130 and no process; the next start is whole.
 
     The settings appear just before the format tool is started, the data folder just before the broker is.
     """
     command = [sys.executable, "-m", "kitlib", "up"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as caller:
-        assert wait_for((own_home / stage).exists, 30)
+        assert wait_for((bare_home / stage).exists, 30)
         caller.send_signal(signal.SIGINT)
         _, errors = caller.communicate(timeout=30)
     assert caller.returncode == 130, errors
     assert b"Traceback" not in errors
-    assert all_gone(own_home, 15)
+    assert all_gone(bare_home, 15)
     assert kafka_server.ensure(progress=quiet).brokers == 1
-    assert not list((own_home / "data").glob("*/*.broken"))
+    assert not list((bare_home / "data").glob("*/*.broken"))
 
 
-def test_caller_killed_during_the_start_leaves_a_broker_that_others_find_and_end(own_home: Path) -> None:
+def test_caller_killed_during_the_start_leaves_a_broker_that_others_find_and_end(bare_home: Path) -> None:
     """A starter that is killed outright does not stop the start: the next caller finds that broker, and `down` ends it."""
     with subprocess.Popen([sys.executable, "-m", "kitlib", "up"], stderr=subprocess.DEVNULL) as caller:
-        assert wait_for((own_home / "data" / "kafka-1" / "node-1").exists, 30)
+        assert wait_for((bare_home / "data" / "kafka-1" / "node-1").exists, 30)
         caller.kill()
-    started = [process.pid for process in brokers_of(own_home)]
+    started = [process.pid for process in brokers_of(bare_home)]
     cluster = kafka_server.ensure(progress=quiet)
     assert set(started) <= set(cluster.pids)
     assert kafka_server.down(quiet)
-    assert all_gone(own_home, 15)
+    assert all_gone(bare_home, 15)
 
 
 def test_down_during_the_start_ends_it_and_tells_the_starter(own_home: Path) -> None:

@@ -40,7 +40,7 @@ from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import client_config, kafka_python_admin, kafka_python_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.proxy.rules import ACTIONS
 from kitlib.lab.wire.connection import Wire
 from kitlib.lab.wire.records import WireBatch

@@ -14,7 +14,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from kitlib.errors import LabError
 from kitlib.lab.kafka_server import Cluster
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.connection import EARLIEST, LATEST, ActiveProducer, Wire
 from kitlib.lab.wire.records import WireBatch
 from tests.lab.wires import Handler, Stub, address, is_silent, new_topic, new_topics, open_wire, says

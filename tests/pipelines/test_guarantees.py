@@ -19,7 +19,7 @@ from kitlib.experiments.idempotence import guarantees as cells_of
 from kitlib.experiments.idempotence.guarantees import SETTINGS, Cell, GuaranteeTable, Setting, all_cells, run_cells
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
-from kitlib.lab.proxy.proxy import ChaosProxy
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines import guarantees as pipeline
 from kitlib.pipelines.guarantees import measure_guarantees

@@ -35,7 +35,7 @@ from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config, kafka_python_admin
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kitlib.errors import KnobError
-from kitlib.lab.proxy.proxy import Rule
+from kitlib.lab.proxy.chaos_proxy import Rule
 
 PASS = 5  # so many requests, or answers, pass before anything goes wrong
 # Of the producer where the fault is that no answer comes; else it waits as long as by default. librdkafka

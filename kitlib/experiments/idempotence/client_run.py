@@ -32,7 +32,7 @@ from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.kafka.producer.config import MAX_INT
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, kafka_python_config, must_be_own
-from kitlib.lab.proxy.proxy import ChaosProxy, ProxyEvent, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.trace import Trace, in_log_order
 
 CLIENTS = ("librdkafka", "kit")

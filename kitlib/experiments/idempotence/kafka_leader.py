@@ -29,7 +29,7 @@ from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer, Partit
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster, must_be_own
 from kitlib.lab.processes import wait_until
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.connection import Wire
 from kitlib.lab.wire.records import WireBatch
 

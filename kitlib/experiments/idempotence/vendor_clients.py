@@ -31,7 +31,7 @@ from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import SILENT, Cluster, client_config, java_config, librdkafka_config, must_be_own
 from kitlib.lab.java_client import JavaClient
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.trace import Trace, in_log_order
 
 CLIENTS = ("java", "librdkafka")

@@ -22,7 +22,7 @@ from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.clients import java_config
 from kitlib.lab.java_client import JavaClient
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 
 BLOCKED = 0.9  # of max.block.ms: after such a wait one looks whether the send has failed already
 HELD_BACK_MS = 150  # the first answer, where the first send shall come before it

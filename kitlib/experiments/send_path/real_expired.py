@@ -17,7 +17,7 @@ from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.clients import Cluster, java_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 
 DEADLINE_S = 20.0
 WARM_UP = 1  # record 0 goes all the way

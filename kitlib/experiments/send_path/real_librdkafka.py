@@ -16,7 +16,7 @@ from kitlib.errors import LabError
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab.clients import SILENT, client_config
-from kitlib.lab.proxy.proxy import ChaosProxy, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.trace import in_log_order
 
 DEADLINE_S = 20.0

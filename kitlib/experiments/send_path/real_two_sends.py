@@ -27,7 +27,7 @@ from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.clients import Cluster, java_config, librdkafka_config
 from kitlib.lab.java_client import JavaClient
-from kitlib.lab.proxy.proxy import ChaosProxy, ProxyEvent, Rule
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 
 CLIENTS = ("librdkafka", "java")
 CLIENT_ID = "kit-observed"
