@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import psutil
@@ -136,6 +137,29 @@ def test_what_fails_twice_or_is_more_than_a_few_fails_the_run(suite: Path) -> No
     process = start(suite, **{f"late{number}": AT_FIRST.format(name=f"many-{number}") for number in range(4)})
     said = finish(process)
     assert process.returncode == 1 and "Once more" not in said, said
+
+
+# Does not return from C the first time, and gives nothing else of its process a turn.
+STUCK = """
+import ctypes, os, pathlib
+def test_is_stuck():
+    place = pathlib.Path(os.environ["SUITE"], "stuck")
+    if not place.exists():
+        place.touch()
+        ctypes.PyDLL(None).sleep(1000)
+def test_comes_after(): pass
+"""
+
+
+def test_test_that_never_returns_from_c_is_ended_with_its_stack_and_the_others_go_on(suite: Path) -> None:
+    """No clock of Python's rings there. The worker is ended and replaced, and the test is run once more."""
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert settings["faulthandler_timeout"] > 600 and settings["faulthandler_exit_on_timeout"]  # the longest timeout of a test
+    (suite / "pytest.ini").write_text("[pytest]\nfaulthandler_timeout = 2\nfaulthandler_exit_on_timeout = true\n")
+    process = start(suite, stuck=STUCK, other="def test_passes(): pass")
+    said = finish(process)
+    assert process.returncode == 0, said
+    assert "in test_is_stuck" in said and "1 failed, 3 passed" in said and "the 1 that failed:" in said, said
 
 
 LEAK = """
