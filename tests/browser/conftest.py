@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +26,38 @@ SETTINGS = "@jupyterlab/apputils-extension"
 AXE = Jar(**json.loads(Path(__file__).with_name("axe.lock.json").read_text(encoding="utf-8")))  # only tests use it
 
 
+# In a page: end what is open in its JupyterLab, and its kernel.
+CLOSE = """async () => {
+  for (const panel of [...window.jupyterapp.shell.widgets("main")]) {
+    await panel.sessionContext?.shutdown();
+    panel.dispose();
+  }
+}"""
+OPEN = """async ([theme, path]) => {
+  await window.jupyterapp.commands.execute("apputils:change-theme", { theme });
+  await window.jupyterapp.commands.execute("docmanager:open", { path });
+}"""
+
+
 @dataclass
 class Lab:
-    """A running JupyterLab: where it is, its folder of notebooks, and its settings."""
+    """A running JupyterLab: where it is, its folder of notebooks, its settings, and its pages that nobody uses."""
 
     url: str
     token: str
     folder: Path
     settings: Path
+    theme: str = "JupyterLab Light"
+    free: list[Watched] = field(default_factory=list)
 
     def set_theme(self, theme: str) -> None:
+        """What the notebook that is opened next is shown in."""
+        self.theme = f"JupyterLab {theme}"
         (self.settings / SETTINGS).mkdir(parents=True, exist_ok=True)
-        (self.settings / SETTINGS / "themes.jupyterlab-settings").write_text(
-            json.dumps({"theme": f"JupyterLab {theme}"})
-        )
+        (self.settings / SETTINGS / "themes.jupyterlab-settings").write_text(json.dumps({"theme": self.theme}))
 
     def open(self, page: Page, *cells: str) -> None:
-        """Open a new notebook with these cells and run all of them."""
+        """Open a new notebook with these cells and run all of them; a page that has JupyterLab keeps it, which takes seconds to load."""
         name = f"test-{secrets.token_hex(4)}.ipynb"
         notebook: dict[str, Any] = {
             "cells": [
@@ -61,7 +76,10 @@ class Lab:
             "nbformat_minor": 5,
         }
         (self.folder / name).write_text(json.dumps(notebook))
-        page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
+        if page.url.startswith(self.url):
+            page.evaluate(OPEN, [self.theme, name])
+        else:
+            page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
         page.wait_for_selector(".jp-CodeCell", timeout=30_000)
         page.wait_for_function("window.jupyterapp && window.jupyterapp.commands.hasCommand('notebook:run-all-cells')")
         ready = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
@@ -115,10 +133,9 @@ def _state_of(runtime: Path, server: subprocess.Popen[bytes]) -> dict[str, Any] 
 class Watched:
     """A page and what happened on it that must not: dialogs, script errors, requests to elsewhere."""
 
-    def __init__(self, browser: Browser, lab: Lab, **options: Any) -> None:
+    def __init__(self, browser: Browser, lab: Lab) -> None:
         self.lab = lab
-        self.context = browser.new_context(**{"viewport": {"width": 1100, "height": 1300}, **options})
-        self.page = self.context.new_page()
+        self.page = browser.new_page()
         self.dialogs: list[str] = []
         self.errors: list[str] = []
         self.elsewhere: list[str] = []
@@ -146,6 +163,19 @@ class Watched:
         """Nothing happened that must not."""
         assert (self.dialogs, self.errors, self.elsewhere) == ([], [], [])
 
+    def begin(self, viewport: Any = None, color_scheme: Any = "light", reduced_motion: Any = "no-preference") -> None:
+        """Be as a new page is."""
+        self.page.set_viewport_size(viewport or {"width": 1100, "height": 1300})
+        self.page.emulate_media(color_scheme=color_scheme, reduced_motion=reduced_motion)
+        for happened in (self.dialogs, self.errors, self.elsewhere, self.sent):
+            happened.clear()
+
+    def end(self) -> None:
+        """End what is open, and be there for the next who needs a page."""
+        if self.page.url.startswith(self.lab.url):
+            self.page.evaluate(CLOSE)
+            self.lab.free.append(self)
+
 
 @pytest.fixture(scope="session")
 def axe() -> str:
@@ -163,18 +193,22 @@ def axe() -> str:
 MakePage = Callable[..., Watched]
 
 
-@pytest.fixture(scope="module")
-def make_page(chromium: Browser, lab: Lab) -> Iterator[MakePage]:
-    """Opens pages, each in a context of its own."""
-    made: list[Watched] = []
+def give_pages(chromium: Browser, lab: Lab) -> Iterator[MakePage]:
+    """Gives pages, with a `viewport`, `color_scheme` and `reduced_motion`, to be used until what asks for them has ended."""
+    given: list[Watched] = []
 
-    def make(**options: Any) -> Watched:
-        made.append(Watched(chromium, lab, **options))
-        return made[-1]
+    def give(**options: Any) -> Watched:
+        given.append(lab.free.pop() if lab.free else Watched(chromium, lab))
+        given[-1].begin(**options)
+        return given[-1]
 
-    yield make
-    for watched in made:
-        watched.context.close()
+    yield give
+    for watched in given:
+        watched.end()
+
+
+make_page = pytest.fixture(give_pages, scope="module")
+new_page = pytest.fixture(give_pages)
 
 
 @pytest.fixture

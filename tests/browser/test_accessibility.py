@@ -19,10 +19,10 @@ NAMES = ("small_max_offset_behind", "tuple_tree", "answers_lost", "zombie")
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_axe_finds_nothing_serious_in_players(lab: Lab, make_page: MakePage, axe: str, theme: str) -> None:
+def test_axe_finds_nothing_serious_in_players(lab: Lab, new_page: MakePage, axe: str, theme: str) -> None:
     """On a wide and on a narrow page, with all settings unfolded, no player has a serious or critical fault."""
     lab.set_theme(theme)
-    watched = make_page(color_scheme=theme.lower())
+    watched = new_page(color_scheme=theme.lower())
     page = watched.page
     page.set_viewport_size({"width": 1400, "height": 900})
     lab.open(page, "from kitlib.views import Player", *(f"Player('{name}', open_at='anomaly')" for name in NAMES))
@@ -52,10 +52,10 @@ def test_axe_finds_nothing_serious_in_a_saved_page(chromium: Browser, axe: str, 
         visit.check()
 
 
-def test_motion_that_is_not_wanted_is_not_shown(lab: Lab, make_page: MakePage) -> None:
+def test_motion_that_is_not_wanted_is_not_shown(lab: Lab, new_page: MakePage) -> None:
     """With `prefers-reduced-motion` nothing in a player is animated or moves smoothly."""
     lab.set_theme("Light")
-    watched = make_page(reduced_motion="reduce")
+    watched = new_page(reduced_motion="reduce")
     page = watched.page
     lab.open(page, "from kitlib.views import Player\nPlayer('small_max_offset_behind')")
     page.wait_for_selector(f"{ROOT}[data-step='0']")
@@ -68,10 +68,10 @@ def test_motion_that_is_not_wanted_is_not_shown(lab: Lab, make_page: MakePage) -
     assert moving == []
 
 
-def test_every_control_is_reached_and_used_by_keyboard(lab: Lab, make_page: MakePage) -> None:
+def test_every_control_is_reached_and_used_by_keyboard(lab: Lab, new_page: MakePage) -> None:
     """Tab leads to each control that is shown, each with a visible focus; none keeps the focus."""
     lab.set_theme("Light")
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(page, "from kitlib.views import Player\nPlayer('small_max_offset_behind')")
     page.wait_for_selector(f"{ROOT}[data-step='0']")

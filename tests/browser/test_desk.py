@@ -29,9 +29,9 @@ desk._show()
 desk"""
 
 
-def test_desk_page_turns_knobs_and_tells_what_is_refused(lab: Lab, make_page: MakePage) -> None:
+def test_desk_page_turns_knobs_and_tells_what_is_refused(lab: Lab, new_page: MakePage) -> None:
     """A slider's end of a move reaches the run, a bad one is taken back with a sentence, and hostile text stays text."""
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(page, CELL)
     page.wait_for_selector(".kit-desk .kit-lamp[data-lamp=parts]", timeout=60_000)

@@ -18,9 +18,9 @@ rows = pd.DataFrame([grid.row(place) for place in range(len(grid))])
 FailureMap(rows, "max_offset_behind", "fetch_records", by="process_ms")"""
 
 
-def test_cell_opens_its_run_in_a_player(lab: Lab, make_page: MakePage) -> None:
+def test_cell_opens_its_run_in_a_player(lab: Lab, new_page: MakePage) -> None:
     """A click on one, then the arrow keys and Enter on another, after the slider was moved."""
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(page, CELL)
     page.locator('[data-cell="0,1"]').click()

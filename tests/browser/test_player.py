@@ -191,11 +191,11 @@ def test_scrubbing_asks_the_kernel_nothing_and_the_keyboard_moves(page: Page, wa
 
 
 @pytest.mark.parametrize("name", ["poison_record", "out_of_range", "same_id_other_topic"])
-def test_the_browser_draws_what_python_draws(page: Page, make_page: MakePage, lab: Lab, name: str) -> None:
+def test_the_browser_draws_what_python_draws(page: Page, new_page: MakePage, lab: Lab, name: str) -> None:
     """At any step, reached from any side, the pictures are those that were sent, and so those of `show`."""
     trace = get("poison_record").run(**KNOBS)
     if name != "poison_record":
-        other = make_page()
+        other = new_page()
         page, trace = other.page, get(name).run(seed=5)
         lab.open(page, f"from kitlib.views import Player\nPlayer('{name}', seed=5)")
         page.wait_for_selector(f"{ROOT}[data-step='0']")
@@ -312,11 +312,11 @@ def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_player_and_picture_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
+def test_player_and_picture_are_readable_in_both_themes(lab: Lab, new_page: MakePage, theme: str) -> None:
     """On either theme, and whatever the system prefers, words stand out by 4.5 or more and nothing is blank."""
     cell = "from kitlib.views import Player, show\nplayer = Player('small_max_offset_behind')\nplayer"
     scheme = "dark" if theme == "Light" else "light"
-    watched = open_player(lab, make_page, cell, "show(player.trace)", theme=theme, color_scheme=scheme)
+    watched = open_player(lab, new_page, cell, "show(player.trace)", theme=theme, color_scheme=scheme)
     watched.page.wait_for_selector(".jp-RenderedSVG img")
     low = watched.page.evaluate(
         "() => {" + FAINT_WORDS + """
@@ -330,10 +330,10 @@ def test_player_and_picture_are_readable_in_both_themes(lab: Lab, make_page: Mak
     watched.check()
 
 
-def test_hostile_content_opens_no_dialog_and_asks_for_nothing(lab: Lab, make_page: MakePage) -> None:
+def test_hostile_content_opens_no_dialog_and_asks_for_nothing(lab: Lab, new_page: MakePage) -> None:
     """Names, reasons and errors made of markup and scripts are shown as text: no dialog, no request, no element."""
     lab.set_theme("Light")
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(
         page,

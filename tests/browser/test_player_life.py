@@ -179,9 +179,9 @@ def test_pictures_do_not_move_when_a_box_is_asked_or_pinned(asked: Page) -> None
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_card_and_pins_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
+def test_card_and_pins_are_readable_in_both_themes(lab: Lab, new_page: MakePage, theme: str) -> None:
     """All words of the card and of the pins stand out from the page by 4.5 or more."""
-    page = open_player(lab, make_page, CELL, theme=theme, color_scheme="dark" if theme == "Light" else "light").page
+    page = open_player(lab, new_page, CELL, theme=theme, color_scheme="dark" if theme == "Light" else "light").page
     go_to(page, 200)
     press(page, "i")
     page.locator(".kit-life-field").fill(f"record {LOST}")
@@ -191,9 +191,9 @@ def test_card_and_pins_are_readable_in_both_themes(lab: Lab, make_page: MakePage
     lab.set_theme("Light")
 
 
-def test_names_and_sentences_of_a_hostile_run_stay_text(lab: Lab, make_page: MakePage) -> None:
+def test_names_and_sentences_of_a_hostile_run_stay_text(lab: Lab, new_page: MakePage) -> None:
     """Markup in a topic, an actor or a reason is shown as text in card, tip, list and pins."""
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(page, HOSTILE_CELL)
     page.wait_for_selector(f"{ROOT}[data-step='0']")

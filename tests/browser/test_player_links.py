@@ -13,10 +13,10 @@ pytestmark = pytest.mark.browser
 SAYS = "print(player.step, player.values['records'], player.seed)"
 
 
-def test_a_slider_linked_in_the_page_moves_the_picture_and_follows_it(lab: Lab, make_page: MakePage) -> None:
+def test_a_slider_linked_in_the_page_moves_the_picture_and_follows_it(lab: Lab, new_page: MakePage) -> None:
     """With `jslink` a slider's value and the player's step are one; what either side does is known to the other."""
     lab.set_theme("Light")
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(
         page,

@@ -12,9 +12,9 @@ from tests.browser.players import ROOT, attribute, open_player
 pytestmark = [pytest.mark.browser, pytest.mark.kafka]
 
 
-def test_the_switch_runs_the_story_on_the_broker_while_the_page_stays_alive(lab: Lab, make_page: MakePage, broker: Any) -> None:
+def test_the_switch_runs_the_story_on_the_broker_while_the_page_stays_alive(lab: Lab, new_page: MakePage, broker: Any) -> None:
     """Pressed by keyboard the switch shows that a run is under way, steps can be moved meanwhile, and then both lamps agree."""
-    watched = open_player(lab, make_page, "from kitlib.views import Player\nPlayer('restart', records=20)")
+    watched = open_player(lab, new_page, "from kitlib.views import Player\nPlayer('restart', records=20)")
     page = watched.page
     page.get_by_role("button", name="real broker").press("Enter")
     page.locator(".kit-progress:not([hidden]) progress").wait_for()

@@ -48,9 +48,9 @@ def box_of(page: Page, name: str) -> tuple[str, list[str]]:
     return (actor.locator("rect").last.get_attribute("class") or "").split()[0], actor.locator("text").all_text_contents()
 
 
-def test_player_opens_at_its_start_with_a_large_play_button_that_goes_once_it_is_used(lab: Lab, make_page: MakePage) -> None:
+def test_player_opens_at_its_start_with_a_large_play_button_that_goes_once_it_is_used(lab: Lab, new_page: MakePage) -> None:
     """The button stands over the stage, plays the run, and is out of the way from then on."""
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(page, CELL)
     page.wait_for_selector(f"{ROOT}[data-step='0']")
@@ -119,9 +119,9 @@ def test_dragging_on_the_axis_scrubs(page: Page) -> None:
 
 
 @pytest.mark.alone
-def test_stage_is_drawn_60_times_a_second_with_200_things(lab: Lab, make_page: MakePage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stage_is_drawn_60_times_a_second_with_200_things(lab: Lab, new_page: MakePage, capsys: pytest.CaptureFixture[str]) -> None:
     """While nearly 200 things travel the page paints as often as its screen asks; a slower machine less often, in proportion."""
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(page, CROWD)
     page.wait_for_selector(f"{ROOT}[data-step='0']")
@@ -151,9 +151,9 @@ def test_stage_is_drawn_60_times_a_second_with_200_things(lab: Lab, make_page: M
     watched.check()
 
 
-def test_nothing_travels_where_motion_is_not_wanted(lab: Lab, make_page: MakePage) -> None:
+def test_nothing_travels_where_motion_is_not_wanted(lab: Lab, new_page: MakePage) -> None:
     """With prefers-reduced-motion a thing stands half way from its start to its arrival, however long it plays."""
-    watched = make_page(reduced_motion="reduce")
+    watched = new_page(reduced_motion="reduce")
     page = watched.page
     lab.open(page, CROWD)
     page.wait_for_selector(f"{ROOT}[data-step='0']")
@@ -169,9 +169,9 @@ def test_nothing_travels_where_motion_is_not_wanted(lab: Lab, make_page: MakePag
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_stage_is_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
+def test_stage_is_readable_in_both_themes(lab: Lab, new_page: MakePage, theme: str) -> None:
     """Its words stand out by 4.5 or more, those in a dark actor from the dark of it, and are 11 px or more."""
-    watched = open_player(lab, make_page, CELL, theme=theme, color_scheme="dark" if theme == "Light" else "light")
+    watched = open_player(lab, new_page, CELL, theme=theme, color_scheme="dark" if theme == "Light" else "light")
     page = watched.page
     go_to(page, 90)
     low = page.evaluate("() => {" + FAINT_WORDS + "return faintWords(root.querySelectorAll('.kit-actors text.ink, .kit-actors text.grey, .kit-cast span, .kit-times span, .kit-mark span')); }")

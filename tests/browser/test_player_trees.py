@@ -56,10 +56,10 @@ RUNS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "knobs"), RUNS, ids=str)
 def test_the_browser_draws_the_trees_that_python_draws(
-    make_page: MakePage, lab: Lab, name: str, knobs: dict[str, Any]
+    new_page: MakePage, lab: Lab, name: str, knobs: dict[str, Any]
 ) -> None:
     """At any step, reached from any side, the pictures are those that were sent, and so those of `show`."""
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     sent = Projector(Session(name, knobs=knobs).frames)
     lab.open(page, player_of(name, **knobs))
@@ -185,10 +185,10 @@ def test_playing_trees_draws_each_step(page: Page, watched: Watched, capsys: pyt
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_trees_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme: str) -> None:
+def test_trees_are_readable_in_both_themes(lab: Lab, new_page: MakePage, theme: str) -> None:
     """Words stand out by 4.5 or more, none is smaller than 11 px, images and controls have names, ids are unique."""
     cells = player_of("tuple_tree", **KNOBS), "from kitlib.views import show\nshow(player.trace, 120)"
-    watched = open_player(lab, make_page, *cells, theme=theme, color_scheme="dark" if theme == "Light" else "light")
+    watched = open_player(lab, new_page, *cells, theme=theme, color_scheme="dark" if theme == "Light" else "light")
     watched.page.wait_for_selector(".jp-RenderedSVG img")
     watched.page.get_by_label("Step", exact=True).fill("120")
     wrong = watched.page.evaluate(
@@ -213,10 +213,10 @@ def test_trees_are_readable_in_both_themes(lab: Lab, make_page: MakePage, theme:
     watched.check()
 
 
-def test_hostile_names_in_trees_are_only_text(lab: Lab, make_page: MakePage) -> None:
+def test_hostile_names_in_trees_are_only_text(lab: Lab, new_page: MakePage) -> None:
     """Tasks, faults and values made of markup and scripts are shown as text: no dialog, no request, no element."""
     lab.set_theme("Light")
-    watched = make_page()
+    watched = new_page()
     page = watched.page
     lab.open(
         page,
