@@ -9,11 +9,11 @@ import psutil
 import pytest
 
 from kitlib.lab import kafka_server
-from tests.conftest import describe, make_home, mentions, wait_for
+from tests.conftest import describe, format_home, make_home, mentions, wait_for
 
 
 @pytest.fixture
-def own_home(tmp_path: Path, kit_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def bare_home(tmp_path: Path, kit_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A KIT_HOME for this test alone, with the shared jars; at the end nothing may run that carries its name."""
     home = make_home(tmp_path / "a home with ümlauts", (kit_home / "jars").resolve())
     monkeypatch.setenv("KIT_HOME", str(home))
@@ -24,6 +24,13 @@ def own_home(tmp_path: Path, kit_home: Path, monkeypatch: pytest.MonkeyPatch) ->
     for process in left:
         process.kill()
     assert not left, f"still running: {[describe(process) for process in left]}"
+
+
+@pytest.fixture
+def own_home(bare_home: Path, formatted: Path) -> Path:
+    """The same, with a formatted data folder: what is tested begins when the broker is started."""
+    format_home(bare_home, formatted)
+    return bare_home
 
 
 def processes_of(home: Path) -> list[psutil.Process]:

@@ -158,16 +158,16 @@ def status_if(phase: str) -> kafka_server.Status | None:
     return status if status.phase == phase else None
 
 
-def test_disk_full_at_the_start_ends_with_the_exit_code_for_disks(own_home: Path) -> None:
+def test_disk_full_at_the_start_ends_with_the_exit_code_for_disks(bare_home: Path) -> None:
     """Without room for a format the start ends with exit code 74 and one line, and no half-made folder stays."""
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY));"
     code = limit + "from kitlib.cli import main; main(['up'])"
     up = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert up.returncode == 74, up.stderr
     assert "Traceback" not in up.stderr and "make room" in up.stderr.lower()
-    assert all_gone(own_home, 15)
+    assert all_gone(bare_home, 15)
     kafka_server.ensure(progress=quiet)
-    assert [entry.name for entry in (own_home / "data" / "kafka-1").iterdir()] == ["node-1"]
+    assert [entry.name for entry in (bare_home / "data" / "kafka-1").iterdir()] == ["node-1"]
 
 
 @pytest.mark.alone
@@ -202,18 +202,18 @@ def test_half_written_format_is_put_aside_and_never_overwritten(own_home: Path) 
     assert any("was not whole" in line and str(aside) in line for line in said)
 
 
-def test_format_tool_killed_leaves_nothing_that_looks_formatted(own_home: Path) -> None:
+def test_format_tool_killed_leaves_nothing_that_looks_formatted(bare_home: Path) -> None:
     """Killed while it formats, everything of it, the next start is whole and finds no half-made folder."""
     with subprocess.Popen([sys.executable, "-m", "kitlib", "up"], stderr=subprocess.PIPE, start_new_session=True) as up:
-        assert wait_for((own_home / "run" / "node-1.properties").exists, 30)
-        for process in processes_of(own_home):
+        assert wait_for((bare_home / "run" / "node-1.properties").exists, 30)
+        for process in processes_of(bare_home):
             if process.pid != os.getpid():
                 process.kill()
         up.communicate(timeout=30)
-    assert all_gone(own_home, 15)
-    assert not (own_home / "data" / "kafka-1" / "node-1").exists()
+    assert all_gone(bare_home, 15)
+    assert not (bare_home / "data" / "kafka-1" / "node-1").exists()
     assert kafka_server.ensure(progress=quiet).brokers == 1
-    assert [entry.name for entry in (own_home / "data" / "kafka-1").iterdir()] == ["node-1"]
+    assert [entry.name for entry in (bare_home / "data" / "kafka-1").iterdir()] == ["node-1"]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_format_tool_killed_leaves_nothing_that_looks_formatted(own_home: Path) 
     [("version=7", "format version 7"), ("node.id=2", "the data of node 2")],
     ids=["newer version", "another node"],
 )
-def test_foreign_data_are_refused_and_left_alone(own_home: Path, line: str, words: str) -> None:
+def test_foreign_data_are_refused_and_left_alone(bare_home: Path, line: str, words: str) -> None:
     """Data of a newer Kafka or of another node are refused with the reason, and nothing in them changes."""
     folder = workspace.ensure() / "data" / "kafka-1" / "node-1"
     folder.mkdir(parents=True)
