@@ -148,7 +148,7 @@ def test_two_hundred_runs_left_behind_are_gone_after_one_reset(kept: Kept, kit_h
     admin = AdminClient(client_config(kept.cluster))
     child = subprocess.run([sys.executable, "-c", LEAVES_RUNS, "200"], capture_output=True, text=True, check=True, timeout=120)
     memory, files = map(int, child.stdout.split())
-    assert memory < 20_000_000 and files < 10, (memory, files)
+    assert memory < 20_000_000 and files < 40, (memory, files)  # a client opens a few connections anew; one for each run would be 200
     reset = [sys.executable, "-m", "kitlib", "reset", "--all", "--yes"]
     told = subprocess.run(reset, capture_output=True, text=True, check=True, timeout=60)
     assert "200" in told.stdout + told.stderr
