@@ -24,7 +24,7 @@ from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines import acker_processor, acker_query, acker_stream
 from kitlib.pipelines.acker_processor import Ledger, as_frame
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry
-from tests.conftest import REPOSITORY, wait_for
+from tests.conftest import REPOSITORY, mentions, wait_for
 from tests.pipelines.acker_job import WAYS, stream_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -266,12 +266,14 @@ def test_trees_are_followed_across_executors_of_which_one_is_killed(way: str, tm
             assert wait_for(lambda: (folder / "query" / "commits" / "0").exists() or process.poll() is not None, 300)
             assert process.poll() is None, (tmp_path / "log").read_text()[-3000:]
             started = psutil.Process(process.pid).children(recursive=True)
-            executors = [each for each in started if any("CoarseGrainedExecutorBackend" in word for word in each.cmdline())]
+            executors = [each for each in started if mentions(each, "CoarseGrainedExecutorBackend")]
             assert len(executors) == 2
             executors[0].kill()
+            assert not (folder / "query" / "commits" / "1").exists(), "it came too late to meet two executors at work"
             assert process.wait(400) == 0, (tmp_path / "log").read_text()[-3000:]
         finally:
             process.kill()
+            process.wait(60)
     told = json.loads((tmp_path / "out").read_text())
     assert told["died"] == 1
     found = Outcomes((root, end) for root, end in told["outcomes"])
