@@ -35,7 +35,7 @@ FAINT_WORDS = """
 
 
 def open_player(lab: Lab, make_page: MakePage, *cells: str, theme: str = "Light", **options: Any) -> Watched:
-    """A page of its own with these cells run, once the first player of them is there; `options` are those of its browser's context."""
+    """A page of its own with these cells run, once the first player of them is there; `options` are those of `make_page`."""
     lab.set_theme(theme)
     watched = make_page(**options)
     lab.open(watched.page, *cells)

@@ -18,7 +18,6 @@ from kitlib.lab import spark as kit_spark
 from kitlib.lab.processes import wait_until
 from kitlib.pipelines import acker_processor, acker_query, acker_stream
 from kitlib.pipelines.acker_query import MESSAGES
-from tests.conftest import wait_for
 
 WAYS: dict[str, Any] = {"stream": acker_stream, "processor": acker_processor}
 
@@ -52,7 +51,7 @@ def main(way: str, master: str, source: str, folder: str, timeout_ms: str) -> No
         query = WAYS[way].start(stream_of(spark, Path(source)), folder, int(timeout_ms))
         acker_query.finish(query)
         rows = WAYS[way].outcomes(spark, folder).toPandas()
-        died = 0 if is_local else wait_for(lambda: executors_of(spark, are_dead=True), 20)  # the driver is told a moment later
+        died = 0 if is_local else wait_until(lambda: executors_of(spark, are_dead=True), 20, "the driver knows of a death")
         told = sorted(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
     shutil.rmtree(work, ignore_errors=True)
     print(json.dumps({"died": died, "outcomes": told}))
