@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from kitlib import experiments
 from kitlib.cli import app, dashed
 from kitlib.cli.knob_options import knob_option
-from kitlib.experiments.experiment import BACKENDS, Experiment
+from kitlib.experiments.experiment import BACKENDS
 from kitlib.experiments.interventions import ScriptError
 from kitlib.experiments.script import MOST_CHARS, Script
 from kitlib.experiments.stored import compare_logs
@@ -78,8 +80,10 @@ def _compare_with_model(trace: Trace, verdict: Verdict, model: Trace) -> None:
         typer.echo(compare_logs(model, trace))
 
 
-def _add(experiment: Experiment) -> None:
-    """Add the experiment as a subcommand whose options are its knobs, which check their values themselves."""
+@cache
+def _command(name: str) -> TyperCommand:
+    """The experiment as a command whose options are its knobs, which check their values themselves."""
+    experiment = experiments.get(name)
 
     def call(
         *,
@@ -105,7 +109,11 @@ def _add(experiment: Experiment) -> None:
     parameters += [knob_option(knob) for knob in experiment.knobs]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.command(experiment.name, cls=_TakesKnobs, help=f"{experiment.title}. {experiment.question}")(call)
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, cls=_TakesKnobs, help=f"{experiment.title}. {experiment.question}")(call)
+    made = typer.main.get_command(alone)
+    assert isinstance(made, TyperCommand)
+    return made
 
 
 class _TakesKnobs(TyperCommand):
@@ -117,7 +125,28 @@ class _TakesKnobs(TyperCommand):
         return super().parse_args(ctx, options)
 
 
-run = typer.Typer(name="run", help="Run an experiment and judge it.", invoke_without_command=True)
+class _Commands(Mapping[str, TyperCommand]):
+    """A command for each experiment, made when it is asked for: to make all of them takes longer than a run."""
+
+    def __getitem__(self, name: str) -> TyperCommand:
+        if name not in experiments.names():
+            raise KeyError(name)
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(experiments.names())
+
+    def __len__(self) -> int:
+        return len(experiments.names())
+
+
+class _Experiments(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands()  # type: ignore[assignment]  # nothing is added to it
+
+
+run = typer.Typer(name="run", cls=_Experiments, help="Run an experiment and judge it.", invoke_without_command=True)
 
 
 @run.callback()
@@ -145,6 +174,4 @@ def run_script(
         )
 
 
-for _name in experiments.names():
-    _add(experiments.get(_name))
 app.add_typer(run)

@@ -224,7 +224,7 @@ def _end_node(number: int, how: str, hold: bool, timeout_s: float) -> int:
 def producer_id_expiration(ms: int) -> Iterator[None]:
     """Let the kit's brokers forget producers that were idle for `ms` milliseconds (Kafka's own: a day), until the end.
 
-    They look once a second (`producer.id.expiration.check.interval.ms`, which the kit sets). LabError when
+    They look every five seconds (`producer.id.expiration.check.interval.ms`, which the kit sets). LabError when
     no broker of the kit's runs or it does not take the setting.
     """
     with broker_setting(_cluster(_own_state()), EXPIRATION, str(ms)):
