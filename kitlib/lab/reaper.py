@@ -4,7 +4,7 @@
 (`kitlib.lab.supervisor`): when its owner dies it ends JupyterLab, its kernels, and whatever these have started,
 after it has asked the broker to stop.
 
-Orders (JSON lines on stdin):    {"run": [argv], "log": path, "cwd": path}   {"stop": "gently" | "now"}
+Orders (JSON lines on stdin):    {"run": [argv], "log": path, "cwd": path, "aside": bool}   {"stop": "gently" | "now"}
 Reports (JSON lines on stdout):  {"ready": pid}  {"started": pid}  {"ended": exit code}  {"done": seconds}
 """
 
@@ -66,9 +66,9 @@ class Reaper:
         except queue.Empty:
             return {}
 
-    def run(self, command: Sequence[str], log: Path, cwd: Path, environment: Mapping[str, str]) -> None:
-        """Start `command`; whatever comes of it carries the token and ends with the lab."""
-        self._order({"run": list(command), "log": str(log), "cwd": str(cwd), "environment": dict(environment)})
+    def run(self, command: Sequence[str], log: Path, cwd: Path, environment: Mapping[str, str], aside: bool = False) -> None:
+        """Start `command`; whatever comes of it carries the token and ends with the lab, and the lab with it unless it runs `aside`."""
+        self._order({"run": list(command), "log": str(log), "cwd": str(cwd), "environment": dict(environment), "aside": aside})
 
     def stop(self, now: bool = False) -> None:
         """End everything; ask first (gently) or not (now). A second call can only hurry."""
@@ -117,6 +117,7 @@ class Program(Supervisor):
     def __init__(self, token: str) -> None:
         super().__init__(token, by_token=True)  # a process that is not below it may carry the token too
         self.child: subprocess.Popen[bytes] | None = None  # collected by `bury`, never by itself
+        self.aside: list[subprocess.Popen[bytes]] = []
         self.asked: str | None = None  # how the end was asked for: "gently", "now", or not yet
         self.unread = b""  # the part of an order that has come so far
 
@@ -158,13 +159,17 @@ class Program(Supervisor):
     def start(self, order: dict[str, Any]) -> None:
         log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            self.child = subprocess.Popen(
+            started = subprocess.Popen(
                 order["run"], cwd=order["cwd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**order["environment"], TOKEN_NAME: self.token}, start_new_session=True,
             )
         finally:
             os.close(log)
-        tell({"started": self.child.pid})
+        if order["aside"]:
+            self.aside.append(started)
+        else:
+            self.child = started
+            tell({"started": started.pid})
 
     def end_all(self) -> None:
         """JupyterLab and its kernels first, then the broker, then whatever is left of either.

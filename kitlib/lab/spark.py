@@ -25,7 +25,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -39,7 +39,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kitlib.errors import LabError
-from kitlib.lab import java, workspace
+from kitlib.lab import class_archive, java, workspace
 from kitlib.lab.jars import ensure_jars
 
 LOCAL_MASTER = "local[2]"
@@ -142,10 +142,10 @@ def session(
         return found
 
 
-def stop() -> None:
-    """End this Python's Spark session and its Java process. Does nothing when there is none."""
+def stop(patience_s: float = SECONDS_TO_END) -> None:
+    """End this Python's Spark session and its Java process, which is killed after `patience_s`. Does nothing when there is none."""
     with _lock:
-        _forget()
+        _forget(patience_s)
 
 
 def is_alive() -> bool:
@@ -201,7 +201,8 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
     jars = ensure_jars("spark")
     environment = _environment(java.spark_java_home(found), master)
     conf = SparkConf(loadDefaults=False)
-    for name, value in (_settings(app, master, java_flags, jars) | settings).items():
+    archive = class_archive.flags(found.executable, class_archive.spark_class_path(jars), "spark") if is_local(master) else []
+    for name, value in (_settings(app, master, [*java_flags, *archive], jars) | settings).items():
         conf.set(name, value)
     try:
         with _environment_of(environment), _java_output() as output:
@@ -219,11 +220,11 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
         ) from error
 
 
-def _settings(app: str, master: str, java_flags: tuple[str, ...], jars: list[Path]) -> dict[str, str]:
+def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]) -> dict[str, str]:
     """What every session of the kit is started with."""
     scratch = _scratch()
     options = [
-        *java_flags,
+        *(f'"{flag}"' for flag in java_flags),
         f'"-Djava.io.tmpdir={scratch}"',
         f'"-Dderby.system.home={scratch}"',
         f'"-Dkit.spark.log={log_file()}"',
@@ -234,7 +235,6 @@ def _settings(app: str, master: str, java_flags: tuple[str, ...], jars: list[Pat
     settings = {
         "spark.app.name": app,
         "spark.master": master,
-        "spark.jars": ",".join(jar.as_uri() for jar in jars),
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.ui.enabled": "false",
@@ -253,6 +253,11 @@ def _settings(app: str, master: str, java_flags: tuple[str, ...], jars: list[Pat
     }
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} | _sockets()
+    places = class_archive.resolved(jars)
+    if is_local(master) and not any(os.pathsep in str(place) for place in places):
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, places))  # an archive has only what is on the class path
+    else:
+        settings["spark.jars"] = ",".join(jar.as_uri() for jar in jars)
     return settings
 
 
@@ -280,7 +285,8 @@ def _environment(java_home: Path, master: str) -> dict[str, str]:
     """What Spark's Java is started with: nothing foreign, the kit's Java, this very Python."""
     environment = java.clean_java_env(os.environ)
     environment |= {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    environment["SPARK_CONF_DIR"] = str(_log4j_file().parent)  # a folder without spark-defaults or spark-env
+    # A folder without spark-defaults or spark-env. It is on the class path, where an archive is refused for a folder that holds a file.
+    environment["SPARK_CONF_DIR"] = str(class_archive.folder() / "no-spark-conf")
     if is_local(master):
         environment["SPARK_LOCAL_IP"] = LOOPBACK
     if environment.get("LC_ALL") in ("C", "POSIX"):
@@ -363,7 +369,7 @@ def _adjust(found: Session, settings: Mapping[str, str]) -> None:
             ) from error
 
 
-def _forget() -> None:
+def _forget(patience_s: float = SECONDS_TO_END) -> None:
     """End what can be ended, and clear every place where pyspark remembers it."""
     gateway, context, found = SparkContext._gateway, SparkContext._active_spark_context, SparkSession._instantiatedSession
     process = java_process()
@@ -378,7 +384,7 @@ def _forget() -> None:
         with suppress(Exception):
             gateway.shutdown()
     if process is not None:
-        _end(process)
+        _end(process, patience_s)
         for folder in (scratch_folder(), _socket_folder()):
             shutil.rmtree(folder, ignore_errors=True)
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
@@ -389,13 +395,13 @@ def _forget() -> None:
         SQLContext._instantiatedContext = None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
     """Break Java's standard input, at which it ends by itself; kill it when it does not."""
     if process.stdin:
         with suppress(OSError):
             process.stdin.close()
     try:
-        process.wait(SECONDS_TO_END)
+        process.wait(patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

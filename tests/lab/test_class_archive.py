@@ -1,4 +1,4 @@
-"""The archive of Kafka's classes: made once, used by every Java of a broker, and never a reason not to start."""
+"""The archives of Kafka's and Spark's classes: made once, used by every Java of theirs, and never a reason not to start."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ import pytest
 from kitlib.errors import LabError
 from kitlib.lab import class_archive, class_archive_maker, jars, java
 from kitlib.lab.brokers.node import Machinery, java_command
+from kitlib.lab.class_archive_maker import KAFKA, SPARK_LOCAL, Program
 from tests.conftest import make_home, our_processes, wait_for
 from tests.lab.conftest import all_gone
+from tests.lab.labs import Lab
 
 pytestmark = pytest.mark.kafka
 
@@ -24,7 +27,7 @@ pytestmark = pytest.mark.kafka
 def with_jars(home: Path) -> Path:
     """A workspace at `home` with jars of its own, so that nobody else's archive is there."""
     (home / "jars").mkdir(parents=True)
-    for jar in jars.ensure_jars("kafka"):
+    for jar in [*jars.ensure_jars("kafka"), *jars.ensure_jars("spark")]:
         shutil.copy2(jar, home / "jars")
     return home
 
@@ -98,7 +101,7 @@ def test_archive_of_two_makers_at_once_is_made_by_one(made: tuple[Path, list[str
     """Of two makers one makes the archive and the other waits for it; nothing else is left, in the folder or running."""
     home, told = made
     assert sorted("made an archive" in text for text in told) == [False, True]
-    others = {path.name for path in (home / "jars").iterdir()} - {jar.file for jar in jars.LOCK["kafka"]}
+    others = {path.name for path in (home / "jars").iterdir()} - {jar.file for name in jars.SETS for jar in jars.LOCK[name]}
     assert {name for name in others if not name.endswith(".lock")} == {path.name for path in (home / "jars").glob("kafka-classes-*")}
     assert len(list((home / "jars").glob("kafka-classes-*"))) == 1
     assert not (home / "run" / "classes").exists()
@@ -169,30 +172,32 @@ def test_archive_that_is_new_replaces_the_old_ones(bare_home: Path) -> None:
     assert list((bare_home / "jars").glob("kafka-classes-*")) == [kept]
 
 
-def test_maker_that_fails_says_one_sentence_once(
-    bare_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("program", [KAFKA, SPARK_LOCAL], ids=lambda program: program.name)
+def test_maker_that_fails_says_one_sentence_once(program: Program, bare_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A failure is one sentence and no error; the next setup does not try again, `kit fetch` does."""
 
     def fail(*_: object) -> None:
-        raise LabError("the broker ended: out of memory")
+        raise LabError("it ended: out of memory")
 
-    monkeypatch.setattr(class_archive_maker, "_run_a_broker", fail)
-    assert class_archive_maker.make() is None
-    assert "could not be made (the broker ended: out of memory). Kafka starts all the same" in capsys.readouterr().err
-    assert class_archive_maker.make() is None
+    failing = replace(program, run=fail)
+    assert class_archive_maker.is_wanted(failing)
+    assert class_archive_maker.make(failing) is None
+    assert f"could not be made (it ended: out of memory). {program.title} starts all the same" in capsys.readouterr().err
+    assert not class_archive_maker.is_wanted(failing)
+    assert class_archive_maker.make(failing) is None
     assert capsys.readouterr().err == ""
-    assert class_archive_maker.make(again=True) is None
+    assert class_archive_maker.make(failing, again=True) is None
     assert "could not be made" in capsys.readouterr().err
-    assert class_archive.flags(executable(), class_path()) == []
+    assert class_archive.flags(executable(), program.class_path(), program.name) == []
 
 
-def test_maker_starts_no_broker_for_those_who_have_a_cluster(
-    bare_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("program", [KAFKA, SPARK_LOCAL], ids=lambda program: program.name)
+def test_maker_starts_nothing_for_those_who_have_a_cluster(
+    program: Program, bare_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With KIT_KAFKA_BOOTSTRAP the kit starts no Kafka, and needs no archive of its classes."""
-    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "127.0.0.1:1")
-    assert class_archive_maker.make(again=True) is None
+    """With KIT_KAFKA_BOOTSTRAP the kit starts no Kafka, with KIT_SPARK_MASTER no Spark here, and needs no archive of their classes."""
+    monkeypatch.setenv({"kafka": "KIT_KAFKA_BOOTSTRAP", "spark": "KIT_SPARK_MASTER"}[program.name], "127.0.0.1:1")
+    assert class_archive_maker.make(program, again=True) is None
     assert capsys.readouterr().err == ""
     assert not (bare_home / "run").exists()
 
@@ -210,3 +215,40 @@ def test_maker_that_is_interrupted_leaves_nothing(bare_home: Path, number: signa
     assert all_gone(bare_home, 10)
     assert not (bare_home / "run" / "classes").exists()
     assert not [path for path in (bare_home / "jars").iterdir() if "classes" in path.name and path.suffix != ".lock"]
+
+
+SESSION = """
+import sys
+from kitlib.lab import spark
+session = spark.session(java_flags=(*spark.JAVA_FLAGS, f"-Xlog:class+load:file={sys.argv[1]}"))
+session.range(10).groupBy("id").count().collect()
+session.stop()
+print(spark.log_file().with_suffix(".out").read_text())
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_session_takes_its_classes_from_the_archive(kit_home: Path, tmp_path: Path) -> None:
+    """Spark's classes, without lambdas, come from the archive that these jars have, or are given now; Java says nothing of it."""
+    assert class_archive_maker.make(SPARK_LOCAL)
+    log = tmp_path / "classes.log"
+    told = subprocess.run([sys.executable, "-c", SESSION, str(log)], capture_output=True, text=True, timeout=240, check=True).stdout
+    assert "[cds]" not in told and "shared" not in told, told
+    sparks = [line for line in log.read_text(errors="replace").splitlines() if " org.apache.spark." in line and "$$Lambda" not in line]
+    shared = [line for line in sparks if "shared objects file (top)" in line]
+    assert len(shared) > 2_000 and len(shared) > 0.9 * len(sparks)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_lab_has_the_archive_of_spark_made_aside_and_ends_its_maker(bare_home: Path) -> None:
+    """Where there is none, a lab has it made at the lowest priority when it is open, and ends the maker with all the rest."""
+    lab = Lab(bare_home).open()
+    sparks = wait_for(lambda: lab.find("org.apache.spark.deploy.SparkSubmit"), 60)
+    makers = lab.find(class_archive_maker.__name__, class_archive_maker.ASIDE)
+    assert [process.nice() for process in (*makers, *sparks)] == [class_archive_maker.LOWEST_PRIORITY] * 2
+    assert lab.end() == 130
+    assert all_gone(bare_home, 10)
+    assert not list((bare_home / "jars").glob("*.jsa"))
