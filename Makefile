@@ -35,10 +35,10 @@ lab: setup ## Start Kafka and JupyterLab and open the first notebook; Ctrl-C end
 	@exec $(BIN)/kit lab $(ARGS)
 
 test: setup ## Run every test: lint, unit, conformance, properties, Kafka, Spark, notebooks, browser
-	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@exec $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 quick: setup ## Run what fails most often in a few minutes: lint, the models, conformance, one notebook on Kafka
-	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	@exec $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
 		-m "quick or not (kafka or spark or browser or notebooks or slow)" $(ARGS)
 
 bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json

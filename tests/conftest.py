@@ -8,6 +8,7 @@ outside the workspace an error as well; it is off by default because somebody ma
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 import psutil
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from tests.chromium import chromium  # noqa: F401 - a fixture
@@ -38,6 +40,7 @@ MARKERS = {
     "quick": "runs in `make quick` although it needs more than Python",
     "alone": "has so near a deadline that no other test may run beside it",
 }
+WORKER_BYTES = 4_000_000_000  # what a worker may need at once, with Spark, three brokers and a browser
 
 
 # No example is failed for its time: another test runs beside. With CI set, Hypothesis tries the same examples each time.
@@ -48,6 +51,12 @@ settings.load_profile("kit")
 def users_home() -> Path:
     """The workspace a user of this machine would have: KIT_HOME as it was before the tests, or the cache folder."""
     return Path(os.environ.get("KIT_HOME") or platformdirs.user_cache_path("delivery-lab"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`: one worker more than cores, at least two, and at most one for each WORKER_BYTES of memory."""
+    return max(2, min((os.cpu_count() or 1) + 1, psutil.virtual_memory().total // WORKER_BYTES))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -80,17 +89,24 @@ def make_home(home: Path, jars: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def built_site(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The site of `kit page`, built once; skipped where Pyodide cannot be had."""
+def built_site(kit_home: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Site:
+    """The site of `kit page`, built once for all workers; skipped where Pyodide cannot be had."""
     from kitlib.errors import SupplyError
     from kitlib.lab import pyodide
     from kitlib.views.browser import site
+    from tests import side_by_side
 
     try:
         pyodide.ensure()
     except SupplyError as error:
         pytest.skip(f"Pyodide cannot be had here: {error}")
-    return site.build(tmp_path_factory.mktemp("site") / "page", lambda line: None)
+    room = tmp_path_factory.mktemp("site") if worker_id == "master" else side_by_side.ROOM
+    built = room / "site.json"
+    with FileLock(room / "site.lock"):
+        if not built.exists():
+            made = site.build(room / "page", lambda line: None)
+            built.write_text(json.dumps([made.experiments, made.size, made.sent]))
+    return site.Site(room / "page", *json.loads(built.read_text()))
 
 
 @pytest.fixture(scope="session", autouse=True)

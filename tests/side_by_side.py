@@ -1,8 +1,8 @@
-"""Two tests at a time: `make test` has two workers, each with a workspace, a broker and a Spark of its own.
+"""Several tests at a time: each worker of `make test` has a workspace, a broker and a Spark of its own.
 
-Most tests of the real parts wait for those, so that two at a time take little longer than one. A file
+Most tests of the real parts wait for those, so there is one worker more than cores, where there is memory for it. A file
 is run whole, in its order, by one worker. A test that is marked `alone` has a deadline so near that a
-neighbour could make it miss it: while it runs, the other worker waits.
+neighbour could make it miss it: while it runs, the other workers wait.
 
 A few tests that failed are run once more, alone, after the summary: on two busy cores a real broker, Spark or
 Chromium may answer late for once. Both results are on the screen, and the second one counts. A test that
@@ -31,6 +31,7 @@ from tests.conftest import carries
 CLOCK = "slowness"  # whoever calls it is judged by a clock
 NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers starts
 REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
+LONGEST = "test_notebooks.py"  # a quarter of an hour
 AGAIN = 3  # at most so many failed tests are run once more
 ROOM = Path(tempfile.gettempdir())  # in a worker the folder that the run's workers share, see pytest_configure
 
@@ -63,7 +64,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The files that take long come first and those that are run alone last, so that the workers end at the same time."""
+    """The files that take long come first, the longest of all before them, those that are run alone last: so the workers end together."""
     if is_worker(config):
         files: dict[Path, list[pytest.Item]] = {}
         for item in items:
@@ -72,11 +73,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def turn_of(file: list[pytest.Item]) -> int:
-    """0 for a file with tests of the real parts, 1 for a pure one, 2 for one whose tests are all run alone."""
+    """0 for the notebooks, 1 for a file with tests of the real parts, 2 for a pure one, 3 for one whose tests are all run alone."""
     if all(map(is_alone, file)):
-        return 2
+        return 3
+    if file[0].path.name == LONGEST:
+        return 0
     names = {name for item in file for name in (*(mark.name for mark in item.iter_markers()), *getattr(item, "fixturenames", ()))}
-    return 0 if REAL & names else 1
+    return 1 if REAL & names else 2
 
 
 def is_alone(item: pytest.Item) -> bool:

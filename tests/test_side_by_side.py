@@ -1,4 +1,4 @@
-"""`make test`: two tests at a time, some of them alone, and nothing left behind in either worker."""
+"""`make test`: several tests at a time, some of them alone, and nothing left behind in any worker."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from tests.conftest import REPOSITORY, carries, has_ended, wait_for
+from tests.conftest import REPOSITORY, carries, has_ended, pytest_xdist_auto_num_workers, wait_for
 from tests.side_by_side import is_alone
 
 # What a small suite has instead of tests/conftest.py: the same hooks and fixtures.
@@ -22,9 +23,19 @@ PLUGINS = ("-p", "no:cacheprovider", "-p", "xdist", "-p", "pytest_timeout")  # t
 
 
 def options() -> list[str]:
-    """What `make test` gives to pytest before ARGS."""
+    """What `make test` gives to pytest before ARGS, with two workers: the small suites have two files for them."""
     [line] = re.findall(r"-m pytest (.*) \$\(ARGS\)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
-    return line.split()
+    return line.replace("-n auto", "-n 2").split()
+
+
+@pytest.mark.parametrize(("cores", "gigabytes", "workers"), [(2, 24, 3), (2, 8, 2), (1, 2, 2), (8, 16, 4), (8, 64, 9)])
+def test_there_is_one_worker_more_than_cores_where_there_is_memory(
+    cores: int, gigabytes: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests of the real parts wait half of their time; a laptop with 8 GB has two workers all the same."""
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=gigabytes * 1_000_000_000))
+    assert pytest_xdist_auto_num_workers() == workers
 
 
 @pytest.fixture

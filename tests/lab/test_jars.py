@@ -93,6 +93,7 @@ def real_jars(kit_home: Path) -> dict[str, Path]:
 @pytest.fixture
 def repository(real_jars: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
     """A repository, and an empty workspace that fetches from it alone."""
+    gc.freeze()  # what the collector looks through below is this test's alone
     server = Repository(real_jars)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
