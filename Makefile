@@ -15,6 +15,9 @@ ARGS ?=
 
 COMPILE = uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate --quiet
+# Where it is set, each of the hundreds of Pythons that a run of the tests starts compiles the kit anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The developers' tools, which `make lab` leaves out.
 test quick lint lock site: SETUP = --dev
 

@@ -249,11 +249,16 @@ def _use(bootstrap: str) -> None:
 
 def _run_a_session(_chosen: Path, _class_path: list[Path], draft: Path) -> None:
     """Run a Spark session that writes its classes into `draft` when it ends; LabError when it does not do so."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from kitlib.lab import spark
 
     try:
         session = spark.session(java_flags=(*spark.JAVA_FLAGS, *class_archive.making_flags(draft)))
         _use_spark(session, draft.parent)
+    except (PySparkException, Py4JError) as error:  # its text may be in a Java that has ended
+        raise LabError(f"a job of Spark's ended with {type(error).__name__}; its log is {spark.log_file()}") from error
     finally:
         spark.stop(SECONDS)
     if not draft.is_file():
@@ -275,7 +280,7 @@ def _use_spark(session: SparkSession, room: Path) -> None:
     read.select("k", f.explode("a")).union(read.select("k", "id")).distinct().orderBy("k").collect()
     read.groupBy("k").applyInPandas(lambda rows: rows.head(1), row).collect()
     stream = session.readStream.text(lines).groupBy("value").count().writeStream.outputMode("complete").trigger(availableNow=True)
-    stream = stream.option("checkpointLocation", str(room / "checkpoint")).foreachBatch(lambda batch, _: batch.show())
+    stream = stream.option("checkpointLocation", str(room / "checkpoint")).foreachBatch(lambda batch, _: batch.collect().clear())
     stream.start().awaitTermination(int(SECONDS))
 
 

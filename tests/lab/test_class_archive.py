@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
 from kitlib.errors import LabError
-from kitlib.lab import class_archive, class_archive_maker, jars, java
+from kitlib.lab import class_archive, class_archive_maker, jars, java, spark
 from kitlib.lab.brokers.node import Machinery, java_command
 from kitlib.lab.class_archive_maker import KAFKA, SPARK_LOCAL, Program
 from tests.conftest import make_home, our_processes, wait_for
@@ -189,6 +190,18 @@ def test_maker_that_fails_says_one_sentence_once(program: Program, bare_home: Pa
     assert class_archive_maker.make(failing, again=True) is None
     assert "could not be made" in capsys.readouterr().err
     assert class_archive.flags(executable(), program.class_path(), program.name) == []
+
+
+def test_maker_whose_spark_job_fails_says_so(bare_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job that ends with an error of Spark's is a sentence that names the log."""
+
+    def fail(*_: object) -> None:
+        raise PySparkException("[STATE_STORE]")
+
+    monkeypatch.setattr(spark, "session", lambda **_: None)
+    monkeypatch.setattr(class_archive_maker, "_use_spark", fail)
+    assert class_archive_maker.make(SPARK_LOCAL) is None
+    assert "could not be made (a job of Spark's ended with PySparkException; its log is " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("program", [KAFKA, SPARK_LOCAL], ids=lambda program: program.name)

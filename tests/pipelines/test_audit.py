@@ -175,7 +175,7 @@ def test_audit_stream_stopped_in_the_middle_goes_on_where_it_was(
 ) -> None:
     """A stream that is stopped, restarted, and whose last batch is done again counts each step exactly once."""
     trace = run_on_model("small_max_offset_behind", cut=150)
-    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50, lines_per_batch=60) as stream:
+    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50, lines_per_batch=80) as stream:
         stream.catch_up()
         first = stream.result()
         assert first.steps == 150
@@ -183,7 +183,7 @@ def test_audit_stream_stopped_in_the_middle_goes_on_where_it_was(
     write_lines(trace.run, [step.to_json().encode() for step in trace.steps[150:]])
     last = max((tmp_path / "here/query/commits").glob("[0-9]*"), key=lambda path: int(path.name))
     forget(last)  # as if the crash had come between the batch and Spark's note of it
-    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50, lines_per_batch=60) as stream:
+    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50, lines_per_batch=80) as stream:
         assert stream.finish().differences(judge(trace)) == ()
     forget(max((tmp_path / "here/query/commits").glob("[0-9]*"), key=lambda path: int(path.name)))
     forget(max((tmp_path / "here/state").glob("*.json"), key=lambda path: int(path.stem)))  # ... and before its end
@@ -212,8 +212,8 @@ def test_audit_of_a_damaged_checkpoint_names_the_file_and_changes_nothing(
 ) -> None:
     """A checkpoint that is cut, incomplete or another's is refused with the file's name; nothing in it is touched."""
     trace, other = run_on_model("happy_path"), run_on_model("happy_path")
-    for run, folder in ((trace.run, "good"), (other.run, "other")):
-        with audit_stream(run, checkpoint=tmp_path / folder, every_ms=50, lines_per_batch=50) as stream:
+    for run, folder, lines in ((trace.run, "good", 50), (other.run, "other", None)):
+        with audit_stream(run, checkpoint=tmp_path / folder, every_ms=50, lines_per_batch=lines) as stream:
             stream.finish()
     foreign_metadata = (tmp_path / "other/query/metadata").read_text()
     damages: dict[str, Callable[[Path], Any]] = {

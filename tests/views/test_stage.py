@@ -49,7 +49,7 @@ def step_of(trace: Trace, what: str, actor: str = "") -> int:
     return next(step.number for step in trace.steps if step.what == what and actor in ("", step.actor))
 
 
-STAGED = [name for name in names() if get(name).run().domain in STAGES]
+STAGED = [name for name in names() if get(name).kind.domain in STAGES]
 
 
 @pytest.mark.parametrize("domain", STAGES)
