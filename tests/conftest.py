@@ -55,8 +55,11 @@ def users_home() -> Path:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: one worker more than cores, at least two, and at most one for each WORKER_BYTES of memory."""
-    return max(2, min((os.cpu_count() or 1) + 1, psutil.virtual_memory().total // WORKER_BYTES))
+    """For `-n auto`: one worker for each core and for each WORKER_BYTES of memory, whichever are fewer, and at least two.
+
+    With one more than cores the real parts answer so late that each run has a few tests which miss their deadline.
+    """
+    return max(2, min(os.cpu_count() or 1, psutil.virtual_memory().total // WORKER_BYTES))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,6 +1,6 @@
 """Several tests at a time: each worker of `make test` has a workspace, a broker and a Spark of its own.
 
-Most tests of the real parts wait for those, so there is one worker more than cores, where there is memory for it. A file
+Most tests of the real parts wait for those. There is a worker for each core, where there is memory for it. A file
 is run whole, in its order, by one worker. A test that is marked `alone` has a deadline so near that a
 neighbour could make it miss it: while it runs, the other workers wait.
 

@@ -198,10 +198,13 @@ def test_maker_whose_spark_job_fails_says_so(bare_home: Path, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise PySparkException("[STATE_STORE]")
 
+    ended: list[float] = []
     monkeypatch.setattr(spark, "session", lambda **_: None)
+    monkeypatch.setattr(spark, "stop", ended.append)  # the session here is that of the tests
     monkeypatch.setattr(class_archive_maker, "_use_spark", fail)
     assert class_archive_maker.make(SPARK_LOCAL) is None
     assert "could not be made (a job of Spark's ended with PySparkException; its log is " in capsys.readouterr().err
+    assert ended == [class_archive_maker.SECONDS]
 
 
 @pytest.mark.parametrize("program", [KAFKA, SPARK_LOCAL], ids=lambda program: program.name)
