@@ -38,6 +38,15 @@ OPEN = """async ([theme, path]) => {
   await window.jupyterapp.commands.execute("docmanager:open", { path });
 }"""
 
+# JupyterLab opens its launcher some time after the last notebook is closed, which can be when the next one is open already.
+READY = """(path) => {
+  const shell = window.jupyterapp.shell;
+  const opened = [...shell.widgets("main")].find((panel) => panel.context?.path === path);
+  if (opened && shell.currentWidget !== opened) shell.activateById(opened.id);
+  const session = shell.currentWidget === opened && opened?.sessionContext;
+  return session && session.isReady && session.session?.kernel?.status === "idle";
+}"""
+
 
 @dataclass
 class Lab:
@@ -82,10 +91,7 @@ class Lab:
             page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
         page.wait_for_selector(".jp-CodeCell", timeout=30_000)
         page.wait_for_function("window.jupyterapp && window.jupyterapp.commands.hasCommand('notebook:run-all-cells')")
-        ready = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
-        page.wait_for_function(
-            f"{ready} && window.jupyterapp.shell.currentWidget.sessionContext.isReady", timeout=30_000
-        )
+        page.wait_for_function(READY, arg=name, timeout=30_000)
         page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
 
 
