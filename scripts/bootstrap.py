@@ -4,7 +4,7 @@
 a virtual environment; setuptools (pyspark comes as a source archive and is built with it); all
 packages of requirements.lock, each compared with its hash, and with --dev those of requirements-dev.lock, which only
 tests and tools need; this package itself; the jars; the archive of
-Kafka's classes, from which its Java starts in three fifths of the time (`kitlib/lab/class_archive.py`). A stamp is
+Kafka's classes, from which its Java starts in three fifths of the time, and with --dev Spark's (`kitlib/lab/class_archive.py`). A stamp is
 written after the packages, so an interrupted setup is never taken for a whole one: the next run
 starts the environment afresh (what was downloaded is in the cache of uv or pip). What it does meanwhile, and how far it
 is, is one line that is rewritten; the counts are those of pip, and of what it has written.

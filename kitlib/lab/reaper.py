@@ -117,7 +117,7 @@ class Program(Supervisor):
     def __init__(self, token: str) -> None:
         super().__init__(token, by_token=True)  # a process that is not below it may carry the token too
         self.child: subprocess.Popen[bytes] | None = None  # collected by `bury`, never by itself
-        self.aside: list[subprocess.Popen[bytes]] = []
+        self.aside: list[subprocess.Popen[bytes]] = []  # kept, because one that is forgotten would be collected elsewhere
         self.asked: str | None = None  # how the end was asked for: "gently", "now", or not yet
         self.unread = b""  # the part of an order that has come so far
 

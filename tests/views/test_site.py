@@ -160,7 +160,10 @@ def test_kit_page_replaces_an_older_site_and_says_what_it_has_built(
     command_line: CommandLine, built_site: site.Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:
     """One line: how many experiments, where, how large; nothing of the older site stays. A bad port is refused at once."""
+    built: list[site.Site] = []
+    build = site.build
     monkeypatch.setattr(site, "every", lambda: list(every())[:3])
+    monkeypatch.setattr(site, "build", lambda *asked: built.append(build(*asked)) or built[-1])
     (tmp_path / "page").mkdir()
     for name in (site.MARK, "stale.js"):
         (tmp_path / "page" / name).write_text("old")
@@ -168,8 +171,10 @@ def test_kit_page_replaces_an_older_site_and_says_what_it_has_built(
     assert code == 0
     assert {entry.name for entry in (tmp_path / "page").iterdir()} == {entry.name for entry in built_site.folder.iterdir()}
     assert [entry.name for entry in tmp_path.iterdir()] == ["page"]
-    size = sum(path.stat().st_size for path in (tmp_path / "page").rglob("*") if path.is_file())
-    told = f"3 experiments in {tmp_path / 'page'}: {size / 1e6:.1f} MB, of which a browser loads at most "
-    assert out.startswith(told) and 0 < float(out.removeprefix(told).removesuffix(" MB.\n")) < size / 1e6
+    assert built[0].size == sum(path.stat().st_size for path in (tmp_path / "page").rglob("*") if path.is_file())
+    assert out == (
+        f"3 experiments in {tmp_path / 'page'}: {built[0].size / 1e6:.1f} MB, "
+        f"of which a browser loads at most {built[0].sent / 1e6:.1f} MB.\n"
+    )
     assert command_line("page", "--out", str(tmp_path / "other"), "--port", "70000")[0] == 2
     assert not (tmp_path / "other").exists()
