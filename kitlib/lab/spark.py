@@ -25,7 +25,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -202,7 +202,7 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
     environment = _environment(java.spark_java_home(found), master)
     conf = SparkConf(loadDefaults=False)
     archive = class_archive.flags(found.executable, class_archive.spark_class_path(jars), "spark") if is_local(master) else []
-    for name, value in (_settings(app, master, [*java_flags, *archive], jars) | settings).items():
+    for name, value in _settings(app, master, [*java_flags, *archive], jars, settings).items():
         conf.set(name, value)
     try:
         with _environment_of(environment), _java_output() as output:
@@ -220,8 +220,8 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
         ) from error
 
 
-def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]) -> dict[str, str]:
-    """What every session of the kit is started with."""
+def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path], own: Mapping[str, str]) -> dict[str, str]:
+    """What every session of the kit is started with, and over it the caller's own settings; to those for jars the connector is added."""
     scratch = _scratch()
     options = [
         *(f'"{flag}"' for flag in java_flags),
@@ -254,11 +254,12 @@ def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} | _sockets()
     places = class_archive.resolved(jars)
+    ours: Iterable[str]
     if is_local(master) and not any(os.pathsep in str(place) for place in places):
-        settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, places))  # an archive has only what is on the class path
+        name, between, ours = "spark.driver.extraClassPath", os.pathsep, map(str, places)  # an archive has only what is on the class path
     else:
-        settings["spark.jars"] = ",".join(jar.as_uri() for jar in jars)
-    return settings
+        name, between, ours = "spark.jars", ",", (jar.as_uri() for jar in jars)
+    return settings | own | {name: between.join([*ours, *filter(None, [own.get(name)])])}
 
 
 def _sockets() -> dict[str, str]:

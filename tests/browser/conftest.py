@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,12 +15,10 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request
 
 from kitlib.errors import SupplyError
-from kitlib.lab import npm
+from kitlib.lab import jupyter, npm
 from kitlib.lab.jars import Jar
 from tests.browser.players import ROOT, attribute
-from tests.conftest import wait_for
 
-SETTINGS = "@jupyterlab/apputils-extension"
 AXE = Jar(**json.loads(Path(__file__).with_name("axe.lock.json").read_text(encoding="utf-8")))  # only tests use it
 
 
@@ -50,20 +46,20 @@ READY = """(path) => {
 
 @dataclass
 class Lab:
-    """A running JupyterLab: where it is, its folder of notebooks, its settings, and its pages that nobody uses."""
+    """A running JupyterLab: where it is, its folder of notebooks, and its pages that nobody uses."""
 
     url: str
     token: str
     folder: Path
-    settings: Path
     theme: str = "JupyterLab Light"
     free: list[Watched] = field(default_factory=list)
 
     def set_theme(self, theme: str) -> None:
         """What the notebook that is opened next is shown in."""
         self.theme = f"JupyterLab {theme}"
-        (self.settings / SETTINGS).mkdir(parents=True, exist_ok=True)
-        (self.settings / SETTINGS / "themes.jupyterlab-settings").write_text(json.dumps({"theme": self.theme}))
+        settings = jupyter.config_dir() / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+        settings.mkdir(parents=True, exist_ok=True)
+        (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": self.theme}))
 
     def open(self, page: Page, *cells: str) -> None:
         """Open a new notebook with these cells and run all of them; a page that has JupyterLab keeps it, which takes seconds to load."""
@@ -88,7 +84,7 @@ class Lab:
         if page.url.startswith(self.url):
             page.evaluate(OPEN, [self.theme, name])
         else:
-            page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
+            page.goto(f"{self.url}doc/tree/{name}?token={self.token}")
         page.wait_for_selector(".jp-CodeCell", timeout=30_000)
         page.wait_for_function("window.jupyterapp && window.jupyterapp.commands.hasCommand('notebook:run-all-cells')")
         page.wait_for_function(READY, arg=name, timeout=30_000)
@@ -97,43 +93,19 @@ class Lab:
 
 @pytest.fixture(scope="session")
 def lab(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, kit_home: Path) -> Iterator[Lab]:
-    room = tmp_path_factory.mktemp("lab")
-    folder, settings, runtime = room / "notebooks", room / "settings", room / "runtime"
-    for each in (folder, settings / SETTINGS, runtime):
-        each.mkdir(parents=True)
-    quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
-    (settings / SETTINGS / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
-    token = secrets.token_hex(16)
-    environment = os.environ | {
-        "JUPYTER_TOKEN": token,
-        "JUPYTER_RUNTIME_DIR": str(runtime),
-        "JUPYTERLAB_SETTINGS_DIR": str(settings),
-        "JUPYTERLAB_WORKSPACES_DIR": str(room / "workspaces"),
-        "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
-    }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
-    command += ["--allow-root", f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
-    with (room / "log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+    """JupyterLab as `kit lab` starts it, before a folder of its own."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    jupyter.write_settings()
+    command = [*jupyter.command(0, False, folder, "none.ipynb"), "--LabApp.expose_app_in_browser=True"]
+    jupyter.log_path().parent.mkdir(parents=True, exist_ok=True)
+    with jupyter.log_path().open("w") as log:
+        process = subprocess.Popen(command, env=jupyter.environment(), stdout=log, stderr=log, cwd=folder)
     try:
-        state = wait_for(lambda: _state_of(runtime, server), 90)
-        assert state, f"JupyterLab did not start: {(room / 'log').read_text()[-2000:]}"
-        yield Lab(f"http://127.0.0.1:{state['port']}", token, folder, settings)
+        server = jupyter.wait_until_open(process.pid, 90, lambda: process.poll() is None)
+        yield Lab(server.url, server.token, folder)
     finally:
-        server.terminate()
-        server.wait(60)
-
-
-def _state_of(runtime: Path, server: subprocess.Popen[bytes]) -> dict[str, Any] | None:
-    """What the server says of itself, once it is listening."""
-    for file in runtime.glob("jpserver-*.json"):
-        try:
-            state: dict[str, Any] = json.loads(file.read_text())
-        except ValueError:
-            continue  # half written
-        return state if state["port"] else None
-    assert server.poll() is None, "JupyterLab ended before it listened"
-    return None
+        process.terminate()
+        process.wait(60)
 
 
 class Watched:

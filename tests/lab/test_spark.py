@@ -65,8 +65,10 @@ try:
     kit_spark.check_alive()
 except LabError as error:
     print(error, flush=True)
-spark = kit_spark.session()
+spark = kit_spark.session(**{"spark.driver.extraClassPath": os.getcwd()})
 assert spark.range(5).count() == 5
+path = spark._jvm.java.lang.System.getProperty("java.class.path")
+assert os.getcwd() in path and "spark-sql-kafka" in path, path
 print("java", kit_spark.java_process().pid, flush=True)
 sys.stdin.read()
 """
@@ -103,7 +105,10 @@ def test_session_in_a_hostile_environment_is_quiet_and_leaves_nothing(tmp_path: 
 
 @pytest.mark.alone
 def test_session_after_its_java_died_is_a_new_one_and_dies_with_its_python(tmp_path: Path, new_home: Path) -> None:
-    """After a kill -9 of Java the same Python gets a new session; after a kill -9 of Python its Java is gone in 2 s."""
+    """After a kill -9 of Java the same Python gets a new session; after a kill -9 of Python its Java is gone in 2 s.
+
+    The second one has a folder of its own on its class path, and the connector beside it.
+    """
     python = start_python(JOB + AFTER_ITS_DEATH, new_home, tmp_path)
     assert python.stdout is not None
     first, sentence, second = (python.stdout.readline() for _ in range(3))
