@@ -15,6 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,14 +268,15 @@ def describe(process: psutil.Process) -> str:
 
 def listening(processes: list[psutil.Process]) -> list[tuple[str, int, psutil.Process]]:
     """(address, port, process) of each socket on which one of `processes` listens."""
-    found = []
-    for process in processes:
-        try:
-            connections = process.net_connections("inet")
-        except psutil.Error:
-            continue
-        found += [(c.laddr.ip, c.laddr.port, process) for c in connections if c.status == psutil.CONN_LISTEN]
-    return found
+    ours = {process.pid: process for process in processes}
+    try:
+        found = [(each, ours.get(each.pid)) for each in psutil.net_connections("inet")]  # reads the system's table once
+    except psutil.AccessDenied:  # macOS tells of one's own processes alone
+        found = []
+        for process in processes:
+            with suppress(psutil.Error):
+                found += [(each, process) for each in process.net_connections("inet")]
+    return [(each.laddr.ip, each.laddr.port, process) for each, process in found if process and each.status == psutil.CONN_LISTEN]
 
 
 def check_loopback(processes: list[psutil.Process]) -> None:

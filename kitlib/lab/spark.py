@@ -259,7 +259,7 @@ def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]
         name, between, ours = "spark.driver.extraClassPath", os.pathsep, map(str, places)  # an archive has only what is on the class path
     else:
         name, between, ours = "spark.jars", ",", (jar.as_uri() for jar in jars)
-    return settings | own | {name: between.join([*ours, *filter(None, [own.get(name)])])}
+    return {**settings, **own, name: between.join([*ours, *filter(None, [own.get(name)])])}
 
 
 def _sockets() -> dict[str, str]:
