@@ -15,6 +15,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from kitlib.java.texts import text_of
+
 LEGACY, COMMIT = 0, 1  # the types that a commit's key begins with
 HEAD = struct.Struct(">hq")  # version, offset
 LENGTH = struct.Struct(">h")
@@ -50,6 +52,6 @@ def commit_key(key: bytes | None) -> CommitKey | None:
     topic_end = topic_at + topic_length
     if topic_length < 0 or len(key) < topic_end + PARTITION.size:
         return None
-    group = key[TYPE_AND_LENGTH.size : group_end].decode("utf-8", "replace")
-    topic = key[topic_at:topic_end].decode("utf-8", "replace")
+    group = text_of(key[TYPE_AND_LENGTH.size : group_end])
+    topic = text_of(key[topic_at:topic_end])
     return CommitKey(number, group, topic, PARTITION.unpack_from(key, topic_end)[0])

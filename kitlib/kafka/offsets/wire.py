@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from kitlib.errors import KitError
+from kitlib.java.texts import text_of
 from kitlib.kafka.offsets.messages import ZERO_UUID, Field, Kind, Message
 
 UNKNOWN_TAGS = "_unknownTaggedFields"  # [(tag, bytes)] beside the fields, only where there are any
@@ -158,7 +159,7 @@ def read_long(reader: Reader, name: str, kind: Kind, length: int, version: int, 
     if kind.name == "string":
         if length > MAX_STRING:
             raise WireError(f"string field {name} had invalid length {length}")
-        return reader.raw(length).decode("utf-8", "replace")
+        return text_of(reader.raw(length))
     if kind.name == "bytes":
         return reader.raw(length)
     if length > reader.remaining():
