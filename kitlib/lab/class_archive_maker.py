@@ -32,6 +32,7 @@ from filelock import FileLock, Timeout
 
 from kitlib.errors import KitError, LabError
 from kitlib.lab import class_archive, jars, java, workspace
+from kitlib.lab.class_archive import ClassArchive
 from kitlib.lab.supervisor import with_kitlib
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Program:
     name: str
     elsewhere: str  # the variable that says where it runs instead: then this machine needs no archive
     class_path: Callable[[], list[Path]]
-    run: Callable[[Path, list[Path], Path], None]  # (java, class path, draft): start it, use it, let it write its classes down
+    run: Callable[[ClassArchive, Path], None]  # (archive, draft): start it, use it, let it write its classes down
     cost: str
 
     @property
@@ -98,11 +99,12 @@ def make(program: Program, again: bool = False) -> Path | None:
     With `again` an earlier failure is no reason not to try. Nothing is made for what the kit does not start here.
     """
     try:
-        chosen, class_path, found = _found(program)
-        if found or not _can_be_made(program, chosen, class_path, again):
+        archive = _archive_of(program)
+        found = archive.find()
+        if found or not _can_be_made(program, archive, again):
             return found
-        with _only_one(program):
-            return class_archive.find(chosen, class_path, program.name) or _make(program, chosen, class_path)
+        with _only_one(program, archive.folder):
+            return archive.find() or _make(program, archive)
     except (KitError, OSError) as error:
         _say(f"There is no archive of {program.title}'s classes ({_reason(error)}). {program.title} starts all the same, only slower.")
         return None
@@ -111,52 +113,50 @@ def make(program: Program, again: bool = False) -> Path | None:
 def is_wanted(program: Program) -> bool:
     """Whether `make` would make this archive."""
     with suppress(KitError, OSError):
-        chosen, class_path, found = _found(program)
-        return found is None and _can_be_made(program, chosen, class_path, again=False)
+        archive = _archive_of(program)
+        return archive.find() is None and _can_be_made(program, archive, again=False)
     return False
 
 
-def _found(program: Program) -> tuple[Path, list[Path], Path | None]:
-    chosen = java.find_java(needs_vector=program is SPARK_LOCAL).executable
-    class_path = program.class_path()
-    return chosen, class_path, class_archive.find(chosen, class_path, program.name)
+def _archive_of(program: Program) -> ClassArchive:
+    return ClassArchive(program.name, java.find_java(needs_vector=program is SPARK_LOCAL).executable, program.class_path())
 
 
-def _can_be_made(program: Program, chosen: Path, class_path: list[Path], again: bool) -> bool:
-    note = class_archive.note_of_failure(chosen, class_path, program.name)
+def _can_be_made(program: Program, archive: ClassArchive, again: bool) -> bool:
+    note = archive.note_of_failure()
     has_failed = note is not None and note.exists() and not again
     is_elsewhere = bool(os.environ.get(program.elsewhere, "").strip())
-    return not has_failed and not is_elsewhere and os.access(class_archive.folder(), os.W_OK)
+    return not has_failed and not is_elsewhere and os.access(archive.folder, os.W_OK)
 
 
 @contextmanager
-def _only_one(program: Program) -> Iterator[None]:
-    lock = FileLock(class_archive.folder() / f".{program.name}-classes.lock")
+def _only_one(program: Program, folder: Path) -> Iterator[None]:
+    lock = FileLock(folder / f".{program.name}-classes.lock")
     try:
         lock.acquire(timeout=1)
     except Timeout:
         _say(f"another process is making the archive of {program.title}'s classes; waiting for it")
         lock.acquire()
     try:
-        for left in class_archive.folder().glob(f".{program.name}-classes-*"):  # of a process that was killed
+        for left in folder.glob(f".{program.name}-classes-*"):  # of a process that was killed
             shutil.rmtree(left, ignore_errors=True)
         yield
     finally:
         lock.release()
 
 
-def _make(program: Program, chosen: Path, class_path: list[Path]) -> Path | None:
+def _make(program: Program, archive: ClassArchive) -> Path | None:
     began = time.monotonic()
     _say(f"making an archive of {program.title}'s classes, with which its Java starts in {program.cost}")
     try:
-        _give_default_archive(chosen)
-        with tempfile.TemporaryDirectory(prefix=f".{program.name}-classes-", dir=class_archive.folder()) as room:
+        _give_default_archive(archive.java)
+        with tempfile.TemporaryDirectory(prefix=f".{program.name}-classes-", dir=archive.folder) as room:
             draft = Path(room) / "draft.jsa"
-            program.run(chosen, class_path, draft)
-            found = class_archive.keep(draft, chosen, class_path, program.name)
+            program.run(archive, draft)
+            found = archive.keep(draft)
     except (KitError, OSError) as error:
         _say(f"It could not be made ({_reason(error)}). {program.title} starts all the same, only slower; `kit fetch` tries again.")
-        if note := class_archive.note_of_failure(chosen, class_path, program.name):
+        if note := archive.note_of_failure():
             with suppress(OSError):
                 note.write_text(f"{_reason(error)}\n", encoding="utf-8")
         return None
@@ -184,7 +184,7 @@ def _give_default_archive(chosen: Path) -> None:
             raise LabError(f"an archive of the own classes of {home} could not be made: {error}") from error
 
 
-def _run_a_broker(chosen: Path, class_path: list[Path], draft: Path) -> None:
+def _run_a_broker(archive: ClassArchive, draft: Path) -> None:
     """Run a broker that writes its classes into `draft` when it ends; LabError when it does not do so."""
     from kitlib.lab.brokers import node, ports
     from kitlib.lab.processes import end_trees, find_by_argument, wait_until
@@ -193,7 +193,7 @@ def _run_a_broker(chosen: Path, class_path: list[Path], draft: Path) -> None:
     end_trees(find_by_argument(f"-Dkit.home={home}"), 0.0)  # of a maker that was killed
     shutil.rmtree(home, ignore_errors=True)
     (home / "tmp").mkdir(parents=True)
-    machinery = node.Machinery(chosen, tuple(class_path), home, home, uuid.uuid4().hex, node.HEAP_MB[1], draft)
+    machinery = node.Machinery(archive.java, tuple(archive.class_path), home, home, uuid.uuid4().hex, node.HEAP_MB[1], draft)
     controller_port, [port] = ports.choose({}, 1)
     broker = node.Node(1, home / "node-1", machinery, port, controller_port, on_end=lambda: None)
     try:
@@ -247,7 +247,7 @@ def _use(bootstrap: str) -> None:
         raise LabError(f"the broker did not do what it was asked: {error.args[0]}") from error
 
 
-def _run_a_session(_chosen: Path, _class_path: list[Path], draft: Path) -> None:
+def _run_a_session(_archive: ClassArchive, draft: Path) -> None:
     """Run a Spark session that writes its classes into `draft` when it ends; LabError when it does not do so."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

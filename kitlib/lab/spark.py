@@ -39,7 +39,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kitlib.errors import LabError
-from kitlib.lab import class_archive, java, workspace
+from kitlib.lab import java, workspace
+from kitlib.lab.class_archive import ClassArchive, resolved, spark_class_path
 from kitlib.lab.jars import ensure_jars
 
 LOCAL_MASTER = "local[2]"
@@ -201,7 +202,7 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
     jars = ensure_jars("spark")
     environment = _environment(java.spark_java_home(found), master)
     conf = SparkConf(loadDefaults=False)
-    archive = class_archive.flags(found.executable, class_archive.spark_class_path(jars), "spark") if is_local(master) else []
+    archive = ClassArchive("spark", found.executable, spark_class_path(jars)).flags() if is_local(master) else []
     for name, value in _settings(app, master, [*java_flags, *archive], jars, settings).items():
         conf.set(name, value)
     try:
@@ -253,7 +254,7 @@ def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]
     }
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} | _sockets()
-    places = class_archive.resolved(jars)
+    places = resolved(jars)
     ours: Iterable[str]
     if is_local(master) and not any(os.pathsep in str(place) for place in places):
         name, between, ours = "spark.driver.extraClassPath", os.pathsep, map(str, places)  # an archive has only what is on the class path
@@ -287,7 +288,7 @@ def _environment(java_home: Path, master: str) -> dict[str, str]:
     environment = java.clean_java_env(os.environ)
     environment |= {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     # A folder without spark-defaults or spark-env. It is on the class path, where an archive is refused for a folder that holds a file.
-    environment["SPARK_CONF_DIR"] = str(class_archive.folder() / "no-spark-conf")
+    environment["SPARK_CONF_DIR"] = os.path.join(os.path.realpath(workspace.jars_dir()), "no-spark-conf")
     if is_local(master):
         environment["SPARK_LOCAL_IP"] = LOOPBACK
     if environment.get("LC_ALL") in ("C", "POSIX"):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kitlib.errors import LabError
-from kitlib.lab import class_archive, class_archive_maker, jars, java, spark
+from kitlib.lab import class_archive_maker, jars, java, spark
 from kitlib.lab.brokers.node import Machinery, java_command
+from kitlib.lab.class_archive import UNUSED_S, ClassArchive
 from kitlib.lab.class_archive_maker import KAFKA, SPARK_LOCAL, Program
 from tests.conftest import make_home, our_processes, wait_for
 from tests.lab.conftest import all_gone
@@ -74,6 +76,14 @@ def class_path() -> list[Path]:
     return [jar.path for jar in jars.LOCK["kafka"]]
 
 
+def archive(paths: list[Path]) -> ClassArchive:
+    return ClassArchive("kafka", executable(), paths)
+
+
+def kafkas() -> ClassArchive:
+    return archive(class_path())
+
+
 def run_a_tool(room: Path, *options: str) -> str:
     """What a Java of the broker's says when a tool of Kafka's runs in it as a broker would."""
     (room / "tmp").mkdir(exist_ok=True)  # where the tool's command line says that temporary files go
@@ -128,17 +138,17 @@ def test_archive_that_is_damaged_is_not_used(home: Path, bare_home: Path, damage
         content[len(content) // 2] ^= 1
     else:
         content = {"cut": content[:9_000_000], "garbage": bytearray(b"garbage"), "emptied": bytearray()}[damage]
-    wanted = class_archive.stem(executable(), class_path())
+    wanted = kafkas().stem()
     assert wanted is not None
     (bare_home / "jars" / (wanted + whole.name[len(wanted) :])).write_bytes(content)
-    assert class_archive.flags(executable(), class_path()) == []
+    assert kafkas().flags() == []
     assert len(run_a_tool(bare_home).split()) == 1
 
 
 @pytest.mark.slow
 def test_archive_that_java_refuses_is_refused_without_a_word(home: Path) -> None:
     """Should Java not like a whole archive (here: the class path is another one), it starts without it and prints no warning."""
-    flags = class_archive.flags(executable(), class_path())
+    flags = kafkas().flags()
     assert len(flags) == 2
     plain, refused = (
         subprocess.run([executable(), *more, "-cp", str(home), "-version"], capture_output=True, text=True, check=True)
@@ -150,27 +160,42 @@ def test_archive_that_java_refuses_is_refused_without_a_word(home: Path) -> None
 def test_archive_is_looked_for_under_another_name_when_a_jar_changes(bare_home: Path) -> None:
     """The name follows each jar's size and time, their order and the Java; without a jar or a Java there is none."""
     paths = class_path()
-    names = [class_archive.stem(executable(), paths), class_archive.stem(executable(), paths[::-1])]
+    names = [archive(paths).stem(), archive(paths[::-1]).stem()]
     os.utime(paths[3], (1, 1))
-    names.append(class_archive.stem(executable(), paths))
+    names.append(archive(paths).stem())
     paths[3].write_bytes(b"")
     os.utime(paths[3], (1, 1))
-    names.append(class_archive.stem(executable(), paths))
+    names.append(archive(paths).stem())
     assert len(set(names)) == 4
     assert None not in names
     paths[3].unlink()
-    assert class_archive.stem(executable(), paths) is None
-    assert class_archive.flags(bare_home / "bin" / "java", paths[:2]) == []
+    assert archive(paths).stem() is None
+    assert ClassArchive("kafka", bare_home / "bin" / "java", paths[:2]).flags() == []
 
 
 def test_archive_that_is_new_replaces_the_old_ones(bare_home: Path) -> None:
-    """A new archive comes to its place whole, and those of another Java or of other jars go."""
-    (bare_home / "jars" / "kafka-classes-0123-4-5.jsa").touch()
+    """A new archive comes to its place whole; those of another Java or of other jars go, and those that nobody used for long."""
     draft = bare_home / "draft"
     draft.write_bytes(b"classes")
-    kept = class_archive.keep(draft, executable(), class_path())
-    assert class_archive.find(executable(), class_path()) == kept
-    assert list((bare_home / "jars").glob("kafka-classes-*")) == [kept]
+    elsewhere = [bare_home / "jars" / f"kafka-classes-0123-{name}.jsa" for name in ("used", "forgotten")]
+    for path in elsewhere:
+        path.touch()
+    before = kafkas().keep(draft)
+    os.utime(class_path()[0], (1, 1))
+    draft.write_bytes(b"others")
+    os.utime(elsewhere[1], (time.time() - UNUSED_S - 60,) * 2)
+    kept = kafkas().keep(draft)
+    assert kafkas().find() == kept != before
+    assert {*(bare_home / "jars").glob("kafka-classes-*")} == {kept, elsewhere[0]}
+
+
+def test_archive_that_is_used_counts_as_used(home: Path) -> None:
+    """Whoever finds an archive makes it young, so that another environment's maker leaves it."""
+    found = kafkas().find()
+    assert found is not None
+    os.utime(found, (1, 1))
+    kafkas().flags()
+    assert found.stat().st_mtime > time.time() - 60
 
 
 @pytest.mark.parametrize("program", [KAFKA, SPARK_LOCAL], ids=lambda program: program.name)
@@ -189,7 +214,7 @@ def test_maker_that_fails_says_one_sentence_once(program: Program, bare_home: Pa
     assert capsys.readouterr().err == ""
     assert class_archive_maker.make(failing, again=True) is None
     assert "could not be made" in capsys.readouterr().err
-    assert class_archive.flags(executable(), program.class_path(), program.name) == []
+    assert ClassArchive(program.name, executable(), program.class_path()).flags() == []
 
 
 def test_maker_whose_spark_job_fails_says_so(bare_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

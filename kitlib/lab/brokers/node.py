@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kitlib.errors import DiskError, KitError, LabError
-from kitlib.lab import class_archive
+from kitlib.lab.class_archive import ClassArchive, making_flags, resolved
 from kitlib.lab.processes import identify, wait_until
 from kitlib.lab.state import put_aside
 
@@ -138,7 +138,7 @@ def properties_text(values: dict[str, str]) -> str:
 
 def java_command(machinery: Machinery, node: int, main_class: str, *arguments: str) -> list[str]:
     """The command line that runs a class of Kafka, marked with the token, the home folder and the node."""
-    jars = class_archive.resolved(machinery.jars)
+    jars = resolved(machinery.jars)
     return [
         str(machinery.java),
         f"-Dkit.run={machinery.token}",
@@ -148,7 +148,7 @@ def java_command(machinery: Machinery, node: int, main_class: str, *arguments: s
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:+ExitOnOutOfMemoryError",
-        *(class_archive.making_flags(machinery.archive) if machinery.archive else class_archive.flags(machinery.java, jars)),
+        *(making_flags(machinery.archive) if machinery.archive else ClassArchive("kafka", machinery.java, jars).flags()),
         # No file in the system's temporary folder, and no report of a crash anywhere but here.
         "-XX:-UsePerfData",
         f"-XX:ErrorFile={machinery.run_dir / 'java-crash-%p.log'}",
