@@ -57,3 +57,16 @@ def test_member_that_does_not_know_yet_where_it_begins_is_polled_until_it_does()
     member.unsettled.add(1)
     take_all(run, ["A"])
     assert run.processed == {0: [[0, 4]], 1: [[0, 4]]}
+
+
+def test_group_that_is_dealt_anew_while_one_is_handed_records_goes_on_with_all_of_them() -> None:
+    """The coordinator removes a member after the group was settled: whoever is polled alone then waits for the others."""
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
+    run.create(3, 5)
+    for name in ("A", "B", "C"):
+        run.join(name, settings_of(run))
+    run.settle()
+    run.cut_off("C")
+    run.until(lambda: "C" not in run.group.view().members, "the removal of C")
+    take_all(run, ["A", "B"])
+    assert run.processed == {0: [[0, 4]], 1: [[0, 4]], 2: [[0, 4]]}

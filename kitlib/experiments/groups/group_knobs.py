@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Literal
 
+from kitlib.errors import LateError
 from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
+from kitlib.experiments.groups.member_state import MemberState
 from kitlib.experiments.knobs import Knob
 
 ClientLibrary = Annotated[Library, Knob("Which client library; each has its own rules for commits.")]
@@ -20,6 +22,7 @@ MaxPollMs = Annotated[
     int, Knob("A consumer that has not polled for this long leaves the group.", "ms", 2_000, 10_000)
 ]
 HEARTBEAT_MS = 300
+PATIENCE_MS = 3_000  # how long one member alone is waited for
 PATIENT_SESSION_MS = 6_000  # where nobody dies: a busy machine shall not remove a member
 
 
@@ -49,15 +52,38 @@ def meanwhile(run: GroupRun, names: Sequence[str], ms: int) -> None:
 
 
 def take_all(run: GroupRun, names: Sequence[str]) -> None:
-    """These members are handed all that is left of what they hold, and work on it."""
-    for name in names:
-        member = run.members[name]
-        if not member.held <= member.position.keys():  # a real client has to ask where it begins
-            run.until(lambda here=member: here.held <= here.position.keys(), f"{name}'s start", partial(run.poll, name, 0))  # type: ignore[misc]
-        run.take(
-            name, len(member.waiting) + sum(run.ends[partition] - member.position[partition] for partition in member.held)
-        )
-        run.work(name, list(member.waiting))
+    """These members are handed all that is left of what they hold, and work on it.
+
+    One after the other, so that a rebalance (the coordinator has removed someone after all) would wait for the others:
+    when nothing comes, all of them take part until the group is settled again, and go on with what they hold then.
+    LateError after SETTLE_MS.
+    """
+    deadline = run.group.now_ms + SETTLE_MS
+    members = [run.members[name] for name in names]
+    while True:
+        try:
+            for name, member in zip(names, members, strict=True):
+                if not member.held <= member.position.keys():  # a real client has to ask where it begins
+                    here = partial(_knows_its_start, member)
+                    run.until(here, f"{name}'s start", partial(run.poll, name, 0), PATIENCE_MS)
+                run.take(name, len(member.waiting) + _left(run, member), PATIENCE_MS)
+                run.work(name, list(member.waiting))
+        except LateError:
+            if run.group.now_ms > deadline:
+                raise
+            run.settle(names)
+        else:
+            if not any(_left(run, member) for member in members):
+                return
+
+
+def _knows_its_start(member: MemberState) -> bool:
+    return member.held <= member.position.keys()
+
+
+def _left(run: GroupRun, member: MemberState) -> int:
+    """How many records it has not been handed yet of those that it knows to be there."""
+    return sum(run.ends[partition] - member.position[partition] for partition in member.held & member.position.keys())
 
 
 def work_wave(run: GroupRun, names: Sequence[str], count: int, is_committed: bool) -> None:
