@@ -51,6 +51,7 @@ CLAIMS: dict[str, Claim] = {
     "librdkafka's waits behind its join, and is refused as the old generation's": (
         "commit_during_rebalance", {"library": "librdkafka"}, (48, 48), {"duplicated": 4}, {}),
     "a static member's restart is no rebalance": ("static_member", {}, (150, 150), {}, {}),
+    "a slow topic's records arrive as well": ("static_member", {"what": "gone for good", "records_per_s": 5}, (16, 16), {}, {}),
     "a member cut off is replaced, and nothing goes back": ("client_cut_off", {}, (72, 72), {"duplicated": 6}, {}),
     "one cut off for a moment is not": ("client_cut_off", {"cut_ms": 800}, (60, 60), {}, {}),
     "Java's auto-commit and a crash: the batch again": ("auto_commit", {}, (300, 300), {"duplicated": 50}, {"duplicated": BEGINS_AGAIN}),

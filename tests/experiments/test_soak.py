@@ -9,7 +9,8 @@ import pytest
 
 from kitlib.errors import KnobError, LabError, LateError
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.soak import EVERY, Footprint, Round, growth, soak
+from kitlib.experiments.script import Script
+from kitlib.experiments.soak import EVERY, Footprint, Round, _both, growth, soak
 from kitlib.lab import created_resources
 from kitlib.lab.clients import Cluster
 from kitlib.trace import Trace
@@ -65,6 +66,24 @@ def test_run_that_is_late_once_is_run_again_and_one_that_is_late_twice_is_bad(
     late[:] = True, True
     found = next(soak(minutes=1, only=("happy_path",)))
     assert found.is_bad and found.outcome == "late" and found.sentence == "x: a stable group did not happen within 20000 ms."
+
+
+@pytest.mark.parametrize(
+    ("on_broker", "outcome"),
+    [({"strategy": "cooperative-sticky"}, "races"), ({"commit_on_revoke": True}, "differs"), ({}, "agrees")],
+    ids=["fewer duplicates", "none at all", "as many"],
+)
+def test_real_members_may_do_something_more_or_less_often_but_not_something_else(
+    on_broker: dict[str, Any], outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many records two members both process hangs on the clock; whether any are is what the experiment shows."""
+    run = Experiment.run
+
+    def as_on_a_broker(self: Experiment, backend: str = "model", **how: Any) -> Trace:
+        return run(self, **(how if backend == "model" else on_broker))
+
+    monkeypatch.setattr(Experiment, "run", as_on_a_broker)
+    assert _both(Script.made("rebalance", 1, {}))[0] == outcome
 
 
 def test_growth_is_that_of_the_medians_of_the_last_two_thirds() -> None:

@@ -84,6 +84,8 @@ class GroupRun(Run):
 
     def append(self, partition: int, count: int, age_ms: int = 0) -> None:
         """Append records to one partition, with timestamps so far back."""
+        if not count:
+            return
         first = self.group.append(partition, count, age_ms)
         self.ends[partition] = first + count
         self.record_lane("log", "append", partition, first=first, last=first + count - 1)

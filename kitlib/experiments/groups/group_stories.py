@@ -252,10 +252,10 @@ def static_member(
         run.kill("A")
         return _go_on(run, ["A twin", "B"])
     run.close("A")
-    for _ in range(away_ms // 100):
+    for tenth in range(away_ms // 100):
         meanwhile(run, ["B"], 100)
         for partition in run.ends:
-            run.append(partition, records_per_s // 10)
+            run.append(partition, records_per_s * (tenth + 1) // 10 - records_per_s * tenth // 10)
     if what == "gone for good":
         evicted(run, "A", ["B"])
         return _go_on(run, ["B"])
