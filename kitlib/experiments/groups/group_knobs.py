@@ -83,7 +83,7 @@ def _knows_its_start(member: MemberState) -> bool:
 
 def _left(run: GroupRun, member: MemberState) -> int:
     """How many records it has not been handed yet of those that it knows to be there."""
-    return sum(run.ends[partition] - member.position[partition] for partition in member.held & member.position.keys())
+    return sum(max(0, run.ends[partition] - member.position[partition]) for partition in member.held & member.position.keys())
 
 
 def work_wave(run: GroupRun, names: Sequence[str], count: int, is_committed: bool) -> None:
