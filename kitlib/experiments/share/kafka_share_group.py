@@ -139,7 +139,11 @@ class KafkaShareGroup:
             return Answered(error=error.lstrip("_"))
         written = self._written()
         mine = [offset for offset in answers if offset in self.locked and self.locked[offset].member == member]
-        return Answered(tuple(_change(written, offset, self.locked.pop(offset).deliveries, answers[offset]) for offset in mine))
+        changes = [_change(written, offset, self.locked.pop(offset).deliveries, answers[offset]) for offset in mine]
+        # What is not accepted after all was taken back an instant before, though librdkafka tells of no error.
+        late = [each for each in changes if answers[each.offset] is Acknowledge.ACCEPT and each.state is not RecordState.ACKNOWLEDGED]
+        self.returned += [Returned(member, each, is_late=True) for each in late]
+        return Answered(tuple(each for each in changes if each not in late))
 
     def kill(self, member: str) -> None:
         self.dead.add(member)
