@@ -172,9 +172,11 @@ def _both(script: Script) -> tuple[str, str]:
     where = verdict.parts_from(real)
     if not where:
         return "agrees", f"Model and broker agree: {real.found}."
-    if verdict.violations == real.violations and (model.domain == BY_THE_CLOCK or not verdict.parts_from(again)):
+    if verdict.violations != real.violations:
+        return "differs", where
+    if model.domain == BY_THE_CLOCK or not verdict.parts_from(again):
         return "races", where
-    if verdict.violations != real.violations or model.domain not in RACING:
+    if model.domain not in RACING:
         return "differs", where
     ours, first, second = ({kind for kind, count in each.counts.items() if count} for each in (verdict, real, again))
     return ("races", where) if ours in (first, second) else ("unalike", f"{where} {NEAR}")

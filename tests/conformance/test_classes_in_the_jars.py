@@ -26,16 +26,11 @@ from kitlib.kafka.groups.assignors import (
     TopicPartition,
     assign,
 )
+from kitlib.lab.client_processes import java as java_consumer
 from kitlib.lab.java_client import JavaClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-CLASSES = {
-    "range": "RangeAssignor",
-    "roundrobin": "RoundRobinAssignor",
-    "sticky": "StickyAssignor",
-    "cooperative-sticky": "CooperativeStickyAssignor",
-}
 TOPICS = ("orders", "clicks.1", "clicks.2", "t10", "Ärger", "AaAa", "BBBB", "AaBB")  # the last three have one hash code
 MEMBERS = ("m0", "m1", "consumer-10-8c44ad1b", "é", "AaAa", "BBBB", "AaBB")
 ASKED = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -73,7 +68,7 @@ def decided(java: JavaClient, strategy: str, partitions: Mapping[str, int], memb
     """What the leader's assignor gives each member, or the class of what it throws; subscriptions travel as bytes, as in a group."""
     jvm, clients = java.jvm, java.jvm.org.apache.kafka.clients.consumer
     common, nothing = jvm.org.apache.kafka.common, jvm.java.util.Optional.empty()
-    assignor, protocol = getattr(clients, CLASSES[strategy]), clients.internals.ConsumerProtocol
+    assignor, protocol = getattr(clients, java_consumer.ASSIGNORS[strategy]), clients.internals.ConsumerProtocol
     plan, told_in = (getattr(clients, f"ConsumerPartitionAssignor${name}") for name in ("Assignment", "Subscription"))
     subscriptions = jvm.java.util.HashMap()
     for each in members:

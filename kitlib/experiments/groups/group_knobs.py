@@ -63,9 +63,7 @@ def take_all(run: GroupRun, names: Sequence[str]) -> None:
     while True:
         try:
             for name, member in zip(names, members, strict=True):
-                if not member.held <= member.position.keys():  # a real client has to ask where it begins
-                    here = partial(_knows_its_start, member)
-                    run.until(here, f"{name}'s start", partial(run.poll, name, 0), PATIENCE_MS)
+                run.until(partial(_knows_its_start, member), f"{name}'s start", partial(run.poll, name, 0), PATIENCE_MS)
                 run.take(name, len(member.waiting) + _left(run, member), PATIENCE_MS)
                 run.work(name, list(member.waiting))
         except LateError:
@@ -78,6 +76,7 @@ def take_all(run: GroupRun, names: Sequence[str]) -> None:
 
 
 def _knows_its_start(member: MemberState) -> bool:
+    """Whether it knows where it begins in all that it holds; a real client has to ask."""
     return member.held <= member.position.keys()
 
 
