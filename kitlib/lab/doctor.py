@@ -28,7 +28,7 @@ from packaging.version import Version
 
 from kitlib.errors import KitError
 from kitlib.lab import jars, java, workspace
-from kitlib.lab.jupyter import FLOORS
+from kitlib.lab.jupyter import FLOORS, project_dir
 
 Level = Literal["good", "note", "bad"]
 
@@ -85,7 +85,8 @@ def _python() -> list[Line]:
     found = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info < PYTHON_FLOOR:
         return [Line("Python", "bad", found, f"Install Python {wanted} or newer and run `make setup`.")]
-    if sys.prefix == sys.base_prefix and "CONDA_PREFIX" not in os.environ:
+    can_be_set_up = (project_dir() / "Makefile").is_file()  # neither in the Docker image nor beside an installed wheel
+    if sys.prefix == sys.base_prefix and "CONDA_PREFIX" not in os.environ and can_be_set_up:
         return [Line("Python", "note", found + ", not a virtual environment", "Run `make setup` and use .venv/bin/kit.")]
     return [Line("Python", "good", found)]
 
