@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kitlib.conformance.golden import number_in
-from kitlib.conformance.lag import as_recorded, share_in
+from kitlib.conformance.lag import UNSIGNED_MOST, as_recorded, share_in
 from kitlib.errors import TraceError
 from kitlib.monitor.lag import Commit, Status, Window
 from kitlib.monitor.lag_window import LagStorage
@@ -49,7 +49,8 @@ def happen(storage: Any, op: Any) -> None:
 def look(storage: Any, config: dict[str, Any], now_ms: int, recorded: Any) -> dict[str, Any]:
     """The window and its judgement in the recording's words."""
     told = recorded if isinstance(recorded, dict) else {}
-    allowed_lag, minimum_complete = number_in(config, "allowed_lag"), share_in(config, "minimum_complete")
+    allowed_lag = number_in(config, "allowed_lag", most=UNSIGNED_MOST)
+    minimum_complete = share_in(config, "minimum_complete")
     windows = storage.windows(GROUP, now_ms, allowed_lag)
     group = storage.status(GROUP, now_ms, allowed_lag, minimum_complete)
     if windows is None or group.status is Status.NOTFOUND:

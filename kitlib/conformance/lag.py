@@ -17,6 +17,7 @@ from kitlib.monitor.lag import Commit, EmptyWindowError, PartitionStatus, Window
 Evaluate = Callable[[Window, float], PartitionStatus]
 PANIC = "runtime error: invalid memory address or nil pointer dereference"  # what Go says on an empty slot
 _LONG = 2**63
+UNSIGNED_MOST = 2**64 - 1  # a lag is unsigned in Burrow
 
 
 def replay(trace: dict[str, Any], evaluate: Evaluate = lag.evaluate) -> Iterator[dict[str, Any]]:
@@ -89,9 +90,9 @@ def window_of(args: dict[str, Any]) -> Window:
     return Window(
         [None if slot is None else commit_of(slot) for slot in slots],
         [number_in({"broker_offsets": end}, "broker_offsets") for end in ends],
-        number_in(args, "current_lag"),
+        number_in(args, "current_lag", most=UNSIGNED_MOST),
         number_in(args, "time_now_s"),
-        number_in(args, "allowed_lag"),
+        number_in(args, "allowed_lag", most=UNSIGNED_MOST),
     )
 
 
@@ -99,7 +100,7 @@ def commit_of(slot: Any) -> Commit:
     """One commit of a row; TraceError for what is none."""
     if not isinstance(slot, dict):
         raise TraceError(f"a commit is {slot!r:.60}, expected offset, timestamp_ms and lag.")
-    lag_then = None if slot.get("lag") is None else number_in(slot, "lag")
+    lag_then = None if slot.get("lag") is None else number_in(slot, "lag", most=UNSIGNED_MOST)
     return Commit(number_in(slot, "offset"), number_in(slot, "timestamp_ms"), lag_then)
 
 

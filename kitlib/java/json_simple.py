@@ -1,9 +1,12 @@
 """JSON as json-simple 1.1 writes and reads it, because Storm's stored offsets are its text.
 
 The written text is compared byte for byte with recorded ones, so `/` becomes `\\/`. The reader is as
-lenient as the original (it forgives stray commas and leading zeros) and as strict (a lone minus, a
-second value or an integer beyond 64 bits makes the whole text unreadable): whether a stored offset
-counts decides where a spout starts.
+lenient as the original (it forgives stray commas, missing colons and leading zeros) and as strict (a
+lone minus, a second value or an integer beyond 64 bits makes the whole text unreadable): whether a
+stored offset counts decides where a spout starts.
+
+Source: json-simple 1.1, org.json.simple.parser.Yylex and JSONParser.parse.
+Differs: texts nested some hundred levels deep are refused; the original reads them up to Java's stack.
 """
 
 from __future__ import annotations
@@ -14,13 +17,13 @@ from typing import Any
 from kitlib.java.numbers import MAX_LONG, MIN_LONG
 
 _TOKEN = re.compile(
-    r"""[ \t\r\n\b\f]*(?:
+    r"""[ \t\r\n]*(?:
         (?P<double>-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)|-?[0-9]+\.[0-9]+)
       | (?P<integer>-?[0-9]+)
       | (?P<word>true|false|null)
-      | "(?P<string>(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*)"
+      | "(?P<string>(?:[^"\\]|\\["\\]?+)*+)"
       | (?P<mark>[{}\[\],:])
-      | (?P<end>\Z)
+      | (?P<end>\Z|"[\s\S]*)  # a text that is never closed counts as nothing
     )""",
     re.VERBOSE,
 )
@@ -89,7 +92,8 @@ def _tokens(text: str) -> list[tuple[str, Any]]:
 def _token(kind: str, raw: str) -> tuple[str, Any]:
     match kind:
         case "integer":
-            number = int(raw) if len(raw) <= 400 else MAX_LONG + 1
+            digits = re.sub(r"^(-?)0+(?=[0-9])", r"\1", raw)
+            number = int(digits) if len(digits) <= 20 else MAX_LONG + 1
             if not MIN_LONG <= number <= MAX_LONG:
                 raise NotJsonError(f"{raw[:24]} is beyond 64 bits")
             return "value", number
@@ -98,7 +102,7 @@ def _token(kind: str, raw: str) -> tuple[str, Any]:
         case "word":
             return "value", _WORDS[raw]
         case "string":
-            text = re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", _unescaped, raw, flags=re.DOTALL)
+            text = re.sub(r'\\(u[0-9A-Fa-f]{4}|["\\/bfnrt])', _unescaped, raw)  # any other backslash stays
             # Two escapes may be the halves of one character.
             return "value", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         case "mark":
@@ -140,6 +144,9 @@ def _value(tokens: list[tuple[str, Any]], at: int) -> tuple[Any, int]:
 
 def _key(tokens: list[tuple[str, Any]], at: int) -> tuple[str, int]:
     kind, key = tokens[at]
-    if kind != "value" or not isinstance(key, str) or tokens[at + 1][0] != ":":
-        raise NotJsonError(f"a key and a colon were expected at token {at}, got {kind}")
-    return key, at + 2
+    if kind != "value" or not isinstance(key, str):
+        raise NotJsonError(f"a key was expected at token {at}, got {kind}")
+    at += 1
+    while tokens[at][0] == ":":  # none and several are forgiven
+        at += 1
+    return key, at

@@ -123,13 +123,12 @@ def is_lag_always_not_zero(window: Window) -> bool:
 
 def is_stalled(window: Window) -> bool:
     """All commits have the same offset, as a single one always has; lag is not looked at."""
-    offsets = window.offsets
-    return all(offset == offsets[0] for offset in offsets)
+    return all(window.commit(index).offset == window.commit(index - 1).offset for index in range(1, len(window.commits)))
 
 
 def is_lag_not_decreasing(window: Window) -> bool:
     """No known lag is smaller than the known lag before it."""
-    lags = [lag for index in range(len(window.commits)) if (lag := window.commit(index).lag) is not None]
+    lags = (lag for index in range(len(window.commits)) if (lag := window.commit(index).lag) is not None)
     return all(later >= earlier for earlier, later in pairwise(lags))
 
 

@@ -6,7 +6,8 @@ that commits too often would shorten its own window, so a commit that follows th
 `min_distance_s` takes over that one's slot and time. Memory: intervals x (commits + log ends), whatever the history.
 
 Source: Burrow v1.9.5, core/internal/storage/inmemory.go.
-Differs: one cluster, no owners and no lists of allowed groups; what became of a commit is returned.
+Differs: one cluster, no owners and no lists of allowed groups; what became of a commit is returned. A partition that was
+never committed is no part of its group here; Burrow counts it among the group's partitions as one that is not complete.
 """
 
 from __future__ import annotations

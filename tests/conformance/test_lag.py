@@ -169,6 +169,14 @@ def test_storage_with_a_planted_bug_is_caught(
     assert any(not conform(commits.replay, iter([row])).agrees for row in all_histories)
 
 
+def test_lag_beyond_63_bits_is_a_lag() -> None:
+    """Burrow's lags are unsigned: the greatest is no reason to refuse a row."""
+    row = copy.deepcopy(WINDOWS["stalled_consumer"])
+    row["steps"][0]["args"].update(current_lag=2**64 - 1, allowed_lag=2**64 - 1)
+    [done] = windows.replay(row)
+    assert (done["result"]["status"], done["result"]["current_lag"]) == ("OK", 2**64 - 1)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -435,6 +435,9 @@ def test_stored_texts_recorded_are_those_of_json_simple() -> None:
         ("java.nio.channels.UnresolvedAddressException", True), ("javax.net.ssl.SSLException", True),
         ("java.lang.IllegalStateException", False), ("java.io.UncheckedIOException", False),
         ("java.nio.BufferOverflowException", False), ("java.network.Fake", False),
+        ("java.nio.channels.ClosedChannelException", True), ("java.nio.channels.NotYetBoundException", False),
+        ("java.nio.file.NoSuchFileException", True), ("java.nio.file.ClosedFileSystemException", False),
+        ("java.util.zip.ZipException", True),
     ],
 )  # fmt: skip
 def test_recorded_exception_of_the_network_is_an_oserror(name: str, is_network: bool) -> None:

@@ -76,7 +76,15 @@ FORGIVEN = {
     "007": 7,
     "-0": 0,
     '{"a":1,"a":2}': {"a": 2},
-    " \t\r\n\b\f1 ": 1,
+    " \t\r\n1 ": 1,
+    '{"a" 1}': {"a": 1},
+    '{"a"::1}': {"a": 1},
+    '{"a":1}"never closed \\"': {"a": 1},
+    '"\\x41\\""': '\\x41"',
+    '"\\u12"': "\\u12",
+    '"\\\\u0041"': "\\u0041",
+    "0" * 5_000 + "7": 7,
+    "-" + "0" * 500 + "7": -7,
     '"\u2028\x01"': "\u2028\x01",
     '"\\u00e4\\/"': "ä/",
     '"\\ud83d\\ude00"': "😀",
@@ -109,7 +117,6 @@ REFUSED = {
     "single quotes": "{'a':1}",
     "a key without quotes": "{a:1}",
     "a key that is a number": "{1:2}",
-    "a key without a colon": '{"a" 1}',
     "a key without a value": '{"a":}',
     "a colon alone": "{:1}",
     "an open list": "[1",
@@ -117,8 +124,9 @@ REFUSED = {
     "an open text": '"abc',
     "a mark that closes nothing": "]",
     "the wrong mark": "[1}",
-    "an unknown escape": '"\\x41"',
-    "a short escape": '"\\u12"',
+    "other blanks": "\b1",
+    "a page's end": "\f1",
+    "a text that only seems closed": '"abc\\"',
     "a comment": "/* */ 1",
     "a byte order mark": "\ufeff1",
     "a million brackets": "[" * 1_000_000,
@@ -127,7 +135,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", FORGIVEN, ids=repr)
 def test_read_lenient_text_gives_json_simples_value(text: str) -> None:
-    """Stray and missing commas, leading zeros and control characters are forgiven; of two equal keys the last counts."""
+    """Stray and missing commas and colons, leading zeros and unknown escapes are forgiven; of two equal keys the last counts."""
     found = read(text)
     assert found == FORGIVEN[text] and type(found) is type(FORGIVEN[text])
 

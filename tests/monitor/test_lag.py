@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,8 @@ from kitlib.monitor.lag import (
     calculate,
     evaluate,
     evaluate_group,
+    is_lag_not_decreasing,
+    is_stalled,
     trimmed,
 )
 from kitlib.monitor.lag_window import CommitRing, LagStorage, Stored
@@ -115,6 +119,15 @@ def test_window_of_nothing_is_a_clear_answer() -> None:
     with pytest.raises(EmptyWindowError, match="wait for a commit"):
         evaluate(Window([None, None], (5,), 5, START_S))
     assert list(trimmed([None, None])) == [None] and list(trimmed([])) == []
+
+
+def test_question_that_is_settled_before_an_empty_slot_does_not_look_at_it() -> None:
+    """Burrow crashes at the first empty slot that it looks at, and a question alone may have its answer by then."""
+    nothing = Window([None], (5,), 5, START_S)
+    falling = replace(window(7, 8, lags=[1, 0]), commits=[*window(7, 8, lags=[1, 0]).commits, None])
+    assert is_stalled(nothing) and not is_lag_not_decreasing(falling)
+    with pytest.raises(EmptyWindowError):
+        is_lag_not_decreasing(nothing)
 
 
 # -- blind spots and false alarms -------------------------------------------------------------------
