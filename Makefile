@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The developers' tools, which `make lab` leaves out.
 test quick lint lock site: SETUP = --dev
 
-.PHONY: help setup lab test quick bench notebooks page site lint bom lock clean
+.PHONY: help setup lab test quick bench docker notebooks page site lint bom lock clean
 
 help: ## List these commands
 	@echo "Delivery Lab: learn what at least once and exactly once mean, on a real Kafka and Spark."
@@ -47,6 +47,9 @@ quick: setup ## Run what fails most often in a few minutes: lint, the models, co
 bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json
 	@mkdir -p build
 	@exec $(BIN)/kit bench --out build/bench.json $(ARGS)
+
+docker: ## Build the Docker image and run all notebooks in it, alone and beside the cluster (needs Docker)
+	@exec $(PYTHON) scripts/try_docker.py $(ARGS)
 
 notebooks: setup ## Measure the table of guarantees, run all notebooks again and save their outputs
 	@if [ -z "$(ARGS)" ]; then $(BIN)/kit guarantees --out notebooks/data/guarantees.json; fi

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import runpy
 import shutil
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kitlib.lab import copies, jars, java, jupyter
+from kitlib.lab import class_archive_maker, copies, jars, java, jupyter
 from kitlib.lab.brokers import node, ports
 from kitlib.lab.notebook_tests import compare
 from tests.conftest import REPOSITORY, wait_for
@@ -278,6 +279,36 @@ def test_compose_the_spark_programs_exist_in_pyspark() -> None:
     """The command that starts master and worker is one that pyspark installs."""
     assert Path(sys.executable).with_name("spark-class").is_file()
     assert importlib.metadata.version("pyspark") == jars.CONNECTOR_VERSION
+
+
+def test_compose_the_image_starts_java_from_archives(dockerfile: str) -> None:
+    """The image's last layer has the jars and the archives of Kafka's and Spark's classes, made by the user who runs it."""
+    after = dockerfile.partition("USER learner\n")[2]
+    assert after.startswith(f"RUN kit fetch && python -m {class_archive_maker.__name__} {class_archive_maker.SPARK}\n")
+
+
+def try_docker(tmp_path: Path, *ways: str) -> subprocess.CompletedProcess[str]:
+    """`make docker` where Docker is nothing but a program that tells what it was asked, and fails."""
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\necho "asked: $*"\nexit 1\n')
+    docker.chmod(0o755)
+    program = [sys.executable, "scripts/try_docker.py", *ways]
+    return subprocess.run(program, cwd=REPOSITORY, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+
+
+def test_docker_is_tried_in_a_project_of_its_own_and_taken_down(tmp_path: Path) -> None:
+    """An image that does not start is a sentence and exit code 5, and what was started is taken down with its volumes."""
+    answer = try_docker(tmp_path, "cluster")
+    project = "compose --project-name delivery-lab-trial --env-file cluster.env"
+    assert answer.stdout.splitlines() == [f"asked: {project} up --build --wait", f"asked: {project} down --volumes --timeout 5"]
+    assert answer.returncode == 5 and answer.stderr.startswith("docker: ") and "Traceback" not in answer.stderr
+    assert try_docker(tmp_path, "swarm").returncode == 2
+
+
+def test_docker_what_needs_the_kits_own_kafka_is_a_list_of_notebooks() -> None:
+    """The page names notebooks that exist as those with errors beside the cluster, for `make docker` to compare."""
+    promised = runpy.run_path(str(REPOSITORY / "scripts" / "try_docker.py"))["promised"]()
+    assert promised and promised <= {path.name.split("_")[0] for path in (REPOSITORY / "notebooks").glob("*.ipynb")}
 
 
 def test_conda_agrees_with_the_project(conda: dict[str, Any]) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+
 import pytest
 
+from kitlib.errors import LabError
 from kitlib.experiments.groups.join_by_hand import join_by_hand
 from kitlib.experiments.groups.rebalance_lines import Line, consumer_lines, coordinator_lines, observe_rebalance
 from kitlib.experiments.kafka_backend import KafkaBackend
@@ -47,6 +51,16 @@ def test_rebalance_of_two_real_consumers_is_in_both_logs(broker: Cluster) -> Non
     since = next(number for number, line in enumerate(first) if line.step == "1 stop")
     assert list(dict.fromkeys(line.step for line in first[since:])) == ["1 stop", "3 assign", "4 offsets"]
     assert first[-1].text.startswith("Setting offset for partition seen-0 to the committed offset 6")
+
+
+@pytest.mark.kafka
+def test_rebalance_on_a_foreign_broker_is_refused_before_anything_is_made(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of a broker that the kit has not started cannot be read, and an old one in the workspace is not taken for it."""
+    backend = KafkaBackend.open("rebalance-lines")
+    backend.cluster = replace(broker, source="external")
+    monkeypatch.setattr(KafkaBackend, "create_topic", lambda *_: pytest.fail("a topic was made"))
+    with closing(backend), pytest.raises(LabError, match=r"the log of a broker: the brokers at .* are not the kit's"):
+        observe_rebalance(backend)
 
 
 @pytest.mark.kafka

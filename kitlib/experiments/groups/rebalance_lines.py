@@ -29,6 +29,7 @@ from typing import Any
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab import created_resources, workspace
+from kitlib.lab.clients import Cluster, must_be_own
 from kitlib.lab.java_client import JavaClient
 from kitlib.text import plain_text
 
@@ -106,11 +107,10 @@ def _plain(text: str) -> str:
     return plain_text(SHARES.sub(r"\1", POSITION.sub(r"\1", MEMBER_ID.sub("", text))), 200)
 
 
-def broker_log() -> list[str]:
-    """What the kit's own brokers have written since they were started, the oldest line first. LabError when they have no log."""
-    files = sorted(workspace.run_dir().glob("node-*.log"))
-    if not files:
-        raise LabError(f"{workspace.run_dir()} has no log of a broker. Only the kit's own brokers' can be read: `kit up`.")
+def broker_log(cluster: Cluster) -> list[str]:
+    """What the kit's own brokers have written since they were started, the oldest line first. LabError for anybody else's."""
+    must_be_own(cluster, "the log of a broker")
+    files = sorted(cluster.log_dir.glob("node-*.log")) if cluster.log_dir else []
     return [line for file in files for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
 
 
@@ -118,13 +118,13 @@ def observe_rebalance(backend: KafkaBackend) -> RebalanceLines:
     """Let a second Java consumer join a group of one, and read what the consumers and the coordinator have written.
 
     The first one has read and committed some records. LabError when the group does not settle within 30 s, or when the
-    broker's log cannot be read.
+    broker is not the kit's own.
     """
+    before = len(broker_log(backend.cluster))
     topic = backend.create_topic(f"seen-{uuid.uuid4().hex[:8]}", RECORDS)
     topic.append([b"%d" % number for number in range(RECORDS)])
     group = f"{topic.name}.group"
     created_resources.remember("group", group)
-    before = len(broker_log())
     with tempfile.TemporaryDirectory(dir=workspace.run_dir()) as folder:
         file = Path(folder) / "consumers.log"
         options = [
@@ -135,7 +135,7 @@ def observe_rebalance(backend: KafkaBackend) -> RebalanceLines:
         with JavaClient.open(options) as java, closing(_TwoConsumers(java.jvm, backend.cluster.bootstrap, group, topic.name)) as two:
             two.join("A")
             two.join("B")
-            written, told = file.read_text(encoding="utf-8", errors="replace"), broker_log()[before:]
+            written, told = file.read_text(encoding="utf-8", errors="replace"), broker_log(backend.cluster)[before:]
     lines = written.replace(topic.name, "seen").splitlines()
     found = [line for line in coordinator_lines(told, group) if line.step != "loaded"]
     return RebalanceLines(tuple(consumer_lines(lines)), tuple(found))
