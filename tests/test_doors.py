@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kitlib.lab import class_archive_maker, copies, jars, java, jupyter
+from kitlib.lab import class_archive_maker, container, jars, java, jupyter
 from kitlib.lab.brokers import node, ports
 from kitlib.lab.notebook_tests import compare
 from tests.conftest import REPOSITORY, wait_for
@@ -224,36 +224,42 @@ def test_compose_the_image_is_built_for_the_user_who_starts_it(services: dict[st
     assert not any("user" in service for service in services.values())
 
 
-def test_compose_jupyter_keeps_its_token_and_its_usual_port(services: dict[str, Any]) -> None:
-    """Jupyter in a container has the port of the kit's own, a token, encrypted kernels and no dialogs."""
-    command = services["jupyter"]["command"]
-    given = options(command)
-    assert given["--port"] == str(jupyter.USUAL_PORT)
-    assert services["jupyter"]["ports"] == [f"127.0.0.1:{jupyter.USUAL_PORT}:{jupyter.USUAL_PORT}"]
-    assert given["--KernelManager.transport_encryption"] == "auto"
-    assert given["--LabApp.check_for_updates_class"] == "jupyterlab.NeverCheckForUpdate"
-    first = copies.Desk(Path("/lab"), Path("/lab/work")).copy_of(Path("/lab", jupyter.START_NOTEBOOK))
-    assert given["--LabApp.default_url"] == f"/lab/tree/{first.relative_to(given['--ServerApp.root_dir'])}"
-    assert not any("token" in word.lower() or "password" in word.lower() for word in command)
-    assert {"./notebooks:/lab/notebooks", "./work:/lab/work"} <= set(services["jupyter"]["volumes"])
-
-
-def test_compose_jupyter_is_started_on_the_learners_copies(services: dict[str, Any], tmp_path: Path) -> None:
-    """Before Jupyter starts, its container makes the copies, in the folder that the host sees; without them it does not start."""
+@pytest.fixture
+def become(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """A project of its own in which the container's first program is run, and what that then becomes: its command and environment."""
+    became: dict[str, Any] = {}
     shutil.copytree(REPOSITORY / "notebooks", tmp_path / "notebooks")
-    command = [word.replace("$$", "$").replace("python ", f"{sys.executable} ") for word in services["jupyter"]["command"]]
-    assert command[4:6] == ["jupyter", "lab"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "execvpe", lambda _file, command, environment: became.update(command=command, environment=environment))
+    return became
 
-    def start() -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command[:4], "echo", "started"], cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    answer = start()
-    assert answer.stdout == "started\n", answer.stderr
-    assert (tmp_path / "work" / "00_start_here.ipynb").is_file()
-    shutil.rmtree(tmp_path / "work")
+def test_compose_jupyter_keeps_its_token_and_its_usual_port(
+    services: dict[str, Any], become: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jupyter in a container has the port of the kit's own, a token, encrypted kernels, no dialogs, and opens the learner's copy."""
+    assert services["jupyter"]["command"] == ["python", "-m", container.__name__]
+    assert {"./notebooks:/lab/notebooks", "./work:/lab/work"} <= set(services["jupyter"]["volumes"])
+    assert services["jupyter"]["ports"] == [f"127.0.0.1:{jupyter.USUAL_PORT}:{jupyter.USUAL_PORT}"]
+    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "kafka:19092")
+    container.main()
+    given = options(become["command"])
+    assert (given["--ServerApp.ip"], given["--ServerApp.port"]) == ("0.0.0.0", str(jupyter.USUAL_PORT))
+    assert (given["--ServerApp.root_dir"], given["--KernelManager.transport_encryption"]) == (str(tmp_path), "auto")
+    assert (tmp_path / given["--LabApp.default_url"].removeprefix("/lab/tree/")).samefile(tmp_path / "work" / "00_start_here.ipynb")
+    assert not any("token" in word.lower() or "password" in word.lower() for word in become["command"])
+    assert become["environment"]["KIT_KAFKA_BOOTSTRAP"] == "kafka:19092"
+    overrides = Path(become["environment"]["JUPYTER_CONFIG_DIR"], "labconfig", "default_setting_overrides.json")
+    assert json.loads(overrides.read_text()) == jupyter.NO_UPDATES
+
+
+def test_compose_jupyter_is_not_started_without_the_learners_copies(
+    become: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the copies cannot be made, the container ends with the sentence that says why."""
     (tmp_path / "work").touch()
-    answer = start()
-    assert answer.returncode == 74 and "work" in answer.stderr and "started" not in answer.stdout
+    assert container.main() == 74
+    assert "work" in capsys.readouterr().err and not become
 
 
 def test_compose_every_service_has_a_health_check(services: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count as count_from
@@ -247,18 +246,3 @@ def link_data(desk: Desk) -> None:
             link.symlink_to(target, target_is_directory=True)
     except OSError as error:
         raise DiskError(f"{link} could not be made ({error.strerror}). Make a copy of {source} there.") from error
-
-
-def main() -> int:
-    """Make the copies in the project itself, for those who start JupyterLab without `kit lab`; returns the exit code."""
-    root = jupyter.project_dir()
-    try:
-        make(Desk(root, root / FOLDER), lambda text: print(text, file=sys.stderr))
-    except KitError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -122,10 +122,10 @@ def clear_leftovers() -> None:
             path.unlink(missing_ok=True)
 
 
-def command(port: int, port_is_fixed: bool, root: Path, notebook: str) -> list[str]:
+def command(port: int, port_is_fixed: bool, root: Path, notebook: str, ip: str = LOOPBACK) -> list[str]:
     """The command line of JupyterLab. It holds no secret: everybody on the machine can read it."""
     settings = {
-        "ServerApp.ip": LOOPBACK,
+        "ServerApp.ip": ip,
         "ServerApp.port": port,
         "ServerApp.port_retries": 0 if port_is_fixed else 50,
         "ServerApp.open_browser": False,  # the lab does it, when everything is up

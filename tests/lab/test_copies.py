@@ -284,7 +284,10 @@ def test_make_interrupted_leaves_whole_copies_only(project: Path, monkeypatch: p
 
 def test_make_four_at_once_gives_whole_copies(project: Path) -> None:
     """Labs that start at the same instant in one project all succeed, and leave what one would have left."""
-    script = "import sys; from kitlib.lab import copies; print('ready', flush=True); sys.stdin.readline(); sys.exit(copies.main())"
+    script = (
+        "import pathlib, sys; from kitlib.lab import copies; print('ready', flush=True); sys.stdin.readline()\n"
+        "copies.make(copies.desk(pathlib.Path.cwd()), print)"
+    )
     labs = [
         subprocess.Popen([sys.executable, "-c", script], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(4)
