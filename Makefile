@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The developers' tools, which `make lab` leaves out.
 test quick lint lock site: SETUP = --dev
 
-.PHONY: help setup lab test quick bench docker notebooks page site lint bom lock clean
+.PHONY: help setup lab test quick bench docker notebooks page site lint bom audit lock clean
 
 help: ## List these commands
 	@echo "Delivery Lab: learn what at least once and exactly once mean, on a real Kafka and Spark."
@@ -69,6 +69,9 @@ lint: setup ## ruff, mypy --strict and the arrows between the rooms
 
 bom: ## Write build/bom.json: every package and jar that an install brings, with its hash (CycloneDX)
 	@$(PYTHON) scripts/write_bom.py
+
+audit: ## Ask OSV whether a locked package or jar has a known vulnerability (needs a network)
+	@exec $(PYTHON) scripts/audit_supply.py $(ARGS)
 
 lock: setup ## Write the locks of packages, jars and npm packages anew (needs uv, npm and a network)
 	@command -v uv >/dev/null || { echo "lock: uv is needed: pip install uv" >&2; exit 5; }

@@ -10,8 +10,11 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -93,6 +96,46 @@ def test_the_bill_of_materials_names_all_that_the_locks_name() -> None:
     assert {jar["sha256"] for some in jars.SETS for jar in locked_jars[some]} <= hashes
     assert all(each["version"] and each["hashes"] for each in components)
     assert len({each["purl"] for each in components}) == len(components)
+
+
+class Osv(BaseHTTPRequestHandler):
+    """Answers as OSV documents it: one result for each question, in their order; the second page of one package has its last id."""
+
+    def do_POST(self) -> None:
+        queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+        body = json.dumps({"results": [self.known(each["package"]["purl"], each.get("page_token")) for each in queries]}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def known(self, purl: str, token: str | None) -> dict[str, Any]:
+        if not purl.startswith("pkg:maven/org.apache.kafka/kafka-clients@"):
+            return {}
+        return {"vulns": [{"id": "CVE-2"}]} if token else {"vulns": [{"id": "CVE-1"}], "next_page_token": "2"}
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+def test_audit_asks_osv_of_everything_and_tells_what_it_knows() -> None:
+    """Known vulnerabilities are printed and the exit code is 1; where nobody answers it is 5, with a sentence."""
+
+    def audit(url: str) -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "scripts/audit_supply.py", url]
+        return subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Osv) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1/querybatch"
+        answer = audit(url)
+        server.shutdown()
+    told = [tuple(line.split()) for line in answer.stdout.splitlines()]
+    clients = {purl for purl, _ in told}
+    assert f"pkg:maven/org.apache.kafka/kafka-clients@{jars.KAFKA_VERSION}" in clients
+    assert sorted(told) == [(purl, known) for purl in sorted(clients) for known in ("CVE-1", "CVE-2")]
+    assert answer.returncode == 1 and f"{len(told)} known vulnerabilities" in answer.stderr
+    silent = audit(url)
+    assert silent.returncode == 5 and "OSV gave no answer" in silent.stderr and "Traceback" not in silent.stderr
 
 
 def test_learners_need_no_developers_tool() -> None:
