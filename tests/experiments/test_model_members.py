@@ -308,6 +308,23 @@ def test_commit_of_java_in_a_rebalance_is_refused_at_home_and_librdkafkas_waits(
         assert found.view().state == "PreparingRebalance" and a.commit({0: 5}) == error
 
 
+def test_commit_that_nobody_waits_for_counts_until_the_member_joins_again() -> None:
+    """A group that prepares a rebalance still takes it; Java refuses it at home once it joins, and a later poll tells of that."""
+    settings = replace(COOPERATIVE, max_poll_interval_ms=3_000)
+    found, a = alone(settings, 3)
+    busy = found.join("B", settings)
+    settled(a, busy)
+    found.join("C", settings).poll(0, 50)
+    assert found.view().state == "PreparingRebalance"
+    a.commit_later({0: 5})
+    assert found.committed()[0] == 5
+    for _ in range(10):
+        assert not [event for event in a.poll(0, 50).events if event.what == "committed" and event.error]
+    a.commit_later({0: 7})
+    told = [(event.what, event.partitions, event.error) for event in a.poll(0, 50).events]
+    assert told == [("committed", (0,), "REBALANCE_IN_PROGRESS")] and found.committed()[0] == 5
+
+
 # -- bad settings ------------------------------------------------------------------------------------
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {

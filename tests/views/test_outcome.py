@@ -55,7 +55,7 @@ def test_a_turned_knob_is_told_as_before_and_after() -> None:
 def test_a_figure_that_is_no_count_is_told_with_its_unit() -> None:
     """Seconds without an owner stand beside the duplicates."""
     told = turn(Session("rebalance_protocols"), protocol="cooperative")
-    assert told["changes"] == "81 duplicated → 26 duplicated, without an owner: 5.2 s → 6.6 s."
+    assert told["changes"] == "34 duplicated → 7 duplicated, without an owner: 5.2 s → 6.6 s."
 
 
 def test_ghost_stays_while_one_knob_is_turned_and_follows_when_another_is() -> None:

@@ -207,6 +207,12 @@ class ModelMember:
         answer = consumer.answers.pop(number, None)
         return TIMED_OUT if answer is None else self._named(answer)
 
+    def commit_later(self, offsets: dict[int, int]) -> None:
+        """Commit without waiting for the answer; a later poll tells of a refusal."""
+        self._check()
+        self.consumer.commit_later(offsets)
+        self.group.pump()
+
     def _named(self, error: GroupError) -> str:
         """The error as the library's user is told it: Java and kafka-python have one exception for several."""
         hides = self.consumer.config.library != "librdkafka"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
@@ -61,25 +61,14 @@ class Stream:
             records = run.poll(name, timeout_ms=max(1, knobs["round_ms"] // 8))
             run.work(name, records)
             self.since_commit[name] = self.since_commit.get(name, 0) + len(records)
-            if self.since_commit[name] >= knobs["commit_every"] and self.commit(name):
+            if self.since_commit[name] >= knobs["commit_every"]:
+                # Without waiting: in a rebalance some libraries would hold up the caller, and here all others too.
+                member = run.members[name]
+                member.client.commit_later(dict(member.done))
                 self.since_commit[name] = 0
         left_ms = begin_ms + knobs["round_ms"] - run.group.now_ms
         if left_ms > 0:
             run.pass_ms(left_ms)
-
-    def commit(self, name: str) -> bool:
-        """What is processed, without waiting: in a rebalance some libraries would hold up the caller, and here all others too.
-
-        The model's commits wait, so they are put off until the rebalance is over. Whether it was made.
-        """
-        run, member = self.run, self.run.members[name]
-        if run.backend.name == "model":
-            if run.group.view().state != "Stable":
-                return False
-            run.commit_done(name)
-        elif member.done:
-            cast(Any, member.client).commit_later(dict(member.done))
-        return True
 
     def flow(self) -> None:
         """Rounds until each running member holds its share, and some more. LabError after a session and LONGEST_MS."""

@@ -155,6 +155,14 @@ class GroupConsumer(GroupMembership):
         self.own.add(number)
         return number
 
+    def commit_later(self, offsets: Mapping[int, int]) -> None:
+        """The user commits and does not wait: what becomes of it is an event, also where the client knows that it may not."""
+        error = self.fatal or self._may_commit()
+        if error is not GroupError.NONE:
+            self.events.append(MemberEvent("committed", tuple(offsets), self.generation, error))
+        elif offsets:
+            self._send_commit(offsets)
+
     def store(self, partition: int, next_offset: int) -> bool:
         """librdkafka: keep an offset for the next commit; False when it is refused as the partition is not held."""
         if partition not in self.held and self.config.release >= REFUSES_STORES:
