@@ -79,13 +79,20 @@ class Change:
     delivery_count: int
 
 
+@dataclass(slots=True, eq=False)
+class Batch:
+    """The records that were acquired together for the first time."""
+
+    size: int = 0  # those that are done by now included
+
+
 @dataclass(slots=True)
 class InFlightRecord:
     """The row of one record. Source: Kafka 4.3, `InFlightState`; Differs: a row for each record, where Kafka keeps one for a
     whole batch as long as its records are alike; no `rollbackState`, because nothing is written here that could fail.
     """
 
-    batch: int  # the first offset of those with which it was acquired for the first time
+    batch: Batch
     state: RecordState = RecordState.ACQUIRED
     delivery_count: int = 1  # 1 <= it <= delivery_limit
     member: str | None = None  # who has the lock; None unless the record is ACQUIRED
@@ -106,7 +113,9 @@ class SharePartition:
     Source: Apache Kafka 4.3, `SharePartition` (`acquire`, `acknowledge`, `releaseAcquiredRecords`,
     `releaseAcquisitionLockOnTimeout`, `lastOffsetAndMaxRecordsToAcquire`, `shouldThrottleRecordsDelivery`).
     Differs: `end_offset` is the first offset that nobody was handed yet, Kafka's `endOffset` the one before; a fetch ends at
-    `max_records`, where Kafka hands out whole batches of the log; a lock ends when `expire` is called.
+    `max_records`, where Kafka hands out whole batches of the log; a lock ends when `expire` is called. `move_log_start` acts at
+    once and forgets the locks below, where Kafka acts at a fetch that is out of range, and lets the start offset pass nothing until
+    those locks have ended.
     """
 
     delivery_limit: int = 5  # >= 1
@@ -140,7 +149,7 @@ class SharePartition:
         end = log_end if locks_left > 0 else min(log_end, self.end_offset)
         most = min(max_records, locks_left) if locks_left > 0 else max_records
         found: list[Delivery] = []
-        batch, is_throttled, new_batch = -1, False, max(begin, self.end_offset)
+        batch, is_throttled, new_batch, throttled_to = None, False, Batch(), 0
         for offset in range(begin, end):
             row = self.records.get(offset)
             if len(found) >= most:
@@ -149,27 +158,28 @@ class SharePartition:
                 if found and is_throttled:
                     break
                 row = self.records[offset] = InFlightRecord(new_batch)
+                new_batch.size += 1
                 self.end_offset = offset + 1
             elif row.state is RecordState.AVAILABLE:
-                if row.batch != batch:
+                if row.batch is not batch:
                     if found and (is_throttled or self._is_throttled(row.batch)):
                         break
                     batch, is_throttled = row.batch, self._is_throttled(row.batch)
                 if found and self._is_last(row.delivery_count + 1):
                     break
-                if row.delivery_count >= self.throttle_limit:
-                    most = min(most, self._most_of(batch, row.delivery_count))
+                if not throttled_to and row.delivery_count >= self.throttle_limit:  # the first such record decides
+                    throttled_to = self._most_of(row)
                 row.delivery_count += 1
             else:
                 continue
             row.lock(member, now_ms + self.lock_ms)
             found.append(Delivery(offset, row.delivery_count))
-            if self._is_last(row.delivery_count):
+            if self._is_last(row.delivery_count) or len(found) == throttled_to:  # if more were found before, there is no limit
                 break
         return found
 
     def acknowledge(self, member: str, answers: Mapping[int, Acknowledge], now_ms: int) -> list[Change]:
-        """A consumer's answers for some of its records; all of them count, or none.
+        """A consumer's answers for some of its records. All of them count, or none but each RENEW before the one that is refused.
 
         Answers for records below the start offset are ignored. InvalidRecordStateError when another one is not locked by this
         consumer: it never was, or the lock has run out.
@@ -183,14 +193,14 @@ class SharePartition:
                     f"{member}: offset {offset} cannot be acknowledged, because {holder} its lock now. "
                     f"Answer within lock_ms={self.lock_ms}."
                 )
+            if open_answers[offset] is Acknowledge.RENEW:
+                row.lock(member, now_ms + self.lock_ms)
         changed: list[Change] = []
         for offset, answer in open_answers.items():
             row = self.records[offset]
-            if answer is Acknowledge.RENEW:
-                row.lock(member, now_ms + self.lock_ms)
-            elif answer is Acknowledge.RELEASE:
+            if answer is Acknowledge.RELEASE:
                 changed.append(self._give_back(offset))
-            else:
+            elif answer is not Acknowledge.RENEW:
                 row.settle(ANSWERED[answer])
                 changed.append(Change(offset, row.state, row.delivery_count))
         self._move_start()
@@ -243,11 +253,10 @@ class SharePartition:
         """Whether this delivery is the last one, and so made alone; with a limit of 1 or 2 that makes no difference."""
         return self.delivery_limit > 2 and delivery_count == self.delivery_limit
 
-    def _is_throttled(self, batch: int) -> bool:
-        counts = [row.delivery_count for row in self.records.values() if row.batch == batch and row.state is RecordState.AVAILABLE]
+    def _is_throttled(self, batch: Batch) -> bool:
+        counts = [row.delivery_count for row in self.records.values() if row.batch is batch and row.state is RecordState.AVAILABLE]
         return max(counts, default=0) >= self.throttle_limit
 
-    def _most_of(self, batch: int, delivery_count: int) -> int:
-        """Half of the batch, then a quarter, and so on. Source: `acquireSubsetBatchRecords`."""
-        size = sum(row.batch == batch for row in self.records.values())
-        return max(1, size >> (delivery_count - self.throttle_limit + 1))
+    def _most_of(self, row: InFlightRecord) -> int:
+        """Half of its batch, then a quarter, and so on. Source: `acquireSubsetBatchRecords`."""
+        return max(1, row.batch.size >> (row.delivery_count - self.throttle_limit + 1))

@@ -29,6 +29,7 @@ from pathlib import Path
 # Should Java refuse an archive that is whole, it says nothing and goes without.
 SILENCE = "-Xlog:cds*=off"
 KEY_DIGITS = 16
+FORM = b"2"  # another one wherever a program is started with other words: an archive of before would be refused without a word
 BLOCK_BYTES = 1 << 18
 UNUSED_S = 30 * 24 * 3600.0  # after which an archive of another place is removed: its environment may be gone
 
@@ -85,7 +86,7 @@ class ClassArchive:
 
         All that Java compares with an archive before it uses it: its own files, and the jars' names, sizes and times.
         """
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(FORM)
         home = Path(os.path.realpath(self.java)).parent.parent
         try:
             for path in (vm(home), home / "lib" / "modules", *resolved(self.class_path)):

@@ -223,7 +223,13 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
 
 def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path], own: Mapping[str, str]) -> dict[str, str]:
     """What every session of the kit is started with, and over it the caller's own settings; to those for jars the connector is added."""
-    scratch = _scratch()
+    scratch, places = _scratch(), resolved(jars)
+    ours: Iterable[str]
+    if on_class_path := is_local(master) and not any(os.pathsep in str(place) for place in places):
+        name, between, ours = "spark.driver.extraClassPath", os.pathsep, map(str, places)  # an archive has only what is on the class path
+    else:
+        name, between, ours = "spark.jars", ",", (jar.as_uri() for jar in jars)
+    with_ours = between.join([*ours, *filter(None, [own.get(name)])])
     options = [
         *(f'"{flag}"' for flag in java_flags),
         f'"-Djava.io.tmpdir={scratch}"',
@@ -233,6 +239,9 @@ def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]
     ]
     if token := os.environ.get("KIT_RUN"):
         options.append(f"-Dkit.run={token}")
+    if on_class_path:  # that of Spark itself names a jar twice, and then Java 21 refuses every archive
+        once = dict.fromkeys([*with_ours.split(os.pathsep), *map(str, spark_class_path(jars))])
+        options += ['"-cp"', f'"{os.pathsep.join(once)}"']
     settings = {
         "spark.app.name": app,
         "spark.master": master,
@@ -254,13 +263,7 @@ def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]
     }
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} | _sockets()
-    places = resolved(jars)
-    ours: Iterable[str]
-    if is_local(master) and not any(os.pathsep in str(place) for place in places):
-        name, between, ours = "spark.driver.extraClassPath", os.pathsep, map(str, places)  # an archive has only what is on the class path
-    else:
-        name, between, ours = "spark.jars", ",", (jar.as_uri() for jar in jars)
-    return {**settings, **own, name: between.join([*ours, *filter(None, [own.get(name)])])}
+    return {**settings, **own, name: with_ours}
 
 
 def _sockets() -> dict[str, str]:

@@ -31,6 +31,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("poll_too_late", {"library": "librdkafka", "trouble": "frozen"}),
     ("poll_too_late", {"library": "librdkafka", "trouble": "killed"}),
     ("static_member", {"library": "librdkafka", "what": "two with one id"}),
+    ("static_member", {"library": "kafka-python", "what": "two with one id"}),
     ("auto_commit", {"library": "kafka-python"}),
     # Three members that are polled in turn: each join ends between two polls of most of them.
     ("rebalance", {"library": "kafka-python", "partitions": 8, "wave": 6, "session_ms": 6_000}),

@@ -157,6 +157,18 @@ def test_twin_of_a_static_member_fences_the_first_one() -> None:
         assert (a.commit({0: 5}), twin.commit({0: 6}), found.committed()) == (error, "NONE", {0: 6})
 
 
+def test_kafka_python_does_not_tell_of_its_twin_until_it_commits() -> None:
+    """It sends no heartbeat any more and goes on with what it holds, which its twin holds as well."""
+    found, a = alone(replace(JAVA, library="kafka-python", instance_id="a"))
+    found.join("A twin", replace(JAVA, library="kafka-python", instance_id="a")).poll(0, 50)
+    found.pass_ms(300)
+    polled = a.poll(5, 50)
+    assert not [event.error for event in polled.events if event.error] and len(polled.records) == 5
+    found.pass_ms(1_500)
+    assert len(a.poll(5, 50).records) == 5
+    assert a.commit({0: 10}) == "FENCED_INSTANCE_ID" and found.committed() == {0: None}
+
+
 def test_leaders_of_java_deal_when_they_poll_and_librdkafkas_at_once() -> None:
     """A leader that is busy holds up the generation of everybody, unless its library joins without it."""
     for settings, state in ((JAVA, "CompletingRebalance"), (RD, "Stable")):

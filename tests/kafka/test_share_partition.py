@@ -118,6 +118,36 @@ def test_acquire_of_records_that_come_back_often_separates_them() -> None:
     assert {count for count, deliveries in sizes if deliveries == 5} == {1}
 
 
+def test_acquire_halves_the_whole_batch_also_when_some_of_it_is_done() -> None:
+    """Half of four, though two are done by now: Kafka counts the batch as it was acquired first."""
+    share = SharePartition(delivery_limit=4)
+    handed(share, most=4, log_end=4)
+    share.close_session("A")
+    assert handed(share, most=4, log_end=4) == [(0, 2), (1, 2), (2, 2), (3, 2)]
+    share.acknowledge("A", {0: ACCEPT, 1: RELEASE, 2: RELEASE, 3: RELEASE}, 0)
+    assert handed(share, most=3, log_end=4) == [(1, 3), (2, 3)]
+
+
+def test_acquire_takes_the_size_from_the_first_record_that_comes_back_often() -> None:
+    """And one that is passed before it is known limits nothing."""
+    share = SharePartition(delivery_limit=4)
+    handed(share, log_end=3)
+    share.acknowledge("A", {1: RELEASE}, 0)
+    assert handed(share, most=1, log_end=3) == [(1, 2)]
+    share.close_session("A")
+    assert handed(share, log_end=3) == [(0, 2), (1, 3), (2, 2)]
+
+
+def test_acknowledge_that_is_refused_has_renewed_the_locks_before() -> None:
+    """Kafka begins a renewed lock where it meets it, and goes back over the other answers alone."""
+    share = SharePartition(lock_ms=100)
+    handed(share, most=1)
+    handed(share, "B", most=1)
+    with pytest.raises(InvalidRecordStateError):
+        share.acknowledge("A", {0: RENEW, 1: RENEW}, 10)
+    assert [share.records[offset].lock_until_ms for offset in (0, 1)] == [110, 100]
+
+
 def test_acquire_of_a_record_that_comes_back_often_brings_no_new_ones_along() -> None:
     """A record with many deliveries comes without new records, so that these are not archived with it."""
     share = SharePartition(delivery_limit=5)

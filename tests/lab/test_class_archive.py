@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from kitlib.errors import LabError
 from kitlib.lab import class_archive_maker, jars, java, spark
 from kitlib.lab.brokers.node import Machinery, java_command
-from kitlib.lab.class_archive import UNUSED_S, ClassArchive
+from kitlib.lab.class_archive import UNUSED_S, ClassArchive, spark_class_path
 from kitlib.lab.class_archive_maker import KAFKA, SPARK_LOCAL, Program
 from tests.conftest import make_home, our_processes, wait_for
 from tests.lab.conftest import all_gone
@@ -280,6 +280,14 @@ def test_session_takes_its_classes_from_the_archive(kit_home: Path, tmp_path: Pa
     sparks = [line for line in log.read_text(errors="replace").splitlines() if " org.apache.spark." in line and "$$Lambda" not in line]
     shared = [line for line in sparks if "shared objects file (top)" in line]
     assert len(shared) > 2_000 and len(shared) > 0.9 * len(sparks)
+
+
+@pytest.mark.spark
+def test_session_has_each_jar_once_on_its_class_path(kit_home: Path) -> None:
+    """Java 21 refuses an archive where a jar is named twice, as in the class path that Spark itself makes."""
+    places = spark.session()._jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)
+    assert len(places) == len(set(places))
+    assert places == [str(path) for path in spark_class_path(jars.ensure_jars("spark"))]
 
 
 @pytest.mark.slow

@@ -133,6 +133,7 @@ class GroupMembership:
     is_prepared: bool = False  # what had to be given up before the join has been given up
     awaits_poll: bool = False  # librdkafka: the user has not been told of the last assignment; no join before that
     fatal: GroupError = GroupError.NONE  # it cannot go on
+    is_silent: bool = False  # kafka-python: another has its instance id; it sends no heartbeat any more, and tells nobody
     is_late: bool = False  # it left because its user did not poll for too long
     polled_ms: int | None = None  # the last poll; None before the first
     beat_ms: int = 0  # the last heartbeat sent
@@ -196,7 +197,7 @@ class GroupMembership:
     def tick(self, now_ms: int) -> None:
         """Leave when the last poll is too long ago, else send a heartbeat when it is time."""
         config = self.config
-        if self.polled_ms is None or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
+        if self.polled_ms is None or self.is_silent or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
             return
         if now_ms - self.polled_ms >= config.max_poll_interval_ms:
             self.is_late = True
@@ -209,7 +210,7 @@ class GroupMembership:
 
     def next_due(self) -> int | None:
         """When `tick` has something to do; None while it has not."""
-        if self.polled_ms is None or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
+        if self.polled_ms is None or self.is_silent or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
             return None
         late = self.polled_ms + self.config.max_poll_interval_ms
         if self.state is MemberState.PREPARING_REBALANCE:
@@ -313,6 +314,8 @@ class GroupMembership:
             return
         if answer.error is GroupError.REBALANCE_IN_PROGRESS:
             self.needs_rejoin = self.needs_rejoin or self.state is MemberState.STABLE
+        elif answer.error is GroupError.FENCED_INSTANCE_ID and self.config.library == "kafka-python":
+            self.is_silent = True  # it goes on with what it holds, until a commit or a join is refused
         else:
             self.refused(answer.error)
 
