@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 import uuid
@@ -228,6 +229,13 @@ def wait_for(condition: Callable[[], Any], seconds: float) -> Any:
 def within(seconds: float) -> float:
     """How long a test allows for what is promised within `seconds` (or ms) where nothing else runs: in `make test`, much does."""
     return seconds * (3 if "PYTEST_XDIST_WORKER" in os.environ else 1)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git says of a folder; skipped where there is no git, or the project came without its repository."""
+    if shutil.which("git") is None or not (REPOSITORY / ".git").exists():
+        pytest.skip("there is no git here, or this copy of the project is not a git repository")
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def our_processes() -> list[psutil.Process]:

@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from kitlib.lab import jars, jupyter
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, git
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = PROJECT["dependency-groups"]
@@ -59,12 +59,7 @@ def applies(pin: Requirement) -> bool:
 
 def tracked() -> list[Path]:
     """Every text file of the project that git knows or would add."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
-    if listed.returncode != 0:
-        pytest.skip("this copy of the project is not a git repository")
-    files = [REPOSITORY / name for name in listed.stdout.splitlines()]
+    files = [REPOSITORY / name for name in git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()]
     return [path for path in files if path.is_file() and path.suffix not in (".gz", ".png", ".ico")]
 
 

@@ -17,7 +17,7 @@ from nbformat.sign import NotebookNotary
 
 from kitlib.errors import DiskError, LabError
 from kitlib.lab import copies, jupyter, notebook_trust, notebooks
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, git
 from tests.exercises import test_every_exercise
 from tests.notebooks import test_notebooks
 
@@ -398,8 +398,6 @@ def test_lab_where_there_are_no_notebooks_says_where_to_run_it(tmp_path: Path, n
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """What a learner has cloned: the files of this repository, as they are now, in a repository of their own."""
-    if not (REPOSITORY / ".git").exists():
-        pytest.skip("this project is not a git repository")
     listed = git(REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     for name in filter(None, listed):
         if (REPOSITORY / name).is_file():
@@ -409,10 +407,6 @@ def clone(tmp_path: Path) -> Path:
     git(tmp_path / "clone", "add", "--all")
     git(tmp_path / "clone", "-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "--quiet", "--message", "shipped")
     return tmp_path / "clone"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def test_hours_of_work_leave_the_clone_as_it_was(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
