@@ -4,7 +4,7 @@ Iterating over a PriorityQueue gives the elements in the order of its array, and
 while its element is in the queue is noticed only where the element is touched. Both decide who gets a
 task, so the heap is the same here.
 
-Source: OpenJDK 17, java.util.PriorityQueue (`siftUp`, `siftDown`, `removeAt`, `poll`).
+Source: OpenJDK 17, java.util.PriorityQueue (`heapify`, `siftUp`, `siftDown`, `removeAt`, `poll`).
 Differs: only what Streams needs; no growth, no iterator that survives a change.
 """
 
@@ -24,6 +24,15 @@ class JavaHeap(Generic[T]):
         self.queue: list[T] = []
         for element in elements:
             self.add(element)
+
+    @classmethod
+    def of_collection(cls, elements: Iterable[T], key: Callable[[T], Any]) -> JavaHeap[T]:
+        """As `new PriorityQueue<>(collection)` makes it: put in order from the middle down, not one after another."""
+        made = cls((), key)
+        made.queue = list(elements)
+        for at in reversed(range(len(made.queue) >> 1)):
+            made._sift_down(at, made.queue[at])
+        return made
 
     def __len__(self) -> int:
         return len(self.queue)

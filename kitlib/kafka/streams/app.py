@@ -25,6 +25,7 @@ from kitlib.kafka.streams.assignor import (
     ClientState,
     HighAvailabilityTaskAssignor,
     StreamsAssignmentError,
+    as_hash_set,
     assign_to_threads,
 )
 from kitlib.kafka.streams.topology import StreamsTaskId, StreamsTopology, TopologyError, task_name
@@ -271,14 +272,17 @@ class StreamsApp:
     def _take(self, found: Instance, client: ClientState) -> None:
         found.is_member = True
         before = {
-            thread: sorted(task for task, had in found.thread_of.items() if had == thread)
+            thread: sorted(
+                (task for task, had in found.thread_of.items() if had == thread),
+                key=lambda task: (client.lags.get(task, 0), task),
+            )
             for thread in found.thread_names
         }
         load: dict[str, int] = {}
         dealt = [
-            assign_to_threads(client.active & self.stateful, True, found.thread_names, before, load),
-            assign_to_threads(client.standby, True, found.thread_names, before, load),
-            assign_to_threads(client.active - self.stateful, False, found.thread_names, before, load),
+            assign_to_threads(as_hash_set(client.active & self.stateful), True, found.thread_names, before, load),
+            assign_to_threads(sorted(client.standby), True, found.thread_names, before, load),
+            assign_to_threads(as_hash_set(client.active - self.stateful), False, found.thread_names, before, load),
         ]
         found.thread_of = {task: thread for part in dealt for thread, tasks in part.items() for task in tasks}
         for task in sorted(client.standby - found.standby):

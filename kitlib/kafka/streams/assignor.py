@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kitlib.errors import KitError
+from kitlib.java.hash_tables import HashOrder
 from kitlib.java.priority_queue import JavaHeap
 from kitlib.kafka.streams.topology import StreamsTaskId
 
@@ -210,6 +211,14 @@ def _should_move(source: ClientState, destination: ClientState) -> bool:
     return skew > 0 and 0 <= after < skew
 
 
+def as_hash_set(tasks: Iterable[StreamsTaskId]) -> list[StreamsTaskId]:
+    """Tasks in the order of a HashSet of TaskIds, into which they came sorted: ClientState.statefulActiveTasks."""
+    order = HashOrder[StreamsTaskId](lambda task: ((31 + task[0]) * 31 + task[1]) * 31)  # TaskId.hashCode, without a name
+    for task in sorted(tasks):
+        order.add(task)
+    return list(order)
+
+
 def assign_to_threads(
     tasks: Iterable[StreamsTaskId],
     is_stateful: bool,
@@ -219,14 +228,15 @@ def assign_to_threads(
 ) -> dict[str, list[StreamsTaskId]]:
     """The tasks of one instance, dealt to its threads: back to who had them, as far as the balance allows.
 
-    `previous` holds the stateful tasks each thread had, the most caught up first; `load` counts the tasks
+    `tasks` come in the order of the set that they are taken from: `as_hash_set` for active tasks, sorted for
+    standbys. `previous` holds the stateful tasks each thread had, the most caught up first; `load` counts the tasks
     each thread has got in earlier calls, and is added to.
 
     Source: Kafka 4.3.1, StreamsPartitionAssignor.assignTasksToThreads. Differs: nothing.
     """
     names = sorted(threads)
     dealt: dict[str, list[StreamsTaskId]] = {name: [] for name in names}
-    left = JavaHeap(sorted(tasks), key=lambda task: task)
+    left = JavaHeap.of_collection(tasks, key=lambda task: task)
     if len(left):
         least = (sum(load.values()) + len(left)) // len(names)
         skipped: dict[StreamsTaskId, str] = {}

@@ -44,8 +44,9 @@ class StreamsTopology:
     """Nodes in the order in which they were added, upstream first.
 
     Source: Kafka 4.3.1, streams.processor.internals.InternalTopologyBuilder (`connectProcessorAndStateStore`,
-    `makeNodeGroups`), PartitionGrouper, RepartitionTopics, CopartitionedTopicsEnforcer. Differs: a
-    repartition topic without a number takes the widest input of whoever writes it.
+    `makeNodeGroups`), PartitionGrouper, RepartitionTopics (`setup`), CopartitionedTopicsEnforcer. Differs: a
+    repartition topic without a number takes the widest input of whoever writes it. With group.protocol=streams, which is not
+    here, the broker looks at every join.
     """
 
     topics_of: dict[str, tuple[str, ...]] = field(default_factory=dict)  # source or sink -> topics
@@ -89,7 +90,10 @@ class StreamsTopology:
         return self
 
     def joined(self, *topics: str) -> StreamsTopology:
-        """These topics are joined by key, so their partitions must be the same number."""
+        """These topics are joined by key, so their partitions must be the same number.
+
+        Streams looks at that only where something is repartitioned; without it, records whose partitions differ do not meet.
+        """
         self.copartitioned.append(topics)
         return self
 
@@ -111,25 +115,34 @@ class StreamsTopology:
     def partitions(self, given: Mapping[str, int]) -> dict[str, int]:
         """The partitions of every topic that is read: those given, and those of repartition topics.
 
-        TopologyError for a topic without a number, a number below 1, or joined topics that differ.
+        TopologyError for a topic without a number, a number below 1, or joined topics that differ where something is repartitioned.
         """
         counts = dict(given)
         counts |= {topic: number for topic, number in self.repartitions.items() if number is not None}
         subs = self.sub_topologies()
-        open_topics = [topic for topic, number in self.repartitions.items() if number is None and topic not in given]
-        for _ in range(len(open_topics) + 1):
-            for topic in open_topics:
-                writers = [sub for sub in subs if topic in sub.sink_topics]
-                widths = [counts[each] for sub in writers for each in sub.source_topics if each in counts]
-                if widths and all(each in counts for sub in writers for each in sub.source_topics):
-                    counts[topic] = max(widths)
+        waiting = [topic for topic, number in self.repartitions.items() if number is None and topic not in given]
+        inputs = {topic: [each for sub in subs if topic in sub.sink_topics for each in sub.source_topics] for topic in waiting}
+        while waiting:  # for the number of what their writers read; of a loop, the first one takes what is known
+            ready = [topic for topic in waiting if all(each in counts or each == topic for each in inputs[topic])]
+            ready = ready or [topic for topic in waiting if any(each in counts for each in inputs[topic])][:1]
+            widest = {topic: max((counts[each] for each in inputs[topic] if each in counts), default=None) for topic in ready}
+            found = {topic: number for topic, number in widest.items() if number is not None}
+            if not found:
+                break
+            counts |= found
+            waiting = [topic for topic in waiting if topic not in counts]
         for sub in subs:
             for topic in sub.source_topics:
                 if counts.get(topic, 0) < 1:
                     raise TopologyError(
                         f"topic {topic}: it has {counts.get(topic, 'no')} partitions, expected 1 or more."
                     )
-        for topics in self.copartitioned:
+        for topics in self._joined_groups() if self.repartitions else ():
+            free = [topic for topic in topics if self.repartitions.get(topic, 0) is None]
+            # An open one has the number of the topics that come from outside, else of those with a number, else the greatest.
+            outer = [counts[topic] for topic in topics if topic not in self.repartitions and topic in counts]
+            fixed = [counts[topic] for topic in topics if topic not in free and topic in counts]
+            counts |= dict.fromkeys(free, max(outer or fixed or [counts[topic] for topic in free], default=0))
             if len({counts.get(topic) for topic in topics}) > 1:
                 told = ", ".join(f"{topic} has {counts.get(topic)}" for topic in topics)
                 raise TopologyError(
@@ -152,6 +165,15 @@ class StreamsTopology:
         """Those of the tasks that have a store."""
         with_stores = {sub.number for sub in self.sub_topologies() if sub.stores}
         return {task for task in tasks if task[0] in with_stores}
+
+    def _joined_groups(self) -> list[tuple[str, ...]]:
+        """Topics that must have the same number: joins with a common topic are one group."""
+        groups: list[tuple[str, ...]] = []
+        for topics in self.copartitioned:
+            same = [group for group in groups if set(group) & set(topics)]
+            groups = [group for group in groups if group not in same]
+            groups.append(tuple(dict.fromkeys(each for group in (*same, topics) for each in group)))
+        return groups
 
     def _add(self, name: str, parents: tuple[str, ...]) -> None:
         if name in self.group_of:

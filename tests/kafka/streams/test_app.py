@@ -61,6 +61,22 @@ def test_common_store_and_common_source_join_what_is_apart() -> None:
     )
 
 
+def test_join_of_topics_that_do_not_fit_is_looked_at_only_beside_a_repartition_topic() -> None:
+    """Six tasks, of which the last two read one of the topics alone; Streams says nothing until something is repartitioned."""
+    made = StreamsTopology().source("a", "a").source("b", "b").processor("join", "a", "b", stores=("s",)).joined("a", "b")
+    assert made.tasks({"a": 6, "b": 4})[0, 5] == (("a", 5),)
+    with pytest.raises(TopologyError, match="a has 6, b has 4"):
+        made.repartition("r", "join", 2).tasks({"a": 6, "b": 4})
+
+
+def test_open_repartition_topic_of_a_join_is_as_wide_as_the_other_side() -> None:
+    """A stream of six partitions is keyed anew and joined with a table of three; one that is joined with itself keeps its six."""
+    made = StreamsTopology().source("a", "a").source("b", "b").repartition("r", "a").processor("join", "r-source", "b", stores=("s",))
+    assert made.joined("r", "b").partitions({"a": 6, "b": 3})["r"] == 3
+    own = StreamsTopology().source("a", "a").repartition("r", "a").processor("join", "a", "r-source", stores=("s",))
+    assert own.partitions({"a": 6})["r"] == 6
+
+
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
