@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     """Print what is known of the locked versions; the exit code."""
     purls = sorted(component["purl"] for component in bom()["components"])
     try:
-        found = sorted(set(vulnerabilities(purls, *(arguments or [OSV]))))
+        found = sorted(set(vulnerabilities(purls, arguments[0] if arguments else OSV)))
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"audit: OSV gave no answer ({error}). Run `make audit` where it can be reached.", file=sys.stderr)
         return 5
