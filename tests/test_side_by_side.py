@@ -57,6 +57,7 @@ def start(suite: Path, **files: str) -> subprocess.Popen[str]:
         [sys.executable, "-m", "pytest", *PLUGINS, "-q", *options(), "."], cwd=suite, start_new_session=True, text=True,
         env={**kept, **own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell has it ignored by what runs in the background
     )  # fmt: skip
 
 
