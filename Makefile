@@ -41,7 +41,7 @@ test: setup ## Run every test: lint, unit, conformance, properties, Kafka, Spark
 	@exec $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 quick: setup ## Run what fails most often in a few minutes: lint, the models, conformance, one notebook on Kafka
-	@exec $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
+	@exec $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --ignore=tests/exercises \
 		-m "quick or not (kafka or spark or browser or notebooks or slow)" $(ARGS)
 
 bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json

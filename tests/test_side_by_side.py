@@ -17,6 +17,8 @@ import pytest
 from tests.conftest import REPOSITORY, carries, has_ended, pytest_xdist_auto_num_workers, wait_for
 from tests.side_by_side import is_alone
 
+pytestmark = pytest.mark.slow  # together: each is a run of tests, of two workers of its own
+
 # What a small suite has instead of tests/conftest.py: the same hooks and fixtures.
 CONFTEST = "from tests.conftest import *\n"
 PLUGINS = ("-p", "no:cacheprovider", "-p", "xdist", "-p", "pytest_timeout")  # the others take seconds to import
