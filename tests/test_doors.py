@@ -246,6 +246,7 @@ def test_compose_jupyter_keeps_its_token_and_its_usual_port(
     given = options(become["command"])
     assert (given["--ServerApp.ip"], given["--ServerApp.port"]) == ("0.0.0.0", str(jupyter.USUAL_PORT))
     assert (given["--ServerApp.root_dir"], given["--KernelManager.transport_encryption"]) == (str(tmp_path), "auto")
+    assert given["--LabApp.check_for_updates_class"] == "jupyterlab.NeverCheckForUpdate"
     assert (tmp_path / given["--LabApp.default_url"].removeprefix("/lab/tree/")).samefile(tmp_path / "work" / "00_start_here.ipynb")
     assert not any("token" in word.lower() or "password" in word.lower() for word in become["command"])
     assert become["environment"]["KIT_KAFKA_BOOTSTRAP"] == "kafka:19092"
