@@ -27,10 +27,11 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
-import psutil
+from filelock import FileLock, Timeout
 from py4j.protocol import Py4JError
 from pyspark.conf import SparkConf
 from pyspark.core.context import SparkContext
@@ -328,37 +329,36 @@ def _log4j_file() -> Path:
 
 def _scratch() -> Path:
     """A folder for this Python's temporary files; removed at its end, or by a later start after a crash."""
-    room = workspace.spark_dir() / "scratch"
-    for left in room.glob("*-*"):  # of Pythons that were killed
-        if not _is_running(left.name):
-            shutil.rmtree(left, ignore_errors=True)
-    logs = sorted(log_file().parent.glob("spark-*"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for old in logs[3 * LOGS_KEPT :]:
-        old.unlink(missing_ok=True)
-    for folder in _socket_folder().parent.glob("[0-9]*"):
-        if folder.name.isdigit() and not psutil.pid_exists(int(folder.name)):
-            shutil.rmtree(folder, ignore_errors=True)
+    _hold(log_file().with_suffix(".lock"))
+    ended = []
+    for path in sorted(log_file().parent.glob("spark-*.lock"), key=lambda path: path.stat().st_mtime, reverse=True):
+        with suppress(Timeout), FileLock(path, timeout=0):
+            ended.append(path)
+            pid = path.stem.removeprefix("spark-")
+            for left in (workspace.spark_dir() / "scratch" / pid, path.with_name(pid)):
+                shutil.rmtree(left, ignore_errors=True)
+            for old in path.parent.glob(f"{path.stem}.*") if len(ended) > LOGS_KEPT else ():
+                old.unlink(missing_ok=True)
     own = scratch_folder()
     own.mkdir(parents=True, exist_ok=True)
     return own
 
 
+@cache
+def _hold(path: Path) -> FileLock:
+    """Lock this file until this Python ends, however it ends: what bears its process id is in use until then."""
+    lock = FileLock(path, mode=0o600, thread_local=False)
+    lock.acquire()
+    return lock
+
+
 def scratch_folder() -> Path:
     """This Python's folder for temporary files of Spark; gone with its session."""
-    return workspace.spark_dir() / "scratch" / f"{os.getpid()}-{psutil.Process().create_time():.0f}"
+    return workspace.spark_dir() / "scratch" / str(os.getpid())
 
 
 def _socket_folder() -> Path:
     return log_file().with_name(str(os.getpid()))
-
-
-def _is_running(name: str) -> bool:
-    """Whether the process that a scratch folder is named after (process id, start) still runs."""
-    pid, _, born = name.partition("-")
-    try:
-        return bool(abs(psutil.Process(int(pid)).create_time() - float(born)) < 2)
-    except (psutil.Error, ValueError):
-        return False
 
 
 def _adjust(found: Session, settings: Mapping[str, str]) -> None:

@@ -125,6 +125,22 @@ def test_session_after_its_java_died_is_a_new_one_and_dies_with_its_python(tmp_p
     assert python.communicate()[1] == ""
 
 
+def test_scratch_folder_of_a_python_that_runs_outlives_a_step_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another Python's start removes it only when its owner has ended, whatever the wall clock says of their births."""
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / "home"))
+    owner = start_python("from kitlib.lab.spark import _scratch; print(_scratch(), flush=True); input()", tmp_path / "home", tmp_path)
+    assert owner.stdout is not None
+    folder = Path(owner.stdout.readline().strip())
+    born = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: born(process) + 3600)
+    kit_spark._scratch()
+    assert folder.is_dir()
+    owner.kill()
+    owner.communicate()
+    kit_spark._scratch()
+    assert not folder.exists()
+
+
 def test_session_again_is_the_same_one(spark: Any) -> None:
     """A second call finds the session; a query's setting may be given then, one of the start may not."""
     assert kit_spark.session() is spark
