@@ -79,11 +79,4 @@ class DeskPage {
   }
 }
 
-export default {
-  render({ model, el }) {
-    const root = document.createElement("div");
-    el.append(root);
-    const page = new DeskPage(model, root);
-    return () => page.close();
-  },
-};
+export default widget(DeskPage);

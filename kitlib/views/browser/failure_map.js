@@ -13,7 +13,8 @@ export default {
     bar.append(slider, " ", name);
     bar.style.display = labels.length > 1 ? "" : "none";
     el.append(bar, picture);
-    for (const node of [slider, picture]) node.dataset.lmSuppressShortcuts = "true"; // or JupyterLab takes the arrow keys
+    for (const node of [slider, picture]) putAll(node, KEYS_ARE_MINE);
+    el.addEventListener("keydown", typeOn, true);
     let marked = null;
 
     const cellAt = (column, row) => picture.querySelector(`[data-cell="${column},${row}"]`);

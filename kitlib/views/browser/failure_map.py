@@ -14,7 +14,6 @@ from __future__ import annotations
 import textwrap
 from bisect import bisect_left
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -26,7 +25,7 @@ from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.grid import Grid
 from kitlib.experiments.knobs import told_value
-from kitlib.views.browser.player import Player
+from kitlib.views.browser.player import Player, joined
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.words.glyphs import BLUE, RED
 
@@ -213,7 +212,7 @@ def _between(values: list[Any], own: Any) -> float | None:
 class MapPicture(anywidget.AnyWidget):
     """The picture in the browser, with a slider where there is a third knob; `chosen` is [column, row] of the cell chosen last."""
 
-    _esm = Path(__file__).with_name("failure_map.js").read_text(encoding="utf-8")
+    _esm = joined(("player_dom.js", "failure_map.js"))
     pictures = traitlets.List(traitlets.Unicode()).tag(sync=True)
     labels = traitlets.List(traitlets.Unicode()).tag(sync=True)
     at = traitlets.Int(0).tag(sync=True)

@@ -241,10 +241,7 @@ class Player {
     const isPress = /^(BUTTON|SUMMARY)$/.test(tag) && (event.key === " " || event.key === "Enter");
     const isControl = isPress || (/^(INPUT|SELECT|OPTION)$/.test(tag) && event.target !== this.transport.slider);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (isControl) {
-      if (!event.shiftKey) event.stopPropagation(); // JupyterLab would take Enter for itself
-      return;
-    }
+    if (isControl) return event.stopPropagation(); // JupyterLab would take Enter for itself
     if (event.target === this.frame && this.frame.matches(":focus-visible") && /^Arrow/.test(event.key)) return; // it scrolls sideways
     const stride = event.shiftKey ? 10 : 1;
     const moves = {

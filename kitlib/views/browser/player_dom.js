@@ -39,11 +39,22 @@ function putAll(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) put(node, name, value);
 }
 
+// Shift+Enter goes on to the next cell, and does not run the widget's own again.
+function typeOn(event) {
+  const cell = event.key === "Enter" && event.shiftKey && event.target.closest(".jp-Cell");
+  if (!cell) return;
+  event.preventDefault();
+  event.stopPropagation();
+  cell.focus();
+  cell.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", keyCode: 40, bubbles: true }));
+}
+
 // A widget that shows one of these in an element of its own, until it is closed.
 const widget = (Kind) => ({
   render({ model, el }) {
     const root = html("div");
     el.append(root);
+    el.addEventListener("keydown", typeOn, true);
     const shown = new Kind(model, root);
     return () => shown.close();
   },

@@ -21,7 +21,7 @@ class Asking {
     putAll(root, { class: "kit-player kit-predict", role: "region", "aria-label": `Predict: ${question}` });
     root.replaceChildren(html("p", { class: "kit-kicker", text: title ? `Predict · ${title}` : "Predict" }), form, this.error, this.leap, this.result, this.score, this.stage);
     // JupyterLab takes no key from a form.
-    root.addEventListener("keydown", (event) => { if (event.target.closest("form") && !event.shiftKey) event.stopPropagation(); });
+    root.addEventListener("keydown", (event) => { if (event.target.closest("form")) event.stopPropagation(); });
     this.onTold = () => this.take();
     model.on("change:told", this.onTold);
     if (model.get("told").result) this.take();
@@ -59,6 +59,7 @@ class Asking {
     this.player = new Player(recorded(run, "This is the run that was predicted. Open it in a Player to change it."), node);
     this.stage.replaceChildren(node);
     this.leap.hidden = false;
+    this.keepFocus(this.leap);
     // The result is told when the run has been seen to its end.
     this.player.below.push({ nodes: [], load() {}, describe() {}, draw: (step) => { if (step >= this.player.last) this.reveal(told); } });
     if (this.player.last <= 0 || matchMedia("(prefers-reduced-motion: reduce)").matches) return this.player.at >= this.player.last ? this.reveal(told) : this.player.moveTo(Infinity);
@@ -76,6 +77,12 @@ class Asking {
     put(this.result, "text", told.result);
     put(this.result, "class", told.isRight ? "kit-result kit-right" : "kit-result kit-wrong");
     put(this.score, "text", told.score);
+    this.keepFocus(this.result);
+  }
+
+  // What had the focus is disabled or hidden now: it stays in the cell, unless it is elsewhere already.
+  keepFocus(node) {
+    if (document.activeElement === document.body || this.root.contains(document.activeElement)) node.focus({ preventScroll: true });
   }
 
   close() {

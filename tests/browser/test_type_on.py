@@ -1,0 +1,74 @@
+"""Shift+Enter in a real JupyterLab: from every widget of the kit one types on through the notebook, as from any cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser import test_desk, test_failure_map
+from tests.browser.conftest import Lab, MakePage
+
+pytestmark = pytest.mark.browser
+
+CELLS = {
+    "player": "from kitlib.views import Player, predict\nPlayer('small_max_offset_behind')",
+    "failure map": test_failure_map.CELL,
+    "prediction": "predict('small_max_offset_behind', 'How many are lost?', truth='lost')",
+    "desk": test_desk.CELL,
+    "next": "'the end'",
+}
+WHERE = {
+    "player": (".kit-play", ".kit-slider", "[data-knob]", "summary", ".kit-chip:is(button)", ".kit-seed", "textarea", ".kit-player"),
+    "failure map": ("input[type=range]", "[aria-label^='Failure map']"),
+    "prediction": ("input", ".kit-send"),
+    "desk": ("[data-knob]", "summary", "[data-deed]"),
+}
+ACTIVE = """() => {
+  const notebook = window.jupyterapp.shell.currentWidget.content;
+  return [notebook.activeCellIndex, ...notebook.widgets.map((cell) => cell.model.executionCount)];
+}"""
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, make_page: MakePage) -> Page:
+    lab.set_theme("Light")
+    page = make_page(reduced_motion="reduce").page
+    lab.open(page, *CELLS.values())
+    page.wait_for_function("[...document.querySelectorAll('.jp-Cell')].at(-1).innerText.includes('the end')", timeout=60_000)
+    page.wait_for_selector(".kit-desk .kit-lamp[data-lamp]", timeout=60_000)
+    return page
+
+
+def type_on(page: Page, place: int) -> list[Any]:
+    """What each cell counts when Shift+Enter has made this one active."""
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_function(f"({ACTIVE})()[0] === {place}", timeout=5_000)
+    counts: list[Any] = page.evaluate(ACTIVE)[1:]
+    return counts
+
+
+@pytest.mark.parametrize(("kind", "selector"), [(kind, selector) for kind, found in WHERE.items() for selector in found])
+def test_shift_enter_in_a_widget_goes_to_the_next_cell_and_runs_nothing(notebook: Page, kind: str, selector: str) -> None:
+    """From every kind of control the next cell is active, and the widget's own was not run again."""
+    place = list(CELLS).index(kind)
+    cell = notebook.locator(".jp-Cell").nth(place)
+    cell.locator("details").evaluate_all("nodes => nodes.forEach((node) => { node.open = true; })")
+    cell.locator(selector).first.focus()
+    counted = notebook.evaluate(ACTIVE)
+    assert counted[0] == place
+    assert type_on(notebook, place + 1) == counted[1:]
+
+
+def test_after_a_prediction_the_focus_is_on_its_result(notebook: Page) -> None:
+    """Answered by Enter, it is told where the focus is; Shift+Enter then goes on, and the one after that runs the next cell."""
+    place = list(CELLS).index("prediction")
+    asked = notebook.locator(".jp-Cell").nth(place).locator(".kit-predict")
+    asked.locator("input").fill("12")
+    notebook.keyboard.press("Enter")
+    expect(asked.locator(".kit-result")).to_be_focused(timeout=30_000)
+    counted = notebook.evaluate(ACTIVE)
+    assert type_on(notebook, place + 1) == counted[1:]
+    notebook.keyboard.press("Shift+Enter")
+    notebook.wait_for_function(f"({ACTIVE})()[{place + 2}] !== {counted[place + 2]}")
