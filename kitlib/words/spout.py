@@ -49,11 +49,11 @@ def _fail(who: str, data: Data) -> str:
     offset = data["offset"]
     if data.get("retry", True):
         return f"Offset {offset:d} fails; the spout will fetch it again."
-    return f"Offset {offset:d} fails and is NOT retried: it stays pending, and no one will process it."
+    return f"Offset {offset:d} fails and is NOT retried: the spout ignores the failure."
 
 
 def _clear(who: str, data: Data) -> str:
-    return f"That ack clears {spans(data['ranges'])} from pending: they are too far behind, so the spout stops waiting for them."
+    return f"That ack clears {spans(data['ranges'])} from pending: too far behind, so the spout stops waiting."
 
 
 def _commit(who: str, data: Data) -> str:

@@ -99,8 +99,8 @@ def test_two_bounds_part_where_an_ack_clears_what_is_too_far_behind(close: list[
     found = compare(run(SMALL), run(SMALL, max_offset_behind=10))
     close.append(found)
     assert found.sentence == (
-        "The runs part at step 11. In A, at 29 ms: That ack clears offsets 0 to 1 from pending: they are too far behind, "
-        "so the spout stops waiting for them. In B, at 29 ms: Offset 7 is acked."
+        "The runs part at step 11. In A, at 29 ms: That ack clears offsets 0 to 1 from pending: too far behind, "
+        "so the spout stops waiting. In B, at 29 ms: Offset 7 is acked."
     )
     assert repr(found).endswith("46 lost → 2 lost; 9 reordered → 31 reordered; 2 stalled → 1 stalled")
 

@@ -97,13 +97,14 @@ def answers_lost(
 
 @experiment(
     "Why five", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
-    figure=COPIES, front=("batches", "max_in_flight", "remembered_batches", "older_is_duplicate", "idempotence"),
+    figure=COPIES, front=("batches", "max_in_flight", "remembered_batches", "older_is_duplicate", "release"),
 )
 def six_in_flight(
     run: ProducerRun,
     batches: Batches = 6,
     batch_records: BatchRecords = 5,
     max_in_flight: MaxInFlight = 6,
+    release: Release = "4.3",
 ) -> None:
     """Six batches are written and no answer comes back. The broker remembers five. What does it say to the first one's retry?"""
     producer = run.begin()
