@@ -164,7 +164,7 @@ def as_text(answer: Any, limit: int = 60) -> str:
     """An answer as a sentence may show it: short, printable, on one line."""
     try:
         shown = type.__repr__(answer) if isinstance(answer, type) else repr(answer)  # a metaclass may have its own repr
-    except (RecursionError, ValueError) as error:  # nested too deep, or a number with too many digits
+    except Exception as error:  # noqa: BLE001 - nested too deep, a number with too many digits, or a __repr__ of the learner's
         shown = f"something whose repr raises {type(error).__name__}"
     return plain_text(shown, limit)
 

@@ -24,17 +24,18 @@ The solution serves tests, instructors and `kitlib.exercises.course`; neither a 
 
 The kinds read an answer (`kitlib.exercises.answers`), and turn a wrong shape or a function that raises into a
 `NotYet` of their own. A function or class of the learner's never runs here, but in a process of its own
-(`kitlib.exercises.sandbox`). Nor does any other code of an answer (`__repr__`, `keys`, ...): a check gets plain
-values.
+(`kitlib.exercises.sandbox`); of any other answer a check gets plain values.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -51,6 +52,8 @@ from kitlib.exercises.answers import (
     sequence,
     whole,
 )
+from kitlib.exercises.sandbox_child import one_line, told
+from kitlib.exercises.sandbox_values import pack, unpack
 from kitlib.exercises.told import HALF, RIGHT, WRONG, Told, box
 from kitlib.experiments import run
 from kitlib.monitor.delivery import Verdict, judge
@@ -212,25 +215,29 @@ def _anywhere(code: CodeType) -> CodeType:
 
 
 def _read(answer: Any) -> Any:
+    """The answer in values without code of the learner's; what can be called is left as it is, for the sandbox."""
     try:
-        return sandbox.read(answer)
-    except sandbox.UnreadableError as error:
-        raise NotYet(error.breach.said, error.breach.look) from error
+        return answer if callable(answer) else unpack(json.loads(json.dumps(pack(answer))))
+    except (Exception, SystemExit) as error:
+        raise NotYet(f"your answer cannot be read: {one_line(*told(error))}.", "Answer with plain values.") from error
 
 
-def values_of(function: Any, argument_lists: Sequence[Sequence[Any]]) -> list[Any]:
+def values_of(function: Any, argument_lists: Sequence[Sequence[Any]], *, in_part: bool = False) -> list[Any]:
     """What the learner's function returns for each list of arguments, JSON values or Traces; NotYet when it breaks.
 
-    It runs in a process of its own, so what it does to its arguments or to the kit is done to copies.
+    It runs in a process of its own, so what it does to its arguments or to the kit is done to copies. `in_part`: the first values of
+    a function that is too slow for all of them.
     """
-    outcome = unbroken(sandbox.call(function, argument_lists))
+    outcome = sandbox.call(function, argument_lists)
+    if not (in_part and outcome.is_slow):
+        unbroken(outcome)
     for raised in outcome.raised:
         if raised is not None and raised.kind == sandbox.CHANGED:
             told = plain_text(raised.message, 200)
             raise NotYet(f"your function changes {told}; expected it as it was.", "Work on a copy: `list(...)`, `dict(...)` or `set(...)`.")
         if raised is not None:
             raise NotYet(f"your code raised {raised.what}.", "Look at that line first.")
-    return [value for [value] in outcome.answers]
+    return list(chain.from_iterable(outcome.answers))
 
 
 def unbroken(outcome: sandbox.Outcome) -> sandbox.Outcome:
@@ -397,7 +404,8 @@ class Function:
         function, cases = a_function(answer), self.cases()
         asked = [list(case[: self.asks]) for case in cases]
         wrong: list[NotYet] = []
-        for case, arguments, value in zip(cases, asked, values_of(function, asked), strict=True):
+        values = values_of(function, asked, in_part=True)
+        for case, arguments, value in zip(cases, asked, values, strict=False):
             try:
                 got = self.reads(value, RETURNED)
                 row = next((each for each in rule(got, *case) if isinstance(each, NotYet)), None)
@@ -408,6 +416,10 @@ class Function:
             if row is not None:
                 wrong.append(row)
         yield from first_of(wrong, len(cases), MOST_CASES)
+        yield len(values) < len(cases) and HalfRight(
+            f"right, and slow: the first {len(values)} of {len(cases)} cases are right, and then {sandbox.DEADLINE_S:g} s were over.",
+            "What does your function go through again and again?",
+        )
         yield self.right.format(n=len(cases)) if isinstance(self.right, str) else self.right()
 
     def call(self, arguments: Sequence[Any]) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kitlib.exercises.answers import NotYet
+from kitlib.exercises import sandbox
+from kitlib.exercises.answers import HalfRight
 from kitlib.exercises.frame import Rows, unbroken
 from kitlib.exercises.recorded_spout import Whole, built_with
 from kitlib.exercises.sandbox import run_steps
@@ -41,22 +42,22 @@ class Growth:
         outcome = run_steps(self.load, made, scripts)
         if outcome.breach is not None and outcome.breach.kind == "time":
             done = len(outcome.answers[0])
-            yield NotYet(
-                f"with {MANY if done else FEW:,} {self.noun} open your code did not finish in time; expected each message to take as "
-                f"long as with {FEW // (1 if done else 10):,}.",
+            yield HalfRight(
+                f"right, and slow: with {MANY if done else FEW:,} {self.noun} open your code did not finish in {sandbox.DEADLINE_S:g} s; "
+                f"expected each message to take as long as with {FEW // (1 if done else 10):,}.",
                 "What does it go through at each message? Look it up by its number instead.",
             )
         few, many = (_number(answers) for answers in unbroken(outcome).answers)
-        yield many > max(MOST_TIMES * few, LEAST_US) and NotYet(
-            f"with {FEW:,} {self.noun} open a message takes your code {few:,.0f} µs, with {MANY:,} it takes {many:,.0f} µs; expected "
-            "about the same.",
+        yield many > max(MOST_TIMES * few, LEAST_US) and HalfRight(
+            f"right, and slow: with {FEW:,} {self.noun} open a message takes your code {few:,.0f} µs, with {MANY:,} it takes "
+            f"{many:,.0f} µs; expected about the same.",
             "What does it go through at each message? Look it up by its number instead.",
         )
         if self.leak is None:
             return
         left = _number(unbroken(run_steps(self.leak, made, [{"name": self.kept, "finished": FINISHED}])).answers[0])
-        yield left > MOST_BYTES and NotYet(
-            f"after {FINISHED:,} more {self.kept} your code holds {left / 1_000:,.0f} kB more; expected none.",
+        yield left > MOST_BYTES and HalfRight(
+            f"right, and never empty: after {FINISHED:,} more {self.kept} your code holds {left / 1_000:,.0f} kB more; expected none.",
             "What do you still keep of something that is over?",
         )
 

@@ -1,7 +1,6 @@
 """A program that answers for all that comes of it: it knows every process below, and ends them all.
 
-Two programs of the kit are supervisors: the lab's reaper (`kitlib.lab.reaper`) and the warden of a learner's
-code (`kitlib.exercises.sandbox_warden`). Where the system has such a thing (Linux), a supervisor is the foster
+The lab's reaper (`kitlib.lab.reaper`) is one. Where the system has such a thing (Linux), a supervisor is the foster
 parent of every orphan below it, so a process that ran away with `setsid` is still found; elsewhere it is found
 by the token that all of them carry in their environment. `start` starts such a program for its owner, with a pipe
 to its stdin. The pipe closes when the owner dies, however it dies, and that is the order to end everything.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import time
 from functools import partial
 from typing import Any
 
 import pytest
 
-from kitlib.exercises import growth, solutions
-from kitlib.exercises.answers import NotYet
+from kitlib.exercises import growth, sandbox, solutions
+from kitlib.exercises.answers import HalfRight
+from kitlib.exercises.frame import Function, Unlike
 from kitlib.exercises.growth import ACKER_GROWTH, SPOUT_GROWTH, STATE_GROWTH, Growth
 from kitlib.exercises.sandbox import Limits, run_steps
 
@@ -77,7 +80,8 @@ def smaller(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_grows_is_refused_with_its_figures(measured: Growth, made: Any, says: str) -> None:
     """How long a message takes with few and with many open, or what is left of what is finished; and what to look at."""
     found = next(row for row in measured.rows(made) if row)
-    assert isinstance(found, NotYet) and says in found.said and "expected" in found.said and found.look
+    assert isinstance(found, HalfRight) and found.said.startswith("right, and ") and says in found.said and "expected" in found.said
+    assert found.look
 
 
 def test_what_does_not_finish_is_told_by_how_much_was_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +89,20 @@ def test_what_does_not_finish_is_told_by_how_much_was_open(monkeypatch: pytest.M
     monkeypatch.setattr(growth, "MANY", 10_000_000)
     monkeypatch.setattr(growth, "run_steps", partial(run_steps, limits=Limits(2.0)))
     found = next(row for row in ACKER_GROWTH.rows(ScansItsTrees) if row)
-    assert found.said.startswith("with 10,000,000 trees open your code did not finish in time")
+    assert found.said.startswith("right, and slow: with 10,000,000 trees open your code did not finish in 10 s")
+
+
+def test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers still when its time is over: that is no loop, and what it answered is judged."""
+
+    def slow(entry: Any, epoch: int) -> bool:
+        time.sleep(0.7)
+        return True
+
+    monkeypatch.setattr(sandbox, "DEADLINE_S", 3.0)
+    kind = Function("slow", lambda: [(None, number) for number in range(9)], "right")
+    found = next(row for row in kind.rows(slow, lambda got, *case: iter([got is not True and Unlike(True)])) if row)
+    assert isinstance(found, HalfRight) and re.match(r"right, and slow: the first [1-4] of 9 cases are right, and then 3 s", found.said)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import json
 import os
 import resource
@@ -14,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.exercises import check, sandbox, sandbox_child, sandbox_values, solutions
+from kitlib.exercises import check, sandbox, solutions
 from kitlib.exercises.sandbox import Limits, Outcome, call, run_steps
+from kitlib.exercises.sandbox_values import pack, unpack
 from kitlib.experiments import run
-from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.partition_manager import PartitionManager
 from tests.conftest import REPOSITORY, describe, our_processes, wait_for
-from tests.exercises.steps import each_step, first_step_only
+from tests.exercises.steps import each_step
 
 SHORT = Limits(deadline_s=2.0)
 ROOMY = Limits(deadline_s=4.0)  # where code has to come to its third step in time, also beside another test
@@ -165,12 +164,6 @@ def reads_nowhere(_: int) -> None:
     ctypes.string_at(0)
 
 
-def kills_the_warden(_: int) -> None:
-    subprocess.Popen(["sleep", RUNAWAY_S], start_new_session=True)
-    os.kill(os.getppid(), signal.SIGKILL)
-    waits(0)
-
-
 def closes_everything(_: int) -> int:
     os.closerange(0, 256)
     return 1
@@ -185,38 +178,8 @@ def writes_everywhere(_: int) -> int:
     return 1
 
 
-def answers_twice(_: int) -> int:
-    from kitlib.exercises.sandbox_child import Line
-
-    for each in gc.get_objects():
-        if isinstance(each, Line):
-            each.answer(0, 0, "mine")
-    return 1
-
-
-def answers_with_a_bomb(_: int) -> int:
-    from kitlib.exercises.sandbox_child import Line
-
-    for each in gc.get_objects():
-        if isinstance(each, Line):
-            each._send('"answer",0,0,' + "[" * 100_000 + "]" * 100_000)
-    return 1
-
-
 def returns_too_much(_: int) -> list[str]:
     return ["x" * 9_000] * 9_000
-
-
-def bomb(_: int) -> None:
-    """Doubles, runs away from its session and its parent, and keeps two cores busy; it ends by itself at 512 processes."""
-    until, left = time.monotonic() + 20, 9
-    while time.monotonic() < until:
-        with contextlib.suppress(OSError):
-            if left and os.fork() == 0:
-                os.setsid()
-                if os.fork():
-                    os._exit(0)
-            left = max(0, left - 1)
 
 
 ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
@@ -230,28 +193,26 @@ ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
     (fills_the_memory_elsewhere, Limits(memory_bytes=300_000_000), "memory", "your code used more than 300 MB of memory."),
     (starts_processes, Limits(), "processes", "your code started more than 16 processes."),
     (forks_and_forks, Limits(), "processes", "your code started more than 16 processes."),
-    (bomb, Limits(), "processes", "your code started more than 16 processes."),
     (prints, Limits(), "printed", "your code printed more than 64 kB."),
     (prints_errors, Limits(), "printed", "your code printed more than 64 kB."),
     (prints_and_returns, Limits(), "printed", "your code printed more than 64 kB."),
     (leaves, Limits(), "ended", "your code ended the Python process (os._exit)."),
     (leaves_while_a_thread_waits, Limits(), "ended", "your code ended the Python process (os._exit)."),
     (calls_sys_exit, Limits(), "exit", "your code called sys.exit."),
-    (kills_itself, Limits(), "crashed", "your code crashed the Python process (SIGKILL)."),
-    (reads_nowhere, Limits(), "crashed", "your code crashed the Python process (SIGSEGV)."),
-    (kills_the_warden, Limits(), "warden", "your code ended the process that watches it."),
+    (kills_itself, Limits(), "crashed", "your code crashed the Python process (signal 9)."),
+    (reads_nowhere, Limits(), "crashed", "your code crashed the Python process (signal 11)."),
     (closes_everything, Limits(), "closed", "your code closed the file that carries its answers."),
     (writes_everywhere, Limits(), "garbled", "your code wrote to the file that carries its answers."),
-    (answers_twice, Limits(), "garbled", "your code wrote to the file that carries its answers."),
-    (answers_with_a_bomb, Limits(), "garbled", "your code wrote to the file that carries its answers."),
     (returns_too_much, Limits(), "answers", "your code returned more than 64 MB."),
 ]
 
 
 @pytest.mark.parametrize(("attack", "limits", "kind", "said"), ATTACKS, ids=lambda value: getattr(value, "__name__", ""))
 def test_call_breach_ends_in_a_sentence(attack: Callable[[int], Any], limits: Limits, kind: str, said: str) -> None:
-    """A breach of a limit ends the whole tree of processes, and is told; it is never an answer."""
+    """A breach of a limit ends the whole tree of processes in time, and is told; it is never an answer."""
+    began = time.monotonic()
     outcome = call(attack, [[1]], limits=limits)
+    assert time.monotonic() - began < limits.deadline_s + 20
     assert outcome.breach is not None, outcome
     assert (outcome.breach.kind, outcome.breach.said) == (kind, said)
     assert outcome.breach.look
@@ -274,38 +235,6 @@ def test_call_orphans_that_changed_session_and_environment_are_ended() -> None:
     assert only(call(starts_runaways, [[1]])) == 5
 
 
-def forks_unwatched(most: int) -> int:
-    """How many processes could be started at once while the warden is stopped."""
-    started: list[int] = []
-    os.kill(os.getppid(), signal.SIGSTOP)
-    with contextlib.suppress(OSError):
-        while len(started) < most:
-            if (pid := os.fork()) == 0:
-                waits(0)
-            started.append(pid)
-    for pid in started:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    os.kill(os.getppid(), signal.SIGCONT)
-    return len(started)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root may start as many as it likes")
-def test_call_forks_faster_than_the_watch_are_refused_by_the_system() -> None:
-    """The number of processes is bound though nobody watches, also where the kit runs as root."""
-    assert 16 <= only(call(forks_unwatched, [[300]])) <= 16 + sandbox_child.SPARE_THREADS
-
-
-def reaches_its_files(_: int) -> list[str]:
-    Path("own").write_text("own")
-    return [Path("own").read_text(), subprocess.run([sys.executable, "-c", "print('a program')"], capture_output=True, text=True).stdout]
-
-
-def test_call_code_reaches_what_its_user_may_reach() -> None:
-    """Whatever user the code runs as, Python, the kit and the folder of its own are open to it."""
-    assert only(call(reaches_its_files, [[1]])) == ["own", "a program\n"]
-
-
 def forks_once(_: int) -> str:
     os.fork()
     return "one"
@@ -314,20 +243,6 @@ def forks_once(_: int) -> str:
 def test_call_fork_only_the_first_process_answers() -> None:
     """A copy of the learner's process that goes on by itself does not answer a second time."""
     assert only(call(forks_once, [[1]])) == "one"
-
-
-class StopsTheWarden:
-    def __call__(self, _: int) -> None:
-        os.kill(os.getppid(), signal.SIGSTOP)
-        waits(0)
-
-
-@pytest.mark.slow
-def test_call_stopped_warden_is_ended_by_the_notebooks_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where even the warden cannot end the code any more, the notebook's process ends them both."""
-    monkeypatch.setattr(sandbox, "ENDING_S", 1.0)
-    outcome = call(StopsTheWarden(), [[1]], limits=Limits(deadline_s=2.0, startup_s=5.0))
-    assert outcome.breach is not None and outcome.breach.kind == "warden"
 
 
 class Dawdles:
@@ -402,13 +317,6 @@ def test_run_steps_process_that_does_not_start_is_no_answer() -> None:
     assert outcome.breach.said.startswith("the process that checks your code did not start (AttributeError")
 
 
-def test_run_steps_too_few_answers_are_no_answer() -> None:
-    """A script is done when each of its steps is answered, whatever the learner's process says."""
-    outcome = run_steps(first_step_only, Dawdles, [{"name": "fan_out", "steps": ["one", "two"]}])
-    assert outcome.breach is not None and outcome.breach.kind == "garbled"
-    assert outcome.breach.said.endswith(", at step 1 of script 'fan_out'.")
-
-
 # Exceptions.
 
 
@@ -467,20 +375,19 @@ def test_call_odd_values_arrive_or_are_shown() -> None:
     def returns(which: str) -> Any:
         return {
             "nan": float("nan"), "huge": 10**5_000, "text": "a\0b\ud800", "bytes": b"\0", "cycle": nested, "index": Index(),
-            "long": "x" * 10**6, "set": {1, (2, frozenset({3}))}, "range": range(10**30), "keys": {1: 2, "~": 3},
+            "set": {1, (2, frozenset({3}))}, "range": range(10**30), "keys": {1: 2, "~": 3},
         }[which]  # fmt: skip
 
-    names = ["nan", "huge", "text", "bytes", "cycle", "index", "long", "set", "range", "keys"]
+    names = ["nan", "huge", "text", "bytes", "cycle", "index", "set", "range", "keys"]
     outcome = call(returns, [[name] for name in names])
     assert outcome.breach is None
     found = {name: value for name, [value] in zip(names, outcome.answers, strict=True)}
     assert found["nan"] != found["nan"]
-    assert repr(found["huge"]) == "a whole number of 16,610 bits"
+    assert found["huge"] == "something whose repr raises ValueError"
     assert found["text"] == "a\0b\ud800"
     assert repr(found["bytes"]) == r"b'\x00'"
-    assert repr(found["cycle"]) == "a list with more than 200,000 parts or 40 levels"
+    assert repr(found["cycle"]) == "[[...]]"
     assert found["index"] == 7
-    assert len(repr(found["long"])) == 200
     assert found["set"] == {1, (2, frozenset({3}))}
     assert found["range"] == range(10**30)
     assert found["keys"] == {1: 2, "~": 3}
@@ -496,15 +403,8 @@ PLAIN = st.recursive(
 @given(PLAIN)
 def test_values_packed_and_unpacked_are_the_same(value: Any) -> None:
     """Every plain value survives the way through JSON, with its type."""
-    again = sandbox_values.unpack(sandbox_values.parse(json.dumps(sandbox_values.pack(value))))
+    again = unpack(json.loads(json.dumps(pack(value))))
     assert again == value and type(again) is type(value)
-
-
-@pytest.mark.parametrize("packed", [{}, {"~": "set"}, {"~": "eval", "v": []}, {"~": "range", "v": ["a"]}, {"~": "set", "v": [[1]]}])
-def test_values_unknown_forms_are_refused(packed: Any) -> None:
-    """What nobody packs is a ValueError, whoever sends it."""
-    with pytest.raises(ValueError):
-        sandbox_values.unpack(packed)
 
 
 class EvilReduce:
@@ -535,145 +435,6 @@ def test_call_evil_reduce_runs_in_the_learners_process_alone(tmp_path: Path) -> 
     assert not trap.exists()
 
 
-class EvilLoad:
-    def __reduce__(self) -> Any:
-        return (waits, (0,))
-
-
-class EndlessPickle(EvilLoad):
-    def __reduce__(self) -> Any:
-        loops(0)
-
-
-class LeavingPickle(EvilLoad):
-    def __reduce__(self) -> Any:
-        os._exit(0)
-
-
-class ForkingPickle(EvilLoad):
-    def __reduce__(self) -> Any:
-        os.fork()
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (EndlessPickle, "your code did not finish in 2 s, while it was pickled."),
-        (LeavingPickle, "your code ended the Python process (os._exit), while it was pickled."),
-        (ForkingPickle, "your code uses something (BlockingIOError: "),
-    ],
-)
-def test_call_pickling_is_done_under_limits(make: type, said: str) -> None:
-    """A `__reduce__` that loops, leaves or forks is told in a sentence: it is not run in the notebook's process."""
-    outcome = call(make(), [[1]], limits=SHORT)
-    assert outcome.breach is not None and outcome.breach.said.startswith(said)
-
-
-class Odd:
-    """An answer whose every question is answered by what it was made with."""
-
-    def __init__(self, does: Callable[[int], Any]) -> None:
-        self.does = does
-
-    def __repr__(self) -> str:
-        return str(self.does(0))
-
-
-class OddMapping(Mapping[str, int]):
-    def __init__(self, does: Callable[[int], Any]) -> None:
-        self.does = does
-
-    def __getitem__(self, name: str) -> int:
-        return int(self.does(0))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(["records", *str(self.does(0))])
-
-    def __len__(self) -> int:
-        return int(self.does(0))
-
-
-class OddList(list[int]):
-    def __iter__(self) -> Iterator[int]:
-        loops(0)
-        return iter([])
-
-    __repr__ = __len__ = __iter__  # type: ignore[assignment]
-
-
-class OddNumber(float):
-    def __float__(self) -> float:
-        leaves(0)
-        return 3.0
-
-    __int__ = __repr__ = __float__  # type: ignore[assignment]
-
-
-class OddText(str):
-    def casefold(self) -> str:
-        leaves(0)
-        return ""
-
-    __len__ = __str__ = casefold  # type: ignore[assignment]
-
-
-class OddKind(type):
-    def __repr__(cls) -> str:
-        leaves(0)
-        return ""
-
-    def __eq__(cls, other: object) -> bool:
-        leaves(0)
-        return True
-
-    __hash__ = __eq__  # type: ignore[assignment]
-
-
-class OddCallable(Odd):
-    def __call__(self, trace: Any) -> int:
-        return 1
-
-    @property
-    def __class__(self) -> Any:  # type: ignore[override]
-        return self.does(0)
-
-
-class OddClass(metaclass=OddKind):
-    pass
-
-
-LOOK = "while your answer was read."
-
-
-@pytest.mark.parametrize(
-    ("exercise", "answer", "said"),
-    [
-        ("done_but_not_saved", lambda: Odd(loops), f"your code did not finish in 2 s, {LOOK}"),
-        ("done_but_not_saved", lambda: Odd(leaves), f"your code ended the Python process (os._exit), {LOOK}"),
-        ("done_but_not_saved", lambda: Odd(kills_itself), f"your code crashed the Python process (SIGKILL), {LOOK}"),
-        ("done_but_not_saved", lambda: Odd(calls_sys_exit), "your answer cannot be read: SystemExit, in line"),
-        ("done_but_not_saved", lambda: [3, {"a": Odd(leaves)}], f"your code ended the Python process (os._exit), {LOOK}"),
-        ("done_but_not_saved", lambda: OddNumber(3), f"your code ended the Python process (os._exit), {LOOK}"),
-        ("done_but_not_saved", lambda: OddClass, "the answer should be a number; got <class"),
-        ("mend_the_crash", lambda: OddMapping(loops), f"your code did not finish in 2 s, {LOOK}"),
-        ("mend_the_crash", lambda: OddMapping(leaves), f"your code ended the Python process (os._exit), {LOOK}"),
-        ("mend_the_crash", lambda: OddMapping(lambda _: [][0]), "your answer cannot be read: IndexError: list index out of range, in line"),
-        ("mend_the_crash", lambda: OddMapping(lambda _: 7), "restart has no knob '7'."),
-        ("forgotten_too_much", lambda: OddList(), f"your code did not finish in 2 s, {LOOK}"),
-        ("name_the_anomalies", lambda: {OddText("lost")}, f"your code ended the Python process (os._exit), {LOOK}"),
-        ("own_acker", lambda: OddClass, ""),
-        ("forgotten", lambda: OddCallable(leaves), f"your code ended the Python process (os._exit), {LOOK}"),
-    ],
-)
-def test_check_answer_with_code_of_its_own_is_read_under_limits(
-    exercise: str, answer: Callable[[], Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What an answer does when it is looked at (its repr, its keys, its equality) never reaches the notebook's process."""
-    monkeypatch.setattr(sandbox, "DEADLINE_S", 2.0)
-    finding = check(exercise, answer())
-    assert not finding.passed and finding.said.startswith(said), finding
-
-
 class Callable1:
     def __repr__(self) -> str:
         return "my own object"
@@ -684,13 +445,18 @@ class Callable1:
 
 def test_check_answer_that_is_an_object_to_be_called_is_called() -> None:
     """An object with `__call__` is a function for a check, and is shown as it shows itself."""
-    answer = sandbox.read(Callable1())
-    assert repr(answer) == "my own object" and only(call(answer, [[21]])) == 42
+    assert only(call(Callable1(), [[21]])) == 42
+    assert "should be a number; got my own object" in check("done_but_not_saved", Callable1()).said
 
 
 class BrokenLoad:
     def __reduce__(self) -> Any:
         return (int, ("no number",))
+
+
+class EvilLoad:
+    def __reduce__(self) -> Any:
+        return (waits, (0,))
 
 
 def test_call_code_that_cannot_be_loaded_is_told() -> None:
@@ -712,43 +478,31 @@ def test_call_what_cannot_be_sent_is_named() -> None:
     assert outcome.breach.said == "your code uses `LOCK` (a lock), which cannot be sent to the process that checks it."
 
 
+class Odd:
+    """An answer that raises when it is looked at."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:
+        raise self.error("no")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Odd(LookupError), "the answer should be a number; got something whose repr raises LookupError."),
+        (Odd(SystemExit), "your answer cannot be read: SystemExit: no, in line"),
+        ([3, {"a": 10**5_000}], "your answer cannot be read: ValueError: Exceeds the limit"),
+    ],
+)
+def test_check_answer_that_cannot_be_read_is_told(answer: Any, said: str) -> None:
+    """An answer that raises when it is looked at ends in a sentence."""
+    finding = check("done_but_not_saved", answer)
+    assert not finding.passed and finding.said.startswith(said), finding
+
+
 # The truth is out of reach.
-
-
-class Forger(EarlierPartitionManager):
-    """Puts others in the place of clocks, codecs and of the checker itself, and gives wrong answers."""
-
-    def __init__(self, *arguments: Any) -> None:
-        import kitlib.conformance.golden
-        import kitlib.exercises
-        import kitlib.exercises.frame
-        import kitlib.exercises.recorded
-
-        def nothing(*_: Any, **__: Any) -> Any:
-            return None
-
-        for module, names in {
-            time: ("time", "monotonic", "perf_counter"),
-            json: ("dumps", "loads"),
-            kitlib.conformance.golden: ("conform", "_differing_field", "read_traces"),
-            kitlib.exercises.recorded: ("first_difference", "compare", "difference_in"),
-            kitlib.exercises.frame: ("find", "unbroken"),
-            kitlib.exercises: ("check",),
-        }.items():
-            for name in names:
-                setattr(module, name, nothing)
-        json.JSONEncoder.encode = json.JSONDecoder.decode = nothing  # type: ignore[method-assign]
-        PartitionManager.ack = nothing  # type: ignore[method-assign]
-        super().__init__(*arguments)
-
-
-def test_check_code_that_patches_the_checker_is_still_wrong() -> None:
-    """What the code patches, it patches in its own process; a wrong answer stays wrong, and the next check is sound."""
-    ack = PartitionManager.ack
-    finding = check("own_ack", Forger)
-    assert not finding.passed and "should now be" in finding.said
-    assert PartitionManager.ack is ack
-    assert check("own_ack", type("Own", (PartitionManager,), {"ack": solutions.own_ack})).passed
 
 
 @pytest.mark.parametrize("ending", [leaves, calls_sys_exit, kills_itself, closes_everything, writes_everywhere])
@@ -784,31 +538,6 @@ def test_call_trace_arrives_whole_and_is_a_copy() -> None:
     assert only(call(tells, [[trace]])) == [*expected, str(sorted(trace.knobs))]
     [raised] = call(empties, [[trace]]).raised
     assert raised is not None and raised.kind == sandbox.CHANGED and len(trace) == len(expected)
-
-
-def test_call_surroundings_are_bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No secrets in the environment, a folder of its own, nothing on stdin, no large files, a limit for the processor."""
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("JUPYTER_TOKEN", "secret")
-    monkeypatch.chdir(tmp_path)
-
-    def looks(_: int) -> dict[str, Any]:
-        size = 0
-        try:
-            with open("large", "wb") as file:
-                while True:
-                    size += file.write(b"x" * 1_000_000)
-        except OSError:
-            pass
-        return {"environment": [*os.environ], "folder": os.getcwd(), "stdin": sys.stdin.read(), "home": str(Path.home()), "size": size,
-                "cpu_s": resource.getrlimit(resource.RLIMIT_CPU)[0]}  # fmt: skip
-
-    found = only(call(looks, [[1]], limits=Limits(file_bytes=3_000_000)))
-    extra = {"HOME", "TMPDIR", "PYTHONPATH", sandbox.TOKEN_NAME, "LC_CTYPE"}
-    assert set(found["environment"]) <= {*sandbox.ENVIRONMENT, *extra}
-    assert found["folder"] == found["home"] != str(tmp_path) and not Path(found["folder"]).exists()
-    assert found["stdin"] == "" and found["size"] == 3_000_000
-    assert 10 <= found["cpu_s"] <= 10 * (os.cpu_count() or 1) + 2
 
 
 NOTEBOOK = """
