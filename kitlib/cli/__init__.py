@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -125,7 +126,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         if os.environ.get("KIT_DEBUG"):
             raise
         _give_up_stdout()
-        _end(f"{error.filename or 'the output'}: {error.strerror or error}. Make room or choose another place.", 74)
+        if error.filename is None:
+            _end(f"the output could not be written: {error.strerror or error}. Make room or choose another place.", 74)
+        from kitlib.lab.workspace import disk_error
+
+        _end(str(disk_error(str(error.filename), error, Path(str(error.filename)))), 74)
     sys.exit(0)
 
 

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kitlib.errors import DiskError, KitError
+from kitlib.errors import KitError
 from kitlib.exercises.incidents import CAUSES, CHANGES, HARM, Incident, incident
+from kitlib.lab import workspace
 from kitlib.text import plain_text
 
 REPORT, NOTE = "report.toml", "incident.json"
@@ -118,7 +119,7 @@ def make(seed: int, folder: Path) -> Incident:
         new.chmod(0o755)
         os.rename(new, folder)
     except OSError as error:
-        raise DiskError(f"{folder} could not be written ({error.strerror}). Make room or name another folder with --out.") from error
+        raise workspace.disk_error(f"{folder} could not be written", error, folder) from error
     finally:
         if new is not None:
             shutil.rmtree(new, ignore_errors=True)

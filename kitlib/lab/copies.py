@@ -120,7 +120,7 @@ def renew(desk: Desk, original: Path) -> Path | None:
         try:
             os.rename(path, kept)
         except OSError as error:
-            raise DiskError(f"{path} could not be renamed ({error.strerror}). Close it, or mend the folder's permissions.") from error
+            raise workspace.disk_error(f"{path} could not be renamed", error, path) from error
     workspace.write_atomic(path, notebooks.text_of(as_copied(notebooks.load(original))))
     link_data(desk)
     return kept

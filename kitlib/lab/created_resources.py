@@ -24,7 +24,7 @@ from typing import Any, Literal
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from kitlib.errors import DiskError, LabError
+from kitlib.errors import LabError
 from kitlib.lab import workspace
 
 Kind = Literal["topic", "group", "checkpoint", "offset"]
@@ -61,7 +61,7 @@ def remember(kind: Kind, name: str | Path, store: str = "") -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        raise DiskError(f"{path} could not be written ({error.strerror}). Make room or set KIT_HOME.") from error
+        raise workspace.disk_error(f"{path} could not be written", error, path) from error
 
 
 def mark(folder: Path) -> Path:
@@ -70,7 +70,7 @@ def mark(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARKER).touch(mode=0o600)
     except OSError as error:
-        raise DiskError(f"{folder} could not be made ({error.strerror}). Make room or choose another one.") from error
+        raise workspace.disk_error(f"{folder} could not be made", error, folder) from error
     return folder.resolve()
 
 
@@ -108,7 +108,7 @@ def read(name: str) -> list[Made]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise DiskError(f"{path_of(name)} could not be read ({error.strerror}). Mend its permissions.") from error
+        raise workspace.disk_error(f"{path_of(name)} could not be read", error, path_of(name)) from error
     return list(dict.fromkeys(made for line in lines if (made := parse(line))))
 
 

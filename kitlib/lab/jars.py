@@ -31,7 +31,7 @@ from typing import Literal
 
 from filelock import FileLock
 
-from kitlib.errors import DiskError, KitError, SupplyError
+from kitlib.errors import KitError, SupplyError
 from kitlib.lab import workspace
 
 SetName = Literal["kafka", "spark"]
@@ -64,10 +64,7 @@ class Jar:
         except FileNotFoundError:
             return "missing"
         except OSError as error:
-            raise DiskError(
-                f"{self.path} cannot be read ({error.strerror}). "
-                f"Mend its permissions, or delete it and run `kit fetch`."
-            ) from error
+            raise workspace.disk_error(f"{self.path} cannot be read", error, self.path) from error
 
 
 def _load() -> dict[str, tuple[Jar, ...]]:
@@ -263,10 +260,7 @@ def _explain(set_name: str, jar: Jar, error: Exception, missing: list[Jar]) -> E
             f"({type(error).__name__} at {jar.file}{through}). {_recipe()}"
         )
     if isinstance(error, OSError):
-        return DiskError(
-            f"{jar.file} could not be kept in {workspace.jars_dir()} ({error.strerror}). "
-            f"Make room or set KIT_HOME, then run `kit fetch`."
-        )
+        return workspace.disk_error(f"{jar.file} could not be kept", error, workspace.jars_dir())
     return SupplyError(
         f"{jar.file} ({jar.coordinate}) could not be fetched: {str(error)[:300]}. "
         f"Set KIT_MAVEN_REPOSITORY to a Maven repository that has it, or try `kit fetch` again later."

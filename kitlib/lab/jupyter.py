@@ -221,6 +221,8 @@ def log_path() -> Path:
 
 def last_words() -> str:
     """What JupyterLab wrote last that looks like a reason, and where the rest is."""
+    if full := workspace.full_disk():
+        return f"{full[0].upper()}{full[1:]}; make room there."
     try:
         lines = log_path().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

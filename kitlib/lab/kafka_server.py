@@ -141,7 +141,9 @@ def status() -> Status:
     if not found.identity.is_alive():
         if found.phase == "failed":
             return Status("failed", found.message, since=found.since, notes=found.notes)
-        return Status("stopped", "No broker is running: the one that was has been killed. `kit up` starts it again.")
+        full = workspace.full_disk()
+        told = f"; {full}. Make room there, then" if full else "."
+        return Status("stopped", f"No broker is running: the one that was ended without a word{told} `kit up` starts it again.")
     nodes = tuple(_looked_at(found, each) for each in found.nodes)
     phase = found.phase
     if phase == "running":

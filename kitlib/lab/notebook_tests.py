@@ -24,8 +24,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
-from kitlib.errors import DiskError, LabError, SupplyError
-from kitlib.lab import jupyter, nbval_plugin, notebooks
+from kitlib.errors import LabError, SupplyError
+from kitlib.lab import jupyter, nbval_plugin, notebooks, workspace
 from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME, is_broker
 from kitlib.text import plain_text
@@ -203,4 +203,4 @@ def write_junit(comparisons: Iterable[Comparison], out: Path) -> None:
         os.replace(new, out)
     except OSError as error:
         new.unlink(missing_ok=True)
-        raise DiskError(f"{out} could not be written ({error.strerror}). Make room or choose another file.") from error
+        raise workspace.disk_error(f"{out} could not be written", error, out) from error

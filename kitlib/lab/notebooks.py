@@ -27,8 +27,8 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from traitlets.config import Config
 
-from kitlib.errors import DiskError, LabError
-from kitlib.lab import jupyter, kafka_server
+from kitlib.errors import LabError
+from kitlib.lab import jupyter, kafka_server, workspace
 from kitlib.lab.kept_rows import FOLDER
 from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME, is_broker
@@ -106,7 +106,7 @@ def load(path: Path) -> NotebookNode:
     try:
         return cast(NotebookNode, nbformat.read(path, as_version=4))  # type: ignore[no-untyped-call]
     except OSError as error:
-        raise DiskError(f"{path} could not be read ({error.strerror}). Mend its permissions.") from error
+        raise workspace.disk_error(f"{path} could not be read", error, path) from error
     except Exception as error:  # nbformat raises a different one for each way a file can be broken
         raise LabError(f"{path} is not a notebook: {str(error).splitlines()[0][:200]}. Restore it.") from error
 
@@ -226,5 +226,5 @@ def save(notebook: NotebookNode, path: Path) -> bool:
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise DiskError(f"{path} could not be written ({error.strerror}). Make room and try again.") from error
+        raise workspace.disk_error(f"{path} could not be written", error, path) from error
     return True

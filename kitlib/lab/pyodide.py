@@ -11,8 +11,8 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from kitlib.errors import DiskError, SupplyError
-from kitlib.lab import npm
+from kitlib.errors import SupplyError
+from kitlib.lab import npm, workspace
 from kitlib.lab.jars import Jar, Progress
 
 LICENSE = "Pyodide: Mozilla Public License 2.0, github.com/pyodide/pyodide. CPython inside it: Python Software Foundation License."
@@ -51,5 +51,5 @@ def unpack(package: Path, folder: Path) -> list[Path]:
     except (KeyError, EOFError, tarfile.TarError) as error:
         raise SupplyError(f"{package} cannot be unpacked ({error}). Delete it and try again.") from error
     except OSError as error:
-        raise DiskError(f"{folder} cannot be written ({error.strerror}). Make room or choose another folder.") from error
+        raise workspace.disk_error(f"{folder} could not be written", error, folder) from error
     return [folder / name for name in FILES]

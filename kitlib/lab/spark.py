@@ -414,6 +414,8 @@ def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
 
 def _log_tail() -> str:
     """Where the log is and its last complaint, as the end of a sentence; empty when there is no log."""
+    if full := workspace.full_disk():
+        return f"; {full}"
     for path in (log_file(), log_file().with_suffix(".out")):
         with suppress(OSError):
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kitlib.errors import DiskError, LabError
+from kitlib.errors import LabError
 from kitlib.lab import jars, kafka_server, supervisor, workspace
 from kitlib.lab.brokers.start import Say
 from kitlib.lab.clients import Cluster
@@ -77,7 +77,7 @@ def _new_home() -> Path:
         home = Path(tempfile.mkdtemp(prefix=PREFIX, dir=workspace.run_dir()))
         (home / "jars").symlink_to(workspace.jars_dir().resolve(), target_is_directory=True)
     except OSError as error:
-        raise DiskError(f"{workspace.run_dir()} has no room for three brokers ({error.strerror}). Make room or set KIT_HOME.") from error
+        raise workspace.disk_error("The folder of three brokers could not be made", error, workspace.run_dir()) from error
     return home
 
 

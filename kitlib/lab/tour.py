@@ -13,7 +13,6 @@ from pathlib import Path
 import jinja2
 from nbconvert import HTMLExporter
 
-from kitlib.errors import DiskError
 from kitlib.lab import workspace
 from kitlib.lab.notebooks import Result
 
@@ -89,4 +88,4 @@ def make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DiskError(f"{out} could not be made ({error.strerror}). Choose another folder with --out.") from error
+        raise workspace.disk_error(f"{out} could not be made", error, out) from error

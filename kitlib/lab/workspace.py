@@ -9,6 +9,7 @@ written to, the learner's own notebooks are here too, in `work` (`kitlib/lab/cop
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -36,6 +37,9 @@ FORBIDDEN_CHARACTERS = {
 
 # All that the kit itself puts into the workspace, which is what `kit purge` removes. A learner's notebooks are not the kit's.
 KEPT = ("jars", "run", "data", "spark", "sweeps", "jupyter", "ipython", "predictions.json", "exercises.json")
+
+# With less room than this no part of the lab can tell what went wrong: a log, a state file, Kafka's segment.
+FULL_BYTES = 1_000_000
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
@@ -114,13 +118,43 @@ def write_atomic(path: Path, text: str) -> None:
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
-        raise DiskError(
-            f"{path} could not be written ({error.strerror or error}); {_free(path.parent)}. "
-            f"Make room or set KIT_HOME to a folder you can write to."
-        ) from error
+        raise disk_error(f"{path} could not be written", error, path.parent) from error
     finally:
         if temporary:  # after an error, and after Ctrl-C
             Path(temporary).unlink(missing_ok=True)
+
+
+def disk_error(told: str, error: OSError, place: Path) -> DiskError:
+    """What could not be done at `place`, as `told` says it, with the reason and the remedy of that reason."""
+    remedy = "set KIT_HOME to a folder you can write to" if place.is_relative_to(home()) else "choose another place"
+    why = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        why, remedy = no_room(why, place), f"make room there, or {remedy}"
+    elif error.errno == errno.EFBIG:
+        why, remedy = "a limit on file sizes is reached", f"raise it with `ulimit -f`, or {remedy}"
+    elif isinstance(error, PermissionError):
+        remedy = f"change its permissions, or {remedy}"
+    return DiskError(f"{told}: {why}. {remedy[0].upper()}{remedy[1:]}.")
+
+
+def no_room(words: str, place: Path) -> str:
+    """That the disk is full; where it is not (a quota, no inodes), the system's `words` and how much is free all the same."""
+    return full_disk(place) or f"{words}, {_room(place)}"
+
+
+def full_disk(place: Path | None = None) -> str:
+    """`the disk is full, 4,096 bytes free in FOLDER`; "" while there is room. For whoever finds no other reason, in the workspace."""
+    place = place or home()
+    return f"the disk is full, {_room(place)}" if _free_bytes(place) < FULL_BYTES else ""
+
+
+def _room(place: Path) -> str:
+    free = _free_bytes(place)
+    return f"{free:,} bytes free in {place}" if free < FULL_BYTES else f"{free // 1_000_000:,} MB free in {place}"
+
+
+def _free_bytes(place: Path) -> int:
+    return shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
 
 
 def check_writable(path: Path, who: str) -> None:
@@ -141,8 +175,7 @@ def remove(path: Path) -> None:
         else:
             path.unlink(missing_ok=True)
     except OSError as error:
-        what = error.filename or path
-        raise DiskError(f"{what} could not be removed ({error.strerror}). Mend its permissions, then try again.") from error
+        raise disk_error(f"{error.filename or path} could not be removed", error, path) from error
 
 
 def direct_loopback(environment: Mapping[str, str]) -> dict[str, str]:
@@ -169,10 +202,7 @@ def _make(folder: Path) -> None:
     except FileExistsError as error:
         raise DiskError(f"{folder} is a file, but the kit needs a folder there. Move it or set KIT_HOME.") from error
     except OSError as error:
-        raise DiskError(
-            f"the folder {folder} could not be made ({error.strerror}); {_free(folder.parent)}. "
-            f"Set KIT_HOME to a folder you can write to."
-        ) from error
+        raise disk_error(f"the folder {folder} could not be made", error, folder) from error
 
 
 def _check_use(folder: Path) -> None:
@@ -185,16 +215,4 @@ def _check_use(folder: Path) -> None:
                 raise OSError(5, "what was written is not what is read")
         next(folder.iterdir(), None)
     except OSError as error:
-        raise DiskError(
-            f"the folder {folder} cannot be used ({error.strerror}); {_free(folder)}. "
-            f"Mend its permissions or set KIT_HOME to a folder you can write to."
-        ) from error
-
-
-def _free(folder: Path) -> str:
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    try:
-        return f"{shutil.disk_usage(folder).free // 2**20:,} MB are free there"
-    except OSError:
-        return "how much room there is could not be read"
+        raise disk_error(f"the folder {folder} cannot be used", error, folder) from error

@@ -23,7 +23,7 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from kitlib.errors import DiskError, KitError, LabError
+from kitlib.errors import KitError, LabError
 from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.pipelines import delivery_frames as frames
@@ -164,7 +164,7 @@ def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DiskError(f"checkpoint {folder}: the folder could not be made ({error.strerror}). Choose another one.") from error
+        raise workspace.disk_error(f"checkpoint {folder}: the folder could not be made", error, folder) from error
     return folder
 
 

@@ -247,10 +247,7 @@ def write_archive(target: Path) -> None:
 
 
 def _unkept(folder: Path, error: OSError) -> DiskError:
-    return DiskError(
-        f"{folder}: rows of the sweep could not be kept ({error.strerror or error}). "
-        "Make room or set KIT_HOME to a folder you can write to, and call it again: rows that were kept are not made again."
-    )
+    return workspace.disk_error(f"{folder}: rows of the sweep could not be kept (those that were are not made again)", error, folder)
 
 
 @contextmanager

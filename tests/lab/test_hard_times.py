@@ -78,7 +78,7 @@ def test_disk_that_fills_during_a_run_is_named(kept: Kept, monkeypatch: pytest.M
     """A run that fails because its broker cannot write says what to do; a limit on file sizes stands for the full disk."""
     monkeypatch.setattr(kafka_group, "DEADLINE_S", 3.0)
     limit_broker(kept.cluster, resource.RLIMIT_FSIZE, 3_000_000)
-    with pytest.raises(LabError, match=r"The broker is in trouble: the disk is full or a limit .* make room there"):
+    with pytest.raises(LabError, match=r"The broker is in trouble: a limit on file sizes is reached \(`ulimit -f`"):
         run("happy_path", backend="kafka", records=50)
     kafka_server.kill_node(1)  # the next one may write again
 

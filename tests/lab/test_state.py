@@ -92,7 +92,7 @@ def test_read_of_a_newer_schema_refuses_and_changes_nothing(tmp_path: Path) -> N
 
 
 def test_write_without_room_leaves_the_old_file(tmp_path: Path) -> None:
-    """When the disk has no room, the write fails with one sentence and the old state stays whole."""
+    """When there is no room, the write fails with one sentence and the old state stays whole."""
     path = tmp_path / "kafka.json"
     path.write_text('{"schema": 1}')
     code = (
@@ -102,7 +102,7 @@ def test_write_without_room_leaves_the_old_file(tmp_path: Path) -> None:
         "except Exception as error: print(type(error).__name__, error)"
     )
     answer = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    assert answer.stdout.startswith("DiskError") and "Make room" in answer.stdout
+    assert answer.stdout.startswith("DiskError") and "a limit on file sizes is reached" in answer.stdout
     assert path.read_text() == '{"schema": 1}'
     assert [entry.name for entry in tmp_path.iterdir()] == ["kafka.json"]
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -164,12 +167,29 @@ def test_write_atomic_readers_never_see_a_part(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_write_atomic_on_a_full_disk_keeps_the_old_text(tmp_path: Path) -> None:
-    """When a write fails, the error says how much room there is, and the old text stays."""
+REASONS = [
+    (errno.ENOSPC, 4096, "the disk is full, 4,096 bytes free in {place}. Make room there, or choose another place."),
+    (errno.ENOSPC, 2_000_000, "No space left on device, 2 MB free in {place}. Make room there, or choose another place."),
+    (errno.EDQUOT, 2_000_000, "Disk quota exceeded, 2 MB free in {place}. Make room there, or choose another place."),
+    (errno.EFBIG, 2_000_000, "a limit on file sizes is reached. Raise it with `ulimit -f`, or choose another place."),
+    (errno.EACCES, 4096, "Permission denied. Change its permissions, or choose another place."),
+    (errno.EROFS, 4096, "Read-only file system. Choose another place."),
+]
+
+
+@pytest.mark.parametrize(("number", "free", "told"), REASONS, ids=[told for _, _, told in REASONS])
+def test_disk_error_tells_the_reason_and_its_own_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, free: int, told: str
+) -> None:
+    """A write that fails says why, how much room there is when that is why, and what helps; the old text stays."""
     path = tmp_path / "state.json"
     workspace.write_atomic(path, "old")
-    with pytest.raises(DiskError, match="MB are free"):
-        workspace.write_atomic(path / "below a file", "new")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
+        patched.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+        with pytest.raises(DiskError) as raised:
+            workspace.write_atomic(path, "new")
+    assert str(raised.value) == f"{path} could not be written: {told.format(place=tmp_path)}"
     assert path.read_text() == "old"
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kitlib.errors import DiskError, KitError, LabError
+from kitlib.lab import workspace
 from kitlib.lab.class_archive import ClassArchive, making_flags, resolved
 from kitlib.lab.processes import identify, wait_until
 from kitlib.lab.state import put_aside
@@ -37,7 +38,8 @@ TELLING = ("org.apache.kafka.coordinator.group.GroupMetadataManager", "org.apach
 LOG_BYTES, LOG_FILES = 2_000_000, 3
 _SIGNALS = {number.value: number.name for number in signal.Signals}
 # What the broker's log or the JVM's last words say when a disk, a quota or a limit leaves no room.
-NO_ROOM = ("No space left on device", "File too large", "Disk quota exceeded")
+TOO_LARGE = "File too large"
+NO_ROOM = ("No space left on device", "Disk quota exceeded", TOO_LARGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +217,7 @@ class Node:
         try:
             self.settings_file.write_text(properties_text(values), encoding="ascii")
         except OSError as error:
-            raise DiskError(f"{self.settings_file} cannot be written: {error.strerror}. Make room, then try again.") \
-                from error
+            raise workspace.disk_error(f"{self.settings_file} cannot be written", error, self.settings_file) from error
 
     def start(self) -> None:
         """Start the java; its log lines go to the node's log file, which is rotated, and to `tail`."""
@@ -293,7 +294,7 @@ class Node:
 
     def lost_its_room(self) -> bool:
         """Whether the last java ended because there was no room to write."""
-        return any(words in "\n".join(self.tail) for words in NO_ROOM)
+        return bool(_no_room("\n".join(self.tail)))
 
     def has_cut(self) -> list[str]:
         """What this java cut off from damaged logs when it started, a sentence for each log."""
@@ -324,12 +325,16 @@ class Node:
 
 def starved_of(log: str, data: Path, heap: str = "; KIT_BROKER_HEAP_MB sets another heap") -> str:
     """What the broker that wrote this ran out of, with what to do; "" when it does not complain of that."""
-    if any(words in log for words in NO_ROOM):
-        free_mb = shutil.disk_usage(data).free // 1_000_000
-        return f"the disk is full or a limit on file sizes is reached ({free_mb} MB free in {data}; make room there)"
+    if words := _no_room(log):
+        return "a limit on file sizes is reached (`ulimit -f` before `kit up` sets it)" if words == TOO_LARGE \
+            else f"{workspace.no_room(words, data)}; make room there"
     if "Too many open files" in log:
         return "it may open no more files (`ulimit -n` before `kit up` sets how many)"
     return f"out of memory{heap}" if "OutOfMemoryError" in log else ""
+
+
+def _no_room(log: str) -> str:
+    return next((words for words in NO_ROOM if words in log), "")
 
 
 def log_file(run_dir: Path, node: int) -> Path:
@@ -470,8 +475,7 @@ def _finish(node: Node, draft: Path, tool: subprocess.Popen[bytes], check_stop: 
     output = tool.communicate()[0].decode("utf-8", "replace").strip()
     if tool.returncode != 0 or read_meta(draft) is None:
         last = (output.splitlines() or ["no output"])[-1]
-        if any(words in output for words in NO_ROOM):
-            free_mb = shutil.disk_usage(node.data.parent).free // 1_000_000
-            raise DiskError(f"No room to format {node.data} ({free_mb} MB free): {last}. Make room, then try again.")
-        raise LabError(f"Kafka could not format {node.data}: {last[:300]}. `kit doctor` looks at Java, jars and disk.")
+        why = starved_of(output, node.data) or last[:300]
+        kind = DiskError if _no_room(output) else LabError
+        raise kind(f"Kafka could not format {node.data}: {why}. `kit doctor` looks at Java, jars and disk.")
     draft.rename(node.data)

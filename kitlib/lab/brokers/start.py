@@ -20,7 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import DiskError, KnobError, LabError
 from kitlib.lab import jars, java, state, supervisor, workspace
 from kitlib.lab.brokers import node, warden
 from kitlib.lab.processes import wait_until
@@ -155,6 +155,8 @@ def _wait_started(process: subprocess.Popen[bytes], token: str) -> state.Cluster
         if found is not None and found.phase == "running" and found.identity.is_alive():
             return found
         if ended and process.returncode != 0:
+            if full := workspace.full_disk():  # then the end of a log is no reason
+                raise DiskError(f"Kafka did not start: {full}. Make room there, then try again.")
             log = workspace.run_dir() / "warden.log"
             raise LabError(f"The warden exited before Kafka was up: {(last_lines(log, 1) or ['no word'])[0]}. See {log}.")
         if ended and lock_is_free():

@@ -28,8 +28,8 @@ from types import FrameType
 
 from filelock import FileLock, Timeout
 
-from kitlib.errors import KitError, LabError
-from kitlib.lab import state
+from kitlib.errors import DiskError, KitError, LabError
+from kitlib.lab import state, workspace
 from kitlib.lab.brokers import ports
 from kitlib.lab.brokers.node import Machinery, Node, prepare
 from kitlib.lab.processes import end_trees, find_by_argument, identify
@@ -142,7 +142,9 @@ class Warden:
             failure = error
         except Exception as error:  # noqa: BLE001  whatever it was, the brokers must not be left alone
             traceback.print_exc()
-            failure = LabError(f"The warden failed with {type(error).__name__}: {error}. Its log has more: warden.log.")
+            full = workspace.full_disk()
+            failure = DiskError(f"The warden failed: {full}. Make room there, then `kit up` starts Kafka again.") if full \
+                else LabError(f"The warden failed with {type(error).__name__}: {error}. Its log has more: warden.log.")
         self._end(failure)
         return 0 if failure is None else 1
 

@@ -25,7 +25,7 @@ import kitlib
 from kitlib.errors import DiskError
 from kitlib.experiments import every
 from kitlib.experiments.experiment import Experiment
-from kitlib.lab import pyodide
+from kitlib.lab import pyodide, workspace
 from kitlib.views.browser.player import SCRIPTS, STYLES, joined
 from kitlib.views.browser.session import Session
 from kitlib.views.browser.web_page import to_page
@@ -102,7 +102,7 @@ def build(folder: Path, progress: Callable[[str], None] = print) -> Site:
         else:
             os.replace(temporary, folder)
     except OSError as error:
-        raise DiskError(f"{folder} could not be built ({error.strerror or error}). Make room or choose another folder.") from error
+        raise workspace.disk_error(f"{folder} could not be built", error, folder) from error
     finally:
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
