@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 BIN := .venv/bin
 ARGS ?=
 
-COMPILE = uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes \
+COMPILE = $(BIN)/uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate --quiet
 # Where it is set, each of the hundreds of Pythons that a run of the tests starts compiles the kit anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -73,8 +73,7 @@ bom: ## Write build/bom.json: every package and jar that an install brings, with
 audit: ## Ask OSV whether a locked package or jar has a known vulnerability (needs a network)
 	@exec $(PYTHON) scripts/audit_supply.py $(ARGS)
 
-lock: setup ## Write the locks of packages, jars and npm packages anew (needs uv, npm and a network)
-	@command -v uv >/dev/null || { echo "lock: uv is needed: pip install uv" >&2; exit 5; }
+lock: setup ## Write the locks of packages, jars and npm packages anew (needs npm and a network)
 	$(COMPILE) -o requirements.lock
 	@mkdir -p build
 	$(COMPILE) --group dev --constraints requirements.lock -o build/all.lock

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kitlib.lab import class_archive_maker, container, jars, java, jupyter
+from kitlib.lab import container, jars, java, jupyter
 from kitlib.lab.brokers import node, ports
 from kitlib.lab.notebook_tests import compare
 from tests.conftest import REPOSITORY, wait_for
@@ -286,12 +286,6 @@ def test_compose_the_spark_programs_exist_in_pyspark() -> None:
     """The command that starts master and worker is one that pyspark installs."""
     assert Path(sys.executable).with_name("spark-class").is_file()
     assert importlib.metadata.version("pyspark") == jars.CONNECTOR_VERSION
-
-
-def test_compose_the_image_starts_java_from_archives(dockerfile: str) -> None:
-    """The image's last layer has the jars and the archives of Kafka's and Spark's classes, made by the user who runs it."""
-    after = dockerfile.partition("USER learner\n")[2]
-    assert after.startswith(f"RUN kit fetch && python -m {class_archive_maker.__name__} {class_archive_maker.SPARK}\n")
 
 
 def try_docker(tmp_path: Path, *ways: str) -> subprocess.CompletedProcess[str]:

@@ -51,18 +51,13 @@ def doctor(
 
 @app.command()
 def fetch() -> None:
-    """Fetch everything needed to work offline: the jars of Kafka and of Spark's Kafka connector.
-
-    Then the archive of Kafka's classes is made, if there is none: from it, Kafka's Java starts in three fifths of the time.
-    """
-    from kitlib.lab import class_archive_maker, jars, java, workspace
+    """Fetch everything needed to work offline: the jars of Kafka and of Spark's Kafka connector."""
+    from kitlib.lab import jars, java, workspace
 
     workspace.ensure()
     count = sum(len(jars.ensure_jars(set_name)) for set_name in jars.SETS)
     found = java.find_java()
     typer.echo(f"{count} jars in {workspace.jars_dir()}, every sha256 as locked; Java {found.version} from {found.source}.")
-    if code := class_archive_maker.run_apart(class_archive_maker.AGAIN):
-        raise typer.Exit(code)
     typer.echo("The lab now works without a network; KIT_OFFLINE=1 forbids it to try.")
 
 

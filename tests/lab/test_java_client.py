@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import LabError
+from kitlib.lab import jars, java
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 
 TWO_ANSWERS = {"acks": "1", "delivery.timeout.ms": 40_000}
@@ -56,3 +61,16 @@ def test_refusals_are_the_clients_own_beside_a_spark_session(spark: Any) -> None
         for _ in range(300):  # objects have numbers in each JVM, and some of these are also the numbers of Spark's
             with pytest.raises(Py4JJavaError, match="NumberFormatException"):
                 java.jvm.java.lang.Integer.parseInt("x")
+
+
+def test_class_archive_is_written_by_one_java_and_used_by_the_next(kit_home: Path, tmp_path: Path) -> None:
+    """From Java 19 on two flags let a program start from the classes that the one before it has loaded; an older Java gets none."""
+    found = java.find_java()
+    assert java.class_archive_flags(replace(found, major=17), "uuid", tmp_path) == ()
+    flags = java.class_archive_flags(found, "uuid", tmp_path)
+    java.complete_wheel()
+    class_path = os.pathsep.join(map(str, jars.ensure_jars("kafka")))
+    command = [found.executable, *flags, "-Xlog:class+load", "-cp", class_path, "kafka.tools.StorageTool", "random-uuid"]
+    first, second = (subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    shared = "kafka.tools.StorageTool source: shared objects file (top)"
+    assert shared not in first and shared in second

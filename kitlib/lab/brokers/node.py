@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import workspace
-from kitlib.lab.class_archive import ClassArchive, making_flags, resolved
+from kitlib.lab.java import WRITE_ARCHIVE
 from kitlib.lab.processes import identify, wait_until
 from kitlib.lab.state import put_aside
 
@@ -53,8 +53,8 @@ class Machinery:
     # Stands in the command line of every java: the identity of this start.
     token: str
     heap_mb: int
-    # Where a broker writes down the classes that it has loaded when it ends; None: it uses such an archive if there is one.
-    archive: Path | None = None
+    # What lets Java start from an archive of its classes (`java.class_archive_flags`).
+    archive_flags: tuple[str, ...] = ()
 
 
 def settings(node: int, brokers: int, port: int, controller_port: int, is_controller: bool, data: Path) -> dict[str, str]:
@@ -140,7 +140,6 @@ def properties_text(values: dict[str, str]) -> str:
 
 def java_command(machinery: Machinery, node: int, main_class: str, *arguments: str) -> list[str]:
     """The command line that runs a class of Kafka, marked with the token, the home folder and the node."""
-    jars = resolved(machinery.jars)
     return [
         str(machinery.java),
         f"-Dkit.run={machinery.token}",
@@ -150,7 +149,7 @@ def java_command(machinery: Machinery, node: int, main_class: str, *arguments: s
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:+ExitOnOutOfMemoryError",
-        *(making_flags(machinery.archive) if machinery.archive else ClassArchive("kafka", machinery.java, jars).flags()),
+        *machinery.archive_flags,
         # No file in the system's temporary folder, and no report of a crash anywhere but here.
         "-XX:-UsePerfData",
         f"-XX:ErrorFile={machinery.run_dir / 'java-crash-%p.log'}",
@@ -164,7 +163,7 @@ def java_command(machinery: Machinery, node: int, main_class: str, *arguments: s
         *(f"-Dorg.slf4j.simpleLogger.log.{name}=error" for name in ONLY_ERRORS),
         *(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in TELLING),
         "-cp",
-        os.pathsep.join(map(str, jars)),
+        os.pathsep.join(map(str, machinery.jars)),
         main_class,
         *arguments,
     ]
@@ -233,7 +232,9 @@ class Node:
 
     def format(self, cluster_id: str) -> subprocess.Popen[bytes]:
         """Start Kafka's own format tool on the folder that the node's settings name."""
-        tool = replace(self.machinery, heap_mb=FORMAT_HEAP_MB, archive=None)
+        # The tool loads few classes: it uses the broker's archive and writes none.
+        flags = tuple(flag for flag in self.machinery.archive_flags if flag != WRITE_ARCHIVE)
+        tool = replace(self.machinery, heap_mb=FORMAT_HEAP_MB, archive_flags=flags)
         return self._run(tool, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self.settings_file))
 
     def _run(self, machinery: Machinery, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:

@@ -92,14 +92,15 @@ def start(brokers: int, progress: Say | None) -> state.ClusterState:
     say = progress or say_on_stderr
     began = time.monotonic()
     chosen = java.find_java(needs_vector=False)
-    paths = jars.ensure_jars("kafka", progress)
+    # Without links: an archive of classes is for jars in one place, whichever workspace they are used from.
+    paths = [path.resolve() for path in jars.ensure_jars("kafka", progress)]
     stale = warden.state_file(workspace.run_dir())
     if stale.exists() and living_state() is None:
         stale.replace(stale.with_name("kafka.json.stale"))
     say(f"starting Kafka {jars.KAFKA_VERSION} ({brokers} broker{'s' if brokers > 1 else ''}, Java {chosen.major} of "
         f"{chosen.source})")
     token = uuid.uuid4().hex
-    process = _spawn(token, brokers, chosen.executable, paths)
+    process = _spawn(token, brokers, chosen, paths)
     try:
         found = _wait_started(process, token)
     except BaseException:
@@ -111,12 +112,13 @@ def start(brokers: int, progress: Say | None) -> state.ClusterState:
     return found
 
 
-def _spawn(token: str, brokers: int, java_path: Path, paths: list[Path]) -> subprocess.Popen[bytes]:
+def _spawn(token: str, brokers: int, chosen: java.Java, paths: list[Path]) -> subprocess.Popen[bytes]:
     """The warden's process: a session of its own, no terminal, nothing of the lab it happens to be started from."""
     spec = {
         "token": token, "home": home_mark(), "run_dir": str(workspace.run_dir()),
-        "data_dir": str(workspace.data_dir()), "brokers": brokers, "java": str(java_path),
+        "data_dir": str(workspace.data_dir()), "brokers": brokers, "java": str(chosen.executable),
         "jars": [str(path) for path in paths], "heap_mb": _heap_mb(brokers),
+        "archive_flags": java.class_archive_flags(chosen, "kafka", paths[0].parent),
     }
     environment = java.clean_java_env(os.environ)
     environment.pop("KIT_RUN", None)

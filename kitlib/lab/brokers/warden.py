@@ -62,6 +62,7 @@ class Spec:
     java: Path
     jars: tuple[Path, ...]
     heap_mb: int
+    archive_flags: tuple[str, ...]
 
     @classmethod
     def from_json(cls, text: str) -> Spec:
@@ -69,6 +70,7 @@ class Spec:
         return cls(
             values["token"], Path(values["home"]), Path(values["run_dir"]), Path(values["data_dir"]),
             values["brokers"], Path(values["java"]), tuple(map(Path, values["jars"])), values["heap_mb"],
+            tuple(values["archive_flags"]),
         )
 
 
@@ -108,7 +110,7 @@ class Warden:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.machinery = Machinery(spec.java, spec.jars, spec.home, spec.run_dir, spec.token, spec.heap_mb)
+        self.machinery = Machinery(spec.java, spec.jars, spec.home, spec.run_dir, spec.token, spec.heap_mb, spec.archive_flags)
         self.lock = FileLock(lock_file(spec.run_dir), mode=0o600)
         self.stop = threading.Event()
         # Set by whatever should make the warden look around before the next tick.
