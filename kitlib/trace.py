@@ -80,6 +80,7 @@ class Trace:
     steps: list[Step] = field(default_factory=list)
     domain: str = "spout"  # whose words the steps are told in; TraceError when there is no such domain
     script: list[str] = field(default_factory=list)  # what was done to the run, a line each (`kitlib.experiments.interventions`)
+    simulated: str = ""  # what was not real in a run on a broker: "spout, bolt and clock"; else ""
     vocabulary: Domain = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -140,6 +141,7 @@ class Trace:
             steps=self.steps[: number + 1],
             domain=self.domain,
             script=list(self.script),
+            simulated=self.simulated,
         )
 
     def sentence(self, step: Step) -> str:
@@ -184,6 +186,8 @@ class Trace:
         }
         if self.script:
             row["script"] = self.script
+        if self.simulated:
+            row["simulated"] = self.simulated
         return json.dumps(row, separators=(",", ":"))
 
     def to_json_lines(self) -> Iterator[str]:

@@ -11,6 +11,7 @@ from kitlib.errors import TraceError
 MAX_LINE_CHARS = 1_000_000  # a longer line is no step of ours; reading stops before memory does
 HEADER = {
     "run": str, "experiment": str, "domain": str, "backend": str, "seed": int, "knobs": dict, "parent": dict, "script": list,
+    "simulated": str,
 }  # fmt: skip
 STEP = {"n": int, "at_ms": int, "actor": str, "what": str, "data": dict, "state": dict}
 
@@ -38,7 +39,7 @@ def read_header(row: dict[str, Any], schema: int) -> dict[str, Any]:
     if found != schema:
         older = " (recorded by an older kit: run the experiment again)" if found == 1 else ""
         raise BadLineError(f"expected a header with 'kit_trace': {schema}, got {_short(found)}{older}")
-    fields = _typed({"parent": None, "script": []} | row, HEADER, "header", or_none="parent")
+    fields = _typed({"parent": None, "script": [], "simulated": ""} | row, HEADER, "header", or_none="parent")
     if not all(isinstance(line, str) for line in fields["script"]):
         raise BadLineError(f"script should be a list of texts, got {_short(fields['script'])}")
     return fields

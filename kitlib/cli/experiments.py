@@ -64,7 +64,7 @@ def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, pa
         return
     typer.echo(f"{experiment.title}\n{experiment.question}\n")
     typer.echo(repr(trace))
-    typer.echo(verdict.sentence)
+    typer.echo(verdict)
     if figure:
         typer.echo(f"{figure.sentence}.")
     if backend == "kafka" and script.interventions:

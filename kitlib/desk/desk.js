@@ -67,7 +67,7 @@ class DeskPage {
     });
     this.happened.replaceChildren(...happened.map((text) => html("li", { text })));
     put(this.drain, "text", phase === "drained" ? "Go on" : phase === "draining" ? "Draining" : "Drain and compare");
-    const isOver = phase === "stopped", isBusy = phase === "draining";
+    const isOver = phase === "stopped", isBusy = ["new", "starting", "draining"].includes(phase);
     for (const node of this.buttons) node.disabled = isOver || (isBusy && node !== this.stop);
     this.panel.freeze(false);
     for (const { input, back } of this.panel.knobs) input.disabled = back.disabled = isOver;

@@ -83,15 +83,16 @@ class DeskRun:
 
     def start(self) -> Self:
         """Start all parts; some seconds, of which Spark's start takes most. LabError when one of them cannot be had."""
-        if self.phase != "new":
-            raise LabError(f"{self.run} was started before. Make another desk.")
-        self.phase = "starting"
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
-        self.phase = "running"
+        with self._turning:
+            if self.phase != "new":
+                raise LabError(f"{self.run} was started before. Make another desk.")
+            self.phase = "starting"
+            try:
+                self._start()
+            except BaseException:
+                self.stop()
+                raise
+            self.phase = "running"
         return self
 
     def _start(self) -> None:
@@ -227,10 +228,15 @@ class DeskRun:
 
     # What there is to see
 
+    @property
+    def seconds(self) -> float:
+        """How long it has been there: since its parts began to run, or before that since it was made."""
+        return time.monotonic() - self._began_s
+
     def say(self, sentence: str) -> None:
         """Something has happened; the same again is told once."""
         if not self.events or self.events[-1][1] != sentence:
-            self.events.append((round(time.monotonic() - self._began_s, 1), sentence))
+            self.events.append((round(self.seconds, 1), sentence))
 
     def _say_turned(self, name: str, before: str, now: str) -> None:
         """A knob was turned; a slider that is moved step by step is told of once."""
@@ -246,7 +252,7 @@ class DeskRun:
         known, latency_s, batches = (audit.known, audit.latency_s, audit.batches) if audit else (DeskFold(), None, 0)
         with ledgers.lock:
             told: dict[str, Any] = {
-                "at_s": round(time.monotonic() - self._began_s, 2), "phase": self.phase, "handed_over": ledgers.handed_over,
+                "at_s": round(self.seconds, 2), "phase": self.phase, "handed_over": ledgers.handed_over,
                 "stored": ledgers.stored, "failed": ledgers.failed, "log_end": ledgers.log_end, "committed_to": ledgers.committed_to,
                 "pending": ledgers.pending, "in_flight": ledgers.in_flight, "retried": ledgers.retried, "refused": ledgers.refused,
                 "cleared": ledgers.cleared, "written": ledgers.results.lines,

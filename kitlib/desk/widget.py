@@ -1,6 +1,6 @@
 """The desk in a notebook: sliders and buttons that act on running parts, charts that move each second, and three lamps.
 
-    desk = Desk(rate=500, idempotence=False)   # starts; some seconds, of which Spark's start takes most
+    desk = Desk(rate=500, idempotence=False)   # starts; some seconds, of which Spark's start takes most (wait=False: meanwhile, go on)
     desk                                       # shows it
     desk.drain()                               # lets all come to rest, and compares the three counts
     desk.player()                              # the spout's last steps
@@ -15,6 +15,8 @@ from __future__ import annotations
 import atexit
 import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,7 +35,7 @@ from kitlib.views.browser.controls import to_control, to_label, to_text
 from kitlib.views.browser.player import STYLES, Player, joined
 
 LOOK_S = 1.0
-FRONT = ("rate", "lost_answers", "idempotence", "max_in_flight", "max_offset_behind", "max_spout_pending", "bolt_rate")
+FRONT = ("max_offset_behind", "max_spout_pending", "rate", "bolt_rate", "idempotence", "max_in_flight", "lost_answers")
 SCRIPTS = ("player_dom.js", "player_controls.js", "player_knobs.js")
 ACTIONS = ("set", "do", "drain", "resume", "stop")  # what a page may ask for
 EVENTS_SHOWN = 5
@@ -43,6 +45,8 @@ HERE = Path(__file__).parent
 class Desk(anywidget.AnyWidget):
     """A `DeskRun` and its controls. `run` is the run itself; `sentence` says how it goes.
 
+    `front` names the knobs beside the charts, and `deeds` the buttons for faults. With `wait=False` the desk is there at once, tells
+    how long Spark has been starting, and its methods wait until it runs.
     KnobError for a bad setting, LabError when a part cannot be had; then nothing is left running.
     """
 
@@ -53,7 +57,7 @@ class Desk(anywidget.AnyWidget):
     told = traitlets.Dict({}).tag(sync=True)  # the knobs' values, and a sentence when something could not be done
     look = traitlets.Dict({}).tag(sync=True)  # phase, picture, sentence, lamps and what happened
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, wait: bool = True, front: Sequence[str] = FRONT, deeds: Sequence[str] = (), **settings: Any) -> None:
         self.run = DeskRun(**settings)
         super().__init__()
         trace = Trace(self.run.run, "desk", "kafka", 1, dict(self.run.settings))  # a run of the broker: its knobs act at the end of a move
@@ -61,9 +65,11 @@ class Desk(anywidget.AnyWidget):
         self._ended = threading.Event()
         self._publish("")
         self.on_msg(self._on_question)
-        self.run.start()
+        self._starting = ThreadPoolExecutor(1, f"kit-desk-start-{self.run.run}").submit(self.run.start)
+        if wait:
+            self._starting.result()
         atexit.register(self.stop)
-        self.heading = {"knobs": [to_control(knob, trace) for knob in KNOBS], "front": [*FRONT], "deeds": self.run.deeds}
+        self.heading = {"knobs": [to_control(knob, trace) for knob in KNOBS], "front": [*front], "deeds": [*(deeds or self.run.deeds)]}
         self._show()
         threading.Thread(target=self._look_on, name=f"kit-desk-look-{self.run.run}", daemon=True).start()
 
@@ -72,6 +78,8 @@ class Desk(anywidget.AnyWidget):
     @property
     def sentence(self) -> str:
         """How it goes, or what was found."""
+        if self.run.phase in ("new", "starting"):
+            return f"Spark is starting, for {self.run.seconds:.0f} s now; on a cold machine it takes 20 to 60 s. Read on meanwhile."
         if self.run.drained is not None and self.run.phase in ("drained", "stopped"):
             return self.run.drained.sentence
         return sentence(self.run.snapshots[-1]) if self.run.snapshots else "The desk has just begun."
@@ -85,17 +93,20 @@ class Desk(anywidget.AnyWidget):
 
     def do(self, deed: str) -> None:
         """Press a button: "database away", "kill broker" or "kill spout"."""
+        self._starting.result()
         self.run.do(deed)
         self._mark(deed)
         self._show()
 
     def wait(self, seconds: float) -> Self:
         """Let it run for so long, and show it then; the same desk. It may take less, when the desk is stopped."""
+        self._starting.result()
         self._ended.wait(seconds)
         return self
 
     def drain(self) -> Drained:
         """Let everything come to rest, and compare the three counts; see `DeskRun.drain`."""
+        self._starting.result()
         self._mark("drain")
         try:
             return self.run.drain()
@@ -172,7 +183,9 @@ class Desk(anywidget.AnyWidget):
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             due = max(due + LOOK_S, time.monotonic() + LOOK_S / 2)
             try:
-                self.run.snapshot()
+                if self._starting.done():
+                    self._starting.result()
+                    self.run.snapshot()
             except KitError as error:
                 if self.run.phase == "stopped":
                     return

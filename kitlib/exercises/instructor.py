@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ class Asked:
 
 
 def minutes_of(cells: Sequence[Any]) -> float:
-    """How long a learner takes who reads all, runs all, predicts before running and does every exercise."""
+    """How long a learner takes who reads all, runs all, predicts before running and does every exercise; an appendix is looked up."""
+    cells = [*takewhile(lambda cell: not cell.source.startswith("## Appendix"), cells)]
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     code = [cell.source for cell in cells if cell.cell_type == "code"]
     asked = sum(len(re.findall(r"^predict\(", source, re.MULTILINE)) for source in code)

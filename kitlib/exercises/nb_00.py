@@ -1,19 +1,17 @@
-"""The exercises of notebook 00: a knob that prevents the first loss, the six words, and the player."""
+"""The exercises of notebook 00: a knob that prevents the first loss, and the six words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises.answers import HalfRight, NotYet, as_text, subset, whole_number
+from kitlib.exercises.answers import HalfRight, NotYet, subset
 from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise
 from kitlib.experiments import get, run
 from kitlib.monitor.delivery import ANOMALIES, judge
-from kitlib.trace import from_ranges
 
 # The notebook's first loss: the worker dies before its first commit, and one record arrives while it is down.
 STORY: dict[str, Any] = {"records": 5, "process_ms": 5, "max_spout_pending": 1, "crash_at_ms": 45, "records_while_down": 1}
 STUCK: dict[str, Any] = {"stuck_offset": 5}
-SCRUBBED: dict[str, Any] = {"seed": 3, "process_ms": 100}
 
 ABSENT = {  # what the count 0 of each word says
     "lost": "every record is processed in the end",
@@ -71,27 +69,3 @@ def name_the_anomalies(named: set[str]) -> Rows:
     yield missing and named and HalfRight(f"what you name does occur, and so does something else ({missing} more).", look)
     yield missing and NotYet(f"you name none; {missing} apply.", look)
     yield f"{', '.join(f'{counts[kind]} {kind}' for kind in ANOMALIES if kind in there)}, and the settings explain every one of them."
-
-
-@exercise(
-    "In this run, go to the first commit that writes an offset. How many records are already processed at "
-    "that moment, although they lie at or above the offset it writes?",
-    Given(whole_number),
-    "Scrub through the player, or look at `.data` and `.state` of the run's steps.",
-    "The step's state has `processed` as ranges; count the offsets in them that the commit does not cover.",
-    solution=6,
-)
-def done_but_not_saved(number: int) -> Rows:
-    step = next(step for step in run("happy_path", **SCRUBBED) if step.what == "commit" and step.data["written"])
-    offset, processed = step.data["offset"], from_ranges(step.state["processed"])
-    above = sum(done >= offset for done in processed)
-    pending = sum(last - first + 1 for first, last in step.state["pending"])
-    if number != above:
-        yield number == len(processed) and NotYet(f"{number} is all processed records, and some of them lie below the committed offset.")
-        yield number == offset and NotYet(f"{number} is the committed offset itself.", "Count what is processed at or above it.")
-        yield number == pending and NotYet(f"{number} records are pending, which means not processed.", "Count the processed ones.")
-        yield NotYet(
-            f"it is not {as_text(number)}.",
-            f"Scrub to step {step.number}, the first commit that writes, and count the done boxes to the right of the committed offset.",
-        )
-    yield f"{len(processed)} records are processed, the commit says {offset}, and a crash now would repeat {above} of them."

@@ -18,9 +18,11 @@ from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.partition_manager import PartitionManager
+from kitlib.trace import from_ranges
 
 ACKED, FAILED, EMITTED = (0, 1, 2, 4, 5, 7, 8), 3, 10  # the first exercise's ledgers
 STUCK: dict[str, Any] = {"stuck_offset": 1, "crash_at_ms": 1_000, "records_while_down": 0}
+SCRUBBED: dict[str, Any] = {"seed": 3, "process_ms": 100}
 FEW = 10  # so many repeated records are too many
 TOPIC_RECORDS = 2  # in the topic of the third exercise
 MAX_CALLS = 40
@@ -63,12 +65,37 @@ def what_is_committed(number: int) -> Rows:
 
 
 @exercise(
+    "In this run, go to the first commit that writes an offset. How many records are already processed at "
+    "that moment, although they lie at or above the offset it writes?",
+    Given(whole_number),
+    "Scrub through the player, or look at `.data` and `.state` of the run's steps.",
+    "The step's state has `processed` as ranges; count the offsets in them that the commit does not cover.",
+    solution=6,
+    part="a",
+)
+def done_but_not_saved(number: int) -> Rows:
+    step = next(step for step in run("happy_path", **SCRUBBED) if step.what == "commit" and step.data["written"])
+    offset, processed = step.data["offset"], from_ranges(step.state["processed"])
+    above = sum(done >= offset for done in processed)
+    pending = sum(last - first + 1 for first, last in step.state["pending"])
+    if number != above:
+        yield number == len(processed) and NotYet(f"{number} is all processed records, and some of them lie below the committed offset.")
+        yield number == offset and NotYet(f"{number} is the committed offset itself.", "Count what is processed at or above it.")
+        yield number == pending and NotYet(f"{number} records are pending, which means not processed.", "Count the processed ones.")
+        yield NotYet(
+            f"it is not {as_text(number)}.",
+            f"Scrub to step {step.number}, the first commit that writes, and count the done boxes to the right of the committed offset.",
+        )
+    yield f"{len(processed)} records are processed, the commit says {offset}, and a crash now would repeat {above} of them."
+
+
+@exercise(
     "Record 1 never finishes, and the worker dies after 1,000 ms (`stuck_offset=1, crash_at_ms=1000, "
     "records_while_down=0`). With which knobs does the restart repeat fewer than ten records and lose none?",
     Knobs("restart", story=STUCK | {"max_steps": None, "records": None}),
     "A knob that gives the stuck record up makes the number small but loses a record.",
-    "What is repeated is what was emitted above the stuck record.",
-    "Look at max_spout_pending.",
+    "What is repeated is everything that was finished above the stuck record.",
+    "Look at max_spout_pending, and at how far the partition gets while the record is stuck.",
     solution={"max_spout_pending": 1},
     part="a",
 )
@@ -80,16 +107,17 @@ def cheap_restart(turned: Turned) -> Rows:
         yield (HalfRight if again < FEW else NotYet)(
             f"{turned.words} the restart repeats {again} records{', which is few enough' if again < FEW else ''}, but {lost} will "
             f"never be processed{f' ({why})' if why else ''}; expected none lost.",
-            "Look for a knob that gives nothing up: little is repeated when little is in flight.",
+            "Look for a knob that gives nothing up: with which one is nothing finished above the stuck record?",
         )
     yield again >= FEW and (HalfRight if turned.knobs else NotYet)(
         f"{turned.words} nothing is lost, which is right, but the restart repeats {again} records; expected fewer than {FEW}. "
         f"With the defaults it repeats {before.counts['duplicated']}.",
-        "What is repeated is what was emitted above the stuck record. Which knob bounds that?",
+        "What is repeated is everything that was finished above the stuck record. With which knob is that nothing?",
     )
     yield (
-        f"{turned.words} the restart repeats {again} records and loses none. The price is waiting: the latest record "
-        f"is processed {verdict.late_ms:,} ms after it arrived; with the defaults it takes {before.late_ms:,} ms."
+        f"{turned.words} the restart repeats {again} records and loses none: next to nothing was finished above the stuck record. "
+        f"The price is waiting, for as long as the record is stuck: the latest one is processed {verdict.late_ms:,} ms after it arrived; "
+        f"with the defaults it takes {before.late_ms:,} ms."
     )
 
 

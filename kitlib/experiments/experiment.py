@@ -161,6 +161,7 @@ class Experiment:
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
         domain = self.domain or getattr(self.kind, "domain", "")
         trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=domain, script=[*map(str, script)])
+        trace.simulated = getattr(self.kind, "simulated", "") if backend == "kafka" else ""
         with backend_of(backend, run_name) as place:
             twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
             run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)

@@ -89,6 +89,8 @@ class Run:
     real_takes: ClassVar[tuple[str, ...]] = ()  # those of them that a real run takes all the same
     on_kafka: ClassVar[str] = ""  # the run that takes this one's place on Kafka, "module:Class"; "" where one does for both
 
+    simulated: ClassVar[str] = ""  # of a run on a broker, what is not real beside topic and stored offset; else ""
+
     trace: Trace
     backend: Backend
     knobs: dict[str, Any]  # the live ones change at the fork

@@ -99,7 +99,8 @@ def judge(trace: Trace) -> Verdict:
         ledgers[lane].follow(step, trace.vocabulary.judged(step.what))
     is_cut = trace.cut_at is not None
     lanes = tuple(ledger.verdict(is_cut) for ledger in ledgers.values())
-    return Verdict(lanes, trace.cut_at, "" if lanes else subject_of(trace))
+    heading = f"Topic and stored offset: real broker. {trace.simulated.capitalize()}: simulated." if trace.simulated else ""
+    return Verdict(lanes, trace.cut_at, "" if lanes else subject_of(trace), heading)
 
 
 @dataclass(slots=True)

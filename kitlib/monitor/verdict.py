@@ -154,6 +154,7 @@ class Verdict:
     lanes: tuple[LaneVerdict, ...]
     cut_at: int | None = None  # the run was cut at this max_steps; None when its story came to its end
     subject: str = ""  # what a run that followed no record did instead (kitlib.monitor.subjects)
+    heading: str = field(default="", compare=False)  # what of the run was real, where a part of it was not
 
     @property
     def counts(self) -> dict[str, int]:
@@ -288,11 +289,12 @@ class Verdict:
         }
 
     def __repr__(self) -> str:
-        return self.sentence
+        return f"{self.heading}\n{self.sentence}".lstrip()
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{kind}</td><td>{count}</td><td>{html.escape(self._mark(kind) if count else '')}</td></tr>"
             for kind, count in self.counts.items()
         )
-        return f"<div><p><b>{html.escape(self.sentence)}</b></p><table><tbody>{rows}</tbody></table></div>"
+        heading = f"<p>{html.escape(self.heading)}</p>" if self.heading else ""
+        return f"<div>{heading}<p><b>{html.escape(self.sentence)}</b></p><table><tbody>{rows}</tbody></table></div>"

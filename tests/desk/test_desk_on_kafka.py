@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kitlib.desk.run import DeskRun
+from kitlib.desk.widget import Desk
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab import created_resources, workspace
 from kitlib.lab.clients import client_config
@@ -73,3 +74,13 @@ def test_desk_three_counts_agree_and_nothing_is_left(broker: Any, spark: Any) ->
     ours = {child for child in set(psutil.Process().children()) - children if child.is_running()}
     assert not [child for child in ours if "spark" not in " ".join(child.cmdline())]
     desk.stop()  # a second one does nothing
+
+
+def test_desk_that_is_not_waited_for_tells_how_long_spark_takes_and_then_runs(broker: Any, spark: Any) -> None:
+    """It is there at once with a sentence that counts the seconds; what is asked of it before it runs is done when it does."""
+    with Desk(wait=False, max_offset_behind=20, rate=300, front=["max_offset_behind"], deeds=["database away"]) as desk:
+        assert desk.sentence.startswith("Spark is starting, for ") or desk.run.phase == "running"
+        assert (desk.heading["front"], desk.heading["deeds"]) == (["max_offset_behind"], ["database away"])
+        desk.do("database away")
+        assert wait_for(lambda: desk.run.snapshot()["spark"]["lost"] > 0, within(30))
+    assert desk.run.phase == "stopped" and not desk.run.problems

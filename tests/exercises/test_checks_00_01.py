@@ -105,7 +105,7 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("done_but_not_saved", ..., "a crash now would repeat 6"),
     ("done_but_not_saved", 6.0, "a crash now would repeat 6"),
     ("what_is_committed", ..., "[3, 6, 9]"),
-    ("cheap_restart", ..., "The price is waiting"),
+    ("cheap_restart", ..., "The price is waiting, for as long as the record is stuck"),
     ("commit_goes_back", ..., "write 2, then 0"),
     ("commit_goes_back", ["next", "ack 0", "commit", "fail 0", "next", "next", "commit"], "write 1, then 0"),
     ("forgotten_too_much", ..., "8 of them are inside the limit"),
@@ -204,7 +204,7 @@ def test_notebook_00_story_is_the_checked_one() -> None:
 
 def test_done_but_not_saved_truth_is_read_off_the_trace() -> None:
     """The answer is what the run's own steps say: processed offsets that the first written commit does not cover."""
-    trace = run("happy_path", **nb_00.SCRUBBED)
+    trace = run("happy_path", **nb_01.SCRUBBED)
     commit = next(step for step in trace if step.what == "commit" and step.data["written"])
     done = [step.data["offset"] for step in trace.steps[: commit.number] if step.what == "process"]
     assert sorted(done) == from_ranges(commit.state["processed"])
@@ -275,7 +275,7 @@ def test_exercises_are_in_the_order_of_the_notebooks() -> None:
     names = list(exercises())
     assert sorted(notebooks := [each.notebook for each in exercises().values()]) == notebooks and len(set(notebooks)) == 47
     assert names[:8] == [
-        "mend_the_crash", "name_the_anomalies", "done_but_not_saved", "what_is_committed", "cheap_restart",
+        "mend_the_crash", "name_the_anomalies", "what_is_committed", "done_but_not_saved", "cheap_restart",
         "commit_goes_back", "forgotten_too_much", "own_ack",
     ]  # fmt: skip
 

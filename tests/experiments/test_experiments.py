@@ -21,6 +21,8 @@ from kitlib.experiments.idempotence.producer_run import ProducerRun
 from kitlib.experiments.replication.replication_run import ReplicaRun
 from kitlib.experiments.send_path.send_run import SendRun
 from kitlib.experiments.storm import spout_run
+from kitlib.experiments.storm.spout_run import SpoutRun
+from kitlib.experiments.storm.topology_story import TopologyStory
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import judge
 from kitlib.storm.partition_manager import SpoutConfig
@@ -162,6 +164,21 @@ GROUPS = {
     ("beyond_end", "earliest"): (0, 0, 0), ("beyond_end", "latest"): (40, 40, 0), ("beyond_end", "none"): (None, 0, 0),
     ("expired", "earliest"): (0, 0, 10), ("expired", "latest"): (40, 30, 0), ("expired", "none"): (None, 0, 0),
 }  # fmt: skip
+
+
+FORCED = {"force_from_start": True}
+
+
+@pytest.mark.parametrize("knobs", [{}, FORCED, FORCED | {"start_offset_time": "latest"}, {"committed": "inside"}], ids=str)
+@pytest.mark.parametrize("name", [each for each in experiments.names() if experiments.get(each).kind in (SpoutRun, TopologyStory)])
+def test_start_without_a_stored_offset_lies_where_the_knobs_say(name: str, knobs: dict[str, Any]) -> None:
+    """A start that says "no stored offset" lies at `configured_offset()`: what the knobs shown name, or else the earliest offset."""
+    trace = experiments.run(name, **{knob.name: knobs[knob.name] for knob in experiments.get(name).knobs if knob.name in knobs})
+    shown = {"force_from_start": True, "start_offset_time": "earliest"} | trace.knobs
+    policy = shown.get("auto_offset_reset", shown["start_offset_time"])
+    end = "log_start" if shown["force_from_start"] and policy == "earliest" else "log_end"
+    starts = [step for step in trace if step.what == "start" and step.data["why"] in ("no stored offset", "no committed offset")]
+    assert [step.data["offset"] for step in starts] == [step.state[end] for step in starts]
 
 
 @pytest.mark.parametrize(("committed", "policy"), GROUPS)

@@ -135,6 +135,13 @@ def test_source_topic_holds_the_appended_records(broker: Cluster) -> None:
     assert read_topic(broker, topic) == [(None, b"word0 word1 word2")] * 7
 
 
+def test_verdict_on_a_run_with_simulated_parts_begins_with_what_was_real(broker: Cluster) -> None:
+    """A verdict on a broker run says first which parts were real, also when the trace was read back."""
+    trace = get("happy_path").run(backend="kafka", records=2)
+    told = repr(judge(Trace.from_json_lines(trace.to_json_lines()))).splitlines()
+    assert told == ["Topic and stored offset: real broker. Spout, bolt and clock: simulated.", judge(trace).sentence]
+
+
 def test_fork_on_the_broker_keeps_the_past(broker: Cluster) -> None:
     """A fork of a real run is a real run with topics of its own, the same past and the model's future."""
     parent = get("happy_path").run(backend="kafka")

@@ -20,7 +20,7 @@ from kitlib.experiments.storm.knobs import (
     UseStartOffsetTime,
     WorkKnobs,
 )
-from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun, Times
+from kitlib.experiments.storm.spout_run import SpoutRun
 from kitlib.experiments.storm.stories import RecordsWhileDown
 from kitlib.monitor.figures import LOST, RESETS, RETRY_WAIT
 
@@ -42,13 +42,11 @@ def failed_offset_deleted(
     max_offset_behind: MaxOffsetBehind = UNLIMITED,
 ) -> None:
     """A record fails, and while it waits for its retry it is deleted. New records keep arriving. What does the spout do?"""
-    topic = run.create(records)
+    topic = run.create(0)
     run.fails = lambda offset, attempt, part: offset == fail_offset
-    run.start(topic, **FROM_THE_EARLIEST)
-    assert run.config
+    run.start(topic)
+    run.append(topic, records)
     run.run_for(100, until=run.is_settled)
-    run.config.force_from_start = run.knobs["force_from_start"]
-    run.config.start_offset_time = Times[run.knobs["start_offset_time"]]
     run.delete_before(topic, min(delete_before, topic.end))
     run.append(topic, records_after)
     run.finish(1_000)
@@ -111,14 +109,14 @@ def start_position(
 ) -> None:
     """A group comes back. Its committed offset may be fine, gone or useless. What does auto.offset.reset decide?"""
     topic = run.backend.create_topic("events", records)
-    run.append(topic, records)
-    offset: int | None = None
-    if committed in ("inside", "deleted", "expired"):
-        offset = records // 3
+    offset = {"none": None, "beyond_end": records + records // 2}.get(committed, records // 3)
+    has_read = committed in ("inside", "deleted", "expired")
+    if has_read:  # it came when the topic was empty
         run.record_on(topic, "spout", "start", _ledger(0, 0), offset=0, why="no committed offset")
+    run.append(topic, records)
+    if has_read:
+        assert offset is not None
         _read(run, topic, 0, offset)
-    elif committed == "beyond_end":
-        offset = records + records // 2
     if committed == "deleted":
         run.delete_before(topic, records // 2)
     run.append(topic, records_while_down)

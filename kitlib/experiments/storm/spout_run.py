@@ -85,6 +85,7 @@ class SpoutRun(Run):
     """
 
     domain: ClassVar[str] = "spout"
+    simulated: ClassVar[str] = "spout, bolt and clock"
     takes: ClassVar[tuple[str, ...]] = (
         "lose record N", "delay record N by D ms", "double record N", "fail record N", "lose ack of record N",
         "break spout at T ms for D ms",
@@ -158,7 +159,7 @@ class SpoutRun(Run):
             id=spout_id,
             topology_id=topology_id,
             zk_root=f"/{self.trace.run}",
-            **(self._start_settings() | config),
+            **(self._settings() | config),
         )
         self.topic, self.reader = topic, NotedTopic(topic)
         self._ledger_of(topic)
@@ -339,17 +340,13 @@ class SpoutRun(Run):
 
     # -- the parts that the knobs decide -------------------------------------------------------------
 
-    def _start_settings(self) -> dict[str, Any]:
-        return {
+    def _settings(self) -> dict[str, Any]:
+        """What the knobs say of the spout's settings; a fork may change them while it runs."""
+        names = ("max_offset_behind", "use_start_offset_time_if_offset_out_of_range")
+        return {name: self.knobs[name] for name in names if name in self.knobs} | {
             "force_from_start": self.knobs.get("force_from_start", True),
             "start_offset_time": Times[self.knobs.get("start_offset_time", "earliest")],
-            **self._live_settings(),
         }
-
-    def _live_settings(self) -> dict[str, Any]:
-        """The spout's settings that a fork may change while it runs."""
-        names = ("max_offset_behind", "use_start_offset_time_if_offset_out_of_range")
-        return {name: self.knobs[name] for name in names if name in self.knobs}
 
     def _new_manager(self) -> PartitionManager:
         """The PartitionManager of the release that the knobs name, over this run's topic and store."""
@@ -375,7 +372,7 @@ class SpoutRun(Run):
     def apply_knobs(self) -> None:
         if self.config is None:
             return
-        for name, value in self._live_settings().items():
+        for name, value in self._settings().items():
             setattr(self.config, name, value)
         if self.topic is not None:
             self.topic.max_fetch_records = self.knobs["fetch_records"]
@@ -411,6 +408,6 @@ class SpoutRun(Run):
         self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state)
 
     def _state(self, topic: Topic) -> dict[str, Any]:
-        state = self.ledgers[topic.name].log_state()
+        state = self._ledger_of(topic).log_state()
         manager = self.manager if self.topic is topic else None
         return state if manager is None else state | self.shown.of_manager(manager, self.retries)

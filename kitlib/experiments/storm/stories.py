@@ -1,7 +1,7 @@
 """The PartitionManager's experiments: each one a short story with a question.
 
-Every story begins with a topic that holds `records` records and a spout that is forced to begin at
-the earliest one, unless the story is about exactly that.
+Where the story is about a later start, with knobs of its own, the first spout starts at the empty topic: whatever the
+knobs say, that is offset 0. Elsewhere the topic holds `records` records, and the spout is told to start at the earliest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kitlib.experiments.storm.knobs import (
     UseStartOffsetTime,
     WorkKnobs,
 )
-from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, PATIENCE_MS, SpoutRun
+from kitlib.experiments.storm.spout_run import PATIENCE_MS, SpoutRun
 from kitlib.monitor.figures import LOST, PROCESSED_AGAIN, RETRIES, STANDSTILL, UNCLAIMED
 
 
@@ -133,8 +133,9 @@ def out_of_range(
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
     """The spout was down, and the records it needs next were deleted in the meantime. Where does it continue?"""
-    topic = run.create(records)
-    run.start(topic, **FROM_THE_EARLIEST)
+    topic = run.create(0)
+    run.start(topic)
+    run.append(topic, records)
     seen = records // 3
     run.run_for(PATIENCE_MS, until=lambda: _committed(run) >= seen)
     run.crash()
@@ -166,9 +167,10 @@ def restart(
     stuck_offset: Annotated[int, Knob("A record that neither succeeds nor fails before the crash; -1 for none.", "", -1, 5_000)] = -1,
 ) -> None:
     """The worker dies with tuples in flight. Which records are repeated, and which settings decide where it starts?"""
-    topic = run.create(records)
+    topic = run.create(0)
     run.never_finishes = frozenset({stuck_offset})
-    run.start(topic, **FROM_THE_EARLIEST)
+    run.start(topic)
+    run.append(topic, records)
     run.run_for(crash_at_ms, until=run.is_settled)
     run.now_ms = crash_at_ms  # once it has settled there would be idle commits only
     run.crash()
@@ -191,8 +193,9 @@ def same_id_other_topic(
     start_offset_time: StartOffsetTime = "earliest",
 ) -> None:
     """A second topology reads another topic with the spout id of the first one. Where does it start?"""
-    orders, payments = run.create(records, "orders"), run.create(records_of_other, "payments")
-    run.start(orders, **FROM_THE_EARLIEST)
+    orders, payments = run.create(0, "orders"), run.create(records_of_other, "payments")
+    run.start(orders)
+    run.append(orders, records)
     run.finish()
     spout_id = "spout" if same_id else "spout-of-payments"
     run.start(payments, spout_id=spout_id, topology_id="topology-2")

@@ -38,6 +38,7 @@ class TopologyStory(Run):
     """
 
     domain: ClassVar[str] = "topology"
+    simulated: ClassVar[str] = "spout, bolts, acker and clock"
     takes: ClassVar[tuple[str, ...]] = (
         "lose tuple N", "delay tuple N by D ms", "double tuple N", "fail tuple N", "lose ack of tuple N", "double ack of tuple N",
         "break TASK at T ms for D ms",

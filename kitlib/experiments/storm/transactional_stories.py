@@ -54,6 +54,7 @@ class BatchRun(Run):
     """
 
     domain: ClassVar[str] = "spout"
+    simulated: ClassVar[str] = "coordinator, bolts and clock"
 
     now_ms: int = 0
     topic: Topic | None = None
