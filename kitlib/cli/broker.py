@@ -16,7 +16,7 @@ import typer
 
 from kitlib.cli import app
 from kitlib.errors import KnobError
-from kitlib.lab import kafka_server
+from kitlib.lab import kafka_server, reaper
 from kitlib.text import plain_text
 
 NOT_RUNNING = 3
@@ -36,19 +36,22 @@ def up(
 
 @app.command()
 def down() -> None:
-    """Stop Kafka; its data stay for the next start."""
+    """Stop Kafka, and what a killed lab has left running; the data stay for the next start."""
+    if killed := reaper.end_left_behind():
+        typer.echo(f"kit: ended {killed} processes that a killed lab had left behind.", err=True)
     if bootstrap := kafka_server.external_bootstrap():
         typer.echo(f"kit: KIT_KAFKA_BOOTSTRAP names {bootstrap}; the kit neither starts nor ends it.", err=True)
-    elif not kafka_server.down():
+    elif not kafka_server.down() and not killed:
         typer.echo("kit: no broker was running.", err=True)
 
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Say whether Kafka is running and answering. Exit code 0: it is; 3: it is not."""
-    found = kafka_server.status()
+    found, left = kafka_server.status(), reaper.left_behind()
     if as_json:
-        typer.echo(json.dumps({"running": found.is_running, **dataclasses.asdict(found)}, indent=1))
+        more = {"left_behind": [each.pid for each in left]}
+        typer.echo(json.dumps({"running": found.is_running, **dataclasses.asdict(found), **more}, indent=1))
     else:
         typer.echo(found.sentence)
         if found.since is not None:
@@ -58,6 +61,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
             typer.echo(f"Broker {node.node}: {node.phase}, port {node.port}, process {node.pid or 'none'}{restarts}")
         for note in found.notes:
             typer.echo(note)
+        if left:
+            typer.echo(f"A killed lab has left running: {', '.join(map(reaper.part, left))}. `kit down` ends them.")
     if not found.is_running:
         raise typer.Exit(NOT_RUNNING)
 

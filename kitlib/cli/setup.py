@@ -67,18 +67,19 @@ def purge(yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] 
 
     Your notebooks in `work/` stay. `make lab` sets everything up again, and fetches the jars anew.
     """
-    from kitlib.lab import kafka_server, session, workspace
+    from kitlib.lab import kafka_server, reaper, session, workspace
 
     home = workspace.home()
     kept = [home / name for name in workspace.KEPT if (home / name).exists() or (home / name).is_symlink()]
     if not kept:
         typer.echo(f"kit: nothing is kept in {home}.", err=True)
         return
-    if session.is_about_a_living_lab(note := session.read_note()):
+    if reaper.is_about_a_living_lab(note := reaper.read_note()):
         raise KitError(session.describe_holder(note))
     for path in kept:
         typer.echo(f"{path}  {_bytes(path) / 1e6:,.0f} MB", err=True)
     confirm(yes, "Delete this?", "This deletes what is listed above. Nothing was deleted; add --yes to continue.")
+    reaper.end_left_behind()
     kafka_server.down()
     for path in kept:
         workspace.remove(path)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from kitlib.errors import SupplyError
 from kitlib.lab import workspace
+from kitlib.lab.processes import limits
 
 OLDEST_JAVA = 17  # Kafka 4 and Spark 4 need it
 NEWEST_JAVA = 25  # the newest with which a broker and a Spark job of this kit have run
@@ -81,12 +82,12 @@ def _find_java(kit_java_home: str, java_home: str, path: str, needs_vector: bool
         if source == "KIT_JAVA_HOME":
             raise SupplyError(
                 f"KIT_JAVA_HOME={kit_java_home}: {why}; Java {OLDEST_JAVA} to {NEWEST_JAVA} is needed. "
-                f"Point it at such a Java's folder, or unset it and let the kit choose."
+                f"{limits()}Point it at such a Java's folder, or unset it and let the kit choose."
             )
         rejected.append((source, why))
     seen = "; ".join(f"{source}: {why}" for source, why in rejected) or "none was found"
     raise SupplyError(
-        f"there is no Java {OLDEST_JAVA} to {NEWEST_JAVA} ({seen}). "
+        f"there is no Java {OLDEST_JAVA} to {NEWEST_JAVA} ({seen}). {limits()}"
         f"Install OpenJDK {ADVISED_JAVA} with your system's packages or conda and set KIT_JAVA_HOME to its folder."
     )
 

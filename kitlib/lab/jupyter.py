@@ -28,6 +28,7 @@ from packaging.version import Version
 
 from kitlib.errors import LabError
 from kitlib.lab import java, workspace
+from kitlib.lab.processes import limits
 from kitlib.lab.supervisor import with_kitlib
 
 LOOPBACK = "127.0.0.1"
@@ -230,4 +231,4 @@ def last_words() -> str:
     reasons = [line for line in lines if line.strip() and "token=" not in line]
     wanted = [line for line in reasons if "Error" in line or "rror:" in line or line.startswith("[C")] or reasons
     said = f"Its last word: {wanted[-1].strip()[:300]}. " if wanted else ""
-    return f"{said}The log is {log_path()}."
+    return f"{said}{limits()}The log is {log_path()}."

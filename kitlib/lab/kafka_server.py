@@ -136,9 +136,13 @@ def status() -> Status:
         return Status("running", f"KIT_KAFKA_BOOTSTRAP: {cluster.brokers} broker(s) answer at {bootstrap}.",
                       bootstrap, cluster.cluster_id, "external")
     found = read()
+    is_watched = found is not None and found.identity.is_alive()
+    if not is_watched and (left := find_by_argument(f"-Dkit.home={home_mark()}")):
+        told = f"Kafka (process {', '.join(str(each.pid) for each in left)}) runs, but what looked after it has ended."
+        return Status("failed", f"{told} `kit up` ends it and starts it again, `kit down` only ends it.")
     if found is None:
         return Status("stopped", "No broker is running. `kit up` starts one.")
-    if not found.identity.is_alive():
+    if not is_watched:
         if found.phase == "failed":
             return Status("failed", found.message, since=found.since, notes=found.notes)
         full = workspace.full_disk()
@@ -291,13 +295,12 @@ def _settled(found: state.ClusterState | None) -> state.ClusterState | None:
     deadline = time.monotonic() + START_TIMEOUT_S
     silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
     while found is not None and found.phase != "failed":
-        if found.phase == "running" and all(each.phase in ("running", "held") for each in found.nodes):
-            wanted = [each for each in found.nodes if each.phase != "held"]
-            if not wanted:
-                raise LabError(status().sentence)
-            if all(ports.answers(each.port, 1.0) for each in wanted):
-                return found
-        elif found.phase != "running" or any(each.phase in ("starting", "dead") for each in found.nodes):
+        nodes = [_looked_at(found, each) for each in found.nodes if each.phase != "held"]
+        if found.phase == "running" and not nodes:
+            raise LabError(status().sentence)
+        if found.phase == "running" and all(each.phase == "running" for each in nodes):
+            return found
+        if found.phase != "running" or any(each.phase in ("starting", "dead") for each in nodes):
             silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
         if time.monotonic() > min(deadline, silence_ends):
             raise LabError(status().sentence)
@@ -308,11 +311,13 @@ def _settled(found: state.ClusterState | None) -> state.ClusterState | None:
 
 def _looked_at(found: state.ClusterState, each: state.NodeState) -> state.NodeState:
     """The node as it is now: the warden looks once a second, and may itself be paused."""
-    if each.phase == "running" and not ports.answers(each.port, 1.0):
-        identity = state.node_identity(found, each)
-        alive = identity is not None and identity.is_alive()
-        return replace(each, phase="silent", silent_since=time.time()) if alive else replace(each, phase="dead")
-    return each
+    if each.phase not in ("running", "silent"):
+        return each
+    if ports.answers(each.port, 1.0):
+        return replace(each, phase="running", silent_since=None)
+    identity = state.node_identity(found, each)
+    alive = identity is not None and identity.is_alive()
+    return replace(each, phase="silent", silent_since=each.silent_since or time.monotonic()) if alive else replace(each, phase="dead")
 
 
 def _sentence(found: state.ClusterState, nodes: tuple[state.NodeState, ...], phase: str) -> str:
@@ -325,7 +330,7 @@ def _sentence(found: state.ClusterState, nodes: tuple[state.NodeState, ...], pha
         return f"Kafka is held dead by an experiment: {count}. `kit down`, then `kit up` starts it again."
     if phase == "silent":
         each = next(each for each in nodes if each.phase == "silent")
-        seconds = round(time.time() - (each.silent_since or time.time()))
+        seconds = round(time.monotonic() - (each.silent_since or time.monotonic()))
         paused = _is_paused(each.pid)
         why = f"it is paused; `kill -CONT {each.pid}` wakes it" if paused else "it is busy or stuck; `kit logs` may tell"
         return f"Broker {each.node} (process {each.pid}) is not answering since {seconds} s: {why}."

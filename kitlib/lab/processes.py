@@ -9,6 +9,7 @@ command line or environment. Whoever does not agree in all three is left alone.
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -25,6 +26,8 @@ Answer = TypeVar("Answer")
 SHORTEST_TOKEN = 12
 # Two readings of one process's birth differ by the rounding of the system's boot time.
 BIRTH_TOLERANCE_S = 2.0
+# A program that may open fewer files than this may need more.
+MANY_FILES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,15 @@ def carries(process: psutil.Process, token: str) -> bool:
         return token in process.environ().values()
     except (psutil.Error, OSError):
         return False
+
+
+def limits() -> str:
+    """A sentence for a program that did not start, about the limits that it has from this process; "" when they are wide."""
+    address, files = (resource.getrlimit(which)[1] for which in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE))
+    told = [f"`ulimit -v` allows {address // 1024:,} kB of memory"] if address != resource.RLIM_INFINITY else []
+    if files != resource.RLIM_INFINITY and files < MANY_FILES:
+        told.append(f"`ulimit -n` allows {files} open files")
+    return f"{' and '.join(told)}, which may be too little: raise that first. " if told else ""
 
 
 def find_by_token(token: str) -> list[psutil.Process]:

@@ -30,7 +30,8 @@ from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor, workspace
-from kitlib.lab.processes import sweep
+from kitlib.lab.processes import find_by_token, identify, is_alive, sweep
+from kitlib.lab.state import read_json
 from kitlib.lab.supervisor import Supervisor
 
 TOKEN_NAME = "KIT_RUN"
@@ -39,10 +40,53 @@ SECONDS_NOW = 1.0  # what is left of the lab when its owner is dead
 SECONDS_LEFT = 3.0  # to end what is left then
 SECONDS_BROKER = 8.0  # a clean stop of the broker takes two to three
 
+# What stands in the command line of each part of a lab that may outlive it.
+PARTS = {
+    "kitlib.lab.reaper": "the lab's watcher", "jupyterlab": "JupyterLab", "ipykernel_launcher": "a kernel", "org.apache.spark.": "Spark",
+}  # fmt: skip
+
 
 def lock_path() -> Path:
     """Held by a reaper for its whole life: whoever gets it knows that no reaper is at work."""
     return workspace.run_dir() / "reaper.lock"
+
+
+def note_path() -> Path:
+    return workspace.run_dir() / "lab.json"
+
+
+def read_note() -> dict[str, Any]:
+    """What the last lab wrote about itself; {} if there is nothing to read."""
+    return read_json(note_path(), lambda _: None) or {}
+
+
+def is_about_a_living_lab(note: dict[str, Any]) -> bool:
+    """Whether the process of the note is still that process and not a later one with its number."""
+    try:
+        is_same = abs(identify(int(note["pid"]), note["run"]).born_s - float(note["born_s"])) < 2
+        return is_same and is_alive(psutil.Process(int(note["pid"])))
+    except (KeyError, TypeError, ValueError, LabError, psutil.Error):
+        return False
+
+
+def left_behind() -> list[psutil.Process]:
+    """What still runs of a lab that was killed, known by the token in its note: all of it, if its reaper was killed too."""
+    note = read_note()
+    return find_by_token(note["run"]) if isinstance(note.get("run"), str) and not is_about_a_living_lab(note) else []
+
+
+def end_left_behind() -> int:
+    """Kill that; the number of processes."""
+    return sweep(left_behind)
+
+
+def part(process: psutil.Process) -> str:
+    """Which part of a lab a process is, with its number."""
+    with contextlib.suppress(psutil.Error):
+        words = " ".join(process.cmdline())
+        names = (name for mark, name in PARTS.items() if mark in words)
+        return f"{next(names, process.name())} (process {process.pid})"
+    return f"process {process.pid}"
 
 
 class Reaper:
@@ -60,7 +104,11 @@ class Reaper:
             raise LabError(f"The lab's watcher did not start; its words are in {log}.")
 
     def report(self, seconds: float) -> dict[str, Any]:
-        """The next report, {} when none came in time, {"gone": code} when the program itself has ended."""
+        """The next report, {} when none came in time, {"gone": code} when the program itself has ended.
+
+        If a learner's code has stopped the program, it is woken.
+        """
+        self.process.send_signal(signal.SIGCONT)
         try:
             return self.reports.get(timeout=seconds)
         except queue.Empty:

@@ -18,7 +18,6 @@ import uuid
 import webbrowser
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
@@ -30,8 +29,16 @@ from kitlib.lab import copies, jupyter, kafka_server, notebook_trust, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
 from kitlib.lab.processes import find_by_token, identify, sweep
-from kitlib.lab.reaper import Reaper, wait_for_earlier
-from kitlib.lab.state import read_json, write_json
+from kitlib.lab.reaper import (
+    Reaper,
+    end_left_behind,
+    is_about_a_living_lab,
+    left_behind,
+    note_path,
+    read_note,
+    wait_for_earlier,
+)
+from kitlib.lab.state import write_json
 
 SECONDS_TO_OPEN = 60.0  # JupyterLab on a slow disk, the first time
 SECONDS_TO_END = 25.0
@@ -106,26 +113,9 @@ class Signals:
         os.kill(os.getpid(), signal.SIGHUP)
 
 
-def note_path() -> Path:
-    return workspace.run_dir() / "lab.json"
-
-
-def read_note() -> dict[str, Any]:
-    """What the last lab wrote about itself; {} if there is nothing to read."""
-    return read_json(note_path(), lambda _: None) or {}
-
-
 def write_note(token: str, since: float, address: str | None) -> None:
     me = identify(os.getpid(), token)
     write_json(note_path(), {"pid": me.pid, "born_s": me.born_s, "run": token, "since": since, "address": address})
-
-
-def is_about_a_living_lab(note: dict[str, Any]) -> bool:
-    """Whether the process of the note is still that process and not a later one with its number."""
-    try:
-        return abs(identify(int(note["pid"]), note["run"]).born_s - float(note["born_s"])) < 2
-    except (KeyError, TypeError, ValueError, LabError):
-        return False
 
 
 @contextlib.contextmanager
@@ -183,8 +173,12 @@ def sitting(
 ) -> int:
     """The lab from its first process to its last."""
     token, since = uuid.uuid4().hex, time.time()
+    for process in left_behind():
+        with contextlib.suppress(psutil.Error):
+            process.resume()  # the earlier lab's reaper may have been stopped
     wait_for_earlier(10.0)
-    end_orphans(printer)
+    if killed := end_left_behind():
+        printer.step(f"Ended {killed} processes that an earlier lab had left behind")
     write_note(token, since, None)
     reaper: Reaper | None = None
     try:
@@ -275,13 +269,6 @@ def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:
         sweep(lambda: find_by_token(reaper.token))
         kafka_server.down()
     printer.line(f"Everything has ended ({time.monotonic() - began:.1f} s).")
-
-
-def end_orphans(printer: Printer) -> None:
-    """End what a lab left behind whose reaper was killed too, known by the token in its note."""
-    token = read_note().get("run")
-    if isinstance(token, str) and (killed := sweep(lambda: find_by_token(token))):
-        printer.step(f"Ended {killed} processes that an earlier lab had left behind")
 
 
 def open_browser(server: jupyter.Server) -> None:

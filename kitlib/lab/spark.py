@@ -42,6 +42,7 @@ from pyspark.sql import SparkSession
 from kitlib.errors import LabError
 from kitlib.lab import java, workspace
 from kitlib.lab.jars import ensure_jars
+from kitlib.lab.processes import limits
 
 LOCAL_MASTER = "local[2]"
 LOOPBACK = "127.0.0.1"
@@ -216,7 +217,7 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
         _forget()
         raise LabError(
             f"Spark {master} did not start with Java {found.version} from {found.source} "
-            f"({_first_line(error)}){tail}. `kit doctor` checks Java, memory and jars."
+            f"({_first_line(error)}){tail}. {limits()}`kit doctor` checks Java, memory and jars."
         ) from error
 
 

@@ -37,7 +37,7 @@ class NodeState:
     born_s: float | None = None
     # starting, running, silent (lives, does not answer), dead (will be restarted), held (stays dead).
     phase: str = "starting"
-    # Unix time of the last answer; set only while the phase is silent.
+    # The monotonic clock, which all processes share, at the last answer; set only while the phase is silent.
     silent_since: float | None = None
     # Restarts after deaths nobody asked for, since the warden began.
     restarts: int = 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -88,6 +89,7 @@ def _watcher(home: Path) -> subprocess.Popen[bytes]:
 
 def _end(watcher: subprocess.Popen[bytes], home: Path) -> None:
     assert watcher.stdin is not None
+    watcher.send_signal(signal.SIGCONT)  # a learner's code may have stopped it
     with suppress(OSError):
         watcher.stdin.close()
     try:

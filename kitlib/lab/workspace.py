@@ -78,9 +78,13 @@ def ensure() -> Path:
     """
     place = home()
     check_path(place)
-    folders = (place, jars_dir(), run_dir(), data_dir(), spark_dir())
+    private = (run_dir(), data_dir(), spark_dir(), place / "jupyter", place / "ipython")  # what a learner typed is in all of them
+    folders = (place, jars_dir(), *private)
     for folder in folders:
         _make(folder)
+    for folder in private:
+        with suppress(PermissionError):  # it belongs to another user: whether it can be used is tried in a moment
+            folder.chmod(0o700)
     for folder in folders:
         _check_use(folder)
     return place
@@ -195,10 +199,7 @@ def keep_loopback_direct() -> None:
 
 def _make(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if folder == run_dir():
-            with suppress(PermissionError):  # it belongs to another user: whether it can be used is tried in a moment
-                folder.chmod(0o700)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise DiskError(f"{folder} is a file, but the kit needs a folder there. Move it or set KIT_HOME.") from error
     except OSError as error:

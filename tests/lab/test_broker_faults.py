@@ -84,6 +84,12 @@ def test_broker_killed_while_producing_keeps_what_it_acknowledged(own_home: Path
     assert only_node().restarts == 0, "a death that was asked for does not count"
 
 
+def silent_node() -> state.NodeState | None:
+    """The first broker, if its warden calls it silent."""
+    found = broker_start.living_state()
+    return found.nodes[0] if found is not None and found.nodes[0].phase == "silent" else None
+
+
 def test_broker_paused_is_called_silent_and_not_restarted(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,11 +102,7 @@ def test_broker_paused_is_called_silent_and_not_restarted(
     java = psutil.Process(cluster.pids[0])
     java.suspend()
 
-    def warden_has_noticed() -> bool:
-        found = broker_start.living_state()
-        return found is not None and found.nodes[0].phase == "silent"
-
-    wait_until(warden_has_noticed, 30, "the warden has noticed")
+    wait_until(silent_node, 30, "the warden has noticed")
     status = kafka_server.status()
     assert not status.is_running
     assert "is not answering since" in status.sentence and f"kill -CONT {java.pid}" in status.sentence
@@ -108,7 +110,11 @@ def test_broker_paused_is_called_silent_and_not_restarted(
         impatient.setattr(kafka_server, "SILENCE_TIMEOUT_S", 1.0)  # continued, it may be silent for longer before the warden looks again
         kafka_server.ensure(progress=pytest.fail)
     assert is_alive(java)
+    warden = warden_process()
+    warden.suspend()  # so that its word stays what it was
     java.resume()
+    wait_until(lambda: ports.answers(port_of(cluster)), 10, "the broker is awake")
+    assert kafka_server.status().is_running
     send(producer, books, range(1000, 2000))
     assert producer.flush(60) == 0
     assert kafka_server.ensure(progress=pytest.fail).pids == cluster.pids
@@ -123,6 +129,21 @@ def test_broker_paused_can_be_ended(own_home: Path) -> None:
     assert kafka_server.down(quiet)
     assert all_gone(own_home, 15)
     assert (own_home / "data" / "kafka-1" / "node-1" / ".kafka_cleanshutdown").exists()
+
+
+def test_warden_that_was_stopped_holds_no_call(own_home: Path) -> None:
+    """A learner's code may stop it (SIGSTOP): who waits for what it does wakes it, and its sleep is no silence of the broker's."""
+    cluster = kafka_server.ensure(progress=quiet)
+    warden = warden_process()
+    warden.suspend()
+    assert kafka_server.restart("kill", timeout_s=30).pids != cluster.pids
+    slept_s = time.monotonic()
+    for process in (warden, psutil.Process(kafka_server.ensure().pids[0])):
+        process.suspend()
+    wait_until(lambda: time.monotonic() > slept_s + 4, 10, "4 s have passed")
+    warden.resume()
+    node = wait_until(silent_node, 20, "the warden has noticed")
+    assert node is not None and node.silent_since is not None and node.silent_since > slept_s + 4
 
 
 def test_disk_full_is_named_and_acknowledged_records_survive(own_home: Path) -> None:
@@ -269,7 +290,8 @@ def test_warden_killed_leaves_an_orphan_that_the_next_start_ends(own_home: Path)
     books = produce(cluster, range(1000))
     orphan = psutil.Process(cluster.pids[0])
     warden_process().kill()
-    assert wait_for(lambda: kafka_server.status().phase == "stopped", 20)
+    found = wait_for(lambda: status_if("failed"), 20)
+    assert found and f"Kafka (process {orphan.pid}) runs, but what looked after it has ended" in found.sentence
     assert is_alive(orphan)
     said: list[str] = []
     after = kafka_server.ensure(progress=said.append)

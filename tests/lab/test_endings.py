@@ -75,9 +75,10 @@ def test_parent_killed_ends_the_lab(new_home: Path) -> None:
 
 
 def test_jupyterlab_crashed_ends_the_lab_with_a_sentence(new_home: Path) -> None:
-    """When JupyterLab dies by itself the lab says so, ends Kafka, and exits with 3."""
+    """When JupyterLab dies by itself the lab says so, ends Kafka, and exits with 3; also when its watcher was stopped."""
     lab = Lab(new_home).open()
-    (server,) = lab.find("-m jupyterlab")
+    (server,), (reaper,) = lab.find("-m jupyterlab"), lab.find("-m kitlib.lab.reaper")
+    reaper.suspend()
     server.kill()
     assert lab.wait() == 3
     assert "JupyterLab exited unexpectedly (exit code -9)" in lab.said and "Traceback" not in lab.said
@@ -106,6 +107,19 @@ def test_lab_and_reaper_killed_together_are_cleared_by_the_next_lab(new_home: Pa
     again = Lab(new_home).open()
     assert "earlier lab had left behind" in again.said
     assert has_ended(child) and len(again.find("-m jupyterlab")) == 1
+    assert again.end() == 130
+    assert_all_gone(again, 0)
+
+
+def test_lab_killed_whose_reaper_was_stopped_is_cleared_by_the_next_lab(new_home: Path) -> None:
+    """The next lab wakes the watcher, which then ends what it had to."""
+    lab = Lab(new_home).open()
+    (reaper,) = lab.find("-m kitlib.lab.reaper")
+    reaper.suspend()
+    lab.process.kill()
+    lab.wait()
+    again = Lab(new_home).open()
+    assert has_ended(reaper.pid) and len(again.find("-m jupyterlab")) == 1
     assert again.end() == 130
     assert_all_gone(again, 0)
 

@@ -179,6 +179,27 @@ def test_lab_and_all_that_watches_it_killed_together_are_cleared_by_the_next_lab
     assert_all_gone(again, 0)
 
 
+def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ended_by_down(
+    new_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kill -9 of lab, reaper and warden at once: `kit status` names the broker, JupyterLab, kernel and Spark that are left."""
+    monkeypatch.setenv("KIT_HOME", str(new_home))
+    lab = Lab(new_home).open()
+    spark = lab.kernel().run("from kitlib.lab import spark; session = spark.session(); print(spark.java_process().pid)")
+    warden = broker_start.living_state()
+    assert warden is not None
+    (reaper,), (server,), (kernel,) = map(lab.find, ("-m kitlib.lab.reaper", "-m jupyterlab", "ipykernel_launcher"))
+    for pid in (reaper.pid, warden.identity.pid, lab.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    lab.wait()
+    told = subprocess.run([sys.executable, "-m", "kitlib", "status"], capture_output=True, text=True, check=False).stdout
+    assert f"Kafka (process {warden.nodes[0].pid}) runs, but what looked after it has ended." in told
+    for part in (f"JupyterLab (process {server.pid})", f"a kernel (process {kernel.pid})", f"Spark (process {spark})"):
+        assert part in told
+    subprocess.run([sys.executable, "-m", "kitlib", "down"], check=True, capture_output=True)
+    assert_all_gone(lab, 0)
+
+
 def test_books_notice_a_lost_record(kept: Kept) -> None:
     """The count that every test here ends with fails when a record is missing."""
     books = Books(acknowledged={*kept.books.acknowledged, 1_000_000})

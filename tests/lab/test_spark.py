@@ -141,6 +141,13 @@ def test_scratch_folder_of_a_python_that_runs_outlives_a_step_of_the_clock(tmp_p
     assert not folder.exists()
 
 
+def test_session_under_a_limit_that_is_too_low_names_it(tmp_path: Path, new_home: Path) -> None:
+    """At `ulimit -n 256` Spark's Java does not start, and the sentence says which limit that may be."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); from kitlib.lab import spark; spark.session()"
+    told = start_python(code, new_home, tmp_path).communicate(timeout=60)[1]
+    assert "did not start" in told and "`ulimit -n` allows 256 open files, which may be too little: raise that first." in told
+
+
 def test_session_again_is_the_same_one(spark: Any) -> None:
     """A second call finds the session; a query's setting may be given then, one of the start may not."""
     assert kit_spark.session() is spark

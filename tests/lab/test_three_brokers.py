@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,16 @@ def test_watcher_removes_the_workspace_when_its_owner_is_killed(user: Path) -> N
     home = Path(owner.stdout.strip())
     assert owner.returncode == -9 and home.parent == user / "run"
     assert wait_for(lambda: not home.exists(), 30)
+
+
+def test_watcher_that_was_stopped_still_ends_its_set(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner's code may stop it (SIGSTOP); who waits for its end wakes it."""
+    monkeypatch.setattr(three, "END_S", 10.0)
+    home = three._new_home()
+    watcher = three._watcher(home)
+    watcher.send_signal(signal.SIGSTOP)
+    three._end(watcher, home)
+    assert not home.exists()
 
 
 def test_set_that_cannot_be_started_leaves_nothing(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:

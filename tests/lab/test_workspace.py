@@ -113,15 +113,16 @@ def test_ensure_a_symbolic_link_is_followed(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "real" / "jars").is_dir()
 
 
-def test_ensure_the_run_folder_is_closed_to_others(home: Path) -> None:
-    """Only the user can look into the folder with state files and tokens, even if it was open before."""
-    (home / "run").mkdir(parents=True, mode=0o777)
+@pytest.mark.parametrize("name", ["run", "data", "spark", "jupyter", "ipython"])
+def test_ensure_folders_with_what_a_learner_typed_are_closed_to_others(home: Path, name: str) -> None:
+    """Only the user can look into the folders of tokens, records, Spark's rows and IPython's history, even if one was open before."""
+    (home / name).mkdir(parents=True, mode=0o777)
     workspace.ensure()
-    assert stat.S_IMODE(workspace.run_dir().stat().st_mode) == 0o700
+    assert stat.S_IMODE((home / name).stat().st_mode) == 0o700
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("made", [[], ["jars", "run", "data", "spark"]], ids=["an empty folder", "a whole workspace"])
+@pytest.mark.parametrize("made", [[], ["jars", "run", "data", "spark", "jupyter", "ipython"]], ids=["an empty folder", "a whole workspace"])
 def test_ensure_a_folder_of_another_user_that_may_be_written_to_works(made: list[str]) -> None:
     """A workspace that belongs to somebody else is used as it is, when one may write there; its files are closed to others."""
     program = (

@@ -47,9 +47,13 @@ def read() -> state.ClusterState | None:
 
 
 def living_state() -> state.ClusterState | None:
-    """The same, if the warden that wrote it lives."""
+    """The same, if the warden that wrote it lives. One that was stopped is woken: whoever asks may wait for it."""
     found = read()
-    return found if found is not None and found.identity.is_alive() else None
+    process = found.identity.process() if found is not None else None
+    if process is None:
+        return None
+    process.resume()
+    return found
 
 
 def present_state() -> state.ClusterState | None:

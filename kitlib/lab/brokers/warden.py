@@ -32,7 +32,7 @@ from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import state, workspace
 from kitlib.lab.brokers import ports
 from kitlib.lab.brokers.node import Machinery, Node, prepare
-from kitlib.lab.processes import end_trees, find_by_argument, identify
+from kitlib.lab.processes import end_trees, find_by_argument, identify, limits
 
 PORT_TRIES = 5
 START_TIMEOUT_S = 120.0
@@ -79,7 +79,7 @@ class Watch:
     """What the warden has seen of one node."""
 
     phase: str = "starting"
-    last_answer: float = field(default_factory=time.time)
+    last_answer: float = field(default_factory=time.monotonic)
     next_probe: float = 0.0
     restarts: int = 0
     last_death: str | None = None
@@ -227,11 +227,11 @@ class Warden:
             reason = dead.why_ended()
             self._stop_nodes()
             if left == 0 or not dead.lost_its_port():
-                raise dead.error()(f"Broker {dead.number} did not start: {reason}. `kit logs` shows its log.")
+                raise dead.error()(f"Broker {dead.number} did not start: {reason}. {limits()}`kit logs` shows its log.")
             ports.move_taken(self.nodes, self._note)
         self._remember()
         for watch in self.watches.values():
-            watch.phase, watch.last_answer = "running", time.time()
+            watch.phase, watch.last_answer = "running", time.monotonic()
         self._write(phase="running", message="")
         for node in self.nodes:
             self._tell_cuts(node)
@@ -314,9 +314,11 @@ class Warden:
 
     def _probe(self, node: Node, watch: Watch) -> None:
         """Ask the node whether it answers, from time to time; more often while it starts."""
-        now = time.time()
-        if time.monotonic() < watch.next_probe:
+        now = time.monotonic()
+        if now < watch.next_probe:
             return
+        if now - watch.next_probe > SILENT_AFTER_S:
+            watch.last_answer = now  # the warden itself stood still, and asked nobody
         if ports.answers(node.port):
             if watch.phase != "starting" or ports.serves_producers(node.port):
                 if watch.phase == "starting":
