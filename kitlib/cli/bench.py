@@ -18,7 +18,7 @@ from kitlib.errors import KnobError
 from kitlib.lab import workspace
 
 # Each is a module of kitlib.bench with `measure(rounds, say)`; imported when it is chosen, as some need a while.
-SUITES = ("partition_manager", "acker", "spark_acker", "producer", "offsets", "sweep", "sources")
+SUITES = ("partition_manager", "acker", "producer", "offsets", "sweep", "sources")
 
 LONG = ("scale",)  # measured only when it is named: it takes an hour
 

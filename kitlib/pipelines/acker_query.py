@@ -1,4 +1,4 @@
-"""What both ways of the acker on Spark share: the messages, a streaming query, its folder, and what becomes of each tree.
+"""The acker on Spark, around its aggregate: the messages, the query's folder, and what became of each tree.
 
 A run's trace topic holds every step that its tasks took. Of these, three words are what the acker tasks
 were told: `acker_init`, `acker_ack` and `acker_fail`. Whoever reads them in the order of their numbers can
@@ -11,10 +11,10 @@ do the acker's work a second time, on Spark, and must come to the same ends. A m
     val         the XOR of edges; null for a fail
     spout_task  who is to hear of the end; null unless kind is "init"
 
-Left out: ticks, which the ways to follow the messages take from at_ms; a line that was published twice,
+Left out: ticks, which follow from at_ms; a line that was published twice,
 which counts twice, as a doubled message does in Storm. The query's folder:
 
-    acker.json    the way, the timeout and whose messages they are
+    acker.json    the timeout and whose messages they are
     query/        Spark's own checkpoint, the state store in it
     batches/N     what batch N had to say, as Parquet
 
@@ -31,13 +31,9 @@ from __future__ import annotations
 
 import html
 import json
-import shutil
-import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,7 +44,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import KitError, KnobError, LabError
 from kitlib.lab import created_resources, workspace
-from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence, trace_topic
+from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence
 from kitlib.text import html_table
 from kitlib.trace_lines import MAX_LINE_CHARS
 
@@ -83,11 +79,6 @@ def legal(messages: DataFrame) -> DataFrame:
     return messages.select(*COLUMNS).where(whole & F.col("n").isNotNull() & (F.col("at_ms") >= 0) & F.col("root").isNotNull())
 
 
-def stream_messages(topics: Topics, spark: SparkSession, run: str, lines_per_batch: int | None) -> DataFrame:
-    """The acker's messages of a run as a stream over its trace topic."""
-    return messages_of(topics.stream_trace(spark, run, lines_per_batch))
-
-
 def timeout_ms_of(topics: Topics, spark: SparkSession, run: str) -> int:
     """The message timeout that a run had, from its trace's header; Storm's own when the header does not say."""
     check_trace_exists(topics, run)
@@ -114,7 +105,6 @@ class AckerResult:
     """The trees of a run as Spark followed them."""
 
     run: str
-    way: str  # which of the two
     outcomes: Any = field(repr=False)  # pandas: root, outcome, spout_task; a root that was used again has several rows
     counts: Mapping[str, int]  # of each of ENDS
     orphans: int  # entries that no init has claimed
@@ -131,14 +121,14 @@ class AckerResult:
         """What a learner should take away."""
         trees = sum(self.counts.values())
         if not trees:
-            return f"Run {self.run}, {self.way}: no spout told an acker of a tree."
+            return f"Run {self.run}: no spout told an acker of a tree."
         told = ", ".join(f"{self.counts[end]} {end}" for end in ENDS)
         left = f"; {self.orphans} entries were never claimed" if self.orphans else ""
-        return f"Run {self.run}, {self.way}: of {trees} trees {told}{left}."
+        return f"Run {self.run}: of {trees} trees {told}{left}."
 
     def to_json(self) -> dict[str, Any]:
         """Counts as JSON values."""
-        return {"run": self.run, "way": self.way, "counts": dict(self.counts), "orphans": self.orphans}
+        return {"run": self.run, "counts": dict(self.counts), "orphans": self.orphans}
 
     def __repr__(self) -> str:
         return self.sentence
@@ -148,11 +138,11 @@ class AckerResult:
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{html_table(rows, [map(str, rows.values())])}</div>"
 
 
-def result_of(run: str, way: str, outcomes: Any, seconds: float) -> AckerResult:
+def result_of(run: str, outcomes: Any, seconds: float) -> AckerResult:
     """The rows of OUTCOMES, brought here as pandas, as a result."""
     told = outcomes["outcome"].value_counts().to_dict()
     counts = {end: int(told.get(end, 0)) for end in ENDS}
-    return AckerResult(run, way, outcomes, counts, int(told.get(ORPHAN, 0)), seconds)
+    return AckerResult(run, outcomes, counts, int(told.get(ORPHAN, 0)), seconds)
 
 
 AHEAD_MS: Final = 1  # of event time to at_ms
@@ -167,83 +157,6 @@ STATE_STORE: Final = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
 }
 OUTCOMES: Final = "root BIGINT, outcome STRING, spout_task INT"
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to follow trees: a frame that a query runs, and how to read what the query has left."""
-
-    name: str
-    frame: Callable[[DataFrame, int], DataFrame]  # messages, timeout in ms -> what each batch has to say
-    read: Callable[[SparkSession, Folder, int], DataFrame]  # ... -> OUTCOMES, one row a tree; orphans too
-
-    def follow(
-        self,
-        session: SparkSession,
-        run: str,
-        *,
-        timeout_ms: int | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        bootstrap: str | None = None,
-        lines_per_batch: int | None = None,
-    ) -> AckerResult:
-        """Follow every tree of a finished run by its trace topic.
-
-        `timeout_ms` is that of the run unless given. With a `checkpoint` folder a later call goes on where this one
-        stopped; without, everything is read and nothing is kept. LabError when a topic is not there, no broker
-        answers, or the folder is another's; KnobError for a name that no run has.
-        """
-        topics = Topics.find(bootstrap)
-        with one_sentence(f"acker on Spark of run {run}"):
-            timeout = timeout_ms_of(topics, session, run) if timeout_ms is None else checked_timeout(timeout_ms)
-        own = workspace.spark_dir() / "ackers" / f"{run}-{uuid.uuid4().hex[:8]}"
-        folder = Path(checkpoint) if checkpoint is not None else own
-        try:
-            begin = time.monotonic()
-            messages = stream_messages(topics, session, run, lines_per_batch)
-            query = self.start(messages, folder, timeout, source=f"{run} {topics.identity(trace_topic(run))}")
-            finish(query)
-            with one_sentence(f"acker on Spark of run {run}"):
-                found = self.outcomes(session, folder).toPandas()
-            return result_of(run, self.name, found, time.monotonic() - begin)
-        finally:
-            shutil.rmtree(own, ignore_errors=True)
-
-    def start(
-        self,
-        messages: DataFrame,
-        folder: str | PathLike[str],
-        timeout_ms: int,
-        *,
-        source: str = "messages",
-        every_ms: int | None = None,
-    ) -> StreamingQuery:
-        """Start to follow the trees of a stream of messages; go on where the query of this folder stopped.
-
-        `source` says whose messages they are: a folder is gone on with for the same ones only. The query ends when
-        it has read what is there now, or, with `every_ms`, looks again so often. LabError for another's folder.
-        """
-        place = Folder(Path(folder))
-        place.claim(self.name, checked_timeout(timeout_ms), source)
-
-        def keep(said: DataFrame, batch: int) -> None:
-            said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place.batch(batch)))
-
-        trigger = {"availableNow": True} if every_ms is None else {"processingTime": f"{every_ms} milliseconds"}
-        with one_sentence(f"acker on Spark ({self.name})"), settings(messages.sparkSession, STATE_STORE):
-            writer = self.frame(messages, timeout_ms).writeStream.outputMode("update").foreachBatch(keep)
-            return writer.trigger(**trigger).option("checkpointLocation", str(place.query)).start()
-
-    def outcomes(self, spark: SparkSession, folder: str | PathLike[str]) -> DataFrame:
-        """What became of each tree by now, from the folder of a query that has stopped: OUTCOMES.
-
-        An outcome is `acked`, `failed`, `timed out` or `open`; `orphan` stands for an entry that no init has claimed.
-        """
-        place = Folder(Path(folder))
-        if not place.batches():
-            return spark.createDataFrame([], OUTCOMES)
-        told = json.loads((place.path / "acker.json").read_text(encoding="utf-8"))
-        return self.read(spark, place, told["timeout_ms"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +190,9 @@ class Folder:
         except (OSError, ValueError, LookupError) as error:
             raise LabError(f"checkpoint {self.path}: query/offsets/{name.name} cannot be read ({error}). Choose another folder.") from error
 
-    def claim(self, way: str, timeout_ms: int, source: str) -> None:
+    def claim(self, timeout_ms: int, source: str) -> None:
         """Make the folder, or check that it is this query's. LabError when it is another's."""
-        told = {"way": way, "timeout_ms": timeout_ms, "source": source}
+        told = {"timeout_ms": timeout_ms, "source": source}
         file = self.path / "acker.json"
         try:
             if file.exists():

@@ -20,12 +20,35 @@ Where each tree has its own root, ends once and nothing is doubled, the outcomes
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import shutil
+import time
+import uuid
+from os import PathLike
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
-from kitlib.pipelines.acker_query import AHEAD_MS, ORPHAN, WATERMARK, Folder, Way, legal
+from kitlib.lab import workspace
+from kitlib.pipelines.acker_query import (
+    AHEAD_MS,
+    ORPHAN,
+    OUTCOMES,
+    STATE_STORE,
+    WATERMARK,
+    AckerResult,
+    Folder,
+    checked_timeout,
+    finish,
+    legal,
+    messages_of,
+    result_of,
+    settings,
+    timeout_ms_of,
+)
+from kitlib.pipelines.topics import Topics, one_sentence, trace_topic
 
 
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:
@@ -61,5 +84,61 @@ def whole(spark: SparkSession, folder: Folder, timeout_ms: int) -> DataFrame:
     return judged.select("root", outcome.alias("outcome"), "spout_task")
 
 
-AGGREGATE: Final = Way("streaming aggregate", parts, whole)
-follow, start, outcomes = AGGREGATE.follow, AGGREGATE.start, AGGREGATE.outcomes
+def follow(
+    session: SparkSession,
+    run: str,
+    *,
+    timeout_ms: int | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    bootstrap: str | None = None,
+    lines_per_batch: int | None = None,
+) -> AckerResult:
+    """Follow every tree of a finished run by its trace topic.
+
+    `timeout_ms` is that of the run unless given. With a `checkpoint` folder a later call goes on where this one
+    stopped; without, everything is read and nothing is kept. LabError when a topic is not there, no broker
+    answers, or the folder is another's; KnobError for a name that no run has.
+    """
+    topics = Topics.find(bootstrap)
+    with one_sentence(f"acker on Spark of run {run}"):
+        timeout = timeout_ms_of(topics, session, run) if timeout_ms is None else checked_timeout(timeout_ms)
+    own = workspace.spark_dir() / "ackers" / f"{run}-{uuid.uuid4().hex[:8]}"
+    folder = Path(checkpoint) if checkpoint is not None else own
+    try:
+        begin = time.monotonic()
+        messages = messages_of(topics.stream_trace(session, run, lines_per_batch))
+        finish(start(messages, folder, timeout, source=f"{run} {topics.identity(trace_topic(run))}"))
+        with one_sentence(f"acker on Spark of run {run}"):
+            found = outcomes(session, folder).toPandas()
+        return result_of(run, found, time.monotonic() - begin)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def start(messages: DataFrame, folder: str | PathLike[str], timeout_ms: int, *, source: str = "messages") -> StreamingQuery:
+    """Start to follow the trees of a stream of messages; go on where the query of this folder stopped.
+
+    `source` says whose messages they are: a folder is gone on with for the same ones only. The query ends when
+    it has read what is there now. LabError for another's folder.
+    """
+    place = Folder(Path(folder))
+    place.claim(checked_timeout(timeout_ms), source)
+
+    def keep(said: DataFrame, batch: int) -> None:
+        said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place.batch(batch)))
+
+    with one_sentence("acker on Spark"), settings(messages.sparkSession, STATE_STORE):
+        writer = parts(messages, timeout_ms).writeStream.outputMode("update").foreachBatch(keep)
+        return writer.trigger(availableNow=True).option("checkpointLocation", str(place.query)).start()
+
+
+def outcomes(spark: SparkSession, folder: str | PathLike[str]) -> DataFrame:
+    """What became of each tree by now, from the folder of a query that has stopped: OUTCOMES.
+
+    An outcome is `acked`, `failed`, `timed out` or `open`; `orphan` stands for an entry that no init has claimed.
+    """
+    place = Folder(Path(folder))
+    if not place.batches():
+        return spark.createDataFrame([], OUTCOMES)
+    told = json.loads((place.path / "acker.json").read_text(encoding="utf-8"))
+    return whole(spark, place, told["timeout_ms"])

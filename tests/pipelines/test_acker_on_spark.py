@@ -1,31 +1,24 @@
-"""Both ways of the acker on Spark give the plain acker's outcomes, wherever a batch ends and whatever is killed."""
+"""The acker on Spark gives the plain acker's outcomes, wherever a batch ends, but for what its text says a sum cannot know."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import psutil
 import pytest
+from pyspark.sql import DataFrame
 
 from kitlib import experiments
 from kitlib.errors import KitError, KnobError, LabError
 from kitlib.experiments.kafka_backend import publish
 from kitlib.lab.kafka_server import Cluster
-from kitlib.pipelines import acker_processor, acker_query, acker_stream
-from kitlib.pipelines.acker_processor import Ledger, as_frame
+from kitlib.pipelines import acker_query, acker_stream
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry
-from tests.conftest import REPOSITORY, mentions, wait_for
-from tests.pipelines.acker_job import WAYS, stream_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -33,7 +26,6 @@ TIMEOUT_MS = 1_000
 Message = tuple[int, int, str, int, int | None, int | None]  # n, at_ms, kind, root, val, spout_task
 Outcomes = Counter[tuple[int, str]]
 TYPES = {"n": "int64", "at_ms": "int64", "kind": "object", "root": "int64", "val": "Int64", "spout_task": "Int32"}
-KINDS = {"init": 0, "ack": 1, "fail": 2}
 
 
 def plain_outcomes(messages: Sequence[Message], timeout_ms: int = TIMEOUT_MS) -> Outcomes:
@@ -81,18 +73,6 @@ def some_trees(count: int, seed: int, span_ms: int = 6_000) -> list[Message]:
     return [(n, int(time), *rest) for n, (time, *rest) in enumerate(timed)]
 
 
-def hostile_messages(count: int, seed: int) -> list[Message]:
-    """Messages of any kind in any order, for few roots and with few values: doubled, orphaned, reused, zero in the middle."""
-    rng = random.Random(seed)
-    at_ms, made = 0, list[Message]()
-    for n in range(count):
-        at_ms += rng.choice([0, 0, 0, 1, 4])
-        kind, root = rng.choice(["init", "ack", "ack", "ack", "fail"]), rng.choice([-(2**63), 2**63 - 1, *range(300)])
-        val = None if kind == "fail" else rng.choice([0, 1, 2, 3, -1])
-        made.append((n, at_ms, kind, root, val, rng.randint(1, 3) if kind == "init" else None))
-    return made
-
-
 def write(messages: Sequence[Message], folder: Path, files: int, first: int = 0) -> None:
     """The messages as so many files, each with a later time of change; in no order within a file."""
     folder.mkdir(exist_ok=True)
@@ -107,20 +87,16 @@ def write(messages: Sequence[Message], folder: Path, files: int, first: int = 0)
         os.utime(file, (1_000_000_000 + first + number,) * 2)
 
 
-def followed(way: str, spark: Any, source: Path, folder: Path) -> Outcomes:
-    """What a way makes of the files that are there now."""
-    acker_query.finish(WAYS[way].start(stream_of(spark, source), folder, TIMEOUT_MS))
-    return outcomes_of(way, spark, folder)
+def stream_of(spark: Any, source: Path) -> DataFrame:
+    """The messages of a folder of Parquet files, in the order of their times of change."""
+    return spark.readStream.schema(acker_query.MESSAGES).option("maxFilesPerTrigger", 1).parquet(str(source))
 
 
-def outcomes_of(way: str, spark: Any, folder: Path) -> Outcomes:
-    rows = WAYS[way].outcomes(spark, folder).toPandas()
-    return Outcomes(pairs(rows))
-
-
-def pairs(rows: pd.DataFrame) -> list[tuple[int, str]]:
-    """Root and outcome of each row."""
-    return list(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
+def followed(spark: Any, source: Path, folder: Path) -> Outcomes:
+    """The outcomes of the files that are there now."""
+    acker_query.finish(acker_stream.start(stream_of(spark, source), folder, TIMEOUT_MS))
+    rows = acker_stream.outcomes(spark, folder).toPandas()
+    return Outcomes(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
 
 
 def claimed(outcomes: Outcomes) -> Outcomes:
@@ -129,16 +105,13 @@ def claimed(outcomes: Outcomes) -> Outcomes:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", WAYS)
-def test_trees_with_fails_and_open_ones_end_as_with_the_plain_acker_also_after_a_crash(
-    way: str, spark: Any, tmp_path: Path
-) -> None:
+def test_trees_with_fails_and_open_ones_end_as_with_the_plain_acker_also_after_a_crash(spark: Any, tmp_path: Path) -> None:
     """Stopped between batches, and with its last batch done again, a query neither loses nor doubles a tree."""
     messages = some_trees(3_000, seed=1)
     half = len(messages) // 2
     source, folder = tmp_path / "source", tmp_path / "folder"
     write(messages[:half], source, 2)
-    assert claimed(followed(way, spark, source, folder)) == claimed(plain_outcomes(messages[:half]))
+    assert claimed(followed(spark, source, folder)) == claimed(plain_outcomes(messages[:half]))
     commits = folder / "query" / "commits"
     last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
     last.unlink()  # as if the crash had come between the batch and Spark's note of it
@@ -146,38 +119,7 @@ def test_trees_with_fails_and_open_ones_end_as_with_the_plain_acker_also_after_a
     write(messages[half:], source, 2, first=2)
     expected = plain_outcomes(messages)
     assert {end for _, end in expected} == {"acked", "failed", "timed out", "open", "orphan"}
-    found = followed(way, spark, source, folder)
-    assert claimed(found) == claimed(expected)
-    assert way == "stream" or found == expected
-
-
-@pytest.mark.timeout(300)
-def test_processor_of_hostile_messages_is_the_plain_acker_wherever_batches_end(spark: Any, tmp_path: Path) -> None:
-    """Doubled, orphaned and reused roots, a second init, a zero in the middle: the same ends, as often, in 1 and 5 batches."""
-    messages = hostile_messages(4_000, seed=2)
-    expected = plain_outcomes(messages)
-    assert max(expected.values()) >= 5  # a root that was used again and again
-    for files in (1, 5):
-        write(messages, tmp_path / f"source-{files}", files)
-        assert followed("processor", spark, tmp_path / f"source-{files}", tmp_path / f"folder-{files}") == expected
-
-
-@pytest.mark.parametrize("files", [1, 2, 7, 100])
-def test_ledger_of_messages_in_pieces_is_the_plain_acker(files: int) -> None:
-    """What a task keeps between batches, as the bytes that it keeps, loses nothing; each tick comes in its place."""
-    messages = hostile_messages(2_000, seed=3)
-    rows = np.array([(n, at, root, val or 0, task or 0, KINDS[kind]) for n, at, kind, root, val, task in messages],
-                    acker_processor.MESSAGE)  # fmt: skip
-    kept, told = None, Outcomes()
-    for part in np.array_split(rows, files):
-        ledger = Ledger.of(kept, TIMEOUT_MS)
-        told.update(pairs(ledger.feed(part)))
-        kept = ledger.row()
-    last = Ledger.of(kept, TIMEOUT_MS)
-    told.update(pairs(as_frame(last.tick_until(messages[-1][1]))))  # as the timer does when a task hears nothing more
-    for bucket in last.acker.buckets():
-        told.update((root, "orphan" if entry.spout_task is None else "open") for root, entry in bucket.items())
-    assert told == plain_outcomes(messages)
+    assert claimed(followed(spark, source, folder)) == claimed(expected)
 
 
 DIFFERENT: dict[str, tuple[list[tuple[int, str, int | None]], str, str]] = {
@@ -201,7 +143,7 @@ ALIKE: dict[str, tuple[list[tuple[int, str, int | None]], str]] = {
 
 @pytest.mark.timeout(300)
 def test_aggregate_differs_from_the_plain_acker_where_it_says_so_and_nowhere_else(spark: Any, tmp_path: Path) -> None:
-    """Each thing that a sum cannot know is measured: the outcome of both, and that the processor has the plain one."""
+    """Each thing that a sum cannot know is measured: the outcome of both."""
     cases = {name: (told, plain, other) for name, (told, plain, other) in DIFFERENT.items()}
     cases |= {name: (told, plain, plain) for name, (told, plain) in ALIKE.items()}
     timed = [(at, kind, root, val) for root, (told, _, _) in enumerate(cases.values()) for at, kind, val in told]
@@ -219,88 +161,30 @@ def test_aggregate_differs_from_the_plain_acker_where_it_says_so_and_nowhere_els
 
     plain = {name: expected for name, (_, expected, _) in cases.items()}
     assert by_name(plain_outcomes(messages)) == plain
-    assert by_name(followed("processor", spark, tmp_path / "source", tmp_path / "processor")) == plain
-    found = by_name(followed("stream", spark, tmp_path / "source", tmp_path / "stream"))
+    found = by_name(followed(spark, tmp_path / "source", tmp_path / "stream"))
     assert found == {name: other for name, (_, _, other) in cases.items()}
-
-
-def job(way: str, master: str, source: Path, folder: Path) -> list[str]:
-    """The command of a Python of its own."""
-    return [sys.executable, "-m", "tests.pipelines.acker_job", way, master, str(source), str(folder), str(TIMEOUT_MS)]
-
-
-@pytest.mark.timeout(360)
-@pytest.mark.parametrize("way", ["processor"])  # the one whose state is the kit's own; the other's crash is made up above
-def test_query_that_is_killed_in_the_middle_goes_on_from_its_checkpoint(way: str, spark: Any, tmp_path: Path) -> None:
-    """The driver and its Java are killed while batches run; the next query ends as if nothing had happened."""
-    messages = some_trees(3_000, seed=4)
-    source, folder = tmp_path / "source", tmp_path / "folder"
-    write(messages, source, 6)
-    with open(tmp_path / "log", "wb") as log:
-        process = subprocess.Popen(job(way, "local[2]", source, folder), cwd=REPOSITORY, stdout=log, stderr=log)
-    try:
-        assert wait_for(lambda: (folder / "query" / "commits" / "1").exists() or process.poll() is not None, 180)
-    finally:
-        started = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-        process.kill()  # its Java ends with the pipe between them, and may write until then
-        process.wait(60)
-    assert process.returncode == -9, (tmp_path / "log").read_text()
-    assert not psutil.wait_procs(started, 60)[1]
-    done = len(list((folder / "query" / "commits").glob("[0-9]*")))
-    assert 2 <= done < 6
-    assert claimed(followed(way, spark, source, folder)) == claimed(plain_outcomes(messages))
-
-
-@pytest.mark.timeout(420)
-@pytest.mark.parametrize("way", ["processor"])  # the one that moves state of its own between processes
-def test_trees_are_followed_across_executors_of_which_one_is_killed(way: str, tmp_path: Path) -> None:
-    """15,000 messages on two executors: a tree's messages come from both, one dies in the middle, and each end is the plain one."""
-    messages = some_trees(3_500, seed=5, span_ms=8_000)
-    assert len(messages) > 15_000
-    source, folder = tmp_path / "source", tmp_path / "folder"
-    write(messages, source, 3)
-    command = job(way, "local-cluster[2,1,1024]", source, folder)
-    with open(tmp_path / "out", "wb") as out, open(tmp_path / "log", "wb") as log:
-        process = subprocess.Popen(command, cwd=REPOSITORY, stdout=out, stderr=log)
-        try:
-            assert wait_for(lambda: (folder / "query" / "commits" / "0").exists() or process.poll() is not None, 300)
-            assert process.poll() is None, (tmp_path / "log").read_text()[-3000:]
-            started = psutil.Process(process.pid).children(recursive=True)
-            executors = [each for each in started if mentions(each, "CoarseGrainedExecutorBackend")]
-            assert len(executors) == 2
-            executors[0].kill()
-            assert not (folder / "query" / "commits" / "1").exists(), "it came too late to meet two executors at work"
-            assert process.wait(400) == 0, (tmp_path / "log").read_text()[-3000:]
-        finally:
-            process.kill()
-            process.wait(60)
-    told = json.loads((tmp_path / "out").read_text())
-    assert told["died"] == 1
-    found = Outcomes((root, end) for root, end in told["outcomes"])
-    assert claimed(found) == claimed(plain_outcomes(messages))
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.kafka
 def test_trace_of_a_run_is_followed_to_the_ends_that_its_ackers_came_to(broker: Cluster, spark: Any, tmp_path: Path) -> None:
-    """Both ways read a run's trace topic; their outcomes are the ends in the trace, and a checkpoint goes on."""
+    """The outcomes of a run's trace topic are the ends in the trace, and a checkpoint goes on."""
     trace = experiments.get("tuple_tree").run(backend="model", records=40, fail_percent=20, max_spout_pending=10)
     publish(trace, broker)
     ends = {"ack": "acked", "fail": "failed"}
     expected = {step.data["root"]: ends[step.data["end"]] for step in trace if step.data.get("end")}
     assert set(expected.values()) == {"acked", "failed"}
     opened = {step.data["root"] for step in trace if step.what == "acker_init"}
-    for way in WAYS.values():
-        found = way.follow(spark, trace.run, checkpoint=tmp_path / way.__name__, lines_per_batch=len(trace) // 2)
-        assert {root: end for root, end in found.roots.items() if end in ends.values()} == expected
-        assert set(found.roots) == opened
-        assert found.counts["acked"] == list(expected.values()).count("acked")
-        assert repr(found).startswith(f"Run {trace.run}, {found.way}: of {len(opened)} trees ")
-        assert str(found.counts["failed"]) in found._repr_html_()
-        again = way.follow(spark, trace.run, checkpoint=tmp_path / way.__name__)
-        assert again.roots == found.roots
+    found = acker_stream.follow(spark, trace.run, checkpoint=tmp_path / "own", lines_per_batch=len(trace) // 2)
+    assert {root: end for root, end in found.roots.items() if end in ends.values()} == expected
+    assert set(found.roots) == opened
+    assert found.counts["acked"] == list(expected.values()).count("acked")
+    assert repr(found).startswith(f"Run {trace.run}: of {len(opened)} trees ")
+    assert str(found.counts["failed"]) in found._repr_html_()
+    again = acker_stream.follow(spark, trace.run, checkpoint=tmp_path / "own")
+    assert again.roots == found.roots
     with pytest.raises(LabError, match=r"acker\.json says"):
-        acker_stream.follow(spark, trace.run, checkpoint=tmp_path / acker_processor.__name__)
+        acker_stream.follow(spark, trace.run, checkpoint=tmp_path / "own", timeout_ms=1)
     with pytest.raises(LabError, match=r"no topic kit\.trace\.no-such-run"):
         acker_stream.follow(spark, "no-such-run")
 
@@ -313,6 +197,6 @@ def test_start_with_wrong_arguments_says_what_is_expected(spark: Any, tmp_path: 
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     with pytest.raises(LabError, match=r"not empty and has no acker\.json"):
-        acker_processor.start(messages, tmp_path / "other", 1_000)
+        acker_stream.start(messages, tmp_path / "other", 1_000)
     with pytest.raises(KitError, match="no column at_ms, kind, root, val, spout_task"):
-        acker_processor.start(messages, tmp_path / "b", 1_000)
+        acker_stream.start(messages, tmp_path / "b", 1_000)
