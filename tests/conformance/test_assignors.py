@@ -1,4 +1,4 @@
-"""The assignors against every recorded group of Kafka's own classes, and against bugs planted by hand."""
+"""The assignors against every recorded group of Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kitlib.conformance.assignors import replay, subscriptions_of
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.errors import TraceError
 from kitlib.kafka.groups.assignors import ASSIGNORS, as_the_leader_sees, assign
-from tests.conformance.assignor_bugs import BUGS
 
 NAMED = {row["name"]: row for row in read_traces(bundled("groups", "assignors_named.jsonl.gz"))}
 FILES = ("named", "public", "asked")  # the last one: what groups that random rows seldom have were told by Kafka 4.3.1
@@ -35,19 +34,6 @@ def test_members_of_all_groups_come_in_the_order_of_javas_hash_map(rows: list[di
     for row in rows:
         _, members = as_the_leader_sees({}, subscriptions_of(row["steps"][0]["args"]))
         assert [each.member for each in members] == row["java_hashmap_member_order"], row["name"]
-
-
-@pytest.mark.parametrize("bug", BUGS)
-def test_assignor_with_a_planted_bug_is_caught(
-    bug: str, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each bug differs in some recorded group."""
-    where, name, instead = BUGS[bug]
-    if isinstance(where, dict):
-        monkeypatch.setitem(where, name, instead)
-    else:
-        monkeypatch.setattr(where, name, instead)
-    assert any(not conform(replay, iter([row])).agrees for row in rows)
 
 
 def test_assignor_in_another_order_than_javas_is_caught(

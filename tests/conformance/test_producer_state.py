@@ -1,4 +1,4 @@
-"""The broker against every recorded step of Kafka 4.3.1, and against bugs planted by hand."""
+"""The broker against every recorded step of Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -18,35 +18,14 @@ from kitlib.kafka.broker.producer_state import Outcome
 from kitlib.kafka.broker.unified_log import UnifiedLog
 from kitlib.kafka.protocol import NO_PRODUCER_EPOCH, Batch, ErrorCode
 from tests.conformance.changes import changed_in
-from tests.conformance.producer_bugs import BUGS, CAUGHT_BY_RANDOM
 
 NAMED = bundled("producer", "producer_state_named.jsonl.gz")
-RANDOM = bundled("producer", "producer_state_public.jsonl.gz")
 SCENARIOS = {trace["name"]: trace for trace in read_traces(NAMED)}
 
 
 def replayed(*names: str, build: Build = UnifiedLog) -> Conformance:
     """The named scenarios, all of them without a name, replayed on a broker."""
     return conform(partial(replay, build=build), iter([SCENARIOS[name] for name in names or SCENARIOS]))
-
-
-# -- bugs planted by hand -------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def random_scripts() -> dict[str, dict[str, Any]]:
-    return {trace["name"]: trace for trace in read_traces(RANDOM)}
-
-
-@pytest.mark.parametrize("bug", BUGS)
-def test_broker_with_a_planted_bug_is_caught(
-    bug: str, random_scripts: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each bug is caught by a named script, or where these have no such case by a random one."""
-    monkeypatch.setattr(*BUGS[bug])
-    script = CAUGHT_BY_RANDOM.get(bug)
-    found = conform(replay, iter([random_scripts[script]])) if script else replayed()
-    assert not found.agrees and found.matched < found.total
 
 
 # -- brokers of the learner's own -----------------------------------------------------------------
