@@ -41,7 +41,6 @@ COMMANDS = {
     "conform": ("conform",),
     "settings": ("settings",),
     "bench": ("bench",),
-    "soak": ("soak",),
     "offsets": ("offsets", "watch"),
 }
 

@@ -117,7 +117,7 @@ def _command(name: str) -> TyperCommand:
 
 
 class _TakesKnobs(TyperCommand):
-    """Knobs may also be written as scripts, soaks and `kit compare` write them: `records=60`."""
+    """Knobs may also be written as scripts and `kit compare` write them: `records=60`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         knobs = tuple(f"{option.name}=" for option in self.params)
