@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import Page
 
-from kitlib.bench.pace import loop, slowness
+from tests.clock import loop, slowness
 from tests.views.projector import Leaf, Projector, leaves_of, to_node
 
 if TYPE_CHECKING:

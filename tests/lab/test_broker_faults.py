@@ -16,12 +16,12 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from kitlib.bench.pace import slowness
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server, state, workspace
 from kitlib.lab.brokers import node, ports
 from kitlib.lab.brokers import start as broker_start
 from kitlib.lab.processes import find_by_argument, is_alive, wait_until
+from tests.clock import slowness
 from tests.conftest import wait_for
 from tests.lab.conftest import all_gone, processes_of
 from tests.lab.records import Books, check_nothing_lost, create_topic, produce, read_all, send, start_producer
