@@ -6,6 +6,7 @@ the PartitionManager and by the experiments, at the moment of the check.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,7 +14,6 @@ from kitlib.exercises.answers import HalfRight, NotYet, choice, expected, knobs_
 from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise
 from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
-from kitlib.java import json_simple
 from kitlib.java.numbers import MAX_LONG
 from kitlib.kafka.log import PartitionLog
 from kitlib.monitor.delivery import judge
@@ -39,7 +39,7 @@ def redeployed_spout(kind: type[PartitionManager], log_end: int, **settings: Any
     """A spout of a new topology id, after its start on a log that ends at `log_end`; STORED is stored."""
     config = SpoutConfig("events", "spout", topology_id="topology-2", **settings)
     store = MemoryOffsetStore()
-    store.write(config.committed_path(), json_simple.write({"topology": {"id": "topology-1"}, "offset": STORED}))
+    store.write(config.committed_path(), json.dumps({"topology": {"id": "topology-1"}, "offset": STORED}))
     return kind(config, PartitionLog("events", end=log_end), store)
 
 

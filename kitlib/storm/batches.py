@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from kitlib.errors import TraceError
-from kitlib.java.numbers import to_long
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.storm.offset_ranges import OffsetRanges
 from kitlib.storm.retry import BackoffPartitionManager, RetryRecord
@@ -144,7 +143,7 @@ class BatchPartitionManager(BackoffPartitionManager):
                 self.records.pop(offset)
                 self.waiting.pop(offset, None)
         if last is not None:
-            self.pending.clear_below(to_long(last - self.config.max_offset_behind))
+            self.pending.clear_below(last - self.config.max_offset_behind)
 
     def next_batch(self, limit: int | None = None, target: int | None = None) -> Batch:
         """Emit what is due to be retried, then new records up to `target` or the log's end; at most `limit` together.

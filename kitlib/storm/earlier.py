@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kitlib.java.numbers import to_long
 from kitlib.kafka.log import Fetch, FetchError
 from kitlib.storm.partition_manager import PartitionManager
 
@@ -30,7 +29,7 @@ class EarlierPartitionManager(PartitionManager):
         """As in 0.9.3, but a clearing takes everything below `offset` and leaves `offset` pending."""
         pending = self.pending
         self.number_acked += 1
-        if pending and pending.first() < to_long(offset - self.config.max_offset_behind):
+        if pending and pending.first() < offset - self.config.max_offset_behind:
             return pending.clear_below(offset)
         pending.discard(offset)
         return ()

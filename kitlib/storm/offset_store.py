@@ -7,10 +7,9 @@ both work. The path names the spout and the partition but not the topic, which i
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-from kitlib.java import json_simple
 
 
 class OffsetStore(Protocol):
@@ -53,11 +52,11 @@ def read_stored_offset(store: OffsetStore, path: str) -> StoredOffset | None:
     a string or a float all count as "nothing stored", and the start then jumps elsewhere.
 
     Source: Storm 0.9.3, constructor of `storm.kafka.PartitionManager`, `ZkState.readJSON`.
-    Differs: nothing.
+    Differs: a text is JSON or it is not; json-simple also reads some that are nearly JSON.
     """
     try:
         text = store.read(path)
-        stored: Any = json_simple.read(text) if text is not None else None
+        stored: Any = json.loads(text) if text is not None else None
         topology_id, offset = stored["topology"]["id"], stored["offset"]
     except Exception:  # noqa: BLE001 - Storm catches Throwable here: it is the rule, not carelessness of ours
         return None
@@ -74,12 +73,13 @@ def offset_text(
     Source: Storm 0.9.3, `PartitionManager.commit`, written by json-simple (its order of keys).
     Differs: nothing.
     """
-    return json_simple.write(
+    return json.dumps(
         {
             "topology": {"id": topology_id, "name": topology_name},
             "offset": offset,
             "partition": partition,
             "broker": {"host": host, "port": port},
             "topic": topic,
-        }
-    )
+        },
+        separators=(",", ":"),
+    ).replace("/", "\\/")

@@ -140,7 +140,7 @@ class PartitionManager:
             begin = self.offset_at(config.start_offset_time)
         else:
             begin = stored.offset
-        if to_long(current - begin) > config.max_offset_behind or begin <= 0:
+        if current - begin > config.max_offset_behind or begin <= 0:
             begin = current
         self.committed_to = self.emitted_to_offset = begin
 
@@ -206,7 +206,7 @@ class PartitionManager:
         pending = self.pending
         cleared: Sequence[int] = ()
         if pending:
-            bound = to_long(offset - self.config.max_offset_behind)
+            bound = offset - self.config.max_offset_behind
             if pending.first() < bound:
                 cleared = pending.clear_below(bound)
             pending.discard(offset)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from kitlib.java.numbers import MAX_LONG, to_long
+from kitlib.java.numbers import MAX_LONG
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.storm.partition_manager import PartitionManager
 
@@ -87,7 +87,7 @@ class BackoffPartitionManager(PartitionManager):
 
         Raises TooManyTupleFailuresError as PartitionManager.fail; nothing is planned then.
         """
-        if offset < to_long(self.emitted_to_offset - self.config.max_offset_behind):
+        if offset < self.emitted_to_offset - self.config.max_offset_behind:
             return False
         self.number_failed += 1
         self.check_tuple_failures()
@@ -99,7 +99,7 @@ class BackoffPartitionManager(PartitionManager):
             self.waiting.pop(offset, None)
             return False
         retry_num = before.retry_num + 1 if before else 1
-        record = RetryRecord(offset, retry_num, to_long(self.now_ms + self.delay_ms(retry_num)))
+        record = RetryRecord(offset, retry_num, self.now_ms + self.delay_ms(retry_num))
         self.records[offset] = self.waiting[offset] = record
         self.order += 1
         heapq.heappush(self.due, (record.retry_at_ms, self.order, offset))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import pytest
 
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.partition_manager import recorded_exception, replay
-from kitlib.java import json_simple
 from kitlib.java.numbers import to_long
 from kitlib.kafka.log import LATEST_TIME
 from kitlib.storm.offset_set import OffsetSet
@@ -132,13 +130,6 @@ def test_replay_of_a_learners_own_class_needs_only_the_ledgers_names() -> None:
 
     found = conform(partial(replay, build=Own), scenarios())
     assert found.traces == 95 and not found.agrees
-
-
-def test_stored_texts_recorded_are_those_of_json_simple() -> None:
-    """Every text that Storm wrote is read and written again to the same characters."""
-    texts = {step["zk_write"] for trace in everything() for step in trace["steps"] if "zk_write" in step}
-    assert len(texts) > 100
-    assert all(json_simple.write(json_simple.read(text)) == text and re.fullmatch(r"\{.*\}", text) for text in texts)
 
 
 @pytest.mark.parametrize(
