@@ -162,7 +162,7 @@ _ROWS = (
         "own_offsets", "11b", "why a consumer that commits an offset of its own for each record cannot know where its position is",
         "The application sees records, and the markers of transactions and the gaps of compaction are none. So the last record's "
         "offset + 1 may be a marker's, and the position is behind it. The client knows: `position()` returns it, in Java's "
-        "consumer as in librdkafka and kafka-python, and `commit()` without offsets commits it.",
+        "consumer as in librdkafka, and `commit()` without offsets commits it.",
     ),
     (
         "told_minus_one", "11c", "Which three things would you look for in `__consumer_offsets`",

@@ -20,7 +20,7 @@ CRASHES: tuple[tuple[str, str], ...] = (  # (library, rule) of `auto_commit`
     ("java", "killed"),
     ("librdkafka", "killed"),
     ("librdkafka", "kept after the work"),
-    ("kafka-python", "handed to a pool"),
+    ("java", "handed to a pool"),
 )
 FETCHED_MORE = 7  # records, of after_the_crash
 FIRST, POOL = 40, 12  # of committable: the first offset, and how many records are under way

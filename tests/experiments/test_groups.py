@@ -31,9 +31,6 @@ CLAIMS: dict[str, Claim] = {
     "so does an eager sticky one": ("rebalance", {"strategy": "sticky"}, (168, 168), {"duplicated": 72}, {}),
     "a cooperative one repeats it where partitions move": (
         "rebalance", COOPERATIVE, (168, 168), {"duplicated": 28}, {"duplicated": BEGINS_AGAIN}),
-    "kafka-python goes on where it was in what it gets back": (
-        "rebalance", {"library": "kafka-python", "strategy": "sticky"}, (168, 168), {"duplicated": 28}, {}),
-    "which with range is not always what it had": ("rebalance", {"library": "kafka-python"}, (168, 168), {"duplicated": 32}, {}),
     "who commits before he gives up repeats nothing": ("rebalance", {"commit_on_revoke": True}, (168, 168), {}, {}),
     "nor does a cooperative one": ("rebalance", COOPERATIVE | {"commit_on_revoke": True}, (168, 168), {}, {}),
     "but who is killed cannot commit": (
@@ -55,7 +52,6 @@ CLAIMS: dict[str, Claim] = {
     "a member cut off is replaced, and nothing goes back": ("client_cut_off", {}, (72, 72), {"duplicated": 6}, {}),
     "one cut off for a moment is not": ("client_cut_off", {"cut_ms": 800}, (60, 60), {}, {}),
     "Java's auto-commit and a crash: the batch again": ("auto_commit", {}, (300, 300), {"duplicated": 50}, {"duplicated": BEGINS_AGAIN}),
-    "kafka-python's as well": ("auto_commit", {"library": "kafka-python"}, (300, 300), {"duplicated": 50}, {}),
     "librdkafka's: the batch is lost": (
         "auto_commit", {"library": "librdkafka"}, (250, 300), {"lost": 50}, {"lost": "library=librdkafka: a record counts as done"}),
     "or the one record that was handed out": (
@@ -70,7 +66,7 @@ CLAIMS: dict[str, Claim] = {
         f"a pool's records are lost whoever commits: {library}": (
             "auto_commit", {"rule": "handed to a pool", "library": library}, (242, 300), {"lost": 58},
             {"lost": f"{library} commits what poll returned"})
-        for library in ("java", "kafka-python", "librdkafka")
+        for library in ("java", "librdkafka")
     },
     "a worker's own commit claims what others have not done": (
         "worker_pool", {}, (107, 111), {"lost": 4, "rewound": 39},

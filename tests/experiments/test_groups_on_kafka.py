@@ -31,10 +31,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("poll_too_late", {"library": "librdkafka", "trouble": "frozen"}),
     ("poll_too_late", {"library": "librdkafka", "trouble": "killed"}),
     ("static_member", {"library": "librdkafka", "what": "two with one id"}),
-    ("static_member", {"library": "kafka-python", "what": "two with one id"}),
-    ("auto_commit", {"library": "kafka-python"}),
-    # Three members that are polled in turn: each join ends between two polls of most of them.
-    ("rebalance", {"library": "kafka-python", "partitions": 8, "wave": 6, "session_ms": 6_000}),
 ]
 LATE = MemberSettings(max_poll_interval_ms=60_000)
 
@@ -142,9 +138,8 @@ def test_what_no_group_can_be_is_refused_in_a_sentence(group: KafkaGroup) -> Non
     for settings, words in (
         (MemberSettings(strategies=("fair",)), "expected one or more of range, roundrobin"),
         (MemberSettings(strategies=()), "expected one or more of"),
-        (MemberSettings(library="sarama"), "expected one of librdkafka, java, kafka-python"),  # type: ignore[arg-type]
+        (MemberSettings(library="sarama"), "expected one of librdkafka, java"),  # type: ignore[arg-type]
         (MemberSettings(strategies=("sticky",)), "librdkafka has no sticky assignor"),
-        (MemberSettings(library="kafka-python", protocol="consumer"), "does not speak the consumer protocol"),
         (MemberSettings(library="java", auto_store=False), "only librdkafka has auto_store"),
         (MemberSettings(release="1.4.1"), "exists only in the model"),
     ):

@@ -71,7 +71,7 @@ def test_other_libraries_refuse_a_list_with_both(library: str) -> None:
     [
         {"deploy": "one round", "library": "librdkafka"},
         {"deploy": "two rounds", "library": "librdkafka"},
-        {"deploy": "one round from both", "library": "kafka-python"},
+        {"deploy": "one round from both", "library": "librdkafka"},
         {"deploy": "one round from both", "library": "java"},
     ],
     ids=str,

@@ -60,19 +60,6 @@ def test_eager_member_gives_up_everything_before_it_joins_again() -> None:
     assert a.poll(1, 50).records == ((0, 0),) and found.view().generation == 2
 
 
-def test_eager_member_of_kafka_python_goes_on_where_it_was() -> None:
-    """It is told that everything is revoked, and keeps the position of what comes back at once; not of what was lost."""
-    python = replace(JAVA, library="kafka-python", max_poll_interval_ms=2_000)
-    found, a = alone(python, 2)
-    a.poll(10, 50)
-    told = settled(a, found.join("B", python))
-    assert told == [("A", "revoked", (0, 1)), ("A", "assigned", (0,)), ("B", "assigned", (1,))]
-    assert a.poll(1, 50).records == ((0, 10),)
-    found.pass_ms(2_100)
-    assert settled(a) == [("A", "lost", (0,)), ("A", "assigned", (0, 1))]
-    assert a.poll(1, 50).records == ((0, 0),)
-
-
 def test_cooperative_member_keeps_what_stays_and_goes_on_reading() -> None:
     """Only what moves is given up, after the first of two generations; the rest keeps its position."""
     found, a = alone(COOPERATIVE, 2)
@@ -157,18 +144,6 @@ def test_twin_of_a_static_member_fences_the_first_one() -> None:
         assert (a.commit({0: 5}), twin.commit({0: 6}), found.committed()) == (error, "NONE", {0: 6})
 
 
-def test_kafka_python_does_not_tell_of_its_twin_until_it_commits() -> None:
-    """It sends no heartbeat any more and goes on with what it holds, which its twin holds as well."""
-    found, a = alone(replace(JAVA, library="kafka-python", instance_id="a"))
-    found.join("A twin", replace(JAVA, library="kafka-python", instance_id="a")).poll(0, 50)
-    found.pass_ms(300)
-    polled = a.poll(5, 50)
-    assert not [event.error for event in polled.events if event.error] and len(polled.records) == 5
-    found.pass_ms(1_500)
-    assert len(a.poll(5, 50).records) == 5
-    assert a.commit({0: 10}) == "FENCED_INSTANCE_ID" and found.committed() == {0: None}
-
-
 def test_leaders_of_java_deal_when_they_poll_and_librdkafkas_at_once() -> None:
     """A leader that is busy holds up the generation of everybody, unless its library joins without it."""
     for settings, state in ((JAVA, "CompletingRebalance"), (RD, "Stable")):
@@ -224,7 +199,6 @@ def test_librdkafka_without_auto_store_commits_what_was_stored() -> None:
 
 CLOSES: dict[str, tuple[MemberSettings, int | None]] = {
     "Java with auto-commit commits its position": (AUTO, 10),
-    "so does kafka-python": (replace(AUTO, library="kafka-python"), 10),
     "librdkafka what is stored": (RD_AUTO, 10),
     "which is nothing without auto-store": (replace(RD_AUTO, auto_store=False), None),
     "nobody without auto-commit": (JAVA, None),

@@ -57,7 +57,7 @@ def test_reset_policy_table_has_every_question() -> None:
     assert set(RESETS) == {(state, policy) for state in choices["state"] for policy in choices["policy"]}
 
 
-@pytest.mark.parametrize("library", ["librdkafka", "java", "kafka-python"])
+@pytest.mark.parametrize("library", ["librdkafka", "java"])
 @pytest.mark.parametrize(("state", "policy"), RESETS)
 def test_reset_policy_is_asked_only_without_a_usable_offset(state: str, policy: str, library: str) -> None:
     """With one it changes nothing; without one earliest repeats, latest loses, none stops, and a duration does a bit of each."""

@@ -140,7 +140,7 @@ def spread(brokers: Cluster) -> str:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["librdkafka", "java", "kafka-python"])
+@pytest.mark.parametrize("library", ["librdkafka", "java"])
 def test_client_of_each_library_goes_to_no_broker_but_through_the_proxy(brokers: Cluster, spread: str, library: str) -> None:
     """It reads what the three lead, has a connection to each of the proxy's ports, and none to a broker's."""
     before = {*psutil.Process().children(recursive=True)}

@@ -26,7 +26,7 @@ from tests.lab.consumers import SECONDS, poll_until, settings_for, topic_with_re
 
 pytestmark = pytest.mark.kafka
 
-LIBRARIES = ("librdkafka", "java", "kafka-python")
+LIBRARIES = ("librdkafka", "java")
 OWNER = """
 import json, sys
 from kitlib.lab.client_processes.consumer import ConsumerProcess
@@ -167,7 +167,6 @@ def test_settings_that_a_library_refuses_are_its_own_words(broker: Cluster, topi
     for library, more, words in (
         ("librdkafka", {"max_poll_interval_ms": 100}, "must be >= `session.timeout.ms`"),
         ("java", {"group": ""}, "group.id should not be an empty string"),
-        ("kafka-python", {"heartbeat_interval_ms": 20_000}, "Heartbeat interval must be lower"),
     ):
         with pytest.raises(Refused, match=words):
             ConsumerProcess.start("A", settings_for(broker, topic, library, **more))

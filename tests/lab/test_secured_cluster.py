@@ -164,7 +164,7 @@ def test_each_kind_of_client_is_let_in(how: str, enter: Enter) -> None:
         assert topic in admin.list_topics()
 
 
-@pytest.mark.parametrize("library", ["librdkafka", "java", "kafka-python"])
+@pytest.mark.parametrize("library", ["librdkafka", "java"])
 @pytest.mark.parametrize("is_proxied", [False, True], ids=["directly", "through the proxy"])
 def test_a_member_of_each_library_is_let_in(library: str, is_proxied: bool, enter: Enter) -> None:
     """A consumer process is told its library's own names, and reads; through the proxy without TLS, with the same password."""

@@ -47,7 +47,7 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, str]]] = {
     "nor does anybody whose user keeps offsets after the work": (BEYOND, AUTO | {"rule": "kept after the work"}, ("lost", 1, "")),
     "close() does": (BEYOND, {"rule": "closed after an error", "library": "java"}, ("lost", 1, "in close(), java commits everything")),
     "so does a pool's thread": (
-        BEYOND, {"rule": "handed to a pool", "library": "kafka-python"}, ("lost", 1, "kafka-python commits what poll returned")),
+        BEYOND, {"rule": "handed to a pool", "library": "java"}, ("lost", 1, "java commits what poll returned")),
     "a worker's own commit does": (BEYOND, {"commits": "own"}, ("lost", 1, "commits=own: a commit claims everything below it")),
     "a contiguous one does not": (BEYOND, {"commits": "contiguous"}, ("lost", 1, "")),
     "what nobody was handed is lost for no reason": ([*BEGUN, *each("emit", 0), commit(2)], AUTO, ("lost", 2, "")),

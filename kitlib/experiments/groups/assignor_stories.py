@@ -26,9 +26,9 @@ DEPLOYS: dict[str, tuple[tuple[str, ...], ...]] = {  # the lists of the members:
     "one round from both": ((EAGER, COOPERATIVE), (COOPERATIVE,)),
 }
 NAMES = ("A", "B", "C")
-# librdkafka 2.16: the check of `partition.assignment.strategy` in rd_kafka_conf_finalize; kafka-python 3.0:
-# ConsumerCoordinator._validate_rebalance_protocol. Java takes such a list, and is eager for as long as it has it.
-REFUSE_MIXED_LISTS = ("librdkafka", "kafka-python")
+# librdkafka 2.16 checks `partition.assignment.strategy` in rd_kafka_conf_finalize. Java takes such a list, and is eager for as
+# long as it has it.
+REFUSES_MIXED_LISTS = "librdkafka"
 MIXED_LIST = "MIXED_LIST"
 
 
@@ -36,7 +36,7 @@ def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
     """Start a consumer; False when its own library refuses the list, before any broker is asked."""
     settings, said = settings_of(run, strategies=strategies), {}
     if run.backend.name == "model":
-        is_refused = settings.library in REFUSE_MIXED_LISTS and len(strategies) > 1
+        is_refused = settings.library == REFUSES_MIXED_LISTS and len(strategies) > 1
     else:
         try:
             run.join(name, settings)

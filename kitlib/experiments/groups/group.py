@@ -40,10 +40,10 @@ from kitlib.kafka.groups.group_protocol import (
 from kitlib.kafka.groups.member import ConsumerConfig, MemberMetadata
 from kitlib.kafka.positions import ResetPolicyError, reset_since_ms
 
-Library = Literal["librdkafka", "java", "kafka-python"]
+Library = Literal["librdkafka", "java"]
 GroupProtocol = Literal["classic", "consumer"]
 EventKind = Literal["assigned", "revoked", "lost", "committed", "error"]
-LIBRARIES: tuple[Library, ...] = ("librdkafka", "java", "kafka-python")
+LIBRARIES: tuple[Library, ...] = ("librdkafka", "java")
 # Of the kit's own broker (kitlib.lab.brokers.node), so that a run on it and one of the model are alike.
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500)
 RELEASES = {"": (2, 0, 0), "1.4.1": (1, 4, 1), "1.8.2": (1, 8, 2)}  # librdkafka's, by the rules for stored offsets
@@ -191,7 +191,7 @@ class ModelMember:
         """Commit the offsets to be read next, each partition's position when None is given; "NONE" or the error's name.
 
         It waits for the answer. Errors: REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID, and for one that is no member of
-        this generation UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION (librdkafka), COMMIT_FAILED (Java, kafka-python).
+        this generation UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION (librdkafka), COMMIT_FAILED (Java).
         """
         self._check()
         group, consumer = self.group, self.consumer
@@ -214,7 +214,7 @@ class ModelMember:
         self.group.pump()
 
     def _named(self, error: GroupError) -> str:
-        """The error as the library's user is told it: Java and kafka-python have one exception for several."""
+        """The error as the library's user is told it: Java has one exception for several."""
         hides = self.consumer.config.library != "librdkafka"
         return (
             COMMIT_FAILED

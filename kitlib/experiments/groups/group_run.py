@@ -399,12 +399,11 @@ class GroupRun(Run):
     def _assigned(
         self, name: str, member: MemberState, partitions: Sequence[int], generation: int | None, records: Sequence[Record]
     ) -> None:
-        fresh = [partition for partition in partitions if not member.take_back(partition)]
+        member.held.update(partitions)
         for partition in partitions:
             self.idle_since.pop(partition, None)
         self.record(name, "assigned", partitions=[[self.topic, p] for p in partitions], generation=generation)
-        member.kept = {}
-        for partition in fresh:
+        for partition in partitions:
             committed = self.committed[partition]
             first = min((at for found, at in records if found == partition), default=committed)
             if committed is not None and first is not None and self.is_in_log(partition, committed):
@@ -414,7 +413,7 @@ class GroupRun(Run):
 
     def _given_up(self, name: str, member: MemberState, what: str, partitions: Sequence[int]) -> None:
         for partition in partitions:
-            member.give_up(partition, what == "lost")
+            member.give_up(partition)
             self._mark_idle(partition)
         self.record(name, what, partitions=[[self.topic, p] for p in partitions])
 

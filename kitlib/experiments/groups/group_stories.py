@@ -247,10 +247,7 @@ def static_member(
     if what == "two with one id":
         join("A twin", "a")
         polls = partial(meanwhile, run, ["A twin", "B", "A"])
-        if library == "kafka-python":  # it stops its heartbeats and tells nobody
-            polls(2 * HEARTBEAT_MS)
-        else:
-            run.until(lambda: bool(run.members["A"].error), "the refusal of A's next heartbeat", partial(polls, 50))
+        run.until(lambda: bool(run.members["A"].error), "the refusal of A's next heartbeat", partial(polls, 50))
         run.commit("A", dict.fromkeys(run.members["A"].held or run.ends, 5))
         run.kill("A")
         return _go_on(run, ["A twin", "B"])

@@ -50,8 +50,6 @@ def check_settings(name: str, settings: MemberSettings) -> None:
         raise KnobError(f"member {name}: strategies are {settings.strategies!r}, expected one or more of {', '.join(STRATEGIES)}.")
     if settings.library == "librdkafka" and "sticky" in settings.strategies:
         raise KnobError(f"member {name}: librdkafka has no sticky assignor. Use cooperative-sticky, or another library.")
-    if settings.library == "kafka-python" and settings.protocol == "consumer":
-        raise KnobError(f"member {name}: kafka-python does not speak the consumer protocol. Use librdkafka or java.")
     if settings.library != "librdkafka" and not settings.auto_store:
         raise KnobError(f"member {name}: only librdkafka has auto_store; {settings.library} commits positions. Leave it on.")
     check_reset_policy(settings)

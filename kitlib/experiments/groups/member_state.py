@@ -20,7 +20,6 @@ class MemberState:
     held: set[int] = field(default_factory=set)  # partitions, by its own word
     position: dict[int, int] = field(default_factory=dict)  # of those it holds: the next offset it will be handed
     done: dict[int, int] = field(default_factory=dict)  # of those it holds: everything handed to it below is processed
-    kept: dict[int, tuple[int, int]] = field(default_factory=dict)  # kafka-python: (position, done) of what it gave up
     unsettled: set[int] = field(default_factory=set)  # of those it holds: where it begins is not known yet
     waiting: deque[Record] = field(default_factory=deque)  # handed out, not processed
     status: str = "runs"  # "runs", "freeze", "cut_off", "kill", "leave", "late": the last thing that was done to it
@@ -42,22 +41,12 @@ class MemberState:
         """Whether it knows where it reads, or why it cannot; by duration it may have to wait for a young record."""
         return not self.unsettled or bool(self.error) or self.settings.auto_offset_reset.startswith(BY_DURATION)
 
-    def give_up(self, partition: int, is_lost: bool) -> None:
-        """It holds the partition no longer; kafka-python's eager member goes on where it was if it gets it back at once."""
+    def give_up(self, partition: int) -> None:
+        """It holds the partition no longer."""
         self.held.discard(partition)
         self.unsettled.discard(partition)
-        position, done = self.position.pop(partition, None), self.done.pop(partition, 0)
-        keeps = self.settings.library == "kafka-python" and "cooperative-sticky" not in self.settings.strategies
-        if keeps and not is_lost and position is not None:
-            self.kept[partition] = position, done
-
-    def take_back(self, partition: int) -> bool:
-        """It holds the partition; whether it goes on where it was."""
-        self.held.add(partition)
-        if partition not in self.kept:
-            return False
-        self.position[partition], self.done[partition] = self.kept.pop(partition)
-        return True
+        self.position.pop(partition, None)
+        self.done.pop(partition, None)
 
     def why_evicted(self) -> str:
         """By which of the rules the coordinator must have removed it."""

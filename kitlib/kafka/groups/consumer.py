@@ -4,8 +4,8 @@ Three cursors belong to a partition: fetched (the position: what poll returned),
 the application knows) and committed. A library that commits automatically cannot know the second, so it commits
 something else, and its choice decides what can be lost:
 
-* Java's classic consumer and kafka-python commit the position, from inside `poll` (when the interval is
-  over), before a rebalance and in `close`. What `poll` commits was returned by an earlier poll, so an
+* Java's classic consumer commits the position, from inside `poll` (when the interval is over), before a rebalance
+  and in `close`. What `poll` commits was returned by an earlier poll, so an
   application that processes each batch in the polling thread is safe, until it closes after an error;
 * librdkafka *stores* a record's offset + 1 when poll returns the record, and a thread commits what is
   stored, whatever the application is doing; or the application stores it after processing (`auto_store` off). From
@@ -13,10 +13,10 @@ something else, and its choice decides what can be lost:
   is not held is refused.
 
 Source: Apache Kafka 4.3.1, `ConsumerCoordinator` (`maybeAutoCommitOffsetsAsync`, `maybeAutoCommitOffsetsSync`,
-`sendOffsetCommitRequest`), `SubscriptionState.allConsumed`; kafka-python 2.x and 3.x, `ConsumerCoordinator`;
+`sendOffsetCommitRequest`), `SubscriptionState.allConsumed`;
 librdkafka, `rd_kafka_offset_store0`, `rd_kafka_cgrp_assigned_offsets_commit`, CHANGELOG 1.4.2 and 1.9.0.
 Differs: records are offsets, fetched in no time when poll returns them; a real consumer may hold some that
-have been deleted since, and returns them. kafka-python and Java look at all positions in each poll here.
+have been deleted since, and returns them. Java looks at all positions in each poll here.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class GroupConsumer(GroupMembership):
     # -- handing out ------------------------------------------------------------------------------------
 
     def begin_poll(self, now_ms: int) -> None:
-        """As the membership's; then Java and kafka-python commit if the interval is over and no join is in flight."""
+        """As the membership's; then Java commits if the interval is over and no join is in flight."""
         if self.config.auto_commit and self.commit_due_ms is None:
             self.commit_due_ms = now_ms + self.config.auto_commit_interval_ms
         GroupMembership.begin_poll(self, now_ms)
@@ -192,7 +192,7 @@ class GroupConsumer(GroupMembership):
         return min((due for due in dues if due is not None), default=None)
 
     def _may_commit(self) -> GroupError:
-        """Java and kafka-python ask themselves first; librdkafka leaves it to the coordinator, if it knows a generation."""
+        """Java asks itself first; librdkafka leaves it to the coordinator, if it knows a generation."""
         if self.generation == UNKNOWN_GENERATION:
             return GroupError.UNKNOWN_MEMBER_ID
         if self.state is MemberState.STABLE or self.config.is_background:

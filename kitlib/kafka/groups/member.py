@@ -6,18 +6,16 @@ what one poll gave is not alive either, and the member leaves before the coordin
 anything. Heartbeats therefore never come from `poll`.
 
 Eager members give up everything before they join, so that nobody can hold a partition twice; nothing is
-read until the last one has synced. What comes back begins at the committed offset; kafka-python alone goes
-on from its position. Cooperative ones keep what they have, learn from the assignment what
-must go, give that up and join a second time, in which it is dealt out.
+read until the last one has synced. What comes back begins at the committed offset. Cooperative ones keep what
+they have, learn from the assignment what must go, give that up and join a second time, in which it is dealt out.
 
     begin_poll -> [outbox: JoinGroup] -> receive(Joined) -> [outbox: SyncGroup] -> receive(Synced)
 
-Requests are put into `outbox`; answers come by `receive`. Java's client and kafka-python look at an
-answer to a join or a sync in the user's poll; librdkafka does so in the background and leaves to the poll
-only the giving up and taking over.
+Requests are put into `outbox`; answers come by `receive`. Java's client looks at an answer to a join or a sync
+in the user's poll; librdkafka does so in the background and leaves to the poll only the giving up and taking over.
 
 Source: Apache Kafka 4.3.1, `AbstractCoordinator`, `ConsumerCoordinator` (`onJoinPrepare`, `onJoinComplete`),
-`Heartbeat`; librdkafka 2.x, `rdkafka_cgrp.c`; kafka-python 3.0.12, `SubscriptionState.assign_from_subscribed`.
+`Heartbeat`; librdkafka 2.x, `rdkafka_cgrp.c`.
 Differs: one topic; looking for the coordinator always succeeds; a retry comes with the next poll or beat
 instead of after a backoff; librdkafka's two queues are one step.
 """
@@ -57,7 +55,7 @@ _FATAL = (
 class ConsumerConfig:
     """The settings of a consumer that the model reads; the names are those of its configuration."""
 
-    library: Literal["librdkafka", "java", "kafka-python"] = "java"
+    library: Literal["librdkafka", "java"] = "java"
     strategies: tuple[str, ...] = ("range",)  # partition.assignment.strategy, the most wanted first
     auto_commit: bool = False
     auto_commit_interval_ms: int = 5_000
@@ -127,13 +125,11 @@ class GroupMembership:
     is_leader: bool = False
     protocol_name: str | None = None
     held: dict[int, int | None] = field(default_factory=dict)  # partition -> position; None until it is known
-    kept: dict[int, int | None] = field(default_factory=dict)  # kafka-python: what it held when it began to join
     sticky: MemberMetadata = field(default_factory=MemberMetadata)  # the last assignment, which the assignors remember
     needs_rejoin: bool = True
     is_prepared: bool = False  # what had to be given up before the join has been given up
     awaits_poll: bool = False  # librdkafka: the user has not been told of the last assignment; no join before that
     fatal: GroupError = GroupError.NONE  # it cannot go on
-    is_silent: bool = False  # kafka-python: another has its instance id; it sends no heartbeat any more, and tells nobody
     is_late: bool = False  # it left because its user did not poll for too long
     polled_ms: int | None = None  # the last poll; None before the first
     beat_ms: int = 0  # the last heartbeat sent
@@ -168,13 +164,11 @@ class GroupMembership:
             return
         self.is_prepared = True
         if self.generation == UNKNOWN_GENERATION:
-            self.kept = {}
             self.before_revoke(now_ms, is_lost=True)
             self._give_up("lost", tuple(self.held))
         else:
             self.before_revoke(now_ms, is_lost=False)
             if not self.config.is_cooperative:
-                self.kept = dict(self.held) if self.config.library == "kafka-python" else {}
                 self._give_up("revoked", tuple(self.held))
 
     def _join(self) -> None:
@@ -197,7 +191,7 @@ class GroupMembership:
     def tick(self, now_ms: int) -> None:
         """Leave when the last poll is too long ago, else send a heartbeat when it is time."""
         config = self.config
-        if self.polled_ms is None or self.is_silent or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
+        if self.polled_ms is None or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
             return
         if now_ms - self.polled_ms >= config.max_poll_interval_ms:
             self.is_late = True
@@ -210,7 +204,7 @@ class GroupMembership:
 
     def next_due(self) -> int | None:
         """When `tick` has something to do; None while it has not."""
-        if self.polled_ms is None or self.is_silent or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
+        if self.polled_ms is None or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
             return None
         late = self.polled_ms + self.config.max_poll_interval_ms
         if self.state is MemberState.PREPARING_REBALANCE:
@@ -303,8 +297,7 @@ class GroupMembership:
             self._give_up("revoked", revoked)
             self.needs_rejoin = True
         added = tuple(partition for partition in assigned if partition not in self.held)
-        self.held.update((partition, self.kept.get(partition)) for partition in added)
-        self.kept = {}
+        self.held.update(dict.fromkeys(added))
         self.awaits_poll = bool(revoked or added)
         self.events.append(MemberEvent("assigned", added, self.generation))
         self.after_assigned(added, now_ms)
@@ -314,8 +307,6 @@ class GroupMembership:
             return
         if answer.error is GroupError.REBALANCE_IN_PROGRESS:
             self.needs_rejoin = self.needs_rejoin or self.state is MemberState.STABLE
-        elif answer.error is GroupError.FENCED_INSTANCE_ID and self.config.library == "kafka-python":
-            self.is_silent = True  # it goes on with what it holds, until a commit or a join is refused
         else:
             self.refused(answer.error)
 

@@ -280,10 +280,6 @@ def open_driver(settings: Mapping[str, Any]) -> Driver:
             from kitlib.lab.client_processes.java import Java
 
             return Java(settings)
-        case "kafka-python":
-            from kitlib.lab.client_processes.kafka_python import KafkaPython
-
-            return KafkaPython(settings)
         case _:
             from kitlib.lab.client_processes.librdkafka import Librdkafka
 
