@@ -493,11 +493,6 @@ class SequenceDiagram:
         """Height of the diagram: below the last lane stand three lines of labels and the time."""
         return self.lanes[-1][1] + (62 if len(self.lanes) == 2 else 74)
 
-    @property
-    def rows_tall(self) -> int:
-        """Height of all rows of batches together."""
-        return max((row.y for row in self.rows), default=-ROW_TALL) + ROW_TALL
-
     def window_at(self, step: int) -> int:
         """The place on the time axis at which the diagram's window begins."""
         return max(0, self.x[step] - NOW_AT) if step >= 0 else 0

@@ -65,7 +65,6 @@ class Member:
 
 
 Found = list[list[int]]  # in each bucket the members, and below the last one those that the tick has dropped
-Shown = Iterator[tuple[int, list[Svg]]]  # what is shown from a step on
 
 
 @dataclass(slots=True)
