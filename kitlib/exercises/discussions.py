@@ -73,10 +73,7 @@ DISCUSSIONS = {
     "own_batch": "Acking each tuple right after the write, or all of them in a loop, is the same. Writing from a tick as well "
     "would end the wait of a batch that never fills. A write that is keyed by the number would make the repetition harmless.",
     # 06
-    "doubled_words": "Add up `parts` of the lines of batch 3. Batches 1 and 2 are known to be committed, and batch 4 had not "
-    "begun.",
-    "break_opaque": "It takes two things together: a replay with fewer records, and a crash after the writes. A replay that is "
-    "longer is harmless, because opaque state takes each word's last write back before it adds.",
+    "doubled_words": "Add up `parts` of the third six lines. Batches 0 and 1 are noted as done, and batch 3 had not begun.",
     "own_put": "A tuple instead of a list, or `setdefault`, does the same. Keeping the previous count as well would be opaque "
     "state, which also bears replays that are different.",
     "sum_differs": "In B and D something comes after the moment at which the acker had already sent its word. In all others the "

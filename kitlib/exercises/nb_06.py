@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import HalfRight, NotYet, a_function, subset, whole_number
-from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise, unbroken
+from kitlib.exercises.frame import Given, Rows, exercise, unbroken
 from kitlib.exercises.sandbox import run_steps
-from kitlib.experiments import run
 from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker
 from kitlib.text import plain_text
-from kitlib.trace import Trace
-from kitlib.views import show
 
-BATCH_RECORDS, CRASH_TXID = 6, 3  # of the first exercise
-OPAQUE_KNOBS = ("replay_differs", "crash_when", "crash_txid", "batch_records")
+BATCH_LINES, CRASH_BATCH = 6, 2  # of the first exercise
 LINES, LINES_A_BATCH = 12, 3  # of own_put
 
 # What an acker gets about each tree: an init (val, from spout task 1), acks (val), a fail.
@@ -36,65 +31,32 @@ TREES: dict[str, list[tuple[str, int | None]]] = {
 Put = list[Any]  # word, count, batch id
 
 
-def off_by(trace: Trace) -> tuple[int, int]:
-    """How many words of the lines are not in the counts at a run's end, and how many are counted too often."""
-    ending = trace.steps[-1].data
-    counts, truth = Counter(ending["counts"]), Counter(ending["truth"])
-    return (truth - counts).total(), (counts - truth).total()
-
-
 @exercise(
-    f"Plain counts, {BATCH_RECORDS} lines in a batch. The worker dies right after the last write of batch {CRASH_TXID}, before the "
-    "commit is known. By how many words will the counts be too high in the end?",
+    f"Increments, {BATCH_LINES} lines in a batch. The job dies right after the last write of its batch {CRASH_BATCH}, before it is noted "
+    "as done, and is started again. By how many words will the counts be too high in the end?",
     Given(whole_number),
-    "Which lines come again? Batch 1 begins with the first line.",
-    f"`parts` says how many words each line has. Add up those of batch {CRASH_TXID}.",
+    "Which lines come again? Batch 0 begins with the first line.",
+    f"`parts` says how many words each line has. Add up those of batch {CRASH_BATCH}.",
     solution=29,
     part="b",
 )
 def doubled_words(guess: int) -> Rows:
-    trace = run("transactional_word_count", state="plain", batch_records=BATCH_RECORDS, crash_txid=CRASH_TXID, crash_when="after")
-    _, twice = off_by(trace)
-    if guess != twice:
-        parts = trace.at(0).data["parts"]
-        edges = [*range(0, len(parts), BATCH_RECORDS), len(parts)]
-        batches = [sum(parts[first:end]) for first, end in pairwise(edges)]
-        different = {step.data["word"] for step in trace if step.what == "put" and step.data["txid"] == CRASH_TXID}
-        yield guess == sum(parts) and NotYet(f"all lines together have {guess} words.", "Do the other batches come again, too?")
-        yield guess in batches and NotYet(
-            f"batch {batches.index(guess) + 1} has {guess} words.", "Which batch comes again? The first one is batch 1."
+    lines = make_lines(24, seed=1)
+    batches = [b" ".join(lines[first : first + BATCH_LINES]).split() for first in range(0, len(lines), BATCH_LINES)]
+    sizes, again = list(map(len, batches)), batches[CRASH_BATCH]
+    if guess != len(again):
+        yield guess == sum(sizes) and NotYet(f"all lines together have {guess} words.", "Do the other batches come again, too?")
+        yield guess in sizes and NotYet(
+            f"batch {sizes.index(guess)} has {guess} words.", "Which batch comes again? The first one is batch 0."
         )
-        yield guess == BATCH_RECORDS and NotYet(f"{guess} lines come again.", "Words are counted, not lines.")
-        yield guess == len(different) and NotYet(
+        yield guess == BATCH_LINES and NotYet(f"{guess} lines come again.", "Words are counted, not lines.")
+        yield guess == len({*again}) and NotYet(
             f"the batch that comes again has {guess} different words.", "A word may be in it several times."
         )
         yield NotYet(f"it is not {guess}.")
     yield (
-        f"batch {CRASH_TXID} has {twice} words. All of them were written when the worker died, and nothing recorded that: "
-        "the batch came again, and a plain count cannot recognise it."
-    )
-
-
-@exercise(
-    "Opaque state was right in section 1. Make it wrong: turn `replay_differs`, `crash_when`, `crash_txid` or `batch_records` so that "
-    "a word is miscounted although its state is opaque.",
-    Knobs("transactional_word_count", only=OPAQUE_KNOBS, story={"state": "opaque"}),
-    "Opaque state takes a word's last write back when the *word* comes again under the same id.",
-    "So let a word be written that does not come again with that batch. The batch has to become shorter.",
-    solution={"replay_differs": "shorter", "crash_when": "after"},
-    part="b",
-)
-def break_opaque(turned: Turned) -> Rows:
-    missing, extra = off_by(turned.trace)
-    look = {
-        "no": "Opaque state is made for a batch that differs. In which way may it differ?",
-        "longer": "A longer batch brings every word of the first attempt again. What about one that does not?",
-        "shorter": "Which words of the first attempt must be *written* before the worker dies?",
-    }[turned.trace.knobs["replay_differs"]]
-    yield not missing + extra and NotYet(f"{turned.words} every word is counted once.", look, show(turned.trace, part="log"))
-    yield (
-        f"{turned.words} {extra} words are counted too often. A word of the first attempt that is not in the second one is not "
-        "taken back, since nothing asks for it; the lines that were cut off come in the next batch and count it again."
+        f"batch {CRASH_BATCH} has {len(again)} words. All of them were written when the job died, and nothing recorded that: "
+        "the batch came again, and a sum of increments cannot recognise it."
     )
 
 

@@ -24,7 +24,6 @@ LESSONS = (
     ("storm.tree_stories", "tuple_tree false_completion livelock reliability_off"),
     ("storm.crash_stories", "bolt_crash acker_crash spout_crash"),
     ("storm.word_stories", "word_count"),
-    ("storm.transactional_stories", "transactional_word_count"),
     ("idempotence.producer_stories",
      "answers_lost six_in_flight reordering_by_retry broker_restart batch_expires two_producers_one_id "
      "producer_id_expired log_start_moved"),

@@ -15,7 +15,6 @@ from kitlib.errors import LabError
 from kitlib.kafka.log import Fetch, FetchError, PartitionLog, Record
 from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
-from kitlib.storm.transactional_state import MemoryTable, Table
 from kitlib.trace import Trace
 
 
@@ -80,6 +79,38 @@ def read_to_end(topic: Topic, begin: int) -> Iterator[Record]:
             return
         yield from (record for record in fetched.records if record.offset >= at)
         at = fetched.records[-1].offset + 1
+
+
+class Table(Protocol):
+    """A map from keys to texts that outlives its writer. Trouble is raised as an exception."""
+
+    def get(self, key: str) -> str | None:
+        """The text last put at `key`, or None."""
+        ...
+
+    def put(self, key: str, text: str) -> None:
+        """Keep `text` at `key`; when this returns, it is kept."""
+        ...
+
+    def all(self) -> dict[str, str]:
+        """Every key with its text."""
+        ...
+
+
+@dataclass(slots=True)
+class MemoryTable:
+    """A table that lives as long as this object."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def get(self, key: str) -> str | None:
+        return self.texts.get(key)
+
+    def put(self, key: str, text: str) -> None:
+        self.texts[key] = text
+
+    def all(self) -> dict[str, str]:
+        return dict(self.texts)
 
 
 class Backend(Protocol):

@@ -131,9 +131,6 @@ class Settings:
             return "topology_ackers=0: each tuple is acked as soon as it is emitted"
         if knobs.get("message_ids") is False:
             return "message_ids=false: a tuple without a message id is never tracked"
-        differs = knobs.get("replay_differs", "no")
-        if knobs.get("state") == "transactional" and differs != "no":  # also for a line that only the replay had
-            return f"state=transactional: a replayed batch is skipped even though its content differs (replay_differs={differs})"
         if not record.is_acked:
             return ""
         if record.is_acked_early:

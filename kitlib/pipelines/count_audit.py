@@ -4,8 +4,7 @@ The lines' topic holds the truth, the counts' topic what a job made of it. Which
 is what the two say, whatever its settings promise: a word that has too little lost something, a word
 that has too much got something twice.
 
-A record of the counts has a word as its key and as its value a decimal number, or the JSON list of a
-batch's id and the count (and the count before) that transactional state keeps. With "totals" the last
+A record of the counts has a word as its key and as its value a decimal number. With "totals" the last
 record of a word counts, with "increments" their sum. What cannot be read is counted and passed over.
 
 `count_audit` is a Spark job over the two topics, `count_audits` one over the topics of several jobs;
@@ -35,7 +34,7 @@ from kitlib.text import html_table, plain_text, text_table
 from kitlib.trace import Trace
 
 WORDS_SHOWN = 12
-COUNT = "(?:[0-9]{1,18})|(?:\\[[0-9]{1,18},([0-9]{1,18})(?:,(?:null|[0-9]{1,18}))?\\])"  # the same to Java and Python
+COUNT = "[0-9]{1,18}"  # the same to Java and Python
 EXACT = "decimal(38,0)"
 COLUMNS = ("word", "in the lines", "counted", "missing", "too many")
 GUARANTEES = {
@@ -159,7 +158,7 @@ class Counted:
         if trace.backend != "kafka" or not lines.endswith(".lines"):
             raise TraceError(
                 f"run {trace.run} of {trace.experiment} on the {trace.backend} left no counts in a topic. "
-                'Run word_count or transactional_word_count with backend="kafka".'
+                'Run word_count with backend="kafka".'
             )
         return cls(lines, lines.removesuffix("lines") + "counts")
 
@@ -282,8 +281,7 @@ def audit_counts(lines: Iterable[bytes | None], counts: Iterable[Record], emit: 
 def _records(counts: DataFrame) -> DataFrame:
     """The records of the counts: topic, partition, offset, word, count; the last two None where one cannot be read."""
     text = F.try_validate_utf8(F.col("value").cast("string"))
-    listed, plain = F.regexp_extract(text, COUNT, 1), F.regexp_extract(text, COUNT, 0)
-    count = F.when(plain == text, F.when(listed != "", listed).otherwise(plain)).try_cast("bigint")
+    count = F.when(F.regexp_extract(text, COUNT, 0) == text, text).try_cast("bigint")
     word = F.try_validate_utf8(F.col("key").cast("string"))
     is_readable = word.isNotNull() & count.isNotNull()
     return counts.select(
@@ -333,8 +331,7 @@ def _text(value: bytes | None) -> str | None:
 
 def _count(value: bytes | None) -> int | None:
     text = _text(value)
-    found = None if text is None else re.fullmatch(COUNT, text)
-    return None if found is None else int(found[1] or found[0])
+    return None if text is None or not re.fullmatch(COUNT, text) else int(text)
 
 
 def _check_emit(emit: Any) -> None:

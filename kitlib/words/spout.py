@@ -1,7 +1,7 @@
 """Words of a spout, its bolt and the log: the vocabulary of a PartitionManager's run.
 
 log    append, delete, compact        spout  start, emit, ack, fail, reset, clear, give_up, commit, error, ...
-bolt   process                        coordinator of transactional batches  batch_begin ... batch_skip, put
+bolt   process
 """
 
 from __future__ import annotations
@@ -81,30 +81,7 @@ def _error(who: str, data: Data) -> str:
     return f"The spout throws {data['error']}" + (f": {message}" if message else "") + "."
 
 
-# Transactional batches, and what a story adds
-
-
-def _batch_begin(who: str, data: Data) -> str:
-    again = f" again, attempt {data['attempt']:d}" if data["attempt"] > 1 else ""
-    return f"Batch {data['txid']:d} is emitted{again}: {span(data['first'], data['last'])}."
-
-
-def _batch_fail(who: str, data: Data) -> str:
-    others = len(data["ended"]) - 1
-    more = f" {count(others, 'later batch', 'later batches')} must be emitted again with it." if others > 0 else ""
-    return f"Batch {data['txid']:d} fails: {data['why']}.{more}"
-
-
-def _put(who: str, data: Data) -> str:
-    before = "begins at" if data["before"] is None else f"goes from {data['before']:,} to"
-    return (
-        f"The count of {data['word']} {before} {data['value']:,}, stored with batch {data['txid']:d}."
-    )
-
-
-def _batch_skip(who: str, data: Data) -> str:
-    word = plain_text(data["word"], 40)
-    return f"The count of {word} stays {data['value']:,}: batch {data['txid']:d} has already been applied to it."
+# What a story adds
 
 
 def _result(who: str, data: Data) -> str:
@@ -158,15 +135,15 @@ SPOUT = Domain(
             rule=Rule("Compaction removes a record; its offset stays empty.", "kafka.log:PartitionLog.compact"),
         ),
         "start": Word(
-            _start, "offset", "stored topology_id txid why", judged="start",
+            _start, "offset", "stored topology_id why", judged="start",
             aside=Rule(
                 "A spout starts at its stored offset. If there is none, or it is too far behind, its settings choose.",
                 "storm.partition_manager:PartitionManager.__post_init__",
             ),
         ),
         "emit": Word(
-            _emit, "offset", "attempt parts txid", judged="emit",
-            about="record:offset batch:txid",
+            _emit, "offset", "attempt parts", judged="emit",
+            about="record:offset",
             rule=Rule(
                 "What was fetched is emitted in the order of offsets.",
                 "storm.partition_manager:PartitionManager.next",
@@ -221,8 +198,7 @@ SPOUT = Domain(
         "delay": Word("A tuple of offset {offset:d} is held back for {ms:,} ms.", "ms offset", "attempt", about="record:offset"),
         "double": Word("A tuple of offset {offset:d} is delivered twice.", "offset", "attempt", about="record:offset"),
         "commit": Word(
-            _commit, "offset", "txid written", judged="commit",
-            about="batch:txid",
+            _commit, "offset", "written", judged="commit",
             aside=Rule(
                 "The commit is the smallest pending offset, or else the end of what was fetched: everything below it counts as done.",
                 "storm.partition_manager:PartitionManager.last_completed_offset",
@@ -244,51 +220,6 @@ SPOUT = Domain(
             ),
         ),
         "stop": Word("The spout stops."),
-        "batch_begin": Word(
-            _batch_begin, "attempt first last txid",
-            about="batch:txid record:first-last",
-            rule=Rule(
-                "A batch keeps its number for all its attempts.",
-                "storm.transactional:TransactionalSpoutCoordinator.next",
-            ),
-        ),
-        "batch_done": Word(
-            "Batch {txid:d} is processed and waits for its turn to commit.", "txid", "attempt",
-            about="batch:txid",
-            rule=Rule(
-                "Batches are processed in any order and commit in the order of their numbers.",
-                "storm.transactional:TransactionalSpoutCoordinator.ack",
-            ),
-        ),
-        "batch_commit": Word(
-            "It is batch {txid:d}'s turn: its commit begins.", "txid", "attempt",
-            about="batch:txid",
-            rule=Rule("Only the oldest batch may commit.", "storm.transactional:TransactionalSpoutCoordinator.next"),
-        ),
-        "batch_fail": Word(
-            _batch_fail, "ended txid why", "attempt",
-            about="batch:txid batch:ended",
-            rule=Rule(
-                "A batch that fails takes all later ones with it.",
-                "storm.transactional:TransactionalSpoutCoordinator.fail",
-            ),
-        ),
-        "batch_skip": Word(
-            _batch_skip, "txid value word",
-            about="batch:txid",
-            rule=Rule(
-                "A count that already holds this batch's number is not changed again.",
-                "storm.transactional_state:TransactionalValue.update",
-            ),
-        ),
-        "put": Word(
-            _put, "before txid value word",
-            about="batch:txid",
-            rule=Rule(
-                "A count is stored together with the number of the batch that changed it.",
-                "storm.transactional_state:CountState.plan",
-            ),
-        ),
         "result": Word(_result, "counts truth"),
         "sample": Word(_sample, "acked executed failed pending queue wasted", "late"),
         "odds": Word(_odds, "false_completions messages predicted"),
@@ -296,7 +227,7 @@ SPOUT = Domain(
     marks={
         "crash": "crash", "start": "restart", "reset": "reset", "clear": "clear", "give_up": "gives up", "lose": "tuple lost",
         "lose_ack": "ack lost", "double": "sent twice", "delay": "held back", "error": "error",
-        "delete": "log start moves", "batch_fail": "batch fails",
+        "delete": "log start moves",
     },
     models=_models,
 )

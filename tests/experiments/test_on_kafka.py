@@ -20,7 +20,6 @@ from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, publish
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
 from kitlib.experiments.storm.topology_story import TopologyStory
-from kitlib.experiments.storm.transactional_stories import BatchRun
 from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
@@ -36,7 +35,7 @@ from tests.lab.records import bounds
 pytestmark = pytest.mark.kafka
 
 FOLLOW = "use_start_offset_time_if_offset_out_of_range"
-STEP_BY_STEP = (SpoutRun, TopologyStory, BatchRun)  # the other kinds of runs are held against the broker in tests of their own
+STEP_BY_STEP = (SpoutRun, TopologyStory)  # the other kinds of runs are held against the broker in tests of their own
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in experiments.names() if get(name).kind in STEP_BY_STEP),
     ("happy_path", {"max_spout_pending": 1, "fetch_records": 1, "records": 10}),

@@ -93,7 +93,7 @@ def run_on_model(broker: Cluster) -> Callable[..., Trace]:
 # Each takes seconds, so only kinds of runs that no notebook audits on the broker: 02b and 08c do it with a spout and a producer. That
 # all of them take the model's steps is tested with the experiments, and the audit of each model's trace below. Those of
 # transactions are in test_transaction_audit.py.
-REAL = ["transactional_word_count", "unflushed_sends", "partitions_added"]
+REAL = ["unflushed_sends", "partitions_added"]
 
 
 @pytest.mark.kafka

@@ -144,16 +144,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "a planted exception": (said("split-2", "fault", kind="raise", tuple=7), "A fault: split-2 throws an exception on tuple 7."),
     "a lost tuple": (said("count", "fault", kind="lose", tuple=7), "A fault: tuple 7 to count is lost in transit."),
     "a lost message": (said("__acker", "fault", kind="lose", tuple=None), "A fault: a message to __acker is lost in transit."),
-    "a batch": (said("coordinator", "batch_begin", txid=3, attempt=1, first=4, last=7), "Batch 3 is emitted: offsets 4 to 7."),
-    "a batch again": (
-        said("coordinator", "batch_begin", txid=3, attempt=2, first=4, last=4), "Batch 3 is emitted again, attempt 2: offset 4."),
-    "a batch that fails with another": (
-        said("coordinator", "batch_fail", txid=3, attempt=1, why="x", ended=["3:1", "4:1"]),
-        "Batch 3 fails: x. 1 later batch must be emitted again with it."),
-    "a count": (
-        said("counts", "put", txid=3, word="to", value=5, before=None), "The count of to begins at 5, stored with batch 3."),
-    "a count that stays": (
-        said("counts", "batch_skip", txid=3, word="to", value=5), "The count of to stays 5: batch 3 has already been applied to it."),
     "the table": (
         said("counts", "result", counts={"a": 1, "b": 2}, truth={"a": 1, "b": 1}),
         "The table holds the counts of 2 words, 1 of them wrong."),

@@ -89,7 +89,6 @@ DEATHS = [  # experiment, the verb that kills, who goes dark, the verb after whi
     ("bolt_crash", "crash", ["store-4"], "restart"),
     ("acker_crash", "crash", ["__acker-6"], "restart"),
     ("spout_crash", "crash", ["events-1"], "restart"),
-    ("transactional_word_count", "crash", ["spout", "bolt"], "start"),
     ("broker_restart", "restart", ["broker"], ""),
     ("unflushed_sends", "exit", ["user", "accumulator", "sender"], ""),
     ("acks_and_isr", "destroy", ["broker 0"], ""),

@@ -12,6 +12,7 @@ from random import Random
 from typing import Annotated, Any, Literal
 
 from kitlib.errors import KnobError
+from kitlib.experiments.backend import Table
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.storm.knobs import Anchored, ExecuteMs, MessageIds, TopologyAckers, TopologyKnobs
@@ -20,7 +21,6 @@ from kitlib.experiments.storm.trees import drain
 from kitlib.monitor.figures import MISCOUNTED
 from kitlib.storm.acker import ACKER_COMPONENT_ID
 from kitlib.storm.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
-from kitlib.storm.transactional_state import Table
 
 VOCABULARY = (
     "storm",

@@ -141,10 +141,6 @@ def _ref(ref: str | Value, step: Step) -> str:
     return ref if isinstance(ref, str) else str(ref(step))
 
 
-def field_of(name: str, default: Any = "") -> Any:
-    return lambda step: step.data.get(name, default)
-
-
 def size_of(ranges: Iterable[list[int]]) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
