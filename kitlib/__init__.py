@@ -5,6 +5,9 @@ trace = run("small_max_offset_behind", max_offset_behind=5)
 judge(trace)                           # what was lost, and which setting explains it
 show(trace)                            # where every record is
 Player("small_max_offset_behind")      # the same with sliders
+
+from kitlib import Acker, IdempotentProducer, KafkaLog, PartitionManager, SpoutConfig
+# the three mechanisms alone, on a topic of any Kafka: docs/three_parts.md
 """
 
 from __future__ import annotations
@@ -13,10 +16,15 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.2.0"
-__all__ = ["Player", "check", "explain", "hint", "judge", "predict", "run", "show", "solution"]
+__all__ = [
+    "Acker", "IdempotentProducer", "KafkaLog", "Leader", "PartitionManager", "Player", "SpoutConfig",
+    "check", "explain", "hint", "judge", "predict", "run", "show", "solution",
+]  # fmt: skip
 
 # Told as text: this package lies below all rooms, which import it.
 _ROOMS = {
+    "Acker": "storm.acker", "IdempotentProducer": "experiments.parts", "KafkaLog": "experiments.parts", "Leader": "kafka.broker.leader",
+    "PartitionManager": "storm.partition_manager", "SpoutConfig": "storm.partition_manager",
     "Player": "views", "check": "exercises", "explain": "exercises", "hint": "exercises", "judge": "monitor.delivery",
     "predict": "views", "run": "experiments", "show": "views", "solution": "exercises",
 }  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.script import Script
+from kitlib.storm.partition_manager import PartitionManager
 from kitlib.trace import Trace
 
 # In the order of the lessons: the modules below this one, and the experiments that each of them tells.
@@ -80,7 +81,8 @@ def every() -> Iterator[Experiment]:
 
 
 def run(
-    name: str | None = None, backend: str = "model", seed: int = 1, script: Script | str | None = None, **knobs: Any
+    name: str | None = None, backend: str = "model", seed: int = 1, script: Script | str | None = None,
+    manager: type[PartitionManager] | None = None, **knobs: Any,
 ) -> Trace:
     """Run an experiment by name, or by its script; as Experiment.run."""
     if isinstance(script, str):
@@ -88,4 +90,4 @@ def run(
     name = name or (script.experiment if script else None)
     if name is None:
         raise KnobError("run: neither an experiment's name nor a script was given. Give one of them.")
-    return get(name).run(backend=backend, seed=seed, script=script, **knobs)
+    return get(name).run(backend=backend, seed=seed, script=script, manager=manager, **knobs)

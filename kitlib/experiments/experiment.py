@@ -29,6 +29,7 @@ from kitlib.trace import Trace
 
 if TYPE_CHECKING:
     from kitlib.experiments.backend import Backend
+    from kitlib.storm.partition_manager import PartitionManager
 
 BACKENDS = ("model", "kafka")
 MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "steps", 10, 20_000, name="max_steps")
@@ -84,7 +85,7 @@ class Experiment:
 
     def run(
         self, backend: str = "model", seed: int = 1, script: Script | str | None = None, is_stopped: Callable[[], bool] | None = None,
-        **knobs: Any,
+        manager: type[PartitionManager] | None = None, **knobs: Any,
     ) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
 
@@ -92,13 +93,15 @@ class Experiment:
         trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob, seed or backend; ScriptError for a
         script that cannot be read, is another experiment's, or does not fit; LabError when no broker can be had.
         `is_stopped` is asked at each step; once it says True the run ends with RunStopped, and leaves nothing open.
+        `manager` takes the place of the kit's PartitionManager, a class of your own that has it as its base.
         """
         if script is None:
-            return self._run(backend, seed, knobs, None, is_stopped=is_stopped)
+            return self._run(backend, seed, knobs, None, is_stopped=is_stopped, manager=manager)
         found = script if isinstance(script, Script) else Script.parse(script)
         if found.experiment != self.name:
             raise ScriptError(f"{self.name}: the script is one of {found.experiment}. Run it with that experiment.")
-        return self._run(backend, found.seed if seed == 1 else seed, {**found.knobs, **knobs}, None, found.interventions, is_stopped)
+        knobs, seed = {**found.knobs, **knobs}, found.seed if seed == 1 else seed
+        return self._run(backend, seed, knobs, None, found.interventions, is_stopped, manager)
 
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
@@ -144,8 +147,10 @@ class Experiment:
 
     def _run(
         self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None, script: Sequence[Intervention] = (),
-        is_stopped: Callable[[], bool] | None = None,
+        is_stopped: Callable[[], bool] | None = None, manager: type[PartitionManager] | None = None,
     ) -> Trace:
+        if manager is not None and not hasattr(self.kind, "manager_type"):
+            raise KnobError(f"{self.name}: it has no PartitionManager, so `manager` cannot replace it. Leave it out.")
         knobs = settle(self.knobs, given, self.name)
         for each in script:
             self.check_takes(each)
@@ -169,6 +174,8 @@ class Experiment:
                 run.interventions = interventions
             if is_stopped is not None:
                 run.is_stopped = is_stopped
+            if manager is not None:
+                run.manager_type = manager
             try:
                 run.tell(self.story, **{name: knobs[name] for name in _parameters(self.story)})
             except RunIsOver as over:

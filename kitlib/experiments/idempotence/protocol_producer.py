@@ -113,7 +113,7 @@ class ProtocolProducer:
         self._backoff_s = RECONNECT_BACKOFF_S
         self._connect_at = 0.0
         self._id_is_wanted = False
-        self.wire: Wire | None = Wire.open(host, port, client_id, timeout_s, **self.security)
+        self.wire: Wire | None = self._open_wire(timeout_s)
         try:
             self.sender = Sender(self.config, self._partitions(timeout_s), self._now_ms())
         except LabError:
@@ -139,8 +139,11 @@ class ProtocolProducer:
                 raise LabError(f"The partitions of '{self.topic}' have no leader. Look at `kit status`.")
             self.wire.close()
             self.host, self.port = address
-            self.wire = Wire.open(self.host, self.port, self.client_id, timeout_s, **self.security)
+            self.wire = self._open_wire(timeout_s)
         return sorted(found)
+
+    def _open_wire(self, timeout_s: float) -> Wire:
+        return Wire.open(self.host, self.port, self.client_id, timeout_s, **self.security)
 
     def __enter__(self) -> Self:
         return self
@@ -149,7 +152,7 @@ class ProtocolProducer:
         self.close()
 
     def __repr__(self) -> str:
-        return f"ProtocolProducer({self.topic} at {self.host}:{self.port}, {self.unfinished} records unfinished)"
+        return f"{type(self).__name__}({self.topic} at {self.host}:{self.port}, {self.unfinished} records unfinished)"
 
     # The user's side
 
@@ -315,7 +318,7 @@ class ProtocolProducer:
         if time.monotonic() < self._connect_at:
             return
         try:
-            self.wire = Wire.open(self.host, self.port, self.client_id, CONNECT_TIMEOUT_S, **self.security)
+            self.wire = self._open_wire(CONNECT_TIMEOUT_S)
             self._backoff_s = RECONNECT_BACKOFF_S
         except LabError as error:
             self.trouble = str(error)

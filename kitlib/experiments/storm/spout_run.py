@@ -93,6 +93,7 @@ class SpoutRun(Run):
 
     now_ms: int = 0
     manager: PartitionManager | None = None
+    manager_type: type[PartitionManager] | None = None  # a learner's, for that of the release that the knobs name
     topic: Topic | None = None
     config: SpoutConfig | None = None
     reader: NotedTopic | None = None
@@ -352,6 +353,8 @@ class SpoutRun(Run):
         """The PartitionManager of the release that the knobs name, over this run's topic and store."""
         assert self.config and self.reader
         parts = self.config, self.reader, self.backend.store
+        if self.manager_type is not None:
+            return self.manager_type(*parts)
         if "max_uncommitted_offsets" in self.knobs:
             cap, may_poll = self.knobs["max_uncommitted_offsets"], self.knobs["retries_may_poll"]
             return UncommittedCapManager(*parts, max_uncommitted_offsets=cap, retries_may_poll=may_poll)

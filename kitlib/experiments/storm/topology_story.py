@@ -45,6 +45,7 @@ class TopologyStory(Run):
     )  # fmt: skip
 
     topic: Topic | None = None
+    manager_type: type[PartitionManager] = PartitionManager
     run: TopologyRun | None = None
     spout: KafkaSpout | KestrelSpout | None = None  # the one that reads the topic now
     config: TopologyConfig = field(default_factory=TopologyConfig)
@@ -88,6 +89,7 @@ class TopologyStory(Run):
                 output_fields=fields,
                 commit_every_ms=self.knobs["commit_every_ms"],
                 message_ids=self.knobs.get("message_ids", True),
+                new_manager=self.manager_type,
             )
             return self.spout
 
