@@ -19,6 +19,7 @@ from typer.main import get_command
 
 import kitlib
 from kitlib.cli import app, load
+from kitlib.exercises.course import number_of
 from kitlib.words import DOMAINS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +73,7 @@ def main(out: Path = BUILD / "site") -> int:
 def pages() -> Iterator[tuple[str, str]]:
     """The pages that are made here, as (path, Markdown): the first page, the commands and the words of all traces."""
     notebooks = [
-        f"{path.stem[:2]} {title_of(path)} <notebooks/{path.stem}>" for path in sorted(ROOT.glob("notebooks/*.ipynb"))
+        f"{number_of(path.stem)} {title_of(path)} <notebooks/{path.stem}>" for path in sorted(ROOT.glob("notebooks/*.ipynb"))
     ]
     documents = [f"docs/{path.stem}" for path in sorted(ROOT.glob("docs/*.md"))]
     samples = [f"docs/samples/{path.stem}" for path in sorted(ROOT.glob("docs/samples/*.ipynb"))]
@@ -84,13 +85,13 @@ def pages() -> Iterator[tuple[str, str]]:
     tables = "".join(
         toctree(caption, entries)
         for caption, entries in (
-            ("Notebooks", notebooks),
+            ("Notebooks", ["notebooks/README", *notebooks]),
             ("Reference", [*documents, *samples, "words", "cli/index"]),
             ("For developers", ["CONTRIBUTING", "CHANGELOG"]),
         )
     )
     yield "index.md", read("README.md").replace("## Start", f"{live}## Start", 1) + tables
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md", *(f"{document}.md" for document in documents)):
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "notebooks/README.md", *(f"{document}.md" for document in documents)):
         yield name, read(name)
     yield "words.md", words()
     load([])
@@ -125,7 +126,7 @@ def read(name: str) -> str:
         lambda link: link[0] if is_page(link[2] or "#") else link[1],
         text,
     )
-    return text.replace("README.md)", "index.md)").replace("README.md#", "index.md#")
+    return re.sub(r"(?<!notebooks/)README\.md(?=[)#])", "index.md", text)
 
 
 def toctree(caption: str, entries: list[str]) -> str:

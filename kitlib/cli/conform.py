@@ -52,20 +52,23 @@ MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
 
 @app.command("conform")
 def conform_command(
-    model: Annotated[str, typer.Argument(help=f"One of: {', '.join(MODELS)}.")],
+    model: Annotated[str | None, typer.Argument(help=f"One of: {', '.join(MODELS)}; by default, all of them.")] = None,
     files: Annotated[
         list[str] | None,
         typer.Argument(help="Trace files, plain or gzipped; by default, those that come with the kit."),
     ] = None,
 ) -> None:
-    """Replay recorded traces against the kit's own model; exit code 1 if a step differs."""
-    if model not in MODELS:
+    """Replay recorded traces against the kit's own models; exit code 1 if a step differs."""
+    if model is not None and model not in MODELS:
         raise KnobError(f"there is no model '{model}' to conform. The models are {', '.join(MODELS)}.")
-    replay, own_files = MODELS[model]
     matched = total = 0
     differs = False
-    paths = files or [str(bundled(*name.split("/"))) for name in own_files]
-    for path in paths:
+    paths = [
+        (replay, path)
+        for replay, own_files in (MODELS.values() if model is None else [MODELS[model]])
+        for path in files or [str(bundled(*name.split("/"))) for name in own_files]
+    ]
+    for replay, path in paths:
         found = conform(replay, read_traces(path))
         if not found.traces:
             raise TraceError(f"{path}: it holds no trace. Give a file of recorded traces.")

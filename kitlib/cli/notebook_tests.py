@@ -36,7 +36,6 @@ def test_notebooks(
     from kitlib.lab.jars import ensure_jars
     from kitlib.lab.session import Printer
 
-    notebook_tests.check_tools()
     printer, chosen, done = Printer(), notebook_tests.chosen(paths), []
     ensure_jars("spark", progress=printer.step)  # a kernel that fetched them would say so in the notebook
     with runner.broker(printer.step):

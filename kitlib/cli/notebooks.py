@@ -85,10 +85,10 @@ def reset(
         for name in created_resources.notebooks():
             print(f"{name}: {created_resources.summary(created_resources.read(name))}")
         raise KitError("Nothing was deleted. Name a notebook of this list, or use --all.")
-    names = created_resources.notebooks() if everything else [created_resources.chosen(notebook or "")]
+    names = created_resources.notebooks() if everything else created_resources.chosen(notebook or "")
     things = {name: created_resources.read(name) for name in names}
     if not any(things.values()):
-        print("Nothing is left that a notebook has made.", file=sys.stderr)
+        print(f"Nothing is left that {notebook or 'a notebook'} has made.", file=sys.stderr)
         return
     for name, its in things.items():
         print(f"{name}: {created_resources.summary(its)}", file=sys.stderr)

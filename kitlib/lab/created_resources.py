@@ -136,14 +136,13 @@ SECONDS = 15.0
 GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND)
 
 
-def chosen(asked: str) -> str:
-    """The remembered notebook that `asked` means: a path, a name, or the beginning of just one name."""
+def chosen(asked: str) -> list[str]:
+    """The remembered notebook that `asked` means: a path, a name, or the beginning of just one name; [] when it has made nothing."""
     name, known = slug(Path(asked).name.removesuffix(".ipynb")), notebooks()
     matching = [name] if name in known else [each for each in known if each.startswith(name)]
-    if len(matching) == 1:
-        return matching[0]
-    problem = f"could be {', '.join(matching)}" if matching else "has made nothing that is remembered"
-    raise LabError(f"{asked} {problem}. Notebooks that have: {', '.join(known) or 'none'}.")
+    if len(matching) > 1:
+        raise LabError(f"{asked} could be {', '.join(matching)}. Say which.")
+    return matching
 
 
 def summary(things: list[Made]) -> str:

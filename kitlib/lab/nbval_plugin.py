@@ -2,7 +2,7 @@
 
 Kernels are encrypted and know their notebook's name, and what never is the same twice (`kitlib.lab.notebooks.VOLATILE`) is not
 compared. Where `ACCOUNT` names a file, that file says at every moment how many cells were begun, and after how many seconds.
-Without `--nbval` it does nothing. pytest itself is not imported: whoever loads this has it, and a learner needs none.
+Plain nbval gets a Kafka that runs: a notebook that had to start one would say so in its output. Without `--nbval` nothing is done.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,13 @@ def pytest_configure(config: Any) -> None:
     if account := os.environ.get(ACCOUNT):
         config.pluginmanager.register(Account(Path(account)))
         threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
+    else:
+        from kitlib.lab import notebooks
+        from kitlib.lab.brokers.start import say_on_stderr
+
+        running = ExitStack()
+        running.enter_context(notebooks.broker(say_on_stderr))
+        config.add_cleanup(running.close)
 
 
 def pytest_runtest_setup(item: Any) -> None:

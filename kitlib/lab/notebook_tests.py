@@ -3,7 +3,6 @@
 nbval is hardly kept up any more; whoever replaces it replaces the body of `compare` and keeps its
 promises: a dead kernel, a hung cell, a changed, missing or new output, and a notebook of which not
 every cell was run or can be compared are failures; the kernel and all that came of it are gone when it returns.
-nbval and pytest are developers' tools (`pip install 'delivery-lab[nbval]'`): a learner's lock has neither.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
-from kitlib.errors import LabError, SupplyError
+from kitlib.errors import LabError
 from kitlib.lab import jupyter, nbval_plugin, notebooks, workspace
 from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME, is_broker
@@ -53,16 +51,6 @@ class Comparison:
     @property
     def report(self) -> str:
         return "\n\n".join(self.problems)
-
-
-def check_tools() -> None:
-    """SupplyError if nbval or pytest is not installed: only those who test notebooks need them."""
-    missing = [name for name in ("nbval", "pytest") if find_spec(name) is None]
-    if missing:
-        raise SupplyError(
-            f"Testing notebooks needs {' and '.join(missing)}, which a learner's install leaves out. Install the developers' tools "
-            "with `make setup SETUP=--dev`, or the two alone with `pip install 'delivery-lab[nbval]'`."
-        )
 
 
 def chosen(paths: Iterable[Path]) -> list[Path]:

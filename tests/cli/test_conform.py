@@ -50,6 +50,12 @@ def test_conform_without_files_replays_those_of_the_kit(kit: Callable[..., Any])
     assert [line.split(" steps")[0] for line in out.splitlines()] == ["1024/1024", "15090/15090", "16114/16114"]
 
 
+def test_conform_without_a_model_replays_every_one(kit: Callable[..., Any]) -> None:
+    """README's `kit conform` agrees with every recorded step of every model."""
+    code, out, err = kit()
+    assert (code, err) == (0, "") and len(out.splitlines()) == 1 + sum(len(files) for _, files in MODELS.values())
+
+
 def test_conform_traces_of_another_model_differ(kit: Callable[..., Any]) -> None:
     """The PartitionManager's traces are no traces of the acker: a difference in a sentence, never a traceback."""
     code, out, err = kit("acker", str(SCENARIOS))

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,7 +15,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from kitlib.errors import KnobError, LabError, SupplyError
+from kitlib.errors import KnobError, LabError
 from kitlib.experiments.trial import compared
 from kitlib.lab import notebook_tests, progress
 from kitlib.lab.notebook_tests import chosen, compare, never_run
@@ -26,7 +25,6 @@ from tests.notebooks.test_harness import edited, saved, written
 pytestmark = [pytest.mark.notebooks, pytest.mark.timeout(180)]
 PAGE = (REPOSITORY / "docs" / "ci.md").read_text(encoding="utf-8")
 SAMPLES = REPOSITORY / "docs" / "samples"
-PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -108,21 +106,8 @@ def test_path_that_names_no_notebook_is_refused(tmp_path: Path) -> None:
     assert chosen([here, tmp_path]) == [here, below]
 
 
-def test_missing_tools_are_named_with_the_way_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A learner's install has neither nbval nor pytest: the sentence says which is missing and how to get it."""
-    monkeypatch.setattr(notebook_tests, "find_spec", lambda name: None if name == "nbval" else object())
-    with pytest.raises(SupplyError, match=r"needs nbval, which .*`make setup SETUP=--dev`.*delivery-lab\[nbval\]"):
-        notebook_tests.check_tools()
-
-
-def test_the_extra_has_the_developers_versions() -> None:
-    """delivery-lab[nbval] is what the kit's own notebooks are tested with."""
-    extra = PROJECT["project"]["optional-dependencies"]["nbval"]
-    assert {re.split("[=<>]", each)[0] for each in extra} == {"nbval", "pytest"}
-    assert set(extra) <= set(PROJECT["dependency-groups"]["dev"])
-
-
-def test_plain_nbval_knows_what_differs_from_run_to_run(tmp_path: Path) -> None:
+@pytest.mark.kafka
+def test_plain_nbval_knows_what_differs_from_run_to_run(broker: Any, tmp_path: Path) -> None:
     """`pytest --nbval` with the kit's own settings passes where an address, a port or a topic is another one, and knows its notebook.
 
     A learner's progress is neither read nor changed: a third run in the same workspace gives what the first one gave.
@@ -157,7 +142,7 @@ def test_the_page_shows_what_the_sample_runs() -> None:
     runs = [line.strip() for line in shown.splitlines() if "subprocess" in line]
     assert runs and all(line in code for line in runs)
     told = subprocess.run(command("--help"), capture_output=True, text=True, check=True).stdout
-    assert set(re.findall(r" (--[a-z]+) ", PAGE)) - {"--dev", "--python", "--nbval", "--help"} <= set(re.findall(r"--[a-z]+", told))
+    assert set(re.findall(r" (--[a-z]+) ", PAGE)) - {"--python", "--nbval", "--help"} <= set(re.findall(r"--[a-z]+", told))
 
 
 def test_the_workflow_follows_the_schema(tmp_path: Path) -> None:

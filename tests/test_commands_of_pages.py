@@ -1,0 +1,136 @@
+"""Every command that README and docs name works after `make lab` alone: in an install with the learner's packages and no others."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.utils import canonicalize_name
+from typer.main import get_command
+
+from kitlib.cli import app, load
+from tests.conftest import REPOSITORY
+
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "notebooks" / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+# What stands in capitals on a page, and figures that a test makes smaller.
+MEANT = {
+    r"\bNOTEBOOK\b": "02b", r"\bNAME\b": "poison_record", r"\bNN\b": "02", r"\bFILE\b": "page.html", r"\bN\b": "0", r"\bMODEL\b": "acker",
+    r"\bPATH\.\.\.": "one.ipynb", r"--check$": "--check work/incident-7", r"--answers": "--answers --out spare", r"--all": "--all --yes",
+    r"--seconds 30|--seconds 20": "--seconds 3", r"--at 5=": "--at 1=", r"--seeds 100": "--seeds 2", r"1\.\.20": "1..2",
+}  # fmt: skip
+# Begin the lab, a server or many minutes of work, or need what only a reader has: their own tests run them, here their options are read.
+READ_ONLY = {
+    "lab", "notebooks", "tour", "page", "guarantees", "bench", "watch", "audit", "fetch", "purge", "up", "down", "proxy", "test-notebooks",
+}  # fmt: skip
+CODES = {"doctor": {0, 1}, "offsets": {0, 1}, "incident": {0, 1}}  # 1: something is not as it should be, and is named
+
+
+def commands() -> list[str]:
+    """Each command of a fenced block or between backticks, once, in the order of the pages."""
+    found: dict[str, None] = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        blocks = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.replace("\\\n", " ").splitlines()]
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        for line in [*blocks, *re.findall(r"`((?:\.venv/bin/)?(?:kit|pytest) [^`]+)`", prose)]:
+            bare = re.sub(r"\s#\s.*", "", line)
+            for part in re.split(r"; |&& ", bare):
+                if match := re.match(r"(?:\S*\.venv/bin/)?((?:kit|pytest) .*)", part.strip()):
+                    found[match[1].strip()] = None
+    return list(found)
+
+
+def meant(command: str) -> str:
+    for pattern, value in MEANT.items():
+        command = re.sub(pattern, value, command)
+    return command
+
+
+COMMANDS = commands()
+KIT = [command for command in COMMANDS if command.startswith("kit ")]
+RUN = [command for command in KIT if command.split()[1] not in READ_ONLY or command.endswith("--help")]
+
+
+@pytest.fixture(scope="session")
+def learner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A Python with everything that is installed here except what only requirements-dev.lock has."""
+    home = tmp_path_factory.mktemp("learner")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
+    lock = (REPOSITORY / "requirements-dev.lock").read_text(encoding="utf-8")
+    tools = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    here = Path(sysconfig.get_path("purelib"))
+    theirs = {
+        file.parts[0]
+        for distribution in importlib.metadata.distributions(path=[str(here)]) if canonicalize_name(distribution.name) in tools
+        for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")
+    }  # fmt: skip
+    assert {"hypothesis", "playwright"} <= theirs and "pytest" not in theirs
+    [site] = home.glob("lib/python*/site-packages")
+    for entry in here.iterdir():
+        if entry.name not in theirs:
+            (site / entry.name).symlink_to(entry)
+    yield home / "bin" / "python"
+
+
+def run(learner: Path, command: str, folder: Path, seconds: float = 170) -> subprocess.CompletedProcess[str]:
+    name, *arguments = shlex.split(command.partition(" > ")[0])
+    module = {"kit": "kitlib", "pytest": "pytest"}[name]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.run(
+        [learner, "-m", module, *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=seconds, check=False,
+    )  # fmt: skip
+
+
+def test_the_pages_name_commands() -> None:
+    """The list is not empty because of a changed layout, and no page sends anybody to a package that is not the kit's."""
+    assert len(RUN) > 25 and len(KIT) > 40 and any(command.startswith("pytest ") for command in COMMANDS)
+    assert not [page for page in PAGES if "delivery-lab[" in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("command", [command for command in KIT if command not in RUN])
+def test_options_of_a_command_are_those_of_the_kit(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is too long to be run here is read as the kit reads it."""
+    monkeypatch.chdir(REPOSITORY)
+    load([])
+    name, *arguments = shlex.split(meant(command).removeprefix("kit "))
+    group: Any = get_command(app)
+    if name == "test-notebooks":
+        arguments = [each if each.startswith("-") or not each.endswith(".cfg") else "pyproject.toml" for each in arguments]
+    assert group.commands[name].make_context(name, arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("command", RUN)
+def test_a_command_of_the_pages_works_in_a_learners_install(broker: Any, learner: Path, command: str, tmp_path_factory: Any) -> None:
+    """It ends with the code that its page promises, and without a traceback."""
+    folder = tmp_path_factory.getbasetemp() / "pages"
+    folder.mkdir(exist_ok=True)
+    (folder / "notebooks").exists() or (folder / "notebooks").symlink_to(REPOSITORY / "notebooks")
+    done = run(learner, meant(command), folder)
+    if " > " in command:  # a later line reads it
+        (folder / command.rpartition(" > ")[2]).write_text(done.stdout, encoding="utf-8")
+    assert done.returncode in CODES.get(command.split()[1], {0}), done.stderr[-2_000:]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(240)
+def test_plain_nbval_of_the_pages_works_in_a_learners_install(broker: Any, learner: Path) -> None:
+    """The line with pytest passes, with the kit's own settings and a learner's plugins."""
+    [command] = {command for command in COMMANDS if re.match(r"pytest --nbval notebooks/\w+\.ipynb$", command)}
+    done = run(learner, command, REPOSITORY)
+    assert done.returncode == 0, done.stdout
