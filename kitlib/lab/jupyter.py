@@ -52,6 +52,8 @@ NO_LANGUAGE_SERVERS = {"ServerApp": {"jpserver_extensions": {"jupyter_lsp": Fals
 NO_UPDATES = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
 }
+# A player's knobs stand beside its picture, for which the file list leaves no room on a small screen; one press opens it.
+LIST_CLOSED = {"data": {"layout-restorer:data": {"left": {"collapsed": True, "widgets": ["filebrowser"]}}}, "metadata": {"id": "default"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def check_versions() -> None:
 
 
 def write_settings() -> None:
-    """Put the folders and the files in place that keep JupyterLab from asking and telling."""
+    """Put the folders and the files in place that keep JupyterLab from asking and telling; the layout only before its first start."""
     runtime_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, settings in (
         ("labconfig/page_config.json", QUIET),
@@ -114,6 +116,11 @@ def write_settings() -> None:
         ("jupyter_server_config.d/kit.json", NO_LANGUAGE_SERVERS),
     ):
         workspace.write_atomic(config_dir() / name, json.dumps(settings, indent=2))
+    layouts = config_dir() / "lab" / "workspaces"
+    if not layouts.is_dir():
+        from jupyterlab_server.workspaces_handler import WorkspacesManager  # takes a second to load
+
+        WorkspacesManager(str(layouts)).save("default", json.dumps(LIST_CLOSED))
 
 
 def clear_leftovers() -> None:

@@ -31,7 +31,7 @@ class Frames:
     lanes: list[Lane] = field(default_factory=list)
     at_ms: list[int] = field(default_factory=list)
     lag: list[int] = field(default_factory=list)  # log end - committed_to, summed over the lanes
-    pending: list[int] = field(default_factory=list)
+    in_flight: list[int] = field(default_factory=list)  # emitted, no ack yet, summed over the lanes
     retries: list[int] = field(default_factory=list)
     forked_at: int = -1  # the last step shared with the parent, or -1
     cut: str = ""  # that the run was cut, as a sentence for below the picture; "" when its story came to its end
@@ -107,14 +107,14 @@ def _to_frames(trace: Trace, part: str) -> Frames:
         {key: LaneReader(lane) for key, lane in lanes_of(trace).items() if key not in known} if has_records else {}
     )
     frames.lanes = [reader.lane for reader in readers.values()]
-    lag = pending = retries = 0
+    lag = in_flight = retries = 0
     for step in trace.steps:
         frames.at_ms.append(step.at_ms)
         if reader := readers.get((step.data.get("topic"), step.data.get("partition"))):
-            lag, pending, retries = lag - reader.lag, pending - reader.pending, retries - reader.retries
+            lag, in_flight, retries = lag - reader.lag, in_flight - reader.in_flight, retries - reader.retries
             reader.take(step)
-            lag, pending, retries = lag + reader.lag, pending + reader.pending, retries + reader.retries
+            lag, in_flight, retries = lag + reader.lag, in_flight + reader.in_flight, retries + reader.retries
         frames.lag.append(lag)
-        frames.pending.append(pending)
+        frames.in_flight.append(in_flight)
         frames.retries.append(retries)
     return frames

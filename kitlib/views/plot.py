@@ -54,7 +54,7 @@ def curves_of(frames: Frames) -> list[Curve]:
         curves.append(Curve("pending trees", ORANGE, "the spouts wait for their end", trees))
         curves.append(Curve("tuples out", SKY, "sent, and neither acked, failed nor lost", tuples))
     else:
-        curves.append(Curve("pending", ORANGE, "fetched, not acked", frames.pending))
+        curves.append(Curve("in flight", ORANGE, "emitted, no ack yet", frames.in_flight))
     if frames.lanes or frames.forest is None:
         curves.append(Curve("retries", RED, "emitted again so far", frames.retries))
     return curves

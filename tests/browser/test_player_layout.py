@@ -75,6 +75,34 @@ def test_picture_bar_and_verdict_are_on_one_screen_at_1400_by_900(wide: Page, nu
     assert scrolled(wide, number, "", "end", PARTS[:-1])["hidden"] == []
 
 
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (1400, 900)])
+def test_a_player_that_was_just_run_is_seen_from_its_top_with_stage_and_strip(watched: Watched, width: int, height: int) -> None:
+    """After Shift+Enter its title is in sight, and below it knobs, transport, stage, strip and the verdict's figure together."""
+    page = watched.page
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell-and-select-next')")
+    page.wait_for_function("!document.querySelector('.kit-player').dataset.played && document.querySelector('.kit-player').dataset.step === '0'")
+    parts = ("h3", *PARTS, ".kit-verdict .kit-figure", ".kit-stage svg.kit")
+    page.wait_for_function(
+        "top => Math.abs(document.querySelector('.kit-player').getBoundingClientRect().top - top) < 3", arg=boxes(page, 0)["sight"][1]
+    )
+    found = boxes(page, 0, *parts)
+    assert [part for part in parts if not is_inside(found[part], found["sight"])] == []
+    assert found[".kit-side .kit-knobs"][2] <= found[".kit-actors"][0], "the knobs stand beside the picture"
+
+
+def test_a_knob_changes_the_first_picture(wide: Page) -> None:
+    """At the start a faint strip says how the run will end, and follows the knob."""
+    ends = "document.querySelector('[data-ghost=strip] title').textContent"
+    before = wide.evaluate(ends)
+    assert before == "How this run ends: 13 of 60 processed = 8 committed + 5 done; 46 lost"
+    wide.locator("[data-knob=max_offset_behind]").first.press("End")
+    wide.wait_for_function(f"before => {ends} !== before", arg=before)
+    wide.locator(ROOT).first.locator(".kit-back:visible").press("Enter")
+    wide.wait_for_function(f"before => {ends} === before", arg=before)
+
+
 def test_at_700_px_the_knobs_stand_above_and_nothing_lies_outside(watched: Watched) -> None:
     """On a narrow page knobs, verdict and picture follow each other, every control is inside, and bar and verdict stay."""
     page = watched.page

@@ -62,6 +62,12 @@ def test_lab_running_does_not_ask_for_updates_or_news(lab: Lab) -> None:
     assert lab.ask("lab/api/update")[1]["notification"] is None
 
 
+def test_lab_opened_the_first_time_has_its_file_list_closed(lab: Lab) -> None:
+    """A player's knobs stand beside its picture only where the list leaves room."""
+    layout = lab.ask("lab/api/workspaces/default")[1]["data"]["layout-restorer:data"]
+    assert layout["left"]["collapsed"] is True
+
+
 def test_lab_opened_shows_the_learners_copy(lab: Lab) -> None:
     """The address is that of the copy, which is trusted and has no outputs; README and the shipped notebooks are within reach."""
     assert "/lab/tree/work/00_start_here.ipynb?token=" in lab.url

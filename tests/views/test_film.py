@@ -20,11 +20,13 @@ from kitlib.views.partition.strip import (
     CLOSE_UPS,
     WHERE_PUT,
     close_up_at,
+    draw_ghost,
     draw_lane,
     lane_tall,
     seen_in,
     strip_legend,
     strip_reel,
+    strip_y,
 )
 from kitlib.views.plot import draw_plot
 from kitlib.views.svg import Item, Svg, el, group
@@ -124,6 +126,9 @@ def test_a_player_is_sent_the_strips_and_curves_that_a_picture_has(name: str, kn
         y, drawn, seen = 0, [], set()
         for view in frames.lanes_after(step):
             drawn.append(draw_lane(view, y))
+            if step == 0:
+                end = next(lane for lane in frames.lanes if lane.name == view.name).after(len(frames) - 1)
+                drawn.append(group(draw_ghost(view, end), transform=f"translate(0 {y + strip_y(view.has_bar)})"))
             y += lane_tall(view.has_bar)
             seen.update(seen_in(view))
         assert sent.leaves(0, step) == leaves_of(to_node(Svg("", drawn))), step

@@ -42,7 +42,12 @@ def brute_force(trace: Trace, number: int, name: str) -> dict[int, tuple[str, in
         if "topic" in s.data and "partition" in s.data and place(s.data, trace.run) == name
     ]
     state: dict[str, Any] = {}
+    is_stored = False  # whether committed_to is what the store holds
     for step in steps:
+        if step.what == "start" and "stored" in step.data:
+            is_stored = step.data["stored"] == step.state["committed_to"]
+        elif step.what != "start" and step.state.get("committed_to", 0) != state.get("committed_to", 0):
+            is_stored = True
         state = {**step.state, "committed_to": step.state.get("committed_to", state.get("committed_to", 0))}
     lists = {name: set(from_ranges(state.get(name, []))) for name in ("pending", "failed", "waiting")}
     appended: dict[int, int] = {}
@@ -91,7 +96,8 @@ def brute_force(trace: Trace, number: int, name: str) -> dict[int, tuple[str, in
         flags |= IS_GONE if offset < state["log_start"] else 0
         flags |= IS_BELOW_COMMIT if offset < state.get("committed_to", 0) else 0
         flags |= IS_READ if offset < state.get("emitted_to_offset", state["committed_to"]) else 0
-        codes[offset] = code_of(flags), badge_of(flags)
+        code = code_of(flags)
+        codes[offset] = code if is_stored else code.replace("C", "D"), badge_of(flags)
     return codes
 
 
@@ -171,7 +177,9 @@ def test_frames_count_lag_pending_and_retries() -> None:
         before = last.get(step.data["topic"], {"committed_to": 0, "retries": 0})
         last[step.data["topic"]] = {**before, "pending": [], **step.state}
         assert frames.lag[step.number] == sum(s["log_end"] - s["committed_to"] for s in last.values())
-        assert frames.pending[step.number] == sum(len(from_ranges(s["pending"])) for s in last.values())
+        held = [{*from_ranges(s.get("waiting", [])), *from_ranges(s.get("failed", []))} for s in last.values()]
+        in_flight = [{*from_ranges(s["pending"])} - waits for s, waits in zip(last.values(), held, strict=True)]
+        assert frames.in_flight[step.number] == sum(map(len, in_flight))
         assert frames.retries[step.number] == sum(s["retries"] for s in last.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from kitlib.views.browser.session import Session
 from tests.conftest import REPOSITORY
 
 
@@ -21,3 +22,18 @@ def test_a_session_of_every_experiment_needs_the_standard_library_alone() -> Non
     """
     answer = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     assert (answer.stdout.strip(), answer.stderr) == ("['kitlib']", "")
+
+
+def test_a_knob_keeps_the_place_in_time() -> None:
+    """Of another run the step is shown at which as much time has passed; the first stays the first, and the last the last."""
+    session = Session("small_max_offset_behind")
+    before = session.trace
+    places = {}
+    for shown in (0, 1, 150, 2**31):
+        session.answer({"number": 1, "do": "run", "knobs": {"max_offset_behind": 5}, "seed": 1})
+        session.answer({"number": 2, "do": "run", "knobs": {"max_offset_behind": 60}, "seed": 1, "shown": shown})
+        places[shown] = session.told["at"]
+    now = session.trace
+    assert (places[0], places[1], places[2**31]) == (0, 1, len(now) - 1)
+    at = places[150]
+    assert now.at(at).at_ms <= before.at(150).at_ms < now.at(at + 1).at_ms

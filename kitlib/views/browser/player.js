@@ -2,7 +2,7 @@
 // Scrubbing and playing use what the browser has already; only a knob, the seed, a fork and starting
 // over ask the kernel. While one question is under way only the newest further one is kept.
 
-const WIDE = 960; // CSS pixels: from here on there is room for knobs beside a picture
+const WIDE = 860; // CSS pixels: from here on there is room for knobs beside a picture
 
 class Player {
   constructor(model, root) {
@@ -48,26 +48,29 @@ class Player {
     this.actors = new ActorStage(this.transport.clock, () => { this.root.focus({ preventScroll: true }); this.togglePlay(); });
     this.above.push(this.actors);
     this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.ruler.node);
-    this.question = html("b", { text: "Where is each record?" });
     this.stage = html("div");
     const nodesOf = (panels) => panels.flatMap(({ nodes }) => nodes);
     this.live = new LivePanel(this.model);
     this.side = html("div", { class: "kit-side" }, ...(isRun ? [...this.knobs.nodes, actions, this.live.node] : []));
     this.deck = html("div", { class: "kit-deck" }, this.controls, html("div", { class: "kit-now" }, this.stepText, this.sentence), this.error);
     this.frame = html("div", { class: "kit-stage", role: "group", "aria-label": "Pictures" }, this.hatches, this.stage);
-    const main = html("div", { class: "kit-main" }, this.deck, ...nodesOf(this.above), html("p", { class: "kit-heading" }, this.question),
-      this.frame, ...nodesOf(this.below), this.cut);
+    const main = html("div", { class: "kit-main" }, this.deck, ...nodesOf(this.above), this.frame, this.actors.legend,
+      ...nodesOf(this.below), this.cut);
     this.root.replaceChildren(
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }), html("div", { class: "kit-body" }, this.side, main));
-    this.fit = new ResizeObserver(() => this.arrange(isRun && this.root.clientWidth >= WIDE));
+    this.fit = new ResizeObserver(() => {
+      const isNew = this.root.dataset.wide === undefined;
+      this.arrange(isRun && this.root.clientWidth >= WIDE);
+      if (isNew && isJustRun(this.root)) this.root.scrollIntoView({ block: "start" });
+    });
     this.fit.observe(this.root);
-    this.arrange(false);
   }
 
   arrange(isWide) {
     if (this.root.dataset.wide === `${isWide}`) return;
     this.root.dataset.wide = isWide;
-    (isWide ? this.side : this.deck).append(this.verdict.node);
+    if (isWide) this.knobs.nodes[1].after(this.verdict.node);
+    else this.deck.append(this.verdict.node);
     if (isWide) this.verdict.chips.after(this.outcome.node);
     else this.side.append(this.outcome.node);
     for (const node of [this.verdict.sentence, this.frame]) put(node, "tabindex", isWide ? null : 0); // there they scroll
@@ -89,8 +92,7 @@ class Player {
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
     this.transport.load(run.clock, this.model.get("told").marks ?? []);
     for (const panel of this.panels) panel.load(run, film);
-    put(this.question, "text", run.reels[0].question);
-    const shown = this.shownReels.flatMap(({ nodes }) => nodes).slice(1);
+    const shown = this.shownReels.flatMap(({ nodes }) => nodes);
     const isSame = shown.length === this.stage.childNodes.length && shown.every((node) => node.parentNode === this.stage);
     if (!isSame) this.stage.replaceChildren(...shown); // put in again, what has the focus would lose it
   }

@@ -28,7 +28,7 @@ class ActorStage {
       svg("svg", { viewBox: "0 0 48 48", width: 48, height: 48, "aria-hidden": "true" }, svg("path", { d: "M16 10L38 24L16 38Z" })));
     this.begin.addEventListener("click", onPlay);
     this.legend = html("ul", { class: "kit-cast", "aria-label": "What travels on the stage" });
-    this.node = html("section", { class: "kit-actors-box", "aria-label": "Stage" }, html("div", { class: "kit-actors-frame" }, this.picture, this.begin), this.legend);
+    this.node = html("section", { class: "kit-actors-box", "aria-label": "Stage" }, html("div", { class: "kit-actors-frame" }, this.picture, this.begin));
     this.nodes = [this.node];
     this.free = []; // elements that stand for nothing now
   }
@@ -37,7 +37,7 @@ class ActorStage {
     this.stage = run.stage;
     this.shown = new Map(); // place in the list of travellers -> its element
     this.place = -1;
-    put(this.node, "hidden", this.stage ? null : "");
+    for (const node of [this.node, this.legend]) put(node, "hidden", this.stage ? null : "");
     if (!this.stage) return;
     const { stage } = this;
     let last = 0;

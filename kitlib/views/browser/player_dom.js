@@ -49,6 +49,12 @@ function typeOn(event) {
   cell.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", keyCode: 40, bubbles: true }));
 }
 
+// Whether Shift+Enter has just run this widget's cell: the next one is active. JupyterLab then shows the widget's foot.
+function isJustRun(root) {
+  const cell = root.closest(".jp-Cell");
+  return cell?.querySelector(".kit-player") === root && cell.nextElementSibling?.classList.contains("jp-mod-active");
+}
+
 // A widget that shows one of these in an element of its own, until it is closed.
 const widget = (Kind) => ({
   render({ model, el }) {

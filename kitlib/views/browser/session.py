@@ -10,6 +10,7 @@ A notebook's `Player` puts a session behind a widget; the site of `kit page` put
 from __future__ import annotations
 
 import gc
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -180,8 +181,9 @@ class Session:
                     self._held_at = max(0, min(1_000, int(question["at"])))
                 case _:
                     self._rerun(question["knobs"], question["seed"])
-                    last = len(self.trace) - 1
-                    shown = min(int(question["shown"]), last) if may_wait and "shown" in question and last >= 0 else None
+                    if "shown" in question and len(self.trace):
+                        at = same_place(before, int(question["shown"]), self.trace)
+                        shown = at if may_wait else None
             if self.trace is not before:
                 self.verdict = judge(self.trace)
         except KitError as error:
@@ -285,6 +287,15 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         row = {"kind": kind, "count": count, "witness": first.witness, "reason": first.reason}
         anomalies.append(row | {"isViolation": kind in verdict.violations})
     return {"sentence": verdict.sentence, "anomalies": anomalies}
+
+
+def same_place(before: Trace, at: int, now: Trace) -> int:
+    """The step of another run at which as much time has passed; of several at one moment as many of them, and the last for the last."""
+    was_ms, now_ms = ([step.at_ms for step in trace.steps] for trace in (before, now))
+    if at >= len(was_ms) - 1:
+        return len(now_ms) - 1
+    of_moment = at - bisect_left(was_ms, was_ms[at])
+    return max(0, min(bisect_left(now_ms, was_ms[at]) + of_moment, bisect_right(now_ms, was_ms[at]) - 1))
 
 
 def whole_seed(seed: Any) -> int:

@@ -68,6 +68,7 @@ class LaneView(NamedTuple):
     boxes: int  # of the close-up
     beyond: Beyond
     place: str  # "orders/0", for refs
+    is_stored: bool  # whether committed_to is what the store holds
 
     def counts(self) -> dict[str, int]:
         """Offsets by code, the calm codes first."""
@@ -88,6 +89,7 @@ class Lane:
     windows: list[int] = field(default_factory=list)  # first offset of the close-up
     offsets: list[int] = field(default_factory=list)  # the record that the step is about, or -1
     beyond: list[Beyond] = field(default_factory=list)
+    is_stored: list[bool] = field(default_factory=list)
 
     @property
     def has_bar(self) -> bool:
@@ -120,7 +122,9 @@ class Lane:
 
     def _view(self, place: int, flags: bytearray, is_now: bool = False) -> LaneView:
         marks = self.marks[place] if place >= 0 else (self.base,) * 4
+        is_stored = place >= 0 and self.is_stored[place]
         codes = codes_of(flags, self.base, marks)[: max(0, marks[1] - self.base)]
+        codes = codes if is_stored else codes.replace("C", "D")
         window, current = (self.windows[place], self.offsets[place]) if place >= 0 else (self.base, -1)
         return LaneView(
             self.name,
@@ -134,6 +138,7 @@ class Lane:
             self.boxes,
             self.beyond[place] if place >= 0 else Beyond(),
             self.place,
+            is_stored,
         )
 
 
@@ -185,7 +190,7 @@ def codes_of(flags: bytearray, base: int, marks: tuple[int, int, int, int]) -> s
 _CODES = [TABLE[high * 256 : high * 256 + 256].encode("ascii") for high in range(8)]
 
 
-def _size(ranges: Iterable[Range]) -> int:
+def size_of(ranges: Iterable[Range]) -> int:
     """How many offsets lie in at least one of the ranges."""
     size, after = 0, -1
     for first, last in sorted(ranges):
@@ -219,7 +224,8 @@ class LaneReader:
         self.toggles: list[Toggle] = []
         self.marks: Marks = (lane.base, lane.base, lane.base, lane.base)
         self.window = lane.base
-        self.lag = self.pending = self.retries = 0
+        self.lag = self.in_flight = self.retries = 0
+        self.is_stored = False  # what the spout begins from is a commit only once it was written, or read
         self.ranges: dict[str, list[Range]] = {"pending": [], "failed": [], "waiting": []}
         self.ends: dict[str, set[int]] = {"pending": set(), "failed": set(), "waiting": set()}
         self.effects: set[tuple[int, Any]] = set()  # (offset, part) with a process step
@@ -240,12 +246,19 @@ class LaneReader:
         handle = getattr(self, f"_on_{what}", None)
         if handle is not None:
             handle(data)
+        before = self.marks[2]
         if state:
             self._read_state(state)
         else:
             start, end, committed, emitted = self.marks
             self.marks = (start, max(end, self.appended_to), committed, emitted)
+        if what == "start" and "stored" in data:
+            self.is_stored = data["stored"] == self.marks[2]
+        elif what != "start" and self.marks[2] != before:
+            self.is_stored = True
         self.lag = max(0, self.marks[1] - self.marks[2])
+        if self.toggles:
+            self.in_flight = self._in_flight()
         if what not in QUIET_WORDS:
             self._look_at(data.get("offset", data.get("to")))
         lane = self.lane
@@ -254,6 +267,7 @@ class LaneReader:
         lane.marks.append(self.marks)
         lane.windows.append(self.window)
         lane.beyond.append(self.beyond)
+        lane.is_stored.append(self.is_stored)
         lane.offsets.append(number_of(data.get("offset"), -1) if what not in QUIET_WORDS else -1)
 
     def _read_state(self, state: dict[str, Any]) -> None:
@@ -278,7 +292,12 @@ class LaneReader:
             for first, after in zip(changed[::2], changed[1::2], strict=True):
                 self._toggle(first, after, flag)
             self.ranges[name], self.ends[name] = ranges, ends
-            self.pending = _size(each for known in self.ranges.values() for each in known)
+
+    def _in_flight(self) -> int:
+        """How many records are pending, and neither wait, nor are to be fetched again, nor failed for good."""
+        held = [*self.ranges["waiting"], *self.ranges["failed"]]
+        stuck = [[offset, offset] for offset in self.refused - self.processed]
+        return size_of([*self.ranges["pending"], *held, *stuck]) - size_of([*held, *stuck])
 
     def _toggle(self, first: int, after: int, flag: int) -> None:
         """Flip a flag on first <= offset < after, as far as the lane reaches."""

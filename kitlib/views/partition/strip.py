@@ -40,7 +40,7 @@ from kitlib.views.look import (
     ZOOM,
     Look,
 )
-from kitlib.views.partition.reader import Beyond, Lane, LaneView, Marks
+from kitlib.views.partition.reader import Beyond, Lane, LaneView
 from kitlib.views.svg import Item, Svg, draw_frame, el, group, letter_paint, line_paint
 from kitlib.words.glyphs import BLUE, PINK
 from kitlib.words.word import count as plural
@@ -105,7 +105,7 @@ def _sum(name: str, parts: list[tuple[int, str]], of: int = 0) -> str:
 
 def draw_lane(view: LaneView, top: int) -> Svg:
     """The lane as SVG, its upper edge at y = `top`."""
-    row = group(*_row(view), transform=f"translate(0 {_strip_y(view.has_bar)})")
+    row = group(*_row(view), transform=f"translate(0 {strip_y(view.has_bar)})")
     if not view.has_bar:
         return group(*_told(view), row, transform=f"translate(0 {top})")
     (beam, bracket), (pieces, labels) = _looks(view), draw_bar(view)
@@ -123,10 +123,22 @@ def _row(view: LaneView, is_held: bool = False) -> list[Svg]:
     boxes = _boxes(view)
     rest = [NOTHING] * (view.boxes // BLOCK + 1 - len(boxes))
     ring = _ring(view.window, view.boxes, view.current)
-    return [*boxes, *rest, ring, *_marks(view.window, view.boxes, view.marks, is_held)]
+    return [*boxes, *rest, ring, *_marks(view, is_held)]
 
 
-def _strip_y(has_bar: bool) -> int:
+def draw_ghost(view: LaneView, end: LaneView) -> Svg:
+    """A faint strip at the foot of the boxes: how they end."""
+    width, first = STRIP // view.boxes, view.window - view.base
+    cells = cells_of(end.codes[first : first + view.boxes], view.boxes)
+    bands = [
+        draw_frame(LOOK_OF[code], LEFT + at * width + 1, TALL - 9, (after - at) * width - 2, 8)
+        for at, after, code in cells
+        if LOOK_OF[code].shape not in ("dot", "empty")
+    ]
+    return group(el("title", f"How this run ends: {sums_of(end)[0]}"), *bands, opacity=0.45, data_ghost="strip")
+
+
+def strip_y(has_bar: bool) -> int:
     return STRIP_Y + (ZOOM if has_bar else 0)
 
 
@@ -152,10 +164,10 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
         held = [close_up_at(lane, name, held_at or 0) if lane.has_bar else None for name in names]
         windows = list(dict.fromkeys(window for window in held if window is not None))
         count, of = len(windows) + 1, [len(windows) if window is None else windows.index(window) for window in held] + [len(windows)]
-        down, lower = f"translate(0 {top})", f"translate(0 {top + _strip_y(lane.has_bar)})"
+        down, lower = f"translate(0 {top})", f"translate(0 {top + strip_y(lane.has_bar)})"
         beam, bracket = Track(film, count, of, transform=down), Track(film, count, of, transform=down)
         bar, head = Track(film, transform=down), Track(film, transform=down)
-        row = Track(film, count, of, transform=lower)
+        row, ghost = Track(film, count, of, transform=lower), Track(film, count, of, transform=lower)
         found: list[str] = []
         last: dict[int, object] = {}
         at = 0
@@ -172,12 +184,15 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
                 if choice == len(windows) or last.get(choice) != now:  # most steps are about records elsewhere
                     row.show(step, _row(shown, choice < len(windows)), choice)
                 last[choice] = now
+                if step == 0 and not only and lane.steps:  # before the first step is played
+                    ghost.show(0, [draw_ghost(shown, lane.after(lane.steps[-1]))], choice)
+                    ghost.show(1, [], choice)
                 if lane.has_bar and (choice == len(windows) or not step):
                     for track, piece in zip((beam, bracket), _looks(shown), strict=True):
                         track.show(step, [piece], choice)
         for number in range(at, steps):
             seen[number].update(found)
-        reel.tracks += (beam, bar, bracket, head, row) if lane.has_bar else (head, row)
+        reel.tracks += (beam, bar, bracket, head, row, ghost) if lane.has_bar else (head, row, ghost)
         top += lane_tall(lane.has_bar)
         reel.tall = top
     told = [(step, frozenset(keys)) for step, keys in enumerate(seen)]
@@ -213,7 +228,7 @@ def _within(view: LaneView) -> object:
     first, after = view.window - view.base, view.window - view.base + view.boxes
     marks = [mark if view.window <= mark <= view.window + view.boxes else None for mark in view.marks]
     current = view.current if view.window <= view.current < view.window + view.boxes else -1
-    return view.codes[first:after], view.flags[first:after], marks, current
+    return view.codes[first:after], view.flags[first:after], marks, view.is_stored, current
 
 
 # -- the boxes -----------------------------------------------------------------------------------------
@@ -318,12 +333,14 @@ def _ring(window: int, boxes: int, current: int) -> Svg:
 # -- the positions -------------------------------------------------------------------------------------
 
 
-def _marks(window: int, boxes: int, marks: Marks, is_held: bool) -> list[Svg]:
+def _marks(view: LaneView, is_held: bool) -> list[Svg]:
     """Where the next fetch begins above the boxes, committed_to and the log's ends below."""
+    window, boxes, marks = view.window, view.boxes, view.marks
     start, end, committed, emitted = (place_mark(window, boxes, mark) for mark in marks)
+    told = f"committed to {marks[2]}" if view.is_stored else f"starts at {marks[2]}, not stored"
     drawn = [
-        (emitted, _mark(marks[3], "fetched to", emitted, is_above=True)),
-        (committed, _mark(marks[2], "committed to", committed, is_above=False)),
+        (emitted, _mark(f"fetched to {marks[3]}", emitted, is_above=True)),
+        (committed, _mark(told, committed, is_above=False, is_hollow=not view.is_stored)),
         (start, _end(marks[0], start, is_start=True)),
         (end, _end(marks[1], end, is_start=False)),
     ]
@@ -339,7 +356,7 @@ def place_mark(window: int, boxes: int, offset: int) -> tuple[int, int]:
 
 
 @lru_cache(4_000)
-def _mark(offset: int, name: str, place: tuple[int, int], *, is_above: bool) -> Svg:
+def _mark(told: str, place: tuple[int, int], *, is_above: bool, is_hollow: bool = False) -> Svg:
     """A triangle at the left edge of the offset's box, or at the strip's edge pointing out of the close-up."""
     x, side = place
     tip, foot = (-4, -14) if is_above else (TALL + 4, TALL + 14)
@@ -351,13 +368,15 @@ def _mark(offset: int, name: str, place: tuple[int, int], *, is_above: bool) -> 
     is_left = x < WIDTH / 2
     words = el(
         "text",
-        f"{name} {offset}",
+        told,
         x=x + (11 if is_left else -11),
         y=middle + 4,
         text_anchor=None if is_left else "end",
         **letter_paint("ink", 4),
     )
     colour = {"cls": "ink"} if is_above else {"fill": BLUE, "cls": "ink-line", "stroke_width": 0.8}
+    if is_hollow:
+        colour = {"cls": "paper", "stroke": BLUE, "stroke_width": 1.8}
     return group(el("path", d=path, **colour), words)
 
 
@@ -368,7 +387,7 @@ def _end(offset: int, place: tuple[int, int], *, is_start: bool) -> Svg:
     y = TALL + 34
     parts = []
     if side == 0:
-        parts.append(el("path", d=f"M{x} -4V{TALL + 24}", cls="ink-line", stroke_width=3))
+        parts.append(el("path", d=f"M{x} -4V{TALL + 3}M{x} {TALL + 19}V{TALL + 25}", cls="ink-line", stroke_width=3))
     else:
         parts.append(el("path", d=f"M{x + side * 7} {y - 4}L{x - side * 3} {y - 9}V{y + 1}Z", cls="ink"))
     if side:
@@ -407,7 +426,7 @@ def draw_bar(view: LaneView) -> tuple[list[Svg], list[Svg]]:
     pieces, labels = _pieces(tuple(cells_of(codes, limit)), base, scale)
     twice = flags[: len(codes)].translate(AGAIN).decode("ascii")
     again = _duplicates(tuple(cells_of(twice, limit)), scale) if "X" in twice else NOTHING
-    return [pieces, again], [labels, _emitted_to(at(emitted)), _committed_to(at(committed))]
+    return [pieces, again], [labels, _emitted_to(at(emitted)), _committed_to(at(committed), view.is_stored)]
 
 
 @lru_cache(2_000)
@@ -443,8 +462,9 @@ def _emitted_to(x: float) -> Svg:
 
 
 @lru_cache(4_000)
-def _committed_to(x: float) -> Svg:
-    return el("path", d=f"M{x:.1f} {BAR_BOTTOM + 4}l-4 6h8Z", fill=BLUE, cls="ink-line", stroke_width=0.8)
+def _committed_to(x: float, is_stored: bool) -> Svg:
+    colour = {"fill": BLUE, "cls": "ink-line", "stroke_width": 0.8} if is_stored else {"cls": "paper", "stroke": BLUE, "stroke_width": 1.5}
+    return el("path", d=f"M{x:.1f} {BAR_BOTTOM + 4}l-4 6h8Z", **colour)
 
 
 @lru_cache(4_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from kitlib.text import plain_text
@@ -141,10 +141,6 @@ def _ref(ref: str | Value, step: Step) -> str:
     return ref if isinstance(ref, str) else str(ref(step))
 
 
-def size_of(ranges: Iterable[list[int]]) -> int:
-    return sum(last - first + 1 for first, last in ranges)
-
-
 def times(number: int) -> str:
     return f"× {number:,}" if number > 1 else ""
 
@@ -169,6 +165,13 @@ def tuple_key(step: Step) -> tuple[Any, ...]:
 
 def many(step: Step) -> str:
     return times(step.data["last"] - step.data["first"] + 1) or f"{step.data['first']}"
+
+
+def appended(step: Step) -> str:
+    """`40 records appended`, `record 5 appended`."""
+    first, last = step.data["first"], step.data["last"]
+    number = len(step.data["offsets"]) if "offsets" in step.data else last - first + 1
+    return f"{number:,} records appended" if number != 1 else f"record {first} appended"
 
 
 def effect(store: str) -> Deed:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.trace import Step
+from kitlib.views.partition.reader import size_of
 from kitlib.views.stage.deeds import (
     NO_MEMBERS,
     NOTHING,
     WHO,
     acts,
+    appended,
     arrives,
     becomes,
     blinks,
@@ -28,7 +30,6 @@ from kitlib.views.stage.deeds import (
     place_of,
     record_ref,
     says,
-    size_of,
     span_of,
 )
 from kitlib.views.stage.score import (
@@ -290,7 +291,7 @@ SHARE = Setting(
         Part("effects", "store", 1.0, is_always=True),
     ),
     {
-        "append": (says("log", lambda step: f"+ {many(step)} appended"),),
+        "append": (says("log", appended),),
         "start": NOTHING,
         "acquire": (hops("log", "broker", RECORD, offset_of, record_ref), leaves("broker", WHO, _style, _delivery, offset_of, record_ref)),
         "process": (arrives(_delivery), effect("effects")),

@@ -27,6 +27,7 @@ from kitlib.views.stage.score import (
     FENCED,
     FROZEN,
     STYLES,
+    TALL,
     UP,
     WIDE,
     Actor,
@@ -40,6 +41,7 @@ from kitlib.words.glyphs import GREEN, RED, SKY
 
 WIDE_CHAR = 7.3  # the width of a bold character of 12 px
 FLAT = 36.0  # an actor that is lower has one line
+PILL = 10.0  # half of what travels
 LANE = 10.0  # from one lane to the next
 FLOOR = 13.0  # above the foot: where what fell lies
 TITLE = "The stage: who acts, and what is under way"
@@ -113,8 +115,12 @@ def draw_body(ref: str | None, kind: str, label: str, wide: float, tall: float, 
 
 @lru_cache(20_000)
 def draw_line(text: str, wide: float, tall: float) -> Svg:
-    """What an actor holds, in its lower half; a flat one has it at its right end."""
+    """What an actor holds, in its lower half, in two lines where one is too short; a flat one has it at its right end."""
     most = int((wide - 16) / 6.0) if tall >= FLAT else int((wide - 62) / 6.0)
+    first, comma, second = text.partition(", ")
+    if tall >= TALL and len(text) > most and comma and max(len(first) + 1, len(second)) <= most:
+        rows = [el("text", told, cls="ink", x=-wide / 2 + 9, y=y, font_size=11) for told, y in ((f"{first},", 8), (second, 20))]
+        return group(*rows)
     told = text if len(text) <= most else f"{text[: max(1, most - 1)]}…"
     if tall < FLAT:
         return el("text", told, cls="grey", x=wide / 2 - 6, y=4, text_anchor="end", font_size=11)
@@ -199,7 +205,7 @@ def path_of(source: Actor, target: Actor, others: Iterable[Actor]) -> tuple[floa
     way = 1 if dy > 0 else -1
     side = 14.0 * way
     x0, y0 = source.x + side, source.y + way * source.tall / 2
-    x1, y1 = target.x + side, target.y - way * target.tall / 2
+    x1, y1 = target.x + side, target.y - way * (target.tall / 2 + PILL)  # its words stay readable
     return (x0, y0, (x0 + x1) / 2 + side, (y0 + y1) / 2, x1, y1)
 
 

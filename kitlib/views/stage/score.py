@@ -35,7 +35,6 @@ MOST_REST_S = 7.0  # or until whoever lost it is back, but no longer than this
 BACK_S = 1.1  # how long what came back is marked
 SAYS_S = 1.5  # how long a bubble stands
 LANES = 9  # side by side, what crosses between the same two
-TEXT_S = 0.1  # an actor's lines change at most so often
 UP, DOWN, BACK, FROZEN, CUT_OFF, AWAY, FENCED = "up", "down", "back", "frozen", "cut off", "away", "fenced"
 ARRIVED, LOST, REFUSED, DROPPED = "arrived", "lost", "refused", "dropped"
 
@@ -288,8 +287,8 @@ class Play:
         """What an actor holds, in a few words."""
         if (actor := self.stage.actors.get(name)) is None or (actor.lines and actor.lines[-1][1] == text):
             return
-        if actor.lines and self.now - actor.lines[-1][0] < TEXT_S:
-            actor.lines[-1] = (actor.lines[-1][0], text)
+        if actor.lines and actor.lines[-1][0] == self.now:
+            actor.lines[-1] = (self.now, text)
         else:
             actor.lines.append((self.now, text))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from kitlib.trace import Step, Trace
+from kitlib.views.partition.reader import size_of
 from kitlib.views.stage.deeds import (
     MOST_SHOWN,
     NOTHING,
     WHO,
     acts,
+    appended,
     arrives,
     becomes,
     drops,
@@ -18,16 +20,15 @@ from kitlib.views.stage.deeds import (
     hops,
     leaves,
     loses_all,
-    many,
     offset_of,
     record_ref,
     says,
-    size_of,
     tuple_key,
 )
 from kitlib.views.stage.score import (
     ACK,
     AGAIN,
+    ANSWER,
     BACK,
     COMMIT,
     DOWN,
@@ -74,9 +75,33 @@ def _spout_lines(play: Play, step: Step) -> None:
         start = f"{state['log_start']} to " if state.get("log_start") else "end "
         play.show("log", f"{start}{state['log_end']}")
     if "pending" in state:
-        failed = len(state.get("failed", ()))
-        play.show("spout", f"{size_of(state['pending'])} pending" + (f", {failed} failed" if failed else ""))
-        play.show("commit", f"{state['committed_to']}")
+        failed = list(state.get("failed", ()))
+        told = f", {size_of(failed)} failed" if failed else ""
+        play.show("spout", f"{size_of([*state['pending'], *failed])} pending{told}")
+    if step.number == 0 and (begun := next((each for each in play.trace.steps if each.what == "start"), None)):
+        play.show("commit", _stored(begun))
+
+
+def _stored(start: Step) -> str:
+    """What the store holds when a spout begins."""
+    stored = start.data.get("stored")
+    return "empty" if stored is None else f"{stored}"
+
+
+def _spout_starts(play: Play, step: Step) -> None:
+    """It reads the store; where that does not decide, the log says where it begins or ends."""
+    stored, offset = _stored(step), f"{step.data['offset']}"
+    play.show("commit", stored)
+    if stored != "empty":
+        play.hop("commit", step.actor, COMMIT, stored)
+    if stored != offset:
+        play.hop("log", step.actor, ANSWER, offset)
+
+
+def _spout_commits(play: Play, step: Step) -> None:
+    if step.data.get("written", True):
+        play.hop(step.actor, "commit", COMMIT, offset_of(step))
+        play.show("commit", offset_of(step))
 
 
 SPOUT = Setting(
@@ -96,10 +121,10 @@ SPOUT = Setting(
         ),
     ),
     {
-        "append": (says("log", lambda step: f"+ {many(step)} appended"),),
+        "append": (says("log", appended),),
         "delete": (says("log", lambda step: f"deleted up to {step.data['to']}", True),),
         "compact": (says("log", "compacted"),),
-        "start": (becomes(BACK, WHO, "bolt"), hops("commit", WHO, COMMIT, offset_of)),
+        "start": (becomes(BACK, WHO, "bolt"), _spout_starts),
         "emit": (_spout_tuples,),
         "process": (arrives(tuple_key), effect("effects")),
         "ack": (hops("bolt", WHO, ACK, "", record_ref),),
@@ -111,7 +136,7 @@ SPOUT = Setting(
         "delay": (says("bolt", lambda step: f"{step.data['offset']} is held back", True),),
         "double": (leaves("spout", "bolt", AGAIN, tuple_key, offset_of, record_ref),),
         "crash": (becomes(DOWN, WHO, "bolt"), loses_all(WHO, "bolt")),
-        "commit": (hops(WHO, "commit", COMMIT, offset_of),),
+        "commit": (_spout_commits,),
         "reset": (says(WHO, lambda step: f"out of range: {step.data['from']} → {step.data['to']}", True),),
         "idle": NOTHING,
         "error": (says(WHO, lambda step: str(step.data["error"]), True), becomes(DOWN)),
