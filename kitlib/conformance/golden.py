@@ -91,7 +91,7 @@ def _first_difference(replay: Replay, trace: dict[str, Any]) -> Difference | Non
         except Exception as crash:  # noqa: BLE001 - a model that breaks has differed, whatever it broke of
             got = {"crash": f"{type(crash).__name__}: {crash}"}
         expected = {key: value for key, value in step.items() if key not in ("op", "args")}
-        differing = _differing_field(expected, got, "")
+        differing = first_field(expected, got, "")
         if differing:
             path, wanted, had = differing
             return Difference(
@@ -100,17 +100,17 @@ def _first_difference(replay: Replay, trace: dict[str, Any]) -> Difference | Non
     return None
 
 
-_ABSENT = "nothing"
+ABSENT = "nothing"
 
 
-def _differing_field(expected: Any, got: Any, path: str) -> tuple[str, Any, Any] | None:
+def first_field(expected: Any, got: Any, path: str) -> tuple[str, Any, Any] | None:
     """The path of the first field that differs, with both values."""
     if isinstance(expected, dict) and isinstance(got, dict):
         if "crash" in got and "crash" not in expected:
-            return (path + "crash", _ABSENT, got["crash"])
+            return (path + "crash", ABSENT, got["crash"])
         for key in (*expected, *(key for key in got if key not in expected)):
-            wanted, had = expected.get(key, _ABSENT), got.get(key, _ABSENT)
-            found = _differing_field(wanted, had, f"{path}{key}.")
+            wanted, had = expected.get(key, ABSENT), got.get(key, ABSENT)
+            found = first_field(wanted, had, f"{path}{key}.")
             if found:
                 return found
         return None
@@ -262,5 +262,5 @@ def _is_answer(step: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = value if value is _ABSENT else json.dumps(value, default=str)
+    text = value if value is ABSENT else json.dumps(value, default=str)
     return text if len(text) <= 160 else text[:157] + "..."

@@ -67,7 +67,9 @@ class Replayed:
         elif op == "disconnect":
             self.sender.disconnect()
         elif op == "respond":
-            self.sender.receive(number_in(args, "request"), answer_of(args.get("partitions")))
+            # A script that is made shorter names the oldest request, the second oldest, ...: its number depends on what came before.
+            number = list(self.sender.in_flight_requests)[args["nth"]] if "nth" in args else number_in(args, "request")
+            self.sender.receive(number, answer_of(args.get("partitions")))
         elif op == "poll":
             self._poll()
         else:

@@ -16,9 +16,9 @@ from typing import Any
 from kitlib.exercises import sandbox
 from kitlib.exercises.answers import HalfRight
 from kitlib.exercises.frame import Rows, unbroken
-from kitlib.exercises.recorded_spout import Whole, built_with
 from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.spouts import emitted_spout
+from kitlib.exercises.your_spout import Whole, built_with
 
 FEW, MANY = 10_000, 100_000  # open
 MOST_TIMES, LEAST_US = 5, 30.0  # so many times as long a message may take, and shorter than this it is never too long

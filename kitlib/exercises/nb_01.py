@@ -7,13 +7,12 @@ from typing import Any
 
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import HalfRight, NotYet, a_class, as_text, expected, numbers_in, plain_name, whole_number
+from kitlib.exercises.door import Recorded, built_on, first_difference
 from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise, unbroken
 from kitlib.exercises.growth import MANAGER_GROWTH, SPOUT_GROWTH
-from kitlib.exercises.own import built_on
-from kitlib.exercises.recorded import Recorded, first_difference
-from kitlib.exercises.recorded_spout import MANAGER, METHODS, SPOUT, built_with
 from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.spouts import emitted_spout, spout_on
+from kitlib.exercises.your_spout import MANAGER, METHODS, SPOUT, built_with
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.storm.earlier import EarlierPartitionManager
@@ -246,7 +245,9 @@ def own_ack(answer: Any) -> Rows:
     outcome = unbroken(run_steps(pending_after, answer, scripts))
     storm = [next(pending_after(PartitionManager, script)) for script in scripts]
     yours = [answers[0] if answers else None for answers in outcome.answers]  # None where the code raised
-    yield found and found.not_yet(_half(storm[0], yours[0]))
+    if found is not None:
+        half = _half(storm[0], yours[0])
+        yield HalfRight(found.said, f"{half}{found.look}", found.picture, found.history) if half else found
     for each, wanted, had in zip(scripts, storm, yours, strict=True):
         yield wanted != had and NotYet(
             f"every recorded step agrees, but with max_offset_behind {each['limit']:,}, {each['emitted']} emitted and an ack of "

@@ -11,11 +11,11 @@ from typing import Any
 
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, a_class, as_text, expected, whole_number
+from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Given, Rows, exercise, unbroken
 from kitlib.exercises.growth import ACKER_GROWTH
-from kitlib.exercises.recorded import Recorded
-from kitlib.exercises.recorded_acker import ACKER, METHODS
 from kitlib.exercises.sandbox import run_steps
+from kitlib.exercises.your_acker import ACKER, METHODS
 from kitlib.storm.acker import Acker, bounds_of, years_to_false_completion
 from kitlib.storm.topology import BasicBolt, Bolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
 from kitlib.text import plain_text

@@ -7,10 +7,10 @@ from typing import Any
 
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, expected, whole_number
+from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Each, Given, Knobs, Rows, Turned, Unlike, exercise
 from kitlib.exercises.nb_08 import stored_in
-from kitlib.exercises.recorded import Recorded
-from kitlib.exercises.recorded_producer import AGREES, CHECK
+from kitlib.exercises.your_log import AGREES, CHECK
 from kitlib.experiments import run
 from kitlib.kafka.broker.leader import BrokerConfig, Leader
 from kitlib.kafka.protocol import MAX_SEQUENCE, Batch, ErrorCode, ProduceRequest, increment_sequence

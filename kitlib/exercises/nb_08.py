@@ -9,13 +9,13 @@ from typing import Any
 
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, a_class, as_text, expected, numbers_in, sequence, whole_number
+from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Edge, Function, Given, Rows, Unlike, exercise
 from kitlib.exercises.growth import STATE_GROWTH
-from kitlib.exercises.recorded import Recorded
-from kitlib.exercises.recorded_producer import AGREES, METHODS, STATE
-from kitlib.exercises.recorded_sender import AGREES as SENDER_AGREES
-from kitlib.exercises.recorded_sender import METHODS as SENDER_METHODS
-from kitlib.exercises.recorded_sender import SENDER
+from kitlib.exercises.your_log import AGREES, METHODS, STATE
+from kitlib.exercises.your_sender import AGREES as SENDER_AGREES
+from kitlib.exercises.your_sender import METHODS as SENDER_METHODS
+from kitlib.exercises.your_sender import SENDER
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace

@@ -8,14 +8,17 @@ holds the learner's answer against it: what the named partition does not show ex
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from itertools import chain
 from random import Random
 from typing import Any
 
+from kitlib.conformance.golden import bundled, read_traces
+from kitlib.conformance.lag import window_of
 from kitlib.errors import KnobError
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import HalfRight, NotYet, choice, expected, one_of, sequence, whole_number
 from kitlib.exercises.frame import Each, Edge, Function, Given, Rows, Unlike, exercise
-from kitlib.exercises.recorded_lag import ASKED, as_window, windows
 from kitlib.experiments.cluster_audit.broken_cluster import (
     FAULTS,
     PARTITIONS,
@@ -29,12 +32,14 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
     broken_cluster as cluster_of,
 )
 from kitlib.monitor.commit_history import Committed
-from kitlib.monitor.lag import Status, Window, calculate, evaluate
+from kitlib.monitor.lag import Status, Window, calculate, evaluate, trimmed
 from kitlib.monitor.lag_window import window_after
 from kitlib.monitor.rewinds import rewinds
 from kitlib.views import draw_window
 from kitlib.words.word import count
 
+BURROW_FILES = ("windows_named.jsonl.gz", "windows_public.jsonl.gz")
+ASKED = 5  # how many parts of a case are arguments
 WORDS = ("OK", "WARN", "STOP", "STALL", "REWIND")
 GROWING = list(range(600, 1600, 100))  # a log that grows by 100 a minute
 STORIES: dict[str, dict[str, Any]] = {  # of which_rule, as arguments of window_after
@@ -239,6 +244,33 @@ def every_step_back(given: list[tuple[int, int]], story: list[int | None]) -> Ro
     yield len(given) > len(right) and NotYet(
         f"{story}: at index {extra[0]} there is no step back by {extra[1]}, or your function names it twice; expected {right}."
     )
+
+
+@cache
+def windows() -> tuple[tuple[list[list[int | None]], list[int], int, int, int, str], ...]:
+    """What Burrow 1.9.5 was asked, the shortest first: commits as [offset, ms, lag or None], log ends, lag, s now, no lag; its word.
+
+    All are shifted so that the smallest offset and the first commit's second are 0: no rule minds, and a sentence can show them.
+    """
+    found = []
+    for trace in chain.from_iterable(read_traces(bundled("burrow", name)) for name in BURROW_FILES):
+        for step in trace["steps"]:
+            window, word = window_of(step["args"]), step["result"].get("calculate_status")
+            commits = [commit for commit in trimmed(window.commits) if commit is not None]
+            if word is None or len(commits) < len(trimmed(window.commits)):
+                continue  # Burrow did not judge it
+            low, begin_s = min(commit.offset for commit in commits), commits[0].timestamp_ms // 1000
+            rows = [[commit.offset - low, commit.timestamp_ms - 1000 * begin_s, commit.lag] for commit in commits]
+            ends = [end - low for end in window.log_ends]
+            found.append((rows, ends, window.current_lag, window.now_s - begin_s, window.allowed_lag, word))
+    return tuple(sorted(found, key=lambda case: (len(case[0]), len(case[1]), sum(case[1]))))
+
+
+def as_window(commits: list[list[int | None]], log_ends: list[int], lag: int, now_s: int, allowed: int) -> Window:
+    """The window of a case."""
+    slots: list[dict[str, Any]] = [{"offset": offset, "timestamp_ms": at_ms, "lag": lag_then} for offset, at_ms, lag_then in commits]
+    args = {"offsets": slots, "broker_offsets": log_ends, "current_lag": lag, "time_now_s": now_s, "allowed_lag": allowed}
+    return window_of(args)
 
 
 @exercise(

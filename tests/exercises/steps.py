@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kitlib.exercises.recorded import FEWEST, FirstDifference, Recording, Script, difference_in
+from kitlib.exercises.door import (
+    RAISED,
+    Recording,
+    Script,
+    compare,
+    differing,
+    history_of,
+    operations,
+    played,
+    shrink,
+    told_of,
+)
 from kitlib.exercises.sandbox import Outcome, Raised
-from kitlib.exercises.shrinking import played
+from kitlib.trace import Trace
 
 MOST_STEPS = 9  # no counterexample is longer
 
@@ -24,34 +35,31 @@ def first_step_only(make: Any, script: dict[str, Any]) -> Iterator[Any]:
     yield make().do(script["steps"][0])
 
 
-def judged_here(recording: Recording, make: Any, scripts: Sequence[Script] = ()) -> FirstDifference | None:
-    """As `first_difference`, without a process of its own."""
-    played = scripts or recording.scripts()
-    answers: list[list[Any]] = [[] for _ in played]
-    raised: list[Raised | None] = [None for _ in played]
-    for number, script in enumerate(played):
-        try:
-            for answer in recording.driver(make, recording.operations(script)):
-                answers[number].append(answer)
-        except Exception as error:  # noqa: BLE001 - as the sandbox does
-            raised[number] = Raised(type(error).__name__, str(error), "")
-    return difference_in(recording, played, Outcome(answers, raised))
+def judged_here(recording: Recording, make: Any, scripts: Sequence[Script] = ()) -> tuple[str, str, Script] | None:
+    """As `first_difference`, without a process of its own: what is told, where to look, and what `shrink` is asked."""
+    chosen = scripts or recording.scripts()
+    outcome = Outcome([], [])
+    for script in chosen:
+        answers = played(recording, make, operations(script))
+        raised = answers.pop()[RAISED] if RAISED in (answers or [{}])[-1] else ""
+        outcome.answers.append(answers)
+        outcome.raised.append(Raised(*raised.partition(": ")[::2], "") if raised else None)
+    compared = compare(recording, chosen, outcome)
+    return None if compared.agrees else told_of(recording, chosen, outcome, compared)
 
 
-def histories_in(recording: Recording, make: Any, scripts: Sequence[Script]) -> list[list[dict[str, Any]]]:
-    """The shortest recorded histories that differ, as a check finds them."""
-
-    def first(steps: list[dict[str, Any]]) -> int | None:
-        pairs = zip(played(recording.driver, recording.right, steps), played(recording.driver, make, steps), strict=False)
-        return next((at for at, (right, got) in enumerate(pairs) if recording.differ(right, got)), None)
-
-    histories = (recording.operations(script)["steps"] for script in scripts)
-    ends = [(steps, at) for steps in histories if (at := first(steps)) is not None]
-    return [steps[: at + 1] for steps, at in sorted(ends, key=lambda end: end[1])[:FEWEST]]
+def shrunk(recording: Recording, make: Any, asked: Script) -> tuple[Script, Trace]:
+    """The shortest script on which the two part, and its history."""
+    [answer] = shrink(make, {**asked, "kits": []})
+    script, got = answer["script"], answer["got"]
+    right = played(recording, recording.right, script)
+    kind, said = differing(right[-1], got[-1])
+    assert kind == asked["kind"] and not any(differing(*both)[0] for both in zip(right[:-1], got[:-1], strict=True))
+    return script, history_of(recording, script, right, got, said)
 
 
 def is_full(said: str) -> bool:
     """Whether a sentence has what was expected and what came instead."""
-    wanted = ("should", "expected", "so the broker says")
+    wanted = ("should", "expected", "there is no")
     came = ("your", "got ", "is ", "are ", "it ", "goes ", "stay", "was ", "has ", "after ", "returns ")
     return any(word in said for word in wanted) and any(word in said for word in came)

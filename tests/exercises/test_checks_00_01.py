@@ -12,15 +12,12 @@ import pytest
 from kitlib.exercises import check, exercises, hint, nb_00, nb_01, sandbox, solutions
 from kitlib.exercises.answers import NotYet, a_function
 from kitlib.exercises.frame import Exercise, Given, Rows, find, values_of
-from kitlib.exercises.recorded import compare
-from kitlib.exercises.recorded_spout import ASKED, SPOUT
 from kitlib.exercises.spouts import spout_on
 from kitlib.experiments import run
 from kitlib.storm.earlier import EarlierPartitionManager
 from kitlib.storm.partition_manager import PartitionManager
 from kitlib.trace import from_ranges
-from tests.exercises import test_recorded_manager as manager
-from tests.exercises.steps import judged_here
+from tests.exercises import planted_manager as manager
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
@@ -176,7 +173,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_ack", ack_with_a_bound_of_100_000, "10 emitted and an ack of 150,000, pending should then be [0, 1, 2"),
     ("own_ack", ack_without_large_bounds, "10 emitted and an ack of 150,005, pending should then be [5, 6, 7"),
     ("own_ack", ack_that_keeps_one_less, "pending should now be {100, 105..109}"),
-    ("own_ack", ack_that_ends_retries, "failed should now be {101}; yours is {}"),
+    ("own_ack", ack_that_ends_retries, "failed should now be {101}; yours is nothing"),
     ("own_ack", ack_that_does_not_count, "number_acked should now be 1"),
     ("own_ack", ack_that_breaks_later, "your code raised LookupError: lost my way"),
     ("own_ack", lambda manager: None, "your code raised TypeError"),
@@ -184,8 +181,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_ack", PartitionManager.ack, "the kit's own"),
     ("own_ack", type("AddsNothing", (PartitionManager,), {}), "the kit's own"),
     ("own_ack", lambda manager, offset: PartitionManager.ack(manager, offset), "the kit's own"),
-    ("own_partition_manager", manager.CommitsWhatIsEmitted, "In short: start(log 100..112, force_from_start=True); next(); commit(): "
-     "committed_to should now be 100; yours is 113."),
+    ("own_partition_manager", manager.CommitsWhatIsEmitted, "start(); next(); commit(): committed_to should now be "),
     ("own_partition_manager", manager.ScansPending, "with 10,000 offsets open a message takes your code"),
     ("own_partition_manager", manager.AroundTheKits, "this is the kit's own, or built on it."),
     ("own_partition_manager", type("AddsNothing", (PartitionManager,), {}), "this is the kit's own, or built on it."),
@@ -220,30 +216,6 @@ def test_truths_move_with_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not check("forgotten_too_much", range(29, 37)).passed
     assert check("what_is_committed", 0).passed
     assert not check("name_the_anomalies", {"duplicated", "reordered"}).passed
-
-
-def test_own_ack_picture_shows_both_partitions() -> None:
-    """The picture of the first difference has a strip for Storm and one for the learner's code."""
-    first, again, broken = (judged_here(SPOUT, each) for each in (ack_of_0_9_2, ack_of_0_9_2, ack_that_breaks_later))
-    assert first and again and broken and first.picture and again.picture and broken.picture is None
-    assert "Storm 0.9.3" in first.picture.svg and "your code" in first.picture.svg and again.picture.svg == first.picture.svg
-
-
-def test_first_difference_of_the_kits_own_is_none() -> None:
-    """The kit's PartitionManager repeats every bundled step, so the exercise can be solved."""
-    scripts = SPOUT.scripts()
-    outcome = sandbox.run_steps(SPOUT.driver, PartitionManager, [SPOUT.operations(each) for each in scripts])
-    found = compare(SPOUT, scripts, outcome)
-    assert found.agrees and found.matched == 16_114
-
-
-def test_operations_hold_nothing_that_storm_answered() -> None:
-    """The learner's process gets what was done and what the broker gave, and not one of the answers to be repeated."""
-    answers = {"result", "state", "zk_write"}
-    for script in SPOUT.scripts():
-        for step in SPOUT.operations(script)["steps"]:
-            assert not answers & step.keys()
-            assert not any(set(ASKED) & call.keys() for call in step["broker"])
 
 
 def test_check_or_hint_of_a_misspelt_exercise_names_the_nearest() -> None:

@@ -1,17 +1,12 @@
-"""A learner's whole PartitionManager beside the recorded one: planted slips are told apart, each by a few calls."""
+"""Slips of learners who write the whole PartitionManager: each is shown by a recorded step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from kitlib.exercises import shrinking, solutions
-from kitlib.exercises.recorded_spout import ASKED, MANAGER, METHODS, whole_scripts
-from kitlib.exercises.shrinking import shrink
+from kitlib.exercises import solutions
 from kitlib.storm.partition_manager import PartitionManager
-from tests.exercises.steps import MOST_STEPS, histories_in, is_full, judged_here
 
 Base = solutions.OwnPartitionManager
 
@@ -192,30 +187,3 @@ PLANTED: list[Callable[..., Any]] = [
     TakesAStoredZero, IsNeverTooFarBehind, TriesNewOnesFirst, TakesAllOfARetry, ForgetsAfterAReset, ClearsWithTheAck,
     FailsTakeOutOfPending, FailsAlways, NeverGivesUp, EmitsNulls, TakesOlderOfABatch, BreaksAtAFailure,
 ]  # fmt: skip
-NAMED = [script for script in whole_scripts() if not script["name"].startswith("pm-rnd")]
-
-
-def test_the_solution_repeats_every_recorded_step() -> None:
-    """All of 0.9.3's recorded steps, but for those after a bound that Java's numbers cannot hold."""
-    assert sum(len(script["steps"]) for script in whole_scripts()) == 16_086
-    assert judged_here(MANAGER, solutions.OwnPartitionManager) is None
-
-
-@pytest.mark.parametrize("make", PLANTED, ids=lambda make: make.__name__)
-def test_a_planted_slip_becomes_a_few_calls(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorded step shows it in a full sentence, and a few calls are left of its history."""
-    monkeypatch.setattr(shrinking, "SECONDS", 60)
-    found = judged_here(MANAGER, make, NAMED)
-    assert found and (found.has_raised or is_full(found.said)), found
-    [answer] = shrink(make, {"recording": MANAGER.name, "kits": [], "histories": histories_in(MANAGER, make, NAMED)})
-    assert answer["steps"][0]["op"] == "start" and len(answer["steps"][1:]) <= MOST_STEPS
-
-
-def test_operations_hold_nothing_that_storm_answered() -> None:
-    """The learner's process gets what was done and what went wrong, and not one of the answers to be repeated."""
-    answers = {"result", "state", "zk_write"}
-    for script in whole_scripts():
-        for step in MANAGER.operations(script)["steps"]:
-            assert not answers & step.keys()
-            assert not any(set(ASKED) & call.keys() for call in step["broker"])
-    assert set(METHODS) <= set(dir(solutions.OwnPartitionManager))

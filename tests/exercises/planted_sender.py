@@ -1,18 +1,11 @@
-"""A learner's numbers in the sender's loop beside the recorded sender: planted slips are told apart, each by a few calls."""
+"""Slips of learners who number a sender's batches: each is shown by a recorded step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from kitlib.exercises import shrinking, solutions
-from kitlib.exercises.recorded_sender import METHODS, SENDER, bundled_scripts, operations
-from kitlib.exercises.shrinking import shrink
-from tests.exercises.steps import MOST_STEPS, histories_in, is_full, judged_here
-
-NAMED = bundled_scripts()[:47]
+from kitlib.exercises import solutions
 
 
 class ToTheFront(solutions.SenderNumbers):
@@ -136,32 +129,3 @@ PLANTED: list[Callable[[], Any]] = [
     DoubtsForever, LastStoredGoesBack, DropsThePartsOfASplit, RaisesAtOnce, BreaksAtARetry,
 ]  # fmt: skip
 RARE = {AllPartitionsBeginAtOnce, LastStoredGoesBack, RaisesAtOnce}  # no named script shows these
-
-
-def test_the_solution_repeats_every_recorded_step() -> None:
-    """Of the two releases' 10,011 recorded steps these are 4.3.1's, but for those after a change of the producer's id."""
-    assert sum(len(script["steps"]) for script in bundled_scripts()) == 9_267
-    assert judged_here(SENDER, solutions.SenderNumbers) is None
-
-
-@pytest.mark.parametrize("make", PLANTED, ids=lambda make: make.__name__)
-def test_a_planted_slip_becomes_a_few_calls(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorded step shows it in a full sentence, and a few calls are left of its history."""
-    monkeypatch.setattr(shrinking, "SECONDS", 60)
-    scripts = bundled_scripts() if make in RARE else NAMED
-    found = judged_here(SENDER, make, scripts)
-    assert found and (found.has_raised or is_full(found.said)), found
-    [answer] = shrink(make, {"recording": SENDER.name, "kits": [], "histories": histories_in(SENDER, make, scripts)})
-    assert answer["steps"][0]["op"] == "start" and 0 < len(answer["steps"][1:]) <= MOST_STEPS
-
-
-def test_no_two_planted_slips_are_told_alike() -> None:
-    """Each is told by a step of its own, or in its own words."""
-    told = [judged_here(SENDER, make, NAMED) for make in PLANTED if make not in RARE]
-    assert len({found.said for found in told if found}) >= len(PLANTED) - 4
-
-
-def test_operations_hold_nothing_that_kafka_did() -> None:
-    """What goes over is what was done to the sender: calls of its user, the clock, and the broker's answers."""
-    assert {frozenset(step) for script in bundled_scripts() for step in operations(script)["steps"]} == {frozenset({"op", "given"})}
-    assert set(METHODS) <= set(dir(solutions.SenderNumbers))
