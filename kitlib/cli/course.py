@@ -38,8 +38,29 @@ def instructor(
     if not found:
         raise KitError(f"there is no notebook {plain_text(notebook, 40)}. Name one by its number, such as 02a.")
     told = "\n".join(views.view(path, exercises()) for path in found)
+    _give(told, out)
+
+
+@course_app.command()
+def plan(
+    name: Annotated[str, typer.Argument(help="90 (minutes), half, day or two.")],
+    out: Annotated[Path | None, typer.Option(help="Write it to this file; a page if it ends in .html, else Markdown.")] = None,
+) -> None:
+    """One page for a workshop's leader: times, questions, right answers, and wrong ones with what to say to them."""
+    from kitlib.exercises.plans import page_of_plan
+    from kitlib.lab import workspace
+
+    if out is not None:
+        workspace.check_writable(out, "--out")
+    _give(page_of_plan(name), out)
+
+
+def _give(told: str, out: Path | None) -> None:
+    from kitlib.exercises.instructor import page_of
+    from kitlib.lab import workspace
+
     if out is None:
         typer.echo(told, nl=False)
         return
-    workspace.write_atomic(out, views.page_of(told) if out.suffix == ".html" else told)
+    workspace.write_atomic(out, page_of(told) if out.suffix == ".html" else told)
     typer.echo(out)

@@ -1,44 +1,28 @@
-"""docs/workshop.md: its plans come to their minutes, and what it says of questions and answers is what the kit says."""
+"""A workshop's plans come to their minutes, and its leader's page says what the notebooks and the checks say."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kitlib.errors import KitError
 from kitlib.exercises import exercises, incidents
 from kitlib.exercises.frame import find
-from kitlib.exercises.instructor import Asked, by_section, sections_of
+from kitlib.exercises.instructor import sections_of
+from kitlib.exercises.plans import DAYS, PLANS, WRONG, Row, notebook_of, page_of_plan, rows_of
 from kitlib.lab import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "workshop.md").read_text(encoding="utf-8")
-TABLES = re.findall(r"\| from \| minutes .*\n\| ---.*\n((?:\|.*\n)+)", PAGE)
-TOTALS = (90, 240, 420, 420)
 LEAST = 0.75  # of a section's minutes: a group is led through it, and does not read alone
 FEWEST_FOR_AN_EXERCISE = 5  # minutes, in a group
-
-
-def rows_of(table: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in table.splitlines()]
-
-
-ROWS = [row for table in TABLES for row in rows_of(table)]
-SECTIONS = [row for row in ROWS if re.search(r"\) \*.+\*$", row[2])]
-EXERCISES = [row for row in ROWS if ") exercise `" in row[2]]
-
-
-@cache
-def sections(name: str) -> dict[str, tuple[float, list[Asked]]]:
-    """Of a notebook: each section's minutes and predictions."""
-    cells = notebooks.load(ROOT / "notebooks" / name).cells
-    parts = sections_of(cells)
-    return {part.title: (part.minutes, asked) for part, asked in zip(parts, by_section(parts, cells), strict=True)}
+ROWS = list(dict.fromkeys(row for plan in PLANS for row in rows_of(plan)))
+SECTIONS = [row for row in ROWS if row.notebook and not row.is_exercise]
+EXERCISES = [row for row in ROWS if row.is_exercise]
 
 
 def planted() -> list[tuple[str, Any]]:
@@ -47,44 +31,49 @@ def planted() -> list[tuple[str, Any]]:
     return [(row[0], row[1]) for module in modules for row in module.WRONG]
 
 
-@pytest.mark.parametrize(("table", "total"), list(zip(TABLES, TOTALS, strict=True)), ids=["90 minutes", "half a day", "day 1", "day 2"])
-def test_a_plan_comes_to_its_minutes(table: str, total: int) -> None:
-    """Each row begins when the one before ends, and the last line has the sum."""
-    rows, at = rows_of(table), 0
-    for begins, minutes, *_ in rows[:-1]:
-        assert begins == f"{at // 60}:{at % 60:02}"
-        at += int(minutes)
-    assert rows[-1][:3] == [f"{total // 60}:{total % 60:02}", str(total), "the end"] and at == total
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_plan_comes_to_its_minutes_and_ends_with_an_incident(plan: str) -> None:
+    """The sum is that of its title; the desk is in it, and the last thing that is worked on is an incident."""
+    _, total, _ = PLANS[plan]
+    rows = rows_of(plan)
+    assert sum(row.minutes for row in rows) == total
+    assert [row for row in rows if row.notebook or row.seed is not None][-1].seed is not None
+    assert {("00", "The desk"), ("08c", "4")} & {(row.notebook, row.part) for row in rows}
 
 
-@pytest.mark.parametrize("row", SECTIONS, ids=lambda row: row[2][:60])
-def test_a_section_has_its_time_and_its_question(row: list[str]) -> None:
-    """The section is in that notebook and gets most of its own minutes; a question with a right answer is asked there."""
-    [(name, title)] = re.findall(r"\(\.\./notebooks/(\S+)\) \*(.+)\*$", row[2])
-    minutes, asked = sections(name)[title]
-    assert int(row[1]) >= LEAST * minutes, f"{title} takes {minutes:.0f} minutes"
-    question, right = re.findall(r"^(.+?)(?: \*\*(.+)\*\*)?$", row[3])[0]
-    assert not asked or (question, right) in [(each.question, each.right) for each in asked]
+@pytest.mark.parametrize("plan", ["day", "two"])
+def test_the_long_plans_have_the_acker_six_in_flight_and_spark(plan: str) -> None:
+    """All three mechanisms, and what Spark counted, are in a day and in two."""
+    numbers = {row.notebook for each in DAYS.get(plan, (plan,)) for row in rows_of(each)}
+    assert {"02a", "02b", "04b", "07a", "08b"} <= numbers
 
 
-@pytest.mark.parametrize("row", EXERCISES, ids=lambda row: f"{row[2][-30:]} {row[0]}")
-def test_an_exercise_has_its_notebook_and_planted_wrong_answers(row: list[str]) -> None:
-    """The exercise is of that notebook; each wrong answer is one of those planted in the tests, with the reply of its check."""
-    [(number, name)] = re.findall(r"^\[(\d\d[a-z]?)\].* exercise `(\w+)`$", row[2])
-    exercise = exercises()[name]
-    assert exercise.notebook == number and int(row[1]) >= FEWEST_FOR_AN_EXERCISE
-    wrong = re.findall(r"`(.+?)`: (.+?)(?:<br>|$)", row[4])
-    assert len(wrong) >= 2
-    for text, reply in wrong:
-        answer = ast.literal_eval(text) if not text.startswith("range") else range(*ast.literal_eval(text[5:]))
-        assert (name, answer) in planted()
-        found = find(exercise, answer)
-        assert not found.passed and found.said.rstrip(".") == reply
+@pytest.mark.parametrize("row", SECTIONS, ids=lambda row: f"{row.text} {row.minutes}")
+def test_a_section_is_there_and_has_its_time(row: Row) -> None:
+    """The section is in that notebook and gets most of its own minutes."""
+    parts = sections_of(notebooks.load(notebook_of(row)).cells)
+    [minutes] = [part.minutes for part in parts if part.title == row.part or part.title.startswith(f"{row.part}. ")]
+    assert row.minutes >= LEAST * minutes, f"it takes {minutes:.0f} minutes"
 
 
-def test_every_row_is_a_section_an_exercise_or_neither() -> None:
-    """No row of a notebook escapes the tests above."""
-    assert len([row for row in ROWS if "](../notebooks/" in row[2]]) == len(SECTIONS) + len(EXERCISES) > 40
+@pytest.mark.parametrize("row", EXERCISES, ids=lambda row: f"{row.part} {row.minutes}")
+def test_an_exercise_has_its_notebook_and_planted_wrong_answers(row: Row) -> None:
+    """The exercise is of that notebook, and its wrong answers are some of those planted in the tests, and wrong."""
+    exercise = exercises()[row.part]
+    assert exercise.notebook == row.notebook and row.minutes >= FEWEST_FOR_AN_EXERCISE and len(WRONG[row.part]) >= 2
+    for answer in WRONG[row.part]:
+        assert (row.part, answer) in planted() and not find(exercise, answer).passed
+
+
+def test_the_leaders_page_has_questions_right_answers_and_wrong_ones() -> None:
+    """One page for 90 minutes: when, what is asked, what is right, and the incident's command."""
+    page = page_of_plan("90")
+    assert "| 0:05 | 8 | 00, *A first loss* |" in page and "kit incident --seed 0 --answers" in page
+    assert page.count("**Asked:**") > 5 and page.count("**Right:**") >= 5
+    half = page_of_plan("half")
+    assert "**Wrong answers to expect:**\n\n* `6`: " in half and "**Why:** " in half
+    with pytest.raises(KitError, match="The plans are 90, half, day, two"):
+        page_of_plan("91")
 
 
 def test_the_incidents_that_are_named_are_one_of_each_kind() -> None:
@@ -93,13 +82,14 @@ def test_the_incidents_that_are_named_are_one_of_each_kind() -> None:
     seeds = [int(seed) for seed in re.findall(r"\d+", text)]
     assert {incidents.incident(seed).kind.cause for seed in seeds} == {kind.cause for kind in incidents.KINDS}
     assert len(seeds) == len(incidents.KINDS)
-    assert {int(seed) for seed in re.findall(r"Incident room: `kit incident --seed (\d+)`", PAGE)} <= set(seeds)
+    assert {row.seed for row in ROWS if row.seed is not None} <= set(seeds)
 
 
 def test_the_memory_to_plan_is_above_what_was_measured() -> None:
     """The advice follows from the table."""
     table = PAGE.partition("| | MiB | of which |\n")[2].partition("\n\n")[0]
-    measured = {row[0]: int(row[1].rpartition(" to ")[2].replace(",", "")) for row in rows_of(table)[1:]}
+    cells = [[cell.strip() for cell in line.strip("|").split(" |")] for line in table.splitlines()[1:]]
+    measured = {row[0]: int(row[1].rpartition(" to ")[2].replace(",", "")) for row in cells}
     spark = next(value for name, value in measured.items() if "Spark" in name)
     three = next(value for name, value in measured.items() if "three brokers" in name)
     others = [value for value in measured.values() if value not in (spark, three)]
