@@ -6,10 +6,10 @@
     solution("smallest_bound")       # after a right answer or three different tries
     explain("two_rulers", "...")     # a model answer, once you have written yours
 
-The exercises of notebook 04 are declared in `nb_04`, in its order, each in one place: the question that the
-notebook prints, the near misses with the sentences that explain them, hints, and a right answer for tests and
-instructors (`kitlib.exercises.frame`). Right answers that are code are in `kitlib.exercises.solutions`, what else would do in
-`discussions`, model answers in `explained`; `course` says when they are shown, and `kit exercises` how far a learner has come.
+The exercises of notebook 04 are declared in `nb_04`, in its order, each in one place: the near misses with the sentences that explain
+them, and a right answer for tests and instructors (`kitlib.exercises.frame`). Right answers that are code are in
+`kitlib.exercises.solutions`, questions in the notebook, hints and what else would do in `notebooks/answers`; `course` says when they
+are shown, and `kit exercises` how far a learner has come.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ def hint(name: str, number: int | None = None) -> Told:
 def solution(name: str) -> Solution | Told:
     """A right answer and a discussion of others, after a right answer or three different tries; before that a sentence."""
     from kitlib.exercises.course import explanation_of, solution_of
-    from kitlib.exercises.explained import EXPLAINED
     from kitlib.exercises.frame import unknown
+    from kitlib.exercises.prose import to_explain
     from kitlib.exercises.told import Told, capitalized
 
-    if str(name) in EXPLAINED:
-        return explanation_of(EXPLAINED[str(name)])
+    if str(name) in to_explain():
+        return explanation_of(to_explain()[str(name)])
     asked = exercises().get(str(name))
-    return Told(capitalized(unknown(str(name), [*exercises(), *EXPLAINED]))) if asked is None else solution_of(asked)
+    return Told(capitalized(unknown(str(name), [*exercises(), *to_explain()]))) if asked is None else solution_of(asked)
 
 
 def explain(name: str, text: str | None = None) -> Told:
     """A model answer to compare your own text with; it is shown when there is one."""
     from kitlib.exercises.course import explained
-    from kitlib.exercises.explained import EXPLAINED
     from kitlib.exercises.frame import unknown
+    from kitlib.exercises.prose import to_explain
     from kitlib.exercises.told import Told, capitalized
 
-    asked = EXPLAINED.get(str(name))
-    return Told(capitalized(unknown(str(name), EXPLAINED))) if asked is None else explained(asked, text)
+    asked = to_explain().get(str(name))
+    return Told(capitalized(unknown(str(name), to_explain()))) if asked is None else explained(asked, text)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,9 +14,8 @@ from typing import Any
 
 from kitlib.errors import DiskError, KitError
 from kitlib.exercises.answers import as_text
-from kitlib.exercises.discussions import DISCUSSIONS
-from kitlib.exercises.explained import EXPLAINED, Explained
 from kitlib.exercises.frame import Exercise, Finding
+from kitlib.exercises.prose import Answer, questions, to_explain
 from kitlib.exercises.told import NOTE, Told, box
 from kitlib.lab import progress
 from kitlib.lab.progress import Progress
@@ -76,7 +75,7 @@ def solution_of(asked: Exercise) -> Solution | Told:
     if locked := _locked(asked.name):
         return Told(locked)
     _change(asked.name, lambda row: replace(row, seen=True))
-    return Solution(asked.name, code_of(asked), DISCUSSIONS[asked.name])
+    return Solution(asked.name, code_of(asked), asked.discussion)
 
 
 def code_of(asked: Exercise) -> str:
@@ -86,7 +85,7 @@ def code_of(asked: Exercise) -> str:
     return repr(asked.solution)
 
 
-def explained(asked: Explained, text: Any) -> Told:
+def explained(asked: Answer, text: Any) -> Told:
     """The model answer, once the learner has written one of their own."""
     words = len(text.split()) if isinstance(text, str) else 0
     if words < FEWEST_WORDS:
@@ -96,12 +95,12 @@ def explained(asked: Explained, text: Any) -> Told:
     return model_answer(asked)
 
 
-def model_answer(asked: Explained) -> Told:
+def model_answer(asked: Answer) -> Told:
     """What an instructor would accept."""
-    return Told(f"Compare yours with this one. Which point of it is missing, and is one of yours wrong?\n\n{asked.answer}")
+    return Told(f"Compare yours with this one. Which point of it is missing, and is one of yours wrong?\n\n{asked.text}")
 
 
-def explanation_of(asked: Explained) -> Told:
+def explanation_of(asked: Answer) -> Told:
     """The model answer again, if the learner has written their own."""
     if not _row(asked.name).passed:
         return Told(f'Write your own first: explain("{asked.name}", "...") then shows a model answer.')
@@ -115,8 +114,12 @@ class Item:
     name: str
     notebook: str  # "04b"
     kind: str  # "exercise" or "explain"
-    question: str
     progress: Progress
+
+    @property
+    def question(self) -> str:
+        """As the notebook asks it."""
+        return questions(self.notebook)[self.name]
 
     @property
     def state(self) -> str:
@@ -136,10 +139,10 @@ class Item:
 def items(exercises: dict[str, Exercise]) -> list[Item]:
     """Every exercise and every question to explain, by notebook; in one, the exercises first. DiskError when progress may not be read."""
     rows = progress.load()
-    asked = [(each.notebook, "exercise", each.name, each.question) for each in exercises.values()]
-    asked += [(each.notebook, "explain", each.name, each.question) for each in EXPLAINED.values()]
+    asked = [(each.notebook, "exercise", each.name) for each in exercises.values()]
+    asked += [(each.notebook, "explain", each.name) for each in to_explain().values()]
     asked.sort(key=lambda each: each[0])
-    return [Item(name, notebook, kind, question, rows.get(name, Progress())) for notebook, kind, name, question in asked]
+    return [Item(name, notebook, kind, rows.get(name, Progress())) for notebook, kind, name in asked]
 
 
 def number_of(asked: str) -> str:

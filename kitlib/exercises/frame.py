@@ -1,16 +1,10 @@
 """What an exercise is, and the kinds of answers it can ask for.
 
-An exercise is declared once, by a function under `@exercise`: the question as the notebook prints it, the kind
-of the answer, a right answer, hints, and in the function's body the *near misses*, each with the sentence that
-explains it:
+An exercise is declared once, by a function under `@exercise`: the kind of the answer, a right answer, and in the
+function's body the *near misses*, each with the sentence that explains it. Its question stands in the notebook, its
+hints and what else is right in `notebooks/answers` (`kitlib.exercises.prose`):
 
-    @exercise(
-        "How many times is the record in the topic?",
-        Given(whole(0, 10, "the number of copies")),
-        "Who sends again, the client or the application?",  # hints
-        "`batch_expires` has a knob for each.",
-        solution=2,
-    )
+    @exercise(Given(whole(0, 10, "the number of copies")), solution=2)
     def copies(given: int) -> Rows:
         truth = max(stored_in(run("batch_expires")).values())
         yield given == 0 and NotYet("a retry cannot remove a record.")
@@ -40,7 +34,7 @@ from types import CodeType, FunctionType
 from typing import Any, Protocol
 
 from kitlib.errors import KitError
-from kitlib.exercises import sandbox
+from kitlib.exercises import prose, sandbox
 from kitlib.exercises.answers import (
     HalfRight,
     NotYet,
@@ -92,11 +86,24 @@ class Exercise:
 
     name: str  # unique in the kit
     notebook: str  # "04b"
-    question: str  # as the notebook prints it
     kind: Kind
     rule: Callable[..., Any]  # what it gets and gives depends on the kind
     solution: Any  # a right answer, for tests and instructors
-    hints: tuple[str, ...]  # each one says more than the one before
+
+    @property
+    def question(self) -> str:
+        """As the notebook asks it."""
+        return prose.questions(self.notebook)[self.name]
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Each one says more than the one before."""
+        return prose.answers()[self.name].hints
+
+    @property
+    def discussion(self) -> str:
+        """What else would have been right, and what each way costs."""
+        return prose.answers()[self.name].text
 
     def check(self, answer: Any) -> str:
         """The sentence that explains a right answer; raises NotYet otherwise."""
@@ -111,14 +118,14 @@ class Exercise:
 DECLARED: dict[str, Exercise] = {}  # by name, in the order of their modules
 
 
-def exercise(question: str, kind: Kind, *hints: str, solution: Any, part: str = "") -> Callable[[Callable[..., Any]], Exercise]:
+def exercise(kind: Kind, *, solution: Any, part: str = "") -> Callable[[Callable[..., Any]], Exercise]:
     """Declare the exercise that has the function's name, in the notebook that its module is named after, or in that `part` of it."""
 
     def declare(rule: Callable[..., Any]) -> Exercise:
         name, module = rule.__name__, rule.__module__
         if name in DECLARED and DECLARED[name].rule.__module__ != module:
             raise KitError(f"two exercises are called {name}. Rename the one in {module}.")
-        DECLARED[name] = Exercise(name, module.rpartition("nb_")[2] + part, question, kind, rule, solution, hints)
+        DECLARED[name] = Exercise(name, module.rpartition("nb_")[2] + part, kind, rule, solution)
         return DECLARED[name]
 
     return declare

@@ -79,8 +79,8 @@ began = {value("began")}
 # The line of the logs that proves it, such as "a.log:17"
 evidence = {value("evidence")}
 
-# How many records that were stored or acknowledged were never processed or are no more there? How often was one processed or
-# stored again? How many were first processed or stored after a newer one?
+# How many acknowledged records did no consumer ever process? How often was one processed or stored again? How many were first
+# processed or stored after a newer one?
 lost = {value("lost")}
 duplicated = {value("duplicated")}
 reordered = {value("reordered")}
@@ -192,6 +192,8 @@ def _count(name: str, given: int, found: Incident) -> tuple[str, str]:
     right = found.counts[name]
     if given == right:
         return RIGHT, found.verdict.first(name).reason if right and name in found.verdict.kinds else ""
+    if name == "lost" and given == found.cut_records:
+        return HALF, f"{given} left the log; {given - right} of them had been processed before."
     if abs(given - right) <= COUNT_FAR * right:
         return HALF, "nearly."
     return WRONG, "there are more." if given < right else "there are fewer." if right else "there are none."

@@ -225,6 +225,11 @@ class Incident:
         """What was lost, duplicated and reordered."""
         return {name: self.verdict.counts.get(name, 0) for name in HARM}
 
+    @property
+    def cut_records(self) -> int:
+        """How many records left the log when a replica cut its end off."""
+        return sum(step.data["from"] - step.data["to"] for step in self.trace if step.what == "truncate")
+
     @cached_property
     def changes(self) -> dict[str, dict[str, int] | None]:
         """For each possible change what it leaves of the damage; None if the story knows no such setting."""

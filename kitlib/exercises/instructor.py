@@ -20,9 +20,8 @@ import jinja2
 
 from kitlib.errors import KitError
 from kitlib.exercises.course import code_of, number_of
-from kitlib.exercises.discussions import DISCUSSIONS
-from kitlib.exercises.explained import EXPLAINED
 from kitlib.exercises.frame import Exercise
+from kitlib.exercises.prose import to_explain
 from kitlib.lab import notebooks
 from kitlib.lab.tour import POLICY
 from kitlib.monitor.figures import amount
@@ -212,11 +211,11 @@ def view(path: Path, exercises: dict[str, Exercise]) -> str:
     told.append("## Exercises")
     for name, exercise in own.items():
         hints = "\n".join(f"{at}. {hint}" for at, hint in enumerate(exercise.hints, 1))
-        told += [f"### {name}", exercise.question, f"```python\n{code_of(exercise)}\n```", DISCUSSIONS[name], f"Hints:\n\n{hints}"]
-    if explained := [each for each in EXPLAINED.values() if each.notebook == number]:
+        told += [f"### {name}", exercise.question, f"```python\n{code_of(exercise)}\n```", exercise.discussion, f"Hints:\n\n{hints}"]
+    if explained := [each for each in to_explain().values() if each.notebook == number]:
         told.append("## Questions to explain")
         for each in explained:
-            told += [f"### {each.name}", f"*{each.question}*", each.answer]
+            told += [f"### {each.name}", each.question, each.text]
     return "\n\n".join(told) + "\n"
 
 

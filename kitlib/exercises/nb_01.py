@@ -33,15 +33,7 @@ ACKS = (  # of own_ack: bound, records emitted, offset acked. The recorded scrip
 )
 
 
-@exercise(
-    "A spout has emitted offsets 0 to 9. The bolt has acked 0, 1, 2, 4, 5, 7 and 8, failed 3, and is still working on "
-    "6 and 9. Which offset does the next commit write?",
-    Given(whole_number),
-    "List the pending offsets: what was fetched and not acked.",
-    "A failure does not take an offset out of pending; only an ack or a clearing does.",
-    solution=3,
-    part="a",
-)
+@exercise(Given(whole_number), solution=3, part="a")
 def what_is_committed(number: int) -> Rows:
     spout = emitted_spout(EMITTED)
     for offset in ACKED:
@@ -63,15 +55,7 @@ def what_is_committed(number: int) -> Rows:
     yield f"pending is {sorted(spout.pending)}, and the commit writes the smallest of them: {truth}."
 
 
-@exercise(
-    "In this run, go to the first commit that writes an offset. How many records are already processed at "
-    "that moment, although they lie at or above the offset it writes?",
-    Given(whole_number),
-    "Scrub through the player, or look at `.data` and `.state` of the run's steps.",
-    "The step's state has `processed` as ranges; count the offsets in them that the commit does not cover.",
-    solution=6,
-    part="a",
-)
+@exercise(Given(whole_number), solution=6, part="a")
 def done_but_not_saved(number: int) -> Rows:
     step = next(step for step in run("happy_path", **SCRUBBED) if step.what == "commit" and step.data["written"])
     offset, processed = step.data["offset"], from_ranges(step.state["processed"])
@@ -89,12 +73,7 @@ def done_but_not_saved(number: int) -> Rows:
 
 
 @exercise(
-    "Record 1 never finishes, and the worker dies after 1,000 ms (`stuck_offset=1, crash_at_ms=1000, "
-    "records_while_down=0`). With which knobs does the restart repeat fewer than ten records and lose none?",
     Knobs("restart", story=STUCK | {"max_steps": None, "records": None}),
-    "A knob that gives the stuck record up makes the number small but loses a record.",
-    "What is repeated is everything that was finished above the stuck record.",
-    "Look at max_spout_pending, and at how far the partition gets while the record is stuck.",
     solution={"max_spout_pending": 1},
     part="a",
 )
@@ -131,16 +110,7 @@ def calls_in(answer: Any, what: str = "the answer") -> list[str]:
     return list(answer)
 
 
-@exercise(
-    "A topic holds two records. Write the calls after which a commit writes a *smaller* offset than an earlier one: "
-    '`next`, `commit`, `ack N`, `fail N`, separated by commas, like `"next, ack 0, commit"`.',
-    Given(calls_in),
-    "An offset that is acked and committed must become pending again.",
-    "A fetch makes offsets pending, and it takes failed ones first.",
-    "A record can fail after its ack: think of one that becomes several tuples.",
-    solution="next, next, ack 0, ack 1, commit, fail 0, next, commit",
-    part="b",
-)
+@exercise(Given(calls_in), solution="next, next, ack 0, ack 1, commit, fail 0, next, commit", part="b")
 def commit_goes_back(calls: list[str]) -> Rows:
     spout, written = spout_on(TOPIC_RECORDS), list[int]()
     for call in calls:
@@ -188,15 +158,7 @@ def cleared_by(kind: Callable[..., PartitionManager]) -> tuple[set[int], set[int
     return set(range(HANDED_OUT)) - pending - {ONLY_ACKED}, pending
 
 
-@exercise(
-    "The limit is 8, offsets 0 to 49 are emitted, and only 37 is acked. Which unfinished offsets does 0.9.2 forget "
-    "although 0.9.3 keeps them? Answer with a list or a range.",
-    Given(numbers_in),
-    "Write down below which offset each of the two rules clears.",
-    "`clear_below(bound)` takes what is smaller than `bound` and keeps `bound` itself.",
-    solution=range(29, 37),
-    part="b",
-)
+@exercise(Given(numbers_in), solution=range(29, 37), part="b")
 def forgotten_too_much(offsets: list[int]) -> Rows:
     (earlier, left), (later, _) = cleared_by(EarlierPartitionManager), cleared_by(PartitionManager)
     given, truth = set(offsets), earlier - later
@@ -227,15 +189,7 @@ def ack_or_class(answer: Any, what: str = "the answer") -> Any:
     return answer
 
 
-@exercise(
-    "This is the ack of 0.9.2 in six lines, with two mistakes in it. Fix them until every recorded step agrees.",
-    Given(ack_or_class),
-    "One mistake is what is cleared, the other is what is left behind after a clearing.",
-    "`finding.picture` shows both partitions after the first step that differs.",
-    "The bound is max_offset_behind below the acked offset, and the acked offset leaves pending in any case.",
-    solution=solutions.own_ack,
-    part="b",
-)
+@exercise(Given(ack_or_class), solution=solutions.own_ack, part="b")
 def own_ack(answer: Any) -> Rows:
     yield (built_on(answer, SPOUT.kits) or getattr(answer, "ack", None) is PartitionManager.ack) and NotYet(
         "this is the kit's own.", "Fix the six lines of the cell above it."
@@ -276,16 +230,7 @@ def _half(storm: list[int], yours: Any) -> str:
 
 
 @exercise(
-    "Write the whole class: `PartitionManager(config, log, store)` with `next()`, `ack(offset)`, `fail(offset)` and `commit()`, and with "
-    "the ledgers `pending`, `failed`, `waiting_to_emit`, `emitted_to_offset`, `committed_to`, `number_acked` and `number_failed`. "
-    "`next()` returns a record or None. Every step of the real class of 0.9.3 is compared, starts and resets included.",
     Recorded(MANAGER, a_class, "your class repeats every recorded step of the real 0.9.3, starts included.", METHODS, MANAGER_GROWTH.rows),
-    "Write down for each method which ledgers it changes: the table of section 1 has them all.",
-    "A start takes what is stored, unless the topology is another one and `force_from_start` is set. It takes the configured offset "
-    "instead when that is further ahead than `max_offset_behind`, or when what it took is not above 0.",
-    "A fetch that is out of range moves `emitted_to_offset` to the configured offset and changes nothing else. With failures a fetch "
-    "begins at the smallest of them and takes only failed records.",
-    "`finding.player` plays the shortest calls at which your class and Storm's part.",
     solution=solutions.OwnPartitionManager,
     part="b",
 )

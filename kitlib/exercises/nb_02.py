@@ -46,15 +46,7 @@ def bound_said(bound: int) -> str:
     return "unlimited" if bound == UNLIMITED else f"{bound:,}"
 
 
-@exercise(
-    f"A fetch brings {FETCH} records and all of them are emitted; nothing has finished yet. What is the "
-    "*smallest* `max_offset_behind` with which a failure of the *first* of them is retried?",
-    Given(lambda answer: a_bound(whole_number(answer))),
-    "Make a spout with `spout_with(bound, records=...)`, let it emit everything, and look at `emitted_to_offset`.",
-    "`fail` retries when offset >= emitted_to_offset - max_offset_behind. Here the offset is 0.",
-    solution=250,
-    part="a",
-)
+@exercise(Given(lambda answer: a_bound(whole_number(answer))), solution=250, part="a")
 def smallest_bound(bound: int) -> Rows:
     yield not is_first_retried(bound) and NotYet(
         f"with a bound of {bound} the failure of record 0 is refused.",
@@ -82,14 +74,9 @@ def forgotten_offsets(value: Any, what: str) -> set[int]:
 
 
 @exercise(
-    'Write `forgotten(trace)`: the offsets that an ack cleared out of `pending` and that were never '
-    'processed. A `clear` step has `step.data["ranges"]`, a list of `[first, last]`, both inclusive; a `process` '
-    'step has `step.data["offset"]`.',
     Function(
         "forgotten", forgotten_cases, "your function agrees on {n} runs. What it returns will never be processed.", forgotten_offsets
     ),
-    "Collect two sets: what the clear steps cleared, and what the process steps processed.",
-    "A cleared record may still be processed later, since its tuple is in flight. Compare at the end of the trace.",
     solution=solutions.forgotten,
     part="a",
 )
@@ -117,14 +104,9 @@ def forgotten(found: set[int], trace: Trace) -> Rows:
 
 
 @exercise(
-    "In `poison_record`, leave `process_ms` at its default. Turn **one** other knob, `max_spout_pending` or "
-    "`fetch_records`, so that the poison record stops the whole partition: fewer than half of the 40 records "
-    "are processed, however long you wait. Answer with a dict of that one knob.",
     Knobs(
         "poison_record", only=("max_spout_pending", "fetch_records"), story={"duration_ms": 5_000, "max_steps": 20_000}, exactly=1
     ),
-    "New records are fetched only while `failed` is empty. What keeps the spout from asking during that time?",
-    "How many tuples may be in flight at once?",
     solution={"max_spout_pending": 1},
     part="c",
 )
@@ -156,17 +138,7 @@ def a_default(answer: Any, what: str = "the answer") -> tuple[int, str]:
     return a_bound(given["max_offset_behind"]), one_of(given["poison"], ("stalled", "lost"), "poison")
 
 
-@exercise(
-    'Choose your default: a `max_offset_behind` for a service that must not lose a record in the outage of '
-    'notebook 02a, for any fetch size from 5 to 40. Say also what this bound does with one poison record among 200 '
-    'records: `"stalled"` (the commit stays there) or `"lost"` (the commit passes it silently). There is more '
-    'than one right answer; write one sentence below it: why this one?',
-    Given(a_default),
-    "The map of notebook 02b shows which bounds survive every fetch size, at every stop of its slider.",
-    "For the poison record, run `poison_record` with `records=200` and your bound, and look at the verdict.",
-    solution={"max_offset_behind": 40, "poison": "lost"},
-    part="c",
-)
+@exercise(Given(a_default), solution={"max_offset_behind": 40, "poison": "lost"}, part="c")
 def choose_a_default(choice: tuple[int, str]) -> Rows:
     bound, named = choice
     for size in (5, 10, 20, 40):
@@ -202,14 +174,10 @@ def told_results() -> list[list[Any]]:
 
 
 @exercise(
-    "Write `passed_over(results)`: which offsets are lost, by the topic of the results alone? `results` is a list of `(committed, "
-    "offset)` in the order of that topic: the commit by then, and the offset whose result it is. Return the offsets.",
     Function(
         "passed_over", told_results, "your function agrees on {n} runs. Spark counts what is lost at the desk in the same way.",
         forgotten_offsets,
     ),
-    "How far has the commit come, by the last result that tells of it? Everything below should have a result.",
-    "A result may come after the commit has passed its offset. What lies above the commit is late, and not lost.",
     solution=solutions.passed_over,
     part="b",
 )

@@ -31,15 +31,7 @@ TREES: dict[str, list[tuple[str, int | None]]] = {
 Put = list[Any]  # word, count, batch id
 
 
-@exercise(
-    f"Increments, {BATCH_LINES} lines in a batch. The job dies right after the last write of its batch {CRASH_BATCH}, before it is noted "
-    "as done, and is started again. By how many words will the counts be too high in the end?",
-    Given(whole_number),
-    "Which lines come again? Batch 0 begins with the first line.",
-    f"`parts` says how many words each line has. Add up those of batch {CRASH_BATCH}.",
-    solution=29,
-    part="b",
-)
+@exercise(Given(whole_number), solution=29, part="b")
 def doubled_words(guess: int) -> Rows:
     lines = make_lines(24, seed=1)
     batches = [b" ".join(lines[first : first + BATCH_LINES]).split() for first in range(0, len(lines), BATCH_LINES)]
@@ -85,16 +77,7 @@ def written(put: Any, script: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield table
 
 
-@exercise(
-    "Write `put(table, word, count, batch_id)`. It adds a batch's count of a word to `table[word]`, a list that begins with the "
-    "word's count. Ids are 1, 2, 3, ... and committed in this order. The worker may die at any time and remembers nothing but "
-    "the table; a batch that was not finished comes again with the same words. In the end each word must be counted once.",
-    Given(partial(a_function, what="put")),
-    "What must be stored beside the count, so that a put can see that it has been done already?",
-    "Store `[count, batch_id]`. What does it mean when the stored id is the one that you are given?",
-    solution=solutions.own_put,
-    part="b",
-)
+@exercise(Given(partial(a_function, what="put")), solution=solutions.own_put, part="b")
 def own_put(put: Any) -> Rows:
     lines = make_lines(LINES, seed=6)
     truth = Counter(b" ".join(lines).decode().split())
@@ -153,15 +136,7 @@ def by_the_sum(messages: list[tuple[str, int | None]]) -> str:
     return "failed" if any(kind == "fail" for kind, _ in messages) else "open"
 
 
-@exercise(
-    "Six trees, each with the messages that the acker gets about it, and no time passes. For which trees does one sum over all "
-    "messages give a different outcome than the plain acker?",
-    Given(subset(*TREES)),
-    "For each tree: what does the acker send when it first sends something? And what is the XOR of all values?",
-    "The acker's first message about a tree is its last. Look for trees in which something comes after it.",
-    solution={"B", "D"},
-    part="a",
-)
+@exercise(Given(subset(*TREES)), solution={"B", "D"}, part="a")
 def sum_differs(named: set[str]) -> Rows:
     yield not named and NotYet("you named no tree.")
     ends = {name: (by_the_acker(messages), by_the_sum(messages)) for name, messages in TREES.items()}

@@ -38,15 +38,7 @@ def produced(leader: Leader, number: int, count: int, sequence: int) -> tuple[Er
     return answer.error, answer.base_offset
 
 
-@exercise(
-    f"A client has sent batches of {', '.join(map(str, BATCHES[:-1]))} and {BATCHES[-1]} records. Its first record had the "
-    f"sequence {FIRST_SEQUENCE:,}. With which sequence does its sixth batch begin?",
-    Given(whole_number),
-    "A sequence number counts records, and a batch carries the one of its first record.",
-    f"The sequence after {MAX_SEQUENCE:,} is 0.",
-    solution=6,
-    part="b",
-)
+@exercise(Given(whole_number), solution=6, part="b")
 def sixth_batch(sequence: int) -> Rows:
     yield not 0 <= sequence <= MAX_SEQUENCE and NotYet(
         f"there is no sequence {sequence:,}: the one after {MAX_SEQUENCE:,} is 0.", ""
@@ -69,17 +61,12 @@ def sixth_batch(sequence: int) -> Rows:
 
 
 @exercise(
-    "Idempotence is on. How often is the record in the topic, at the end of each?\n\n"
-    + "\n".join(f"{number}. {what[0].upper()}{what[1:]}." for number, (what, _, _) in enumerate(SITUATIONS, 1))
-    + "\n\nAnswer with a list of four numbers.",
     Each(
         tuple(what for what, _, _ in SITUATIONS), whole_number,
         "the numbers protect what the client itself sends again while the broker remembers them. A new send has new numbers, "
         "whatever is in it, and a broker that has forgotten them accepts any.",
         noun="numbers",
     ),
-    "Is it the client that sends again, or the application? Only the client knows the numbers.",
-    "`producer_id_expired` and `batch_expires` have a knob for each of the four.",
     solution=[1, 2, 1, 2],
     part="c",
 )
@@ -94,11 +81,7 @@ def how_many_copies(guess: int, place: int) -> Rows:
 
 
 @exercise(
-    "The broker is killed while answers are held back, and every record must be stored once, and the user must know it. Turn one "
-    "knob of `broker_restart`. You may turn `max_in_flight`, `retries`, `delivery_timeout_ms` and `idempotence`.",
     Knobs("broker_restart", only=("max_in_flight", "retries", "delivery_timeout_ms", "idempotence"), story={"restart": "kill"}),
-    "What does a broker remember of a producer after a restart?",
-    "How many batches may be unanswered, so that the broker still knows all of them?",
     solution={"max_in_flight": 1},
     part="c",
 )
@@ -122,14 +105,7 @@ def one_setting(answer: Any, what: str = "the answer") -> tuple[str, Any]:
     return name, value
 
 
-@exercise(
-    f"Find one setting, and not `{SWITCH}` itself, with which Java's producer starts and is not idempotent.",
-    Given(one_setting),
-    "Which settings does an idempotent producer refuse when you ask for idempotence explicitly? Try each of them without asking.",
-    "Two of the three refused ones switch it off silently, the third is refused even then.",
-    solution={"acks": 1},
-    part="a",
-)
+@exercise(Given(one_setting), solution={"acks": 1}, part="a")
 def quiet_switch(given: tuple[str, Any]) -> Rows:
     name, value = given
     setting = f"{plain_text(name, 60)}={plain_text(value, 40)}"
@@ -159,16 +135,6 @@ def a_plain_function(answer: Any) -> Any:
     return answer
 
 
-@exercise(
-    "Write `check_sequence(entry, epoch, seq, count)`: what a broker does with a batch of `count` records from sequence `seq` on. "
-    "`entry` is what it remembers of the producer, or None: `entry.epoch`, `entry.last_seq`, and `entry.batches`, each with "
-    "`first_seq` and `last_seq`. Return `\"append\"`, `\"duplicate\"`, `\"out of order\"` or `\"old epoch\"`.",
-    Recorded(CHECK, a_plain_function, AGREES),
-    "Four questions in this order: is the producer known, is the epoch old or new, is the batch known, is it the next one?",
-    "A duplicate has the first *and* the last sequence of a remembered batch. Sequences wrap around at 2^31.",
-    "`finding.picture` shows what the broker remembered when the first differing batch came.",
-    solution=solutions.check_sequence,
-    part="b",
-)
+@exercise(Recorded(CHECK, a_plain_function, AGREES), solution=solutions.check_sequence, part="b")
 def own_check_sequence(answer: Any) -> Rows:
     yield None  # every near miss is a recorded step

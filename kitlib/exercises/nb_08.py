@@ -42,16 +42,7 @@ def batch_numbers(answer: Any, what: str = "the answer") -> list[int]:
     return [whole_number(number, "each batch number") for number in answer]
 
 
-@exercise(
-    f"`reordering_by_retry` with {RETRIED['batches']} batches, numbered from 0, without idempotence and with "
-    f"{RETRIED['max_in_flight']} requests in flight: batch {RETRIED['failing_batch']} is refused once. In which order are the "
-    "batches in the log?",
-    Given(batch_numbers),
-    "Which batches are in flight when the refusal comes back? They are written first.",
-    "A batch that is sent again goes to the front of the queue: ahead of everything that has not left yet.",
-    solution=[0, 2, 3, 1, 4, 5],
-    part="a",
-)
+@exercise(Given(batch_numbers), solution=[0, 2, 3, 1, 4, 5], part="a")
 def order_in_log(order: list[int]) -> Rows:
     trace = run("reordering_by_retry", **RETRIED)
     batches, failing, at_once = (RETRIED[name] for name in ("batches", "failing_batch", "max_in_flight"))
@@ -73,8 +64,6 @@ def order_in_log(order: list[int]) -> Rows:
 
 
 @exercise(
-    f"A client of your own has {AT_ONCE} requests in flight. All of them are written and all answers are lost. What is the "
-    "smallest `remembered_batches` with which nothing is written twice?",
     Edge(
         "remembered_batches", 1, 20, largest=False,
         fits=lambda twice: not twice,
@@ -83,8 +72,6 @@ def order_in_log(order: list[int]) -> Rows:
         right="{n}: the broker recognises the retry of the first batch only if it has forgotten none of those in flight; with one less "
         "{there} records are written twice. The client may have as many in flight as the broker remembers, and no more.",
     ),
-    "The first batch is sent again first. Does the broker still remember it?",
-    "`six_in_flight` has knobs for all three numbers: batches, max_in_flight, remembered_batches.",
     solution=10,
     part="b",
 )
@@ -94,8 +81,6 @@ def enough_memory(remembered: int) -> int:
 
 
 @exercise(
-    f"A request takes {DELAY_MS} ms to the broker and its answer as long back; each has {BATCH_RECORDS} records. How many requests "
-    f"must be in flight, at least, so that {WANTED_PER_S} records a second get through?",
     Edge(
         "max_in_flight", 1, 10, largest=False,
         fits=lambda rate: rate >= WANTED_PER_S,
@@ -105,8 +90,6 @@ def enough_memory(remembered: int) -> int:
         right="{n} in flight carry {here:,.0f} records a second, one less {there:,.0f}: requests in flight × records in each ÷ the time "
         "of a round trip. Larger batches would help just as well.",
     ),
-    "How many records a second get through with one request in flight?",
-    "One round trip is twice the delay. In that time each of the requests in flight carries its records over once.",
     solution=6,
     part="b",
 )
@@ -121,16 +104,12 @@ def in_flight_needed(in_flight: int) -> float:
 
 
 @exercise(
-    "Write `send_again(trace)`: after a run of `batch_expires`, which records must the application send again, so that each one "
-    "that it sent is in the topic and none is there twice? Return their numbers.",
     Function(
         "send_again", lambda: [[run("batch_expires", **knobs), knobs] for knobs in OUTAGES],
         "only the topic could say which of the reported failures were real. But this needed numbers in the records, and no one else "
         "still sending.",
         partial(numbers_in, noun="record number"), asks=1,
     ),
-    "What the user saw (`undelivered`) is not the answer. The run ends with a look at the topic: the step `read`.",
-    "`read` has a list of ranges, [first, last], in the topic's order. Sent, and in none of them: that is what is missing.",
     solution=solutions.send_again,
     part="c",
 )
@@ -150,35 +129,12 @@ def send_again(found: list[int], trace: Trace, knobs: dict[str, Any]) -> Rows:
     )
 
 
-@exercise(
-    "Write what a leader keeps of its producers in one partition. `append(pid, epoch, seq, count, offset)` returns the batch's "
-    "offset: the given one when it is new, that of the first copy when it is a duplicate; or `\"out of order\"` or "
-    "`\"old epoch\"`. After `restart()` the newest batch of each producer is left; after `forget(pid)` nothing of it.",
-    Recorded(STATE, a_class, AGREES, METHODS, STATE_GROWTH.rows),
-    "Of each producer: the epoch, and the newest five batches of that epoch with first and last sequence and first offset.",
-    "A batch of a higher epoch must begin at 0, and what was remembered of the lower one is dropped.",
-    "`finding.picture` shows what the broker remembered when the first differing batch came.",
-    solution=solutions.BrokerState,
-    part="b",
-)
+@exercise(Recorded(STATE, a_class, AGREES, METHODS, STATE_GROWTH.rows), solution=solutions.BrokerState, part="b")
 def own_broker_state(answer: type) -> Rows:
     yield None  # every near miss is a recorded step
 
 
-@exercise(
-    "Write the numbers of an idempotent sender: a class with `epoch`, and with `before_run()`, `may_leave(batch)`, `number(batch)`, "
-    "`place(queue, batch)`, `stored(batch)`, `refused(batch, error, log_start)`, `failed(batch, leaves_gap)`, `expired(batch)` and "
-    "`split(batch, parts)`. The kit's loop has the queues, the clock and the network, and asks your class for everything else.",
-    Recorded(SENDER, a_class, SENDER_AGREES, SENDER_METHODS),
-    "Of each partition: the epoch that it counts under, the next sequence, the last one that was stored, and the batches that are out.",
-    "A gap is certain if the refused batch is the very next one after the last that was stored. Then the partition begins at 0 under "
-    "the next epoch, and what is out is numbered anew; other partitions follow when nothing of theirs is out.",
-    "A batch that expires after it came back leaves a doubt: nothing new leaves until nothing is out. If what was numbered last was "
-    "stored, the partition goes on; if not, it begins anew.",
-    "`finding.player` plays the shortest calls at which your sender and Kafka's part.",
-    solution=solutions.SenderNumbers,
-    part="a",
-)
+@exercise(Recorded(SENDER, a_class, SENDER_AGREES, SENDER_METHODS), solution=solutions.SenderNumbers, part="a")
 def own_sender(answer: type) -> Rows:
     yield None  # every near miss is a recorded step
 
@@ -194,14 +150,10 @@ TOPICS: tuple[list[int], ...] = (
 
 
 @exercise(
-    "Write `copies_and_order(numbers)`: given the numbers of the records in a topic, in the topic's order, return how many of them "
-    "are second (or third) copies, and how many are out of order: first copies that lie behind a higher number.",
     Function(
         "copies_and_order", lambda: [[topic] for topic in TOPICS], "your function agrees on {n} topics. The desk's lamps count so, too.",
         sequence(2, "counts"),
     ),
-    "Go through the numbers once, and remember which ones you have seen, and the highest of them.",
-    "A second copy of a record that came in order is a duplicate, and nothing else.",
     solution=solutions.copies_and_order,
     part="c",
 )

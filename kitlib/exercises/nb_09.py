@@ -34,14 +34,7 @@ def stages_again(trace: Trace) -> list[int]:
     return sorted(again - {1})
 
 
-@exercise(
-    "The second send finds the topic known and the connection open. Which of the steps 2 to 9 happen again? A list of their numbers.",
-    Given(partial(numbers_in, noun="number")),
-    "What was the metadata for? It is still there.",
-    "A record always needs a batch, a batch a request, and a request an answer.",
-    solution=[5, 6, 8, 9],
-    part="a",
-)
+@exercise(Given(partial(numbers_in, noun="number")), solution=[5, 6, 8, 9], part="a")
 def second_send(given: list[int]) -> Rows:
     strange = [number for number in given if number not in NINE[1:]]
     yield strange and NotYet(f"the question is about steps 2 to {NINE[-1]}, and {strange[0]} is not one of them.", "")
@@ -70,12 +63,7 @@ def both_clocks() -> str:
 
 
 @exercise(
-    f"Three records are sent, one call after the other, with `max_block_ms` {FAULTED['max_block_ms']:,} and `delivery_timeout_ms` "
-    f"{FAULTED['delivery_timeout_ms']:,}; the memory has room for two. For each of the four faults of `blocked_send`: about how many "
-    "ms after its call does the user learn that the *first* record failed?",
     Each(FAULTS, whole_number, both_clocks, named=True),
-    "Which of the four let the first call return at once?",
-    "One of the two times bounds a call that waits, the other a record that lies in a batch.",
     solution={"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000},
     part="b",
 )
@@ -87,15 +75,7 @@ def told_after(given: int, fault: str) -> Rows:
     )
 
 
-@exercise(
-    f"{LINE['rate_per_s']:,} records a second, a round trip of {LINE['round_trip_ms']} ms, one request in flight, linger 0. About how "
-    "many records does a request carry?",
-    Given(whole_number),
-    "What happens to the records that arrive while a request is in flight?",
-    "Records a second, times the seconds of a round trip.",
-    solution=60,
-    part="c",
-)
+@exercise(Given(whole_number), solution=60, part="c")
 def batch_of_a_round_trip(given: int) -> Rows:
     sizes = records_per_request(run("linger_and_batches", **LINE))[1:]
     truth = mean(sizes[:-1] or sizes)
@@ -104,15 +84,7 @@ def batch_of_a_round_trip(given: int) -> Rows:
     yield f"{truth:.0f}: rate × round trip. Half the records wait more than half a round trip before they leave, without any linger."
 
 
-@exercise(
-    "In `acks_and_isr` the followers stop and the leader is lost. Find `acks` and `min_insync_replicas` with which no acknowledged "
-    "record is lost, and the producer can go on once a follower leads. A dict of knobs.",
-    Knobs("acks_and_isr", only=("acks", "min_insync_replicas")),
-    "How many are in sync when the records are sent, and how many when the last one is?",
-    "`acks=all` waits for those in sync. Which knob sets the minimum?",
-    solution={"min_insync_replicas": 2},
-    part="c",
-)
+@exercise(Knobs("acks_and_isr", only=("acks", "min_insync_replicas")), solution={"min_insync_replicas": 2}, part="c")
 def word_of_one(turned: Turned) -> Rows:
     trace = turned.trace
     said = {record for step in trace if step.what == "delivered" for record in range(step.data["first"], step.data["last"] + 1)}
@@ -137,16 +109,10 @@ def clock_cases() -> list[list[Any]]:
 
 
 @exercise(
-    "Write `time_to_next_update(need_update, last_refresh_ms, last_successful_refresh_ms, now_ms, backoff_ms, expire_ms)`: in how many "
-    "ms the client of the source's time asks for metadata. It asks when it wants to (it needs news, or what it has is too old) and "
-    "may (the backoff since the last attempt is over).",
     Function(
         "time_to_next_update", clock_cases, "{n} cases agree: it waits until it wants to, and until it may, whichever comes later.",
         names=("need_update", "last_refresh_ms", "last_successful_refresh_ms", "now_ms", "backoff_ms", "expire_ms"),
     ),
-    "Two times: until it wants to, and until it may. It needs both.",
-    "If it needs news, it wants to now: 0. Else when the last *successful* refresh is `expire_ms` old, and never below 0.",
-    "The larger of the two is the answer. The backoff counts from the last refresh, successful or not.",
     solution=solutions.time_to_next_update,
     part="a",
 )

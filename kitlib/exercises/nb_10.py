@@ -52,15 +52,11 @@ def killed_consumers() -> list[list[Any]]:
 
 
 @exercise(
-    "Write `after_the_crash(committed, processed, fetched)`: a consumer is killed with its cursors there, and another goes on. "
-    "Return how many records are lost and how many are processed twice.",
     Function(
         "after_the_crash", killed_consumers,
         "what lies between the committed offset and the processed one is lost or processed twice; what was fetched does not matter.",
         sequence(2), asks=3,
     ),
-    "The successor begins at the committed offset. Which records does it never see, and which does it see again?",
-    "Two differences, of which one is 0: max(0, ...) twice. One of the three cursors is not needed.",
     solution=solutions.after_the_crash,
     part="a",
 )
@@ -80,14 +76,10 @@ def pools() -> list[tuple[int, list[int]]]:
 
 
 @exercise(
-    "Eight workers finish records in any order. Write `committable(first, finished)`: `first` is the lowest offset of those in "
-    "progress, `finished` a list of finished offsets. Return the offset to commit.",
     Function(
         "committable", pools, "the end of what is finished without a gap. It is Storm's PartitionManager again (notebook 01), in one line.",
         whole_number,
     ),
-    "Begin at `first` and go up. Where do you have to stop?",
-    "The committed offset is that of the first record that is not finished: the next to be read.",
     solution=solutions.committable,
     part="a",
 )
@@ -108,8 +100,6 @@ def committable(offset: int, first: int, finished: list[int]) -> Rows:
 
 
 @exercise(
-    "Two consumers have three of six partitions each, and a third one comes. How many partitions are given up, by eager members "
-    "and by cooperative ones? Answer with a dict, `{\"eager\": ..., \"cooperative\": ...}`.",
     Each(
         ("eager", "cooperative"), whole_number,
         "all six, or the two that the new member gets. The four others are read meanwhile, and their uncommitted records are not "
@@ -120,8 +110,6 @@ def committable(offset: int, first: int, finished: list[int]) -> Rows:
             "A cooperative one gives up what the new member will get. How many is that, with three members?",
         ),
     ),
-    "An eager member gives up everything before it joins again.",
-    "A cooperative one gives up what the new member will get. How many is that, with three members?",
     solution={"eager": 6, "cooperative": 2},
     part="b",
 )
@@ -131,9 +119,6 @@ def stand_still(given: int, protocol: str) -> Rows:
 
 
 @exercise(
-    "A's session is 1.5 s, its poll interval 2 s. In four situations, " + "; ".join(
-        f"({number}) {situation}" for number, (situation, _) in enumerate(SITUATIONS, 1)
-    ) + ": which clock removes A from the group? Answer with a list of four words, each `\"session\"`, `\"poll\"` or `\"nobody\"`.",
     Each(
         tuple(situation for situation, _ in SITUATIONS), choice("session", "poll", "nobody"),
         "a busy process still sends its heartbeats, so only its polls give it away; a frozen or dead one sends none, and the session "
@@ -145,8 +130,6 @@ def stand_still(given: int, protocol: str) -> Rows:
             "A dead process sends no heartbeats and does not poll. Which of the two clocks runs out first?",
         ),
     ),
-    "What sends the heartbeats, and does it run in each of the situations?",
-    "A slow member keeps sending heartbeats; only the time since its last poll gives it away. Is 1.8 s too long for that?",
     solution=["poll", "nobody", "session", "session"],
     part="c",
 )  # fmt: skip
@@ -156,8 +139,6 @@ def which_clock(word: str, place: int) -> Rows:
 
 
 @exercise(
-    f"Work on a record takes {SLOW['work_ms']} ms, and a member may stay away for {SLOW['max_poll_ms']:,} ms. With how many records "
-    "in a poll, at most, does `slow_group` repeat nothing?",
     Edge(
         "poll_records", 1, MOST_RECORDS, largest=True,
         fits=lambda twice: not twice,
@@ -166,8 +147,6 @@ def which_clock(word: str, place: int) -> Rows:
         right="{n}: with one more, a batch takes as long as a member may stay away. Then {there} records are processed twice, and the "
         "group would have gone on like that for ever.",
     ),
-    "The work on a whole batch must end before the next poll is due.",
-    "Records × milliseconds each, and *below* the interval, not equal to it.",
     solution=19,
     part="c",
 )
@@ -208,16 +187,11 @@ def dealt_lists(value: Any, what: str) -> Mapping[Any, Any]:
 
 
 @exercise(
-    "Write `own_assignor(partitions, owned)`: `owned` says which partitions each member has now (none, if it is new). Return "
-    "the same dict for the next generation: partitions 0 to `partitions - 1`, each assigned once; no member with two more than "
-    "another; and as many as possible left where they are.",
     Function(
         "own_assignor", groups,
         "{n} groups: every partition assigned once, evenly, and none moved needlessly. Kafka's sticky ones do no better.",
         dealt_lists,
     ),
-    "Shares are `partitions // members`, and the remainder gets one more. Who should get one more?",
-    "First let each member keep up to a share; those with the most keep one above it while there is a remainder. Then assign the rest.",
     solution=solutions.own_assignor,
     part="b",
 )

@@ -26,16 +26,11 @@ Entry = tuple[int, str, str | None]  # offset, key, value
 
 
 @exercise(
-    "Write `group_home(group, partitions)`: the partition of `__consumer_offsets` that keeps the group's offsets. It is the absolute "
-    "value of Java's `hashCode` of the name, modulo the number of partitions: over the characters, `h = 31 * h + unit`, as a signed "
-    "int of 32 bits.",
     Function(
         "group_home", lambda: list(product(GROUPS, COUNTS)),
         "{n} cases. A client needs no directory: it asks that partition's leader, which is the group's coordinator.",
         whole_number,
     ),
-    "`h & 0xFFFFFFFF` keeps 32 bits; above 2^31 - 1 it stands for a negative number.",
-    "The units are those of UTF-16: `group.encode(\"utf-16-be\")`, two bytes each. The smallest int has no absolute value; Kafka takes 0.",
     solution=solutions.group_home,
     part="a",
 )
@@ -88,17 +83,11 @@ def coded_records() -> list[Coded]:
 
 
 @exercise(
-    "Write `decode_commit(key, value)`: two texts in hex, the value may be `None`. Return `[group, topic, partition, offset]` for a "
-    "commit (key types 0 and 1), with `None` as its offset for a tombstone; `None` for a record of another type; and `\"broken\"` "
-    "for one that cannot be read. A key is the type (2 bytes), then group and topic (each 2 bytes of length, then UTF-8), then the "
-    "partition (4 bytes). A value is its version (2 bytes), then the offset (8 bytes), then what you need not read.",
     Function(
         "decode_commit", lambda: [(each.key, each.value, each) for each in coded_records()],
         "{n} records. In all versions the offset comes first, and a broken record did not stop the reading.",
         lambda value, what: list(value) if isinstance(value, tuple) else value, asks=2,
     ),
-    "`bytes.fromhex`, then `int.from_bytes(data[at:at + 2], \"big\")`; move `at` along.",
-    "A slice that is shorter than it should be is a sign of a record that was cut off. And a value of no bytes is not a tombstone.",
     solution=solutions.decode_commit,
     part="a",
 )
@@ -120,15 +109,11 @@ def logs() -> list[tuple[list[Entry], int]]:
 
 
 @exercise(
-    "Write `live_records(log)`: `log` is a list of `[offset, key, value]`, with `None` as the value of a tombstone. Return the offsets "
-    "of the live records: the last one of each key, unless it is a tombstone.",
     Function(
         "live_records", lambda: [(entries,) for entries, _ in logs()],
         "{n} logs. A cache filled in this order ends with exactly these; filled in another order, it does not.",
         each_once,
     ),
-    "One pass in the order of the log, and a dict from each key to its last record.",
-    "Only at the end ask which of the last records are tombstones.",
     solution=solutions.live_records,
     part="a",
 )
@@ -152,14 +137,10 @@ def left_after(entries: list[Entry], active: int) -> list[int]:
 
 
 @exercise(
-    "Write `survivors(log, active)`: `log` is a list of `[offset, key, value]`, with `None` as the value of a tombstone. It was never "
-    "cleaned before, and its active segment begins at offset `active`. Return the offsets that the cleaner's first pass leaves.",
     Function(
         "survivors", logs, "{n} logs. No offset has changed, and a reader of what is left ends with the same last value for each key.",
         each_once,
     ),
-    "From `active` on nothing is read and nothing is removed.",
-    "Below it the last record of each key stays, even if it is a tombstone: its time only begins now.",
     solution=solutions.survivors,
     part="b",
 )
@@ -205,9 +186,6 @@ def fate(case: Case, clock: Clock) -> str:
 
 
 @exercise(
-    "Offsets are kept for 24 hours. " + "; ".join(f"({number}) {case.words}" for number, case in enumerate(CASES, 1))
-    + ". Is the offset kept or gone, by Kafka 2.0 and by Kafka of today? Answer with a dict, `{\"2.0\": [...], \"today\": [...]}`, "
-    "each a list of four words, `\"kept\"` or `\"gone\"`.",
     Each(
         tuple(CLOCKS), sequence(len(CASES), "words", choice(*WORDS)),
         "an offset used to age from its own commit, and a quiet partition of a live group lost its place. Now the group must be empty.",
@@ -217,8 +195,6 @@ def fate(case: Case, clock: Clock) -> str:
             "Since 2.1 the clock starts when the last member leaves. When was that here?",
         ),
     ),
-    "When does the clock start in each of them?",
-    "Until 2.0 it starts at each offset's own commit, with or without members. Since 2.1 it starts when the last member leaves.",
     solution={"2.0": ["gone", "gone", "gone", "kept"], "today": ["kept", "kept", "gone", "kept"]},
     part="c",
 )  # fmt: skip
@@ -244,16 +220,11 @@ def fetches() -> list[tuple[int, int, int, int | None]]:
 
 
 @exercise(
-    "Write `gap_or_loss(asked, start, end, first)`: a reader asked for an offset of a log that begins at `start` and whose next record "
-    "gets `end`; `first` is the offset of the first record that came, or `None`. Return `\"next\"`, `\"gap\"`, `\"end\"` or "
-    "`\"out of range\"`.",
     Function(
         "gap_or_loss", fetches,
         "{n} fetches. Only 'out of range' may be a loss, and only below the start; an alarm on gaps rings for healthy topics.",
         choice(*ANSWERS), names=("asked", "start", "end", "first"),
     ),
-    "First the range: from `start` to `end`, both included.",
-    "At the end nothing comes. Below the end nothing may come either: that, too, is a gap.",
     solution=solutions.gap_or_loss,
     part="b",
 )
@@ -279,13 +250,9 @@ def tables() -> list[tuple[dict[str, str], list[tuple[str, str | None]]]]:
 
 
 @exercise(
-    "Write `rebuilt(table, left)`: a reader of a compacted topic was away for a month; `table` is what it held for each key then, "
-    "`left` a list of `[key, value]`, all records that the topic still holds. Return its table as it should be now.",
     Function(
         "rebuilt", tables, "what is no longer in the topic no longer exists. Only a reader who starts from scratch can know that.", mapping
     ),
-    "Which keys of the old table can you still believe?",
-    "Every key that is alive has a record in the topic: that is what compaction promises. So the old table is not needed at all.",
     solution=solutions.rebuilt,
     part="c",
 )

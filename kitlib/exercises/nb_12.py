@@ -58,9 +58,6 @@ def ending(trace: Trace) -> str:
 
 
 @exercise(
-    "Five futures of the first incident: " + "; ".join(
-        f"({number}) {situation}" for number, (situation, _, _) in enumerate(SITUATIONS, 1)
-    ) + '. How does A end in each? Answer with a list of five words, each `"goes on"`, `"repeats"` or `"loses"`.',
     Each(
         tuple(situation for situation, _, _ in SITUATIONS), choice(*ENDINGS),
         "a wrong offset that is valid is simply read from, and no policy is consulted. One that is out of range, or that has been "
@@ -73,8 +70,6 @@ def ending(trace: Trace) -> str:
             "A coordinator that reads both formats knows the last commit. What does A get, then?",
         ),
     ),
-    "Three questions in this order: which offset does A get? Is it in the log? Only if not: what does the policy say?",
-    "Every ten minutes a coordinator forgets offsets that are too old, including some that it should have kept.",
     solution=["repeats", "loses", "repeats", "loses", "goes on"],
     part="a",
 )  # fmt: skip
@@ -117,16 +112,10 @@ def truth_of_load(records: Sequence[Sequence[Any]], read: int, retention: int) -
 
 
 @exercise(
-    "Write `after_the_load(records, read, retention)`: a coordinator of 0.8.2 loads `records`, a list of `[group, offset, hours ago]` "
-    "(offset None is a tombstone), in their order. When it has read the first `read` of them the purge comes: offsets in the cache "
-    "committed more than `retention` hours ago are forgotten, with a tombstone at the log's end. Then it reads on to the end. Return "
-    "the cache, `{group: offset}`.",
     Function(
         "after_the_load", loads,
         "{n} loads: the purge judges an offset by a commit that is not its last, and its tombstone outlives the last one.", mapping,
     ),
-    "Play the first records into a dict. Purge it. Play the rest, and then what the purge has written.",
-    "The dict needs the age beside the offset; a tombstone is `pop(group, None)`.",
     solution=solutions.after_the_load,
     part="a",
 )
@@ -141,8 +130,6 @@ def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retent
 
 
 @exercise(
-    "With a dead cleaner and everything else as it is: at how many records a second, at least, must the coordinator read "
-    "(`load_records_per_s`) so that nothing is repeated?",
     Edge(
         "load_records_per_s", SLOWEST, FASTEST, largest=False,
         fits=lambda twice: not twice,
@@ -150,8 +137,6 @@ def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retent
         look="When does the purge come, after the move?",
         right="{n} records a second: the load is over before the first purge. A faster disk hides the fault, a bigger log brings it back.",
     ),
-    "The new coordinator's purge comes `check_interval_s` after its last one, and that was 5 s before the move.",
-    "About 88 records must be in the cache before that.",
     solution=4,
     part="b",
 )
@@ -171,15 +156,10 @@ def seers(trace: Trace) -> set[str]:
 
 
 @exercise(
-    "The offset has vanished. Who sees that something happened, when the policy is `earliest`, and when it is `latest`? Answer with a "
-    'dict of lists, `{"earliest": [...], "latest": [...]}`, of these names: ' + ", ".join(f'`"{name}"`' for name in SEERS)
-    + " (the lag monitor by Burrow's rules).",
     Each(
         ("earliest", "latest"), subset(*SEERS),
         "everyone sees a repetition, only the offsets topic sees a loss: the commit jumps forward, as commits do.", named=True,
     ),
-    "What do the commits look like in each case: do they go back?",
-    "The offsets topic has the tombstone, whatever the policy.",
     solution={"earliest": list(SEERS), "latest": ["the offsets topic"]},
     part="b",
 )  # fmt: skip
@@ -242,16 +222,11 @@ class Alarm(Function):
 
 
 @exercise(
-    "Write `own_alarm(looks)`: a list of looks, one a day, each a dict as `health_in` returns it (`dirty_ratio`, `records`, `keys`, "
-    f"`cached_offsets`, ...; None for what is not known). Return the number of the first look at which it rings, or None. It must "
-    f"ring {DAYS_BEFORE} days or more before the coordinator moves, and never while the cleaner lives.",
     Alarm(
         "own_alarm", dead_and_alive,
         f"{len(DEAD)} dead cleaners found {DAYS_BEFORE} days or more before the move, and {len(DEAD)} living ones left in peace.",
         maybe(whole_number), asks=1,
     ),
-    "What rises when nothing compacts, and what happens to it each time when something does?",
-    "A living cleaner leaves little behind: how long ago was its last pass, and how many records are there for each key?",
     solution=solutions.own_alarm,
     part="b",
 )
@@ -275,9 +250,6 @@ def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, 
 
 
 @exercise(
-    "A group is at the end of its topic when it goes down for 14 hours. 10 records arrive every hour, the topic keeps 12 hours. When "
-    "the group has started again, 10 more arrive. How many records will it never see, with `earliest` and with `latest`? Answer with a "
-    'dict, `{"earliest": ..., "latest": ...}`.',
     Each(
         POLICIES, whole_number,
         "retention took the first two hours in any case. `latest` gives up the other twelve, too; `none` would have stopped and asked you.",
@@ -287,8 +259,6 @@ def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, 
             "`latest` sends it to the end of the log. What of the whole outage does it see?",
         ),
     ),
-    "Where is the group's offset when it comes back, and where does the log begin?",
-    "The offset is out of range, so both policies apply: one goes to the log's start, the other to its end.",
     solution={"earliest": 20, "latest": 140},
     part="c",
 )
@@ -328,15 +298,10 @@ def offset_or_none(value: Any, what: str) -> int | None:
 
 
 @exercise(
-    "Write `begin(committed, log_start, log_end, policy)`: the offset at which a consumer begins, or None if it stops with an error. "
-    "`committed` is None for a group without an offset, `log_end` is the offset of the next record to come, `policy` is "
-    '`"earliest"`, `"latest"` or `"none"`.',
     Function(
         "begin", starts, "{n} starts: a committed offset that lies in the log is always used, and only otherwise the policy is consulted.",
         offset_or_none,
     ),
-    "When is the policy not consulted at all?",
-    "A consumer that is at the very end has a valid offset: that of the next record.",
     solution=solutions.begin,
     part="c",
 )
@@ -345,15 +310,7 @@ def where_it_begins(got: int | None, *case: Any) -> Rows:
     yield got != right and NotYet(f"begin{case} returns {got}; a consumer does something else: expected {right}.")
 
 
-@exercise(
-    "Choose `check` for `reset_by_hand` so that neither the crash nor the operator makes any effect happen twice. Answer with a dict "
-    "of knobs.",
-    Knobs("reset_by_hand", only=("check",)),
-    "A table that is consulted after the effect knows everything and prevents nothing.",
-    "One record is left when it is consulted before: its effect happened, but its row was not written. Which one?",
-    solution={"check": "one step with the effect"},
-    part="c",
-)
+@exercise(Knobs("reset_by_hand", only=("check",)), solution={"check": "one step with the effect"}, part="c")
 def no_effect_twice(turned: Turned) -> Rows:
     twice, rows = turned.verdict.counts["duplicated"], turned.trace.steps[-1].data.get("rows")
     where = "" if turned.knobs.get("check", AFTER) == NO_CHECK else f" The table has {rows} rows, one for each record."

@@ -32,16 +32,11 @@ def what_was_left(trace: Trace) -> tuple[int, int]:
 
 
 @exercise(
-    "Write `what_is_left(copied, alone, new_records, unclean)`: both brokers have `copied` records, the leader alone has acknowledged "
-    "`alone` more and dies, the other comes back, `new_records` are sent as soon as a broker accepts them, and finally the old leader "
-    "comes back. Return where the log ends, and how many acknowledged records are lost.",
     Function(
         "what_is_left", lambda: ELECTIONS,
         "an unclean leader goes on where its own log ends: what only the other one had is gone, and its offsets are used again.",
         sequence(2), names=("copied", "alone", "new_records", "unclean"),
     ),
-    "Who leads when the new records come, and where does its log end?",
-    "Without an unclean election the new records wait for the old leader, which has everything.",
     solution=solutions.what_is_left,
     part="a",
 )
@@ -52,12 +47,7 @@ def what_is_left(got: tuple[int, ...], copied: int, alone: int, new: int, unclea
 
 
 @exercise(
-    "A follower stops, records keep coming, the leader dies (`follower_cut`, with the unclean election allowed). Two copies and "
-    "`min_insync_replicas=1` lose ten records. Which `replicas` and `min_insync_replicas` lose none and refuse none? Answer with a "
-    "dict of these two knobs.",
     Knobs("follower_cut", only=("replicas", "min_insync_replicas"), default={"replicas": 2, "min_insync_replicas": 1}),
-    "One is away, and one more will die. How many copies are needed so that one of those left has everything?",
-    "The leader alone must not be enough for an acknowledgement, and it must not need all three.",
     solution={"replicas": 3, "min_insync_replicas": 2},
     part="a",
 )
@@ -89,15 +79,10 @@ def resumptions() -> list[tuple[int, int, int | None, str]]:
 
 
 @exercise(
-    "Write `goes_on(committed, end, epoch_end, policy)` for Java's consumer on a log [0, end): `epoch_end` is where the leader epoch "
-    "that was committed ends by the leader's table, or None when no epoch was committed. Return the offset that it reads next, or None "
-    "when the application gets an error.",
     Function(
         "goes_on", resumptions, "{n} consumers: first the epoch, then the range, and the policy only where neither has an answer.",
         maybe(whole_number), names=("committed", "end", "epoch_end", "policy"),
     ),
-    "Out of range is committed > end. When does the policy decide, and when does it not?",
-    "If epoch_end is known and below committed: go on at epoch_end, unless the policy is none. Only then look at the range.",
     solution=solutions.goes_on,
     part="b",
 )
@@ -140,17 +125,11 @@ def histories() -> list[tuple[list[list[int]], int, list[list[int]], int, int]]:
 
 
 @exercise(
-    "Write `cut_to(leader, leader_end, follower, follower_end)`: a dead broker is back and follows. `leader` and `follower` are their "
-    "tables of leader epochs, lists of `[epoch, first offset]`; each log ends at its end. Return the offset to which the follower cuts "
-    "its log before it copies.",
     Function(
         "cut_to", histories,
         "{n} logs that diverged, each cut where it did. Without epochs one could only compare ends, and keep the wrong records.",
         whole_number, asks=4,
     ),
-    "A record is identified by its offset and its epoch. Up to where do both tables say the same epoch for each offset?",
-    "Take the newest epoch that both have, beginning at the same offset. It ends where the next one begins, or at the log's end. "
-    "Of the two ends take the lower one.",
     solution=solutions.cut_to,
     part="b",
 )

@@ -35,16 +35,7 @@ def last(trace: Trace, what: str) -> dict[str, Any]:
     return next(step.data for step in reversed(trace.steps) if step.what == what)
 
 
-@exercise(
-    f"`connect_worker_lost` with a session timeout of {LOST['session_timeout_ms'] // 1_000} s, a delay of "
-    f"{LOST['scheduled_rebalance_max_delay_ms'] // 1_000} s and rebalances that take {LOST['join_ms'] // 1_000} s. The worker is "
-    f"started again {LOST['back_after_ms'] // 1_000} s after it died. For how many seconds does nobody run its tasks?",
-    Given(whole_number),
-    "When does the delay begin: when the worker dies, or when someone notices?",
-    "The delay begins in the rebalance that follows the eviction, and another rebalance follows the delay.",
-    solution=144,
-    part="a",
-)
+@exercise(Given(whole_number), solution=144, part="a")
 def nobodys_task(seconds: int) -> Rows:
     trace = run("connect_worker_lost", **LOST)
     truth = last(trace, "idle")["longest_ms"] // 1_000
@@ -62,8 +53,6 @@ def nobodys_task(seconds: int) -> Rows:
 
 
 @exercise(
-    f"A source task produces {RATE} records a second, and polls and looks at its flush timer once a second. What is the longest "
-    f"`offset_flush_interval_ms`, in whole seconds, with which a crash never repeats more than {MOST_TWICE:,} records?",
     Edge(
         "the interval", 1, 60, largest=True, unit=" s",
         fits=lambda twice: twice <= MOST_TWICE,
@@ -73,8 +62,6 @@ def nobodys_task(seconds: int) -> Rows:
         right="{n} s: at worst {here:,} records come twice, and with a second more {there:,}. The worst moment is just before a flush. No "
         "interval prevents all repetition; a transaction does.",
     ),
-    "The worst moment is just before a flush. How many records have been produced by then?",
-    "In the last second before a flush, an interval of n seconds has produced n - 1 seconds' records since the last one.",
     solution=9,
     part="c",
 )
@@ -102,14 +89,10 @@ def shares_moved() -> str:
 
 
 @exercise(
-    "Write `moved(keys, before, after)`: which of the keys have another partition when a topic grows from `before` to `after` "
-    "partitions? Return them as a list. `partition_of_key` takes bytes.",
     Function(
         "moved", lambda: [[KEYS, before, after] for before, after in GROWTHS],
         shares_moved, texts,
     ),
-    "A key is a text here, but the hash takes bytes: `key.encode()`.",
-    "`partition_of_key(key.encode(), before) != partition_of_key(key.encode(), after)`",
     solution=solutions.moved,
     part="b",
 )
@@ -129,8 +112,6 @@ def moved_keys(chosen: list[str], keys: list[str], before: int, after: int) -> R
 
 
 @exercise(
-    f"`streams_tasks` with {WIDE['partitions']} input partitions, a repartition topic of {WIDE['repartition_partitions']} and "
-    f"{WIDE['instances']} instances. How many threads may each instance have, at most, so that none of them idles?",
     Edge(
         "threads", 1, MOST_THREADS - 1, largest=True,
         fits=lambda seen: not seen["threads_idle"],
@@ -140,8 +121,6 @@ def moved_keys(chosen: list[str], keys: list[str], before: int, after: int) -> R
         f"{WIDE['partitions']} before the repartition topic and {WIDE['repartition_partitions']} behind it. Only "
         f"{WIDE['repartition_partitions']} of the threads ever count.",
     ),
-    "A thread without a task idles. How many tasks are there in all?",
-    "Each of the two sub-topologies has as many tasks as its widest topic has partitions.",
     solution=5,
     part="b",
 )
@@ -177,17 +156,12 @@ def leader_cases() -> list[tuple[dict[str, int], list[str], Dealt]]:
 
 
 @exercise(
-    "Write `lead(connectors, workers)`, the leader of the eager protocol: connectors are names with their numbers of tasks. "
-    'Return for each worker the list of what it runs, such as `["a", "b-0"]`. First the connectors, then the tasks, all '
-    "sorted, go round the workers, sorted.",
     Function(
         "lead", leader_cases,
         "{n} rebalances come out the same, all but one of them recorded from Connect's EagerAssignor. Notice what it never asks: who runs "
         "what now. So everyone has to stop first.",
         mapping, asks=2,
     ),
-    "The tasks continue where the connectors ended: they do not start at the first worker again.",
-    "Names sort as texts, so w10 comes before w2; the tasks of one connector sort by number.",
     solution=solutions.lead,
     part="a",
 )

@@ -24,8 +24,6 @@ QUERIES: tuple[tuple[str, int], ...] = (  # (SQL on the sweep's rows, how often 
 
 
 @exercise(
-    "A setting loses a record with 5 % of all seeds. How many seeds must a sweep have, at least, so that it shows a loss with a "
-    "probability of 95 %?",
     Edge(
         "the number of seeds", 1, 10_000, largest=False,
         fits=lambda seen: seen >= SURE,
@@ -33,8 +31,6 @@ QUERIES: tuple[tuple[str, int], ...] = (  # (SQL on the sweep's rows, how often 
         right="{n} seeds: {here:.1%} of all sweeps show a loss, with one seed less {there:.1%}. So twenty clean seeds do not rule out a "
         "setting that fails one time in twenty, nor do fifty.",
     ),
-    "With what probability is one run clean? And two runs?",
-    "n runs are all clean with a probability of 0.95 ** n. When is that at most 5 %?",
     solution=59,
     part="a",
 )  # fmt: skip
@@ -69,15 +65,10 @@ def bound_or_none(value: Any, what: str) -> int | None:
 
 
 @exercise(
-    "Write `safe_bound(rows)`: `rows` are those of a sweep, a list of dicts with `max_offset_behind`, `seed`, `lost` and `error`. "
-    "Return the smallest bound with which every run is clean, and with every larger bound of the rows as well; None when there is none. A "
-    "run is clean when it lost nothing and did not raise: one that raised has no counts, and proves nothing.",
     Function(
         "safe_bound", swept_rows, "{n} sweeps. A bound is safe only if the larger ones are, too, and a run that broke is no evidence.",
         bound_or_none,
     ),
-    "Collect the bounds that have a run with a loss or an error. What is true of all bounds above the largest of these?",
-    "`row[\"lost\"]` is None in a run that raised, and None is as false as 0.",
     solution=solutions.safe_bound,
     part="b",
 )  # fmt: skip
@@ -99,11 +90,7 @@ def safe_bound(given: int | None, rows: list[dict[str, Any]]) -> Rows:
 
 
 @exercise(
-    "Find a run of `small_max_offset_behind` that loses a record although its commits never stall, with the outage as it is, seed 1 and at "
-    f"most {FEW_RECORDS} records. Answer with a dict of the knobs that you turned.",
     Knobs("small_max_offset_behind"),
-    "`find` takes a function of a run's row: `row[\"lost\"]`, `row[\"stalled\"]`. Keep its `outage_from_ms` and `outage_ms` fixed.",
-    "A stall is counted when commits stand still several times in a row. What if there are few commits?",
     solution={"records": 21, "max_spout_pending": 3, "commit_every_ms": 182},
     part="a",
 )
@@ -122,17 +109,12 @@ def silent_loss(turned: Turned) -> Rows:
 
 
 @exercise(
-    "The rows of a sweep are a view `runs`. How often does `Exchange` appear in the plan of each of these queries? "
-    + "; ".join(f"({number}) `{query}`" for number, (query, _) in enumerate(QUERIES, 1))
-    + ". Answer with a list of four numbers.",
     Each(
         tuple(query for query, _ in QUERIES), whole_number,
         "a filter and a new column need one row at a time, so they move nothing. A group's rows must meet in one task, and an "
         "order over all rows needs a second move.",
         noun="numbers",
     ),
-    "Which of them need a row to meet another row?",
-    "`print(plan(rows.sparkSession.sql(query)))` shows each plan.",
     solution=[count for _, count in QUERIES],
     part="b",
 )

@@ -50,13 +50,7 @@ def state_in(value: Any, what: str) -> str:
 
 
 @exercise(
-    "Write `after(event, delivery, limit)`: a consumer has a record in its hands, it is the record's delivery number `delivery`, and the "
-    "delivery limit is `limit`. Return the state that the event leaves it in: \"available\", \"acquired\", \"acknowledged\" or "
-    "\"archived\". The events are \"accept\", \"release\", \"reject\", \"renew\", \"time-out\" (the lock runs out) and "
-    "\"closed\" (the consumer's connection is gone).",
     Function("after", after_cases, "{n} cases. Three events end a delivery without an effect, and all three count it.", state_in),
-    "Which events say that the record is done for good, whatever the delivery?",
-    "A release, a time-out and a closed connection end a delivery without an effect. What decides whether there is another one?",
     solution=solutions.after,
 )
 def after_the_event(given: str, event: str, delivery: int, limit: int) -> Rows:
@@ -72,14 +66,7 @@ def after_the_event(given: str, event: str, delivery: int, limit: int) -> Rows:
     yield given != right and Unlike(right)
 
 
-@exercise(
-    "`share_lock` with `slow_ms=900`: the slow record takes less time than its lock lasts, and still one record is processed twice. Turn "
-    "one knob so that none is, and leave `slow_ms`, `lock_ms` and `renew` as they are. Answer with a dict.",
-    Knobs("share_lock", story=SLOW | {"records": None}, exactly=1),
-    "When does the lock of a record begin: when the consumer begins to work on it, or when the poll brings it?",
-    "Which record is it that is processed twice, and which ones came with it?",
-    solution={"max_poll_records": 1},
-)
+@exercise(Knobs("share_lock", story=SLOW | {"records": None}, exactly=1), solution={"max_poll_records": 1})
 def nothing_twice(turned: Turned) -> Rows:
     counts, before = turned.verdict.counts, judge(run("share_lock", slow_ms=900))
     yield counts["lost"] > 0 and NotYet(f"{turned.words} {counts['lost']} records are lost.", "Look for a knob that gives nothing up.")
@@ -97,8 +84,6 @@ def nothing_twice(turned: Turned) -> Rows:
 
 
 @exercise(
-    "`share_crash` with the defaults, and `crashes` as large as you like: how many consumers may the record end at most, so that it is "
-    "still processed in the end?",
     Edge(
         "the number of consumers", 0, 8, largest=True,
         fits=lambda lost: lost == 0,
@@ -106,8 +91,6 @@ def nothing_twice(turned: Turned) -> Rows:
         right="{n} deliveries end with their consumer, and the next one is the last that the limit allows. After {m} dead consumers "
         "the record is archived, so one bad record cannot end consumers for ever.",
     ),
-    "Each delivery counts, whatever became of the consumer.",
-    "The default of `delivery_limit` is 5, and one of these deliveries has to succeed.",
     solution=4,
 )  # fmt: skip
 def consumers_it_may_end(crashes: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kitlib.exercises import check, exercises, explain
-from kitlib.exercises.explained import EXPLAINED
+from kitlib.exercises.prose import to_explain
 from tests.cli.conftest import CommandLine
 from tests.conftest import REPOSITORY
 
@@ -26,17 +26,17 @@ def test_exercises_are_listed_with_what_is_done_and_what_comes_next(command_line
     check("cheap_restart", {"max_offset_behind": 5})
     explain("two_seconds_of_work", "a commit stands at the oldest record that is not finished yet")
     code, out, _ = command_line("exercises")
-    every = [row for table in (exercises(), EXPLAINED) for row in table.values()]
+    every = [row for table in (exercises(), to_explain()) for row in table.values()]
     own = sum(row.notebook == "01a" for row in every)
     assert code == 0 and f"[ ] 01a   2 of {own:2}  ##{'-' * (own - 2)}" in out
     assert f'2 of {len(every)} done. Next: check("mend_the_crash", ...) in notebook 00.' in out
     listed = command_line("exercises", "list", "1a")[1].splitlines()
-    assert listed[0] == f"01a  2 of {own} done" and [line.split()[-1] for line in listed[1:3]] == ["right", "try"]
+    assert listed[0] == f"01a  2 of {own} done" and [line.split()[-1] for line in listed[1:4]] == ["right", "open", "try"]
     assert command_line("exercises", "done")[1].splitlines()[-1].split()[1:] == ["two_seconds_of_work", "explain", "written"]
     following = command_line("exercises", "next", "01a_one_number_for_many_records")[1]
-    assert following.startswith('Next: check("cheap_restart", ...) in notebook 01a.\n\nRecord 1')
+    assert following.startswith('Next: check("done_but_not_saved", ...) in notebook 01a.\n\n')
     rows = json.loads(command_line("exercises", "list", "01a", "--json")[1])
-    assert [row["passed"] for row in rows] == [True, *[False] * (own - 2), True] and rows[1]["tries"] == 1
+    assert [row["passed"] for row in rows] == [True, *[False] * (own - 2), True] and rows[2]["tries"] == 1
 
 
 def test_exercises_of_no_notebook_are_a_sentence(command_line: CommandLine) -> None:
@@ -53,7 +53,7 @@ def test_reset_makes_a_new_copy_and_keeps_the_old_one(command_line: CommandLine,
         shutil.copy(REPOSITORY / "notebooks" / f"{name}.ipynb", project / "notebooks")
     monkeypatch.chdir(project)
     check("what_is_committed", 3)
-    check("done_but_not_saved", 6)
+    check("mend_the_crash", {"force_from_start": True})
     assert "add --yes" in command_line("exercises", "reset", "01a")[2]
     mine = project / "work" / "01a_one_number_for_many_records.ipynb"
     told = command_line("exercises", "reset", "01a", "--yes")[1]
@@ -62,4 +62,4 @@ def test_reset_makes_a_new_copy_and_keeps_the_old_one(command_line: CommandLine,
     mine.write_text("my own words")
     assert "yours is 01a_one_number_for_many_records.mine.ipynb now" in command_line("exercises", "reset", "01a", "-y")[1]
     assert mine.read_bytes() == made and mine.with_name("01a_one_number_for_many_records.mine.ipynb").read_text() == "my own words"
-    assert [row["name"] for row in json.loads(command_line("exercises", "done", "--json")[1])] == ["done_but_not_saved"]
+    assert [row["name"] for row in json.loads(command_line("exercises", "done", "--json")[1])] == ["mend_the_crash"]

@@ -258,7 +258,7 @@ def calling(*arguments: Any) -> Exercise:
     def rule(function: Any) -> Rows:
         yield str(values_of(function, [[each] for each in arguments]))
 
-    return Exercise("called", "00", "?", Given(a_function), rule, None, ())
+    return Exercise("called", "00", Given(a_function), rule, None)
 
 
 def test_find_function_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

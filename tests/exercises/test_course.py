@@ -10,9 +10,8 @@ import pytest
 from kitlib.exercises import check, exercises, explain, hint, solution
 from kitlib.exercises.answers import NotYet
 from kitlib.exercises.course import TRIES, Solution, code_of, number_of
-from kitlib.exercises.discussions import DISCUSSIONS
-from kitlib.exercises.explained import EXPLAINED
 from kitlib.exercises.frame import Finding, mark_of, values_of
+from kitlib.exercises.prose import answers, questions, to_explain
 from kitlib.experiments import run
 from kitlib.lab import notebooks, progress
 from kitlib.lab.progress import Progress
@@ -38,7 +37,7 @@ def test_tries_different_wrong_answers_open_the_solution() -> None:
     assert str(solution(NAME)).endswith("1 try is left.")
     assert "is open now" in repr(check(NAME, 7))
     shown = solution(NAME)
-    assert isinstance(shown, Solution) and shown.code == "3" and DISCUSSIONS[NAME] in repr(shown)
+    assert isinstance(shown, Solution) and shown.code == "3" and answers()[NAME].text in repr(shown)
     assert progress.load()[NAME] == Progress(False, TRIES, 0, True, progress.load()[NAME].marks)
 
 
@@ -159,8 +158,8 @@ def test_function_that_changes_its_arguments_is_told_so(function: object, given:
 
 def test_every_exercise_has_a_discussion_and_a_solution_to_read() -> None:
     """The solutions of tests are those that a learner reads; code is shown as source."""
-    assert sorted(DISCUSSIONS) == sorted(exercises())
-    assert all(len(text) > 60 for text in DISCUSSIONS.values())
+    assert sorted(answers().keys() - to_explain().keys()) == sorted(exercises())
+    assert all(len(each.text) > 60 for each in answers().values())
     for each in exercises().values():
         code = code_of(each)
         assert code and " at 0x" not in code
@@ -173,18 +172,18 @@ def test_explanation_is_shown_when_there_is_one_to_compare_it_with() -> None:
     assert explain("promise_of_a_commit").startswith("There is no text here.")
     assert explain("promise_of_a_commit", "no idea").startswith("Yours has 2 words.")
     assert solution("promise_of_a_commit").startswith("Write your own first")
-    answer = EXPLAINED["promise_of_a_commit"].answer
+    answer = answers()["promise_of_a_commit"].text
     assert answer in explain("promise_of_a_commit", "everything below it is done and what is above may be done too")
     assert answer in solution("promise_of_a_commit") and progress.load()["promise_of_a_commit"].passed
 
 
 @pytest.mark.parametrize("path", notebooks.shipped_in(REPOSITORY), ids=lambda path: path.stem)
-def test_notebook_asks_the_questions_that_have_a_model_answer(path: Path) -> None:
-    """Each question is in its notebook once, and a cell with its name follows it; no cell explains anything else."""
-    cells = notebooks.load(path).cells
-    its = {each.name: each for each in EXPLAINED.values() if each.notebook == number_of(path.stem)}
-    asked = {match for cell in cells if cell.cell_type == "code" for match in re.findall(r'^explain\("(\w+)"', cell.source, re.MULTILINE)}
-    assert asked == set(its) and not set(its) & set(exercises())
-    for name, each in its.items():
-        [at] = [number for number, cell in enumerate(cells) if cell.cell_type == "markdown" and each.question in cell.source]
-        assert cells[at + 1].source.startswith(f'explain("{name}"')
+def test_a_notebook_asks_what_has_an_answer_and_nothing_else(path: Path) -> None:
+    """Each cell that checks or explains has an answer beside its notebook, and stands below its question."""
+    number = number_of(path.stem)
+    asked = questions(number)
+    assert set(asked) == {each.name for each in answers().values() if each.notebook == number}
+    assert not set(to_explain()) & set(exercises())
+    for name, question in asked.items():
+        assert len(question) > 40 and not question.startswith("#")
+        assert "**Explain" in question or name not in to_explain()

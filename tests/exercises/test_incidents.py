@@ -124,6 +124,7 @@ GRADED = [
     (0, "duplicated", 30, HALF, "nearly"),
     (0, "duplicated", 10, WRONG, "there are more"),
     (0, "reordered", 2, WRONG, "there are none"),
+    (0, "lost", 10, HALF, "10 left the log; 6 of them had been processed before"),
     (0, "lost", 44, WRONG, "there are fewer"),
     (0, "lost", "four", WRONG, "expected a number"),
     (0, "lost", True, WRONG, "expected a number"),

@@ -13,9 +13,8 @@ import pytest
 from kitlib.errors import KitError
 from kitlib.exercises import exercises
 from kitlib.exercises.course import code_of, number_of
-from kitlib.exercises.discussions import DISCUSSIONS
-from kitlib.exercises.explained import EXPLAINED
 from kitlib.exercises.instructor import minutes_of, page_of, sections_of, view
+from kitlib.exercises.prose import to_explain
 from kitlib.lab import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,12 +37,12 @@ def test_every_question_of_a_notebook_is_in_its_view_with_the_answer(path: Path,
     assert [each for each in answered if not re.search(r"^(\*\*Right:\*\* |```text|\*\*Then the notebook says)", each, re.MULTILINE)] == []
     for exercise in exercises().values():
         if exercise.notebook == number:
-            solution = f"```python\n{code_of(exercise)}\n```\n\n{DISCUSSIONS[exercise.name]}"
+            solution = f"```python\n{code_of(exercise)}\n```\n\n{exercise.discussion}"
             assert f"### {exercise.name}\n\n{exercise.question}\n\n{solution}" in told
             assert all(hint in told for hint in exercise.hints)
-    for explained in EXPLAINED.values():
+    for explained in to_explain().values():
         if explained.notebook == number:
-            assert f"### {explained.name}\n\n*{explained.question}*\n\n{explained.answer}" in told
+            assert f"### {explained.name}\n\n{explained.question}\n\n{explained.text}" in told
     rows = [int(minutes) for minutes in re.findall(r"^\| (?!all).* \| (\d+) \| \d+ \| \d+ \|$", told, re.MULTILINE)]
     [whole] = re.findall(r"^\| all \| (\d+) \|", told, re.MULTILINE)
     assert abs(sum(rows) - int(whole)) <= len(rows) / 2

@@ -53,6 +53,7 @@ def test_wheel_holds_every_notebook_what_they_read_and_nothing_of_the_tests(whee
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {name.rpartition("share/delivery-lab/notebooks/")[2] for name in names if "share/delivery-lab" in name}
     wanted = {path.name for path in REPOSITORY.glob("notebooks/*.ipynb")} | {"data/guarantees.json", ".sha256"}
+    wanted |= {f"answers/{path.name}" for path in REPOSITORY.glob("notebooks/answers/*.md")}
     assert shipped == wanted
     held = [path for path in (REPOSITORY / "kitlib").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert {str(path.relative_to(REPOSITORY)) for path in held} == {name for name in names if name.startswith("kitlib/")}
