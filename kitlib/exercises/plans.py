@@ -16,7 +16,6 @@ from typing import Any
 from kitlib.errors import KitError
 from kitlib.exercises import exercises
 from kitlib.exercises.course import code_of, number_of
-from kitlib.exercises.discussions import DISCUSSIONS
 from kitlib.exercises.frame import find
 from kitlib.exercises.instructor import by_section, lines_of, sections_of
 from kitlib.lab import jupyter, notebooks
@@ -230,7 +229,7 @@ def _body(row: Row) -> Iterator[str]:
         yield f"{row.notebook}, exercise `{row.part}`"
         yield f"**Asked:** {exercise.question}"
         yield f"**Right:**\n\n```python\n{code_of(exercise)}\n```"
-        yield f"**Why:** {DISCUSSIONS[row.part]}"
+        yield f"**Why:** {exercise.discussion}"
         yield "**Wrong answers to expect:**\n\n" + "\n".join(f"* `{answer}`: {find(exercise, answer).said}" for answer in WRONG[row.part])
         return
     cells = notebooks.load(notebook_of(row)).cells
